@@ -1,0 +1,145 @@
+"""Measuring: CPU seconds of a call or of a whole process, the least of several runs, and the peak of its memory.
+
+CPU seconds (user + system, all threads and children) rather than wall seconds, because the machine may have other work.
+The process that reads results stays small and imports nothing heavy: on Linux a child's peak memory, as the parent sees
+it, is never below what the parent held when it started the child.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ONE_THREAD = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+"""Linear algebra on one thread, for everybody: on these small matrices further threads only wait for each other."""
+
+BYTE_CODE = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+"""Settings of a developer's shell that a user does not have; children run without them."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What something took. `estimated` says that some rounds were run and the others added in proportion."""
+
+    cpu_seconds: float
+    wall_seconds: float
+    peak_mb: float
+    estimated: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker said: its cost and result, or why there is none."""
+
+    cost: Cost | None
+    result: Any = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work to be measured. `run` is timed; then `each(i)` is timed for a few rounds and stands for all the `rounds`."""
+
+    run: Callable[[], Any]
+    result: Callable[[Any], Any] = lambda value: value
+    each: Callable[[int], Any] | None = None
+    rounds_run: int = 0
+    rounds: int = 0
+    repeats: int = 3
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and of the children it has waited for."""
+    every = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(use.ru_utime + use.ru_stime for use in every)
+
+
+def peak_mb() -> float:
+    """The most memory this process has held."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MAXRSS_PER_MB
+
+
+MAXRSS_PER_MB = 1024 * 1024 if sys.platform == "darwin" else 1024
+
+
+def measure(task: Task, enough_seconds: float = 20.0) -> tuple[Cost, Any]:
+    """The least CPU and wall seconds of some runs; no further run once `enough_seconds` are spent."""
+    cpu, wall, value, spent = [], [], None, 0.0
+    while len(cpu) < task.repeats and (not cpu or spent + min(wall) < enough_seconds):
+        one_cpu, one_wall, value = _timed(task.run)
+        cpu.append(one_cpu)
+        wall.append(one_wall)
+        spent += one_wall
+    if task.each is None:
+        return Cost(min(cpu), min(wall), peak_mb()), value
+    task.each(0)  # the first round may compile
+    rounds = [_timed(lambda i=i: task.each(i)) for i in range(1, task.rounds_run + 1)]
+    factor = task.rounds / task.rounds_run
+    more = [factor * sum(part[k] for part in rounds) for k in range(2)]
+    return Cost(min(cpu) + more[0], min(wall) + more[1], peak_mb(), task.rounds > task.rounds_run), value
+
+
+def _timed(run: Callable[[], Any]) -> tuple[float, float, Any]:
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    value = run()
+    return cpu_seconds() - cpu, time.perf_counter() - wall, value
+
+
+def whole_process(command: Sequence[str], repeats: int = 1, settings: dict[str, str] | None = None) -> Answer:
+    """The cost of a command from start to end: the least of some runs. Its standard output is the result."""
+    costs, text = [], ""
+    for _ in range(repeats):
+        started = time.perf_counter()
+        child = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=_environment(settings or {}),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        text = child.stdout.read()
+        _, status, use = os.wait4(child.pid, 0)  # the only call that says what this one child used
+        child.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - started
+        child.stdout.close()
+        if child.returncode:
+            return Answer(None, problem=f"exit code {child.returncode}: {text.strip().splitlines()[-1:]}")
+        costs.append(Cost(use.ru_utime + use.ru_stime, wall, use.ru_maxrss / MAXRSS_PER_MB))
+    least = (min(getattr(cost, name) for cost in costs) for name in ("cpu_seconds", "wall_seconds", "peak_mb"))
+    return Answer(Cost(*least), text)
+
+
+def in_worker(job: str, options: dict[str, Any], settings: dict[str, str] | None = None) -> Answer:
+    """The cost of one job of `bench.jobs`, in a fresh process; only the job itself is timed."""
+    command = [sys.executable, "-m", "bench.worker", job, json.dumps(options)]
+    answer = whole_process(command, settings=ONE_THREAD | (settings or {}))
+    if answer.problem:
+        return answer
+    said = json.loads(answer.result.splitlines()[-1])
+    if said["problem"]:
+        return Answer(None, problem=said["problem"])
+    return Answer(Cost(**said["cost"]), said["result"])
+
+
+def _environment(settings: dict[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in BYTE_CODE}
+    return kept | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | settings

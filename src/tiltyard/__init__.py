@@ -1,0 +1,105 @@
+"""Which model is better, and how sure are we: ratings from pairwise battles.
+
+>>> import tiltyard as ty
+>>> board = ty.rate("battles.jsonl")  # doctest: +SKIP
+>>> print(board)  # doctest: +SKIP
+
+Names are imported when they are first used, so that `import tiltyard` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tiltyard.battles import (
+        Battle,
+        BattleTable,
+        Outcome,
+        Source,
+        battles_to_frame,
+        read_battles,
+        write_battles,
+    )
+    from tiltyard.boards import (
+        BoardComparison,
+        BradleyTerry,
+        Elo,
+        EloReport,
+        Glicko2,
+        Leaderboard,
+        PermutationElo,
+        RatingEntry,
+        WinRate,
+        compare,
+        rate,
+        rate_by,
+    )
+    from tiltyard.errors import TiltyardError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Battle",
+    "BattleTable",
+    "BoardComparison",
+    "BradleyTerry",
+    "Elo",
+    "EloReport",
+    "Glicko2",
+    "Leaderboard",
+    "Outcome",
+    "PermutationElo",
+    "RatingEntry",
+    "Source",
+    "TiltyardError",
+    "WinRate",
+    "battles_to_frame",
+    "compare",
+    "rate",
+    "rate_by",
+    "read_battles",
+    "write_battles",
+]
+
+_HOMES = {
+    "tiltyard.battles": (
+        "Battle",
+        "BattleTable",
+        "Outcome",
+        "Source",
+        "battles_to_frame",
+        "read_battles",
+        "write_battles",
+    ),
+    "tiltyard.boards": (
+        "BoardComparison",
+        "BradleyTerry",
+        "Elo",
+        "EloReport",
+        "Glicko2",
+        "Leaderboard",
+        "PermutationElo",
+        "RatingEntry",
+        "WinRate",
+        "compare",
+        "rate",
+        "rate_by",
+    ),
+    "tiltyard.errors": ("TiltyardError",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'tiltyard' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

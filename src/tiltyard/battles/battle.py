@@ -1,0 +1,104 @@
+"""One battle as a record: `Battle`, the row of a battle file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - msgspec resolves it
+from typing import Any
+
+import msgspec
+
+from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.errors import BattleError
+
+TEXT_FIELDS = ("question_id", "judge_model", "dimension", "category", "language", "battle_id")
+"""Optional columns of a battle row that hold text."""
+
+OPTIONAL_FIELDS = (
+    "question_id",
+    "judge_model",
+    "dimension",
+    "category",
+    "language",
+    "timestamp",
+    "battle_id",
+    "inconsistent",
+)
+"""Optional columns that a battle row may carry besides `score_a`, `weight` and the control pairs."""
+
+
+class Battle(msgspec.Struct, frozen=True, kw_only=True):
+    """One battle: two models, an outcome, and who decided it.
+
+    `score_a` is the soft outcome (1 = A won) where there is one. `weight` is a frequency. `timestamp` is seconds since
+    1970. An inconsistent judgment is a tie with `inconsistent=True`. `controls` holds number pairs such as `len_a` and
+    `len_b`, by column name.
+    """
+
+    model_a: str
+    model_b: str
+    winner: Outcome
+    source: Source
+    question_id: str | None = None
+    judge_model: str | None = None
+    dimension: str | None = None
+    score_a: float | None = None
+    weight: float = 1.0
+    category: str | None = None
+    language: str | None = None
+    timestamp: float | None = None
+    battle_id: str | None = None
+    inconsistent: bool = False
+    controls: Mapping[str, float] = {}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Battle:
+        """Read a battle row; unknown keys are ignored, so rows of a newer or older schema load too."""
+        missing = [name for name in ("model_a", "model_b", "winner", "source") if row.get(name) is None]
+        if missing:
+            raise BattleError(f"a battle row needs {', '.join(missing)}; this one has {', '.join(map(str, row))}")
+        known = {name: row[name] for name in cls.__struct_fields__ if row.get(name) is not None}
+        known["winner"] = _outcome(known["winner"])
+        known["source"] = _source(known["source"])
+        known["controls"] = dict(known.get("controls", {})) | _control_pairs(row)
+        try:
+            return msgspec.convert(known, cls)
+        except msgspec.ValidationError as error:
+            raise BattleError(f"a battle row has a value of the wrong type: {error}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The battle row as it is written to a file: labels, and only the keys that say something."""
+        row: dict[str, Any] = {
+            "model_a": self.model_a,
+            "model_b": self.model_b,
+            "winner": self.winner.label,
+            "source": self.source.label,
+        }
+        for name in (*OPTIONAL_FIELDS, "score_a"):
+            value = getattr(self, name)
+            if value is not None and value is not False:
+                row[name] = value
+        if self.weight != 1.0:
+            row["weight"] = self.weight
+        return row | dict(self.controls)
+
+
+def is_pair(name: str, names: Mapping[str, object] | frozenset[str] | set[str]) -> bool:
+    """True when `name` is one half of a control pair: `<something>_a` beside `<something>_b`."""
+    if name in ("model_a", "model_b", "score_a", "score_b") or name[-2:] not in ("_a", "_b"):
+        return False
+    return len(name) > 2 and f"{name[:-2]}_a" in names and f"{name[:-2]}_b" in names
+
+
+def _control_pairs(row: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {
+        name: value for name, value in row.items() if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    return {name: float(value) for name, value in numbers.items() if is_pair(name, numbers)}
+
+
+def _outcome(value: object) -> Outcome:
+    return value if isinstance(value, Outcome) else Outcome.from_label(str(value))
+
+
+def _source(value: object) -> Source:
+    return value if isinstance(value, Source) else Source.from_label(str(value))

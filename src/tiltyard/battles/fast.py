@@ -1,0 +1,179 @@
+"""The fast reader: one pass of DuckDB over a source, and no Python object per row.
+
+Text columns are read through their distinct values. Where these are few, a row carries a small code (a DuckDB ENUM);
+where they are many, a 64-bit hash. Text files are first staged in one pass as columns (grouped, where equal rows may be
+merged); Parquet files and frames are columns already and are scanned in place.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from tiltyard.battles.labels import dense_codes
+from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, staged
+from tiltyard.battles.settle import LabelColumn, RawBatch
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+    from tiltyard.battles.plan import Plan
+
+FEW = 50_000
+"""Up to this many distinct texts a row carries a code of its own; above, a hash."""
+MEMORY_LIMIT = "1GB"
+"""What DuckDB may hold before it spills to a temporary folder."""
+COUNT = "number of equal rows"
+
+
+@contextmanager
+def session() -> Iterator[DuckDBPyConnection]:
+    """A private in-memory DuckDB that spills to a temporary folder and never asks the network for anything."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="tiltyard-", ignore_cleanup_errors=True) as spill:
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "threads": str(_cores()),
+            "memory_limit": MEMORY_LIMIT,
+            "temp_directory": spill,
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+        }
+        connection = duckdb.connect(config=settings)
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            yield connection
+        finally:
+            connection.close()
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def check_where(connection: DuckDBPyConnection, rows: Rows, plan: Plan) -> None:
+    """Raise a clear error when the `where` expression cannot be used on these rows."""
+    if plan.where is None:
+        return
+    import duckdb
+
+    try:
+        connection.execute(f"EXPLAIN SELECT 1 FROM {filtered(rows, plan)}")
+    except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException) as error:
+        raise where_error(plan, error) from None
+
+
+def where_error(plan: Plan, error: Exception) -> OptionError:
+    """What to tell about a `where` expression that DuckDB refused."""
+    first = str(error).strip().splitlines()[0]
+    names = ", ".join(plan.header.top_names)
+    return OptionError(f"--where {plan.where!r} cannot be used: {first}. The columns are {names}.")
+
+
+def load(connection: DuckDBPyConnection, rows: Rows, plan: Plan) -> RawBatch:
+    """Every row of a source as raw columns, in the order of the source (unless equal rows are merged)."""
+    select = staged(rows, plan)
+    connection.execute(f"SET preserve_insertion_order = {not plan.counted}")
+    is_table = rows.header.cells != "typed"
+    grouped = is_table and plan.groups_early
+    if grouped:
+        select = f"SELECT *, count(*) AS {identifier(COUNT)} FROM ({select}) GROUP BY ALL"
+    connection.execute(f"CREATE TEMP {'TABLE' if is_table else 'VIEW'} stage AS {select}")
+    coders = _coders(connection, plan)
+    outputs = [coders[field.name].sql(identifier(field.name)) for field in plan.labels if not field.hashed]
+    outputs += [identifier(field.name) for field in plan.fields if field.hashed or not field.kind.is_label]
+    if grouped:
+        outputs.append(f"CAST({identifier(COUNT)} AS DOUBLE)")
+    query = "SELECT " + ", ".join(f"{sql} AS c{at}" for at, sql in enumerate(outputs)) + " FROM stage"
+    if plan.counted and not grouped:
+        query = f"SELECT *, CAST(count(*) AS DOUBLE) AS c{len(outputs)} FROM ({query}) GROUP BY ALL"
+    arrays = [np.asarray(array) for array in connection.execute(query).fetchnumpy().values()]
+    return _batch(arrays, plan, coders)
+
+
+def _batch(arrays: list[NDArray[Any]], plan: Plan, coders: Mapping[str, Coder]) -> RawBatch:
+    """The fetched arrays under their names: labels, hashes, numbers, count, in the order they were asked for."""
+    fetched = iter(arrays)
+    labels = {field.name: coders[field.name].column(next(fetched)) for field in plan.labels if not field.hashed}
+    hashes, numbers = {}, {}
+    for field in plan.fields:
+        if field.hashed:
+            hashes[field.name] = next(fetched)
+        elif not field.kind.is_label:
+            numbers[field.name] = next(fetched)
+    return RawBatch(len(arrays[0]), labels, numbers, hashes, next(fetched, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Coder:
+    """How the texts of a field travel: as codes of an ENUM type, or as hashes."""
+
+    values: tuple[object, ...]
+    enum_type: str | None
+    hashes: NDArray[np.uint64] | None = None
+
+    def sql(self, column: str) -> str:
+        """The code or hash of a column's text; a missing text has the code after the last."""
+        if self.enum_type is None:
+            return f"CASE WHEN {column} IS NULL THEN 0 ELSE hash({column}) END"
+        width = "UTINYINT" if len(self.values) < 255 else "USMALLINT"
+        code = f"CAST(enum_code(CAST({column} AS {self.enum_type})) AS {width})"
+        return f"coalesce({code}, {len(self.values)}::{width})"
+
+    def column(self, fetched: NDArray[Any]) -> LabelColumn:
+        """The fetched codes or hashes with the values they stand for."""
+        if self.hashes is None:
+            return LabelColumn(fetched, self.values)
+        codes, distinct = dense_codes(fetched)
+        return LabelColumn(codes, [self.values[at] for at in np.searchsorted(self.hashes, distinct)])
+
+
+def _coders(connection: DuckDBPyConnection, plan: Plan) -> dict[str, Coder]:
+    """One coder per label field; the two model columns share theirs unless their values are written differently."""
+    coders: dict[str, Coder] = {}
+    written = {field.name: holds_json_labels(field, plan) for field in plan.labels}
+    shared = ("model_a", "model_b") if written["model_a"] == written["model_b"] else ("model_a",)
+    for at, field in enumerate(field for field in plan.labels if not field.hashed):
+        if field.name not in coders:
+            names = shared if field.name == "model_a" else (field.name,)
+            columns = [identifier(name) for name in names]
+            coder = _coder(connection, columns, f"labels{at}", is_json=written[field.name])
+            coders |= dict.fromkeys(names, coder)
+    return coders
+
+
+def _coder(connection: DuckDBPyConnection, columns: list[str], name: str, *, is_json: bool) -> Coder:
+    every = " UNION ".join(f"SELECT DISTINCT {column} AS text FROM stage" for column in columns)
+    connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT text FROM ({every}) WHERE text IS NOT NULL")
+    texts, hashes = _fetch_texts(connection, name)
+    values: tuple[object, ...] = tuple(map(_json_value, texts)) if is_json else tuple(texts)
+    if len(texts) > FEW:
+        return Coder(values, None, hashes)
+    listed = f"SELECT text FROM {name} ORDER BY hash(text), text" if texts else "SELECT ''"
+    connection.execute(f"CREATE TYPE {name}_type AS ENUM ({listed})")
+    return Coder(values, f"{name}_type")
+
+
+def _fetch_texts(connection: DuckDBPyConnection, name: str) -> tuple[list[str], NDArray[np.uint64]]:
+    query = f"SELECT text, hash(text) AS hash FROM {name} ORDER BY hash, text"
+    fetched = connection.execute(query).fetchnumpy()
+    return np.asarray(fetched["text"]).tolist(), np.asarray(fetched["hash"])
+
+
+def _json_value(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:  # DuckDB lets NaN and Infinity pass, which are numbers of a kind but not JSON
+        return float("nan")

@@ -1,0 +1,219 @@
+"""Foreign spellings of a battle, one small record each: `FORMATS`.
+
+A format says where each of our columns stands in a foreign file, how its winners are spelt, how its preference number
+becomes `score_a`, and who decides where the row does not say. The same record drives the fast reader and the careful
+one; nothing else knows a foreign spelling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.errors import BattleError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+OWN_WINNERS = {outcome.label: outcome for outcome in Outcome}
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """How a foreign number becomes `score_a`: `shift + scale * number`, except that those in `draws` are draws."""
+
+    scale: float
+    shift: float
+    draws: tuple[float, ...] = ()
+
+    def score_a(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The soft outcome of each number (1 = A won)."""
+        scores = self.shift + self.scale * numbers
+        return np.where(np.isin(numbers, self.draws), 0.5, scores) if self.draws else scores
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One spelling of a battle.
+
+    `columns` names, for each of our columns, where it may stand in the foreign file (the first one present counts; a
+    dot reaches into a nested value). The outcome comes from `winners` (the spellings of the `winner` column), from
+    `preference` (the number in the column of `score_a`), or is `always` the same. A header with a column of `unless` is
+    not recognised as this format, though it may be named.
+    """
+
+    name: str
+    columns: Mapping[str, tuple[str, ...]]
+    default_source: Source | None
+    winners: Mapping[str, Outcome] = field(default_factory=dict)
+    preference: Preference | None = None
+    always: Outcome | None = None
+    unless: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Our columns without which a row of this format is not a battle."""
+        if self.preference is not None:
+            return ("model_a", "model_b", "score_a")
+        return ("model_a", "model_b") if self.always is not None else ("model_a", "model_b", "winner")
+
+    def find(self, column: str, header: Collection[str]) -> str | None:
+        """Where one of our columns stands in a file with this header, or None."""
+        return next((name for name in self.columns.get(column, ()) if name in header), None)
+
+    def fits(self, header: Collection[str]) -> bool:
+        """True when a header has all this format requires and nothing it rules out."""
+        wanted = (*self.required, "source") if self.default_source is None else self.required
+        return not self.lacking(header, wanted) and not set(self.unless) & set(header)
+
+    def lacking(self, header: Collection[str], wanted: Iterable[str] | None = None) -> list[str]:
+        """The wanted columns (those required, unless told) that a header does not have."""
+        return [column for column in wanted or self.required if self.find(column, header) is None]
+
+
+def _same(*names: str) -> dict[str, tuple[str, ...]]:
+    return {name: (name,) for name in names}
+
+
+_OWN = _same(
+    *("model_a", "model_b", "winner", "source", "score_a", "weight", "question_id", "judge_model", "dimension"),
+    *("category", "language", "timestamp", "battle_id", "inconsistent"),
+)
+
+_LMARENA_LENGTHS = {
+    "len_a": ("len_a", "conv_metadata.sum_assistant_a_tokens"),
+    "len_b": ("len_b", "conv_metadata.sum_assistant_b_tokens"),
+}
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "judgearena",
+        {name: names for name, names in _OWN.items() if name not in ("winner", "score_a")} | {"score_a": ("pref",)},
+        Source.LLM_JUDGE,
+        preference=Preference(scale=-1.0, shift=1.0),
+    ),
+    Format("tiltyard", _OWN, None, winners=OWN_WINNERS),
+    Format(
+        "lmarena",
+        _same("model_a", "model_b", "winner", "category", "language", "weight")
+        | {
+            "question_id": ("question_id", "conversation_id", "id"),
+            "timestamp": ("timestamp", "tstamp"),
+            "battle_id": ("battle_id",),
+        }
+        | _LMARENA_LENGTHS,
+        Source.HUMAN,
+        winners=OWN_WINNERS | dict.fromkeys(("both_bad", "bothbad", "both bad"), Outcome.BOTH_BAD),
+        unless=("judge_model", "dimension", "score_a", "inconsistent"),
+    ),
+    Format(
+        "arena-hard",
+        _same("model_a", "model_b", "category", "language", "timestamp", "weight")
+        | {
+            "winner": ("verdict", "label", "score", "judgment", "winner"),
+            "question_id": ("question_id", "uid"),
+            "judge_model": ("judge_model", "judge"),
+        },
+        Source.LLM_JUDGE,
+        winners={
+            "A>>B": Outcome.A,
+            "A>B": Outcome.A,
+            "A=B": Outcome.TIE,
+            "B=A": Outcome.TIE,
+            "B>A": Outcome.B,
+            "B>>A": Outcome.B,
+            "A<B": Outcome.B,
+            "A<<B": Outcome.B,
+            "B<A": Outcome.A,
+            "B<<A": Outcome.A,
+        },
+        unless=("winner",),
+    ),
+    Format(
+        "evalica",
+        _same("winner", "category", "language", "timestamp", "weight")
+        | {"model_a": ("left",), "model_b": ("right",), "question_id": ("question_id", "prompt")},
+        Source.HUMAN,
+        winners={"left": Outcome.A, "right": Outcome.B, "tie": Outcome.TIE},
+    ),
+    Format(
+        "alpaca_eval",
+        {
+            "model_a": ("model",),
+            "model_b": ("baseline",),
+            "score_a": ("preference",),
+            "question_id": ("idx", "instruction"),
+            "judge_model": ("annotator",),
+            "category": ("dataset",),
+            "len_a": ("len_model",),
+            "len_b": ("len_baseline",),
+        },
+        Source.LLM_JUDGE,
+        preference=Preference(scale=1.0, shift=-1.0),
+    ),
+    Format(
+        "alpaca_eval",
+        {
+            "model_a": ("generator_1",),
+            "model_b": ("generator_2",),
+            "score_a": ("preference",),
+            "question_id": ("idx", "instruction"),
+            "judge_model": ("annotator",),
+            "category": ("dataset",),
+        },
+        Source.LLM_JUDGE,
+        preference=Preference(scale=-1.0, shift=2.0, draws=(0.0,)),
+    ),
+    Format(
+        "winner-loser",
+        _same("category", "language", "timestamp", "weight", "question_id")
+        | {"model_a": ("winner",), "model_b": ("loser",)},
+        Source.HUMAN,
+        always=Outcome.A,
+    ),
+)
+"""Every format, in the order in which a header is tried against them."""
+
+FORMAT_NAMES = tuple(dict.fromkeys(known.name for known in FORMATS))
+
+
+def named(name: str, header: Collection[str], where: str) -> Format:
+    """The format of that name, in the variant that fits the header best."""
+    variants = [known for known in FORMATS if known.name == name]
+    if not variants:
+        raise OptionError(f"unknown format {name!r}: expected auto or one of {', '.join(FORMAT_NAMES)}")
+    for variant in variants:
+        if not variant.lacking(header):
+            return variant
+    lacking = [" or ".join(variants[0].columns[column]) for column in variants[0].lacking(header)]
+    raise BattleError(
+        f"{where}: not a {name} file: no column {', '.join(lacking)}. It has {listed(header)}. "
+        "Name the right format with --from."
+    )
+
+
+def recognise(header: Collection[str], where: str, *, source_is_given: bool = False) -> Format:
+    """The first format that a header fits; our own may lack `source` when the caller gives one."""
+    for known in FORMATS:
+        if known.fits(header):
+            return known
+    own = next(known for known in FORMATS if known.name == "tiltyard")
+    if source_is_given and not own.lacking(header):
+        return own
+    missing = own.lacking(header, (*own.required, "source"))
+    hint = f"a battle file needs {', '.join(missing)}" if len(missing) < 4 else "no known battle format"
+    raise BattleError(
+        f"{where}: {hint}. Its columns are {listed(header)}; known formats are {', '.join(FORMAT_NAMES)}. "
+        "Name one with --from, or rename the columns."
+    )
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message, shortened when there are many."""
+    names = list(names)
+    return (", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")) or "none"

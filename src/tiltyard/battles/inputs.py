@@ -1,0 +1,154 @@
+"""Where battles are read from: `find_parts` turns paths, folders, globs and standard input into files of known kind."""
+
+from __future__ import annotations
+
+import atexit
+import enum
+import glob
+import gzip
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from tiltyard.errors import BattleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PathLike = str | Path
+
+
+class FileKind(enum.Enum):
+    """How the rows of a file are written down."""
+
+    JSONL = "jsonl"
+    JSON_ARRAY = "json"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+
+    @property
+    def is_json(self) -> bool:
+        """True for the two kinds whose cells are JSON values."""
+        return self in (FileKind.JSONL, FileKind.JSON_ARRAY)
+
+
+SUFFIXES = {
+    ".jsonl": FileKind.JSONL,
+    ".ndjson": FileKind.JSONL,
+    ".json": FileKind.JSONL,
+    ".csv": FileKind.CSV,
+    ".tsv": FileKind.TSV,
+    ".parquet": FileKind.PARQUET,
+    ".pq": FileKind.PARQUET,
+}
+KNOWN_SUFFIXES = ".jsonl, .ndjson, .json, .csv, .tsv (each also .gz) or .parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of battles: `path` is read, `name` is what messages call it."""
+
+    path: Path
+    name: str
+    kind: FileKind
+    zipped: bool
+
+    def open(self) -> BinaryIO:
+        """The file's bytes, unzipped."""
+        if self.zipped:
+            return cast("BinaryIO", gzip.open(self.path, "rb"))
+        return self.path.open("rb")
+
+
+def find_parts(data: PathLike | Iterable[PathLike]) -> list[Part]:
+    """The files that a path, a list of paths, a folder, a glob or "-" stands for; those of a folder or glob sorted."""
+    paths: list[PathLike] = [data] if isinstance(data, str | Path) else list(data)
+    parts = [part for path in paths for part in _expand(path)]
+    if not parts:
+        raise BattleError("no battle file was named. Give a file, a folder, a glob or - for standard input.")
+    return parts
+
+
+def suffix_kind(path: PathLike) -> tuple[FileKind | None, bool]:
+    """The kind that a file's name tells, and whether the file is zipped."""
+    name = Path(path).name.lower()
+    zipped = name.endswith(".gz")
+    stem = name[:-3] if zipped else name
+    kind = next((kind for suffix, kind in SUFFIXES.items() if stem.endswith(suffix)), None)
+    return kind, zipped
+
+
+def _expand(path: PathLike) -> list[Part]:
+    if str(path) == "-":
+        return [_spooled_stdin()]
+    place = Path(path)
+    if place.is_dir():
+        return _folder(place)
+    if not place.exists():
+        found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - an absolute pattern is fine too
+        if not found:
+            what = "no file matches" if glob.has_magic(str(path)) else "there is no file"
+            raise BattleError(f"{what} {path}. Check the path; a folder, a glob or - (standard input) would do too.")
+        return [part for match in found for part in _expand(match)]
+    return [_part(place, str(path))]
+
+
+def _folder(folder: Path) -> list[Part]:
+    files = sorted(file for file in folder.iterdir() if file.is_file() and suffix_kind(file)[0] is not None)
+    if not files:
+        raise BattleError(f"folder {folder} has no battle file. Expected files ending in {KNOWN_SUFFIXES}.")
+    return [_part(file, str(file)) for file in files]
+
+
+def _part(path: Path, name: str) -> Part:
+    kind, zipped = suffix_kind(path)
+    if path.stat().st_size == 0:
+        raise BattleError(f"{name} is empty. Remove it, or check what wrote it.")
+    if kind is FileKind.PARQUET and zipped:
+        raise BattleError(f"{name}: a zipped Parquet file cannot be read. Unzip it first.")
+    if kind is None or path.name.lower().removesuffix(".gz").endswith(".json"):
+        kind, zipped = _sniff(path, name)
+    return Part(path, name, kind, zipped)
+
+
+def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
+    """The kind that a file's first bytes tell."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
+        start = stream.read(65536)
+    if start.startswith(b"PAR1"):
+        return FileKind.PARQUET, zipped
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text:
+        raise BattleError(f"{name} is empty. Remove it, or check what wrote it.")
+    if text.startswith(b"{"):
+        return FileKind.JSONL, zipped
+    if text.startswith(b"["):
+        return FileKind.JSON_ARRAY, zipped
+    line = text.split(b"\n", 1)[0]
+    return (FileKind.TSV if line.count(b"\t") > line.count(b",") else FileKind.CSV), zipped
+
+
+_spools: list[tuple[object, Part]] = []
+
+
+def _spooled_stdin() -> Part:
+    """Standard input as a temporary file, read once however often it is asked for; removed when the process ends."""
+    stream = sys.stdin.buffer
+    for known, part in _spools:
+        if known is stream:
+            return part
+    with tempfile.NamedTemporaryFile(prefix="tiltyard-stdin-", delete=False) as spool:
+        shutil.copyfileobj(stream, spool)
+    path = Path(spool.name)
+    atexit.register(path.unlink, missing_ok=True)
+    if path.stat().st_size == 0:
+        raise BattleError("standard input is empty. Pipe battles into it, or name a file.")
+    part = Part(path, "stdin", *_sniff(path, "stdin"))
+    _spools.append((stream, part))
+    return part

@@ -1,0 +1,184 @@
+"""What to read from where: a `Plan` lists the fields of a source that become columns of a `BattleTable`."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tiltyard.battles import formats
+from tiltyard.battles.battle import OPTIONAL_FIELDS, TEXT_FIELDS, is_pair
+from tiltyard.battles.formats import Format, listed
+from tiltyard.battles.headers import Header, RawColumn
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from tiltyard.battles.outcome import Source
+
+
+class FieldKind(enum.Enum):
+    """How the values of a field are read."""
+
+    NAME = "name"
+    """Text that must be text: model names, winners, sources."""
+    TEXT = "text"
+    """Any plain value, as text."""
+    FLAG = "flag"
+    """True or false."""
+    NUMBER = "number"
+    """A finite number."""
+    TIME = "time"
+    """Seconds since 1970, or an ISO date and time."""
+
+    @property
+    def is_label(self) -> bool:
+        """True for fields read through their distinct values."""
+        return self in (FieldKind.NAME, FieldKind.TEXT, FieldKind.FLAG)
+
+
+CORE = ("model_a", "model_b", "winner", "source", "score_a", "weight")
+KINDS = {
+    **dict.fromkeys(("model_a", "model_b", "winner", "source"), FieldKind.NAME),
+    **dict.fromkeys(TEXT_FIELDS, FieldKind.TEXT),
+    **dict.fromkeys(("score_a", "weight"), FieldKind.NUMBER),
+    "timestamp": FieldKind.TIME,
+    "inconsistent": FieldKind.FLAG,
+}
+STRICT_NUMBERS = ("weight",)
+"""Fields in which a NaN is a fault, not a missing value."""
+FEW_VALUED = frozenset(("model_a", "model_b", "winner", "source", "weight", "judge_model", "dimension", "category"))
+FEW_VALUED |= frozenset(("language", "inconsistent"))
+"""Fields that hold few distinct values in practice, so that grouping by them while reading saves memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One of our columns and the column of the source that it is read from."""
+
+    name: str
+    kind: FieldKind
+    raw: RawColumn
+    hashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that decides how rows become battles; the same for the fast and for the careful reader."""
+
+    format: Format
+    header: Header
+    fields: tuple[Field, ...]
+    default_source: Source | None
+    where: str | None = None
+    counted: bool = False
+
+    @property
+    def labels(self) -> tuple[Field, ...]:
+        """The fields read through their distinct values."""
+        return tuple(field for field in self.fields if field.kind.is_label)
+
+    @property
+    def numbers(self) -> tuple[Field, ...]:
+        """The fields read as numbers."""
+        return tuple(field for field in self.fields if not field.kind.is_label)
+
+    @property
+    def groups_early(self) -> bool:
+        """True when equal rows can be merged while reading without keeping almost every row."""
+        return self.counted and all(field.name in FEW_VALUED for field in self.fields)
+
+    def field(self, name: str) -> Field | None:
+        """The field of that name, or None when the source has none."""
+        return next((field for field in self.fields if field.name == name), None)
+
+    def without_merging(self) -> Plan:
+        """The same plan with one row per row of the source."""
+        return replace(self, counted=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the caller of `read_battles` asked for."""
+
+    format: str = "auto"
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    default_source: Source | None = None
+    counted: bool = False
+    hashed: frozenset[str] = frozenset()
+
+
+def choose_format(header: Header, wishes: Wishes, where: str) -> Format:
+    """The format that was asked for, or the one that the header shows."""
+    if wishes.format == "auto":
+        return formats.recognise(header, where, source_is_given=wishes.default_source is not None)
+    return formats.named(wishes.format, header, where)
+
+
+def make_plan(header: Header, wishes: Wishes, where: str) -> Plan:
+    """The plan for a source with this header; `where` names the source in messages."""
+    spelling = choose_format(header, wishes, where)
+    names = list(dict.fromkeys((*CORE, *_wanted(header, spelling, wishes, where))))
+    fields = [_field(name, header, spelling, wishes.hashed) for name in names]
+    return Plan(
+        format=spelling,
+        header=header,
+        fields=tuple(field for field in fields if field is not None),
+        default_source=spelling.default_source if wishes.default_source is None else wishes.default_source,
+        where=wishes.where,
+        counted=wishes.counted,
+    )
+
+
+def present_columns(header: Header, spelling: Format) -> tuple[str, ...]:
+    """Our optional columns that a source has: the known ones, then its control pairs."""
+    known = [name for name in OPTIONAL_FIELDS if _known_raw(name, header, spelling) is not None]
+    return tuple(dict.fromkeys((*known, *_pairs(header, spelling))))
+
+
+def _wanted(header: Header, spelling: Format, wishes: Wishes, where: str) -> Sequence[str]:
+    if wishes.columns is None:
+        late = [name for name in OPTIONAL_FIELDS if header.cells == "json" and name in spelling.columns]
+        return (*present_columns(header, spelling), *late)
+    unknown = [
+        name
+        for name in (*wishes.columns, *wishes.hashed)
+        if name not in OPTIONAL_FIELDS and name not in CORE and _raw(name, header, spelling) is None
+    ]
+    if unknown:
+        raise OptionError(f"{where} has no column {', '.join(unknown)}. Its columns are {listed(header.top_names)}.")
+    return (*wishes.columns, *wishes.hashed)
+
+
+def _pairs(header: Header, spelling: Format) -> list[str]:
+    numbers = {name for name in header.top_names if header.columns[name].holds == "number"}
+    mapped = {
+        name: raw for name in spelling.columns if name[-2:] in ("_a", "_b") and (raw := spelling.find(name, header))
+    }
+    numbers |= {name for name, raw in mapped.items() if header.columns[raw].holds == "number"}
+    return sorted(name for name in numbers if is_pair(name, numbers))
+
+
+def _field(name: str, header: Header, spelling: Format, hashed: Collection[str]) -> Field | None:
+    raw = _raw(name, header, spelling)
+    if raw is None:
+        if header.cells != "json" or name not in spelling.columns:
+            return None
+        raw = RawColumn(spelling.columns[name][0], "text", top=spelling.columns[name][0])
+        if "." in raw.name:
+            return None
+    kind = KINDS.get(name) or (FieldKind.NUMBER if name in _pairs(header, spelling) else FieldKind.TEXT)
+    return Field(name, kind, raw, hashed=kind is FieldKind.TEXT and name in hashed)
+
+
+def _raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
+    if name in spelling.columns or name in KINDS:
+        return _known_raw(name, header, spelling)
+    return header.columns.get(name)
+
+
+def _known_raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
+    found = spelling.find(name, header)
+    return None if found is None else header.columns[found]

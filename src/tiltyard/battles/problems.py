@@ -1,0 +1,140 @@
+"""What is wrong with a row, in words: `Problem`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiltyard.battles.cells import WRONG, read_label, read_number, read_time
+from tiltyard.battles.outcome import SOURCE_LABELS
+from tiltyard.battles.plan import Field, FieldKind, Plan
+from tiltyard.battles.settle import Reason
+from tiltyard.errors import BadRow
+
+EXPECTED = {
+    FieldKind.NAME: "text",
+    FieldKind.TEXT: "text or a number",
+    FieldKind.FLAG: "true or false",
+    FieldKind.NUMBER: "a finite number",
+    FieldKind.TIME: "seconds since 1970 or an ISO date and time",
+}
+SKIP_ADVICE = "Correct the row, or leave such rows out with --on-bad skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One bad row: why, where, and what stood there."""
+
+    reason: Reason
+    where: str
+    detail: str
+
+    def error(self) -> BadRow:
+        """The error that stops reading at this row."""
+        advice = SKIP_ADVICE + "."
+        if self.reason is Reason.MISSING_SOURCE:
+            advice = f"Say who decided with --default-source {' or '.join(SOURCE_LABELS)}, or {SKIP_ADVICE.lower()}."
+        return BadRow(self.reason.label, self.where, self.detail, advice)
+
+
+@dataclass(slots=True)
+class Findings:
+    """The bad rows of a source: how many by reason, and the first few of each."""
+
+    examples_each: int = 3
+    counts: dict[Reason, int] = field(default_factory=dict)
+    examples: dict[Reason, list[Problem]] = field(default_factory=dict)
+
+    def wants(self, reason: Reason) -> bool:
+        """True while another example of a reason is welcome."""
+        return len(self.examples.get(reason, ())) < self.examples_each
+
+    def add(self, problem: Problem) -> None:
+        """Keep a problem as an example."""
+        self.examples.setdefault(problem.reason, []).append(problem)
+
+    def count(self, reason: Reason, rows: int = 1) -> None:
+        """Count bad rows."""
+        self.counts[reason] = self.counts.get(reason, 0) + rows
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """The counts by the reasons' names."""
+        return {reason.label: count for reason, count in sorted(self.counts.items())}
+
+
+def explain(reason: Reason, row: Mapping[str, Any], plan: Plan) -> str:
+    """What stood in a row (by the source's own column names) that made it bad."""
+    if reason is Reason.WRONG_TYPE:
+        return _wrong_type(row, plan)
+    if reason is Reason.SELF_BATTLE:
+        model_a, model_b = (plan.field(name) for name in ("model_a", "model_b"))
+        return f"{_names(model_a)} and {_names(model_b)} are both {shown(_value(row, model_a))}"
+    if reason is Reason.MISSING_MODEL:
+        fields = [plan.field(name) for name in ("model_a", "model_b")]
+        empty = next((field for field in fields if not str(_value(row, field) or "").strip()), fields[0])
+        return f"{_names(empty)} is {shown(_value(row, empty))}"
+    if reason in (Reason.MISSING_WINNER, Reason.UNKNOWN_WINNER):
+        winner = plan.field("winner")
+        return f"{_names(winner)} is {shown(_value(row, winner))}, expected {', '.join(plan.format.winners)}"
+    if reason in (Reason.MISSING_SOURCE, Reason.UNKNOWN_SOURCE):
+        source = plan.field("source")
+        return f"{_names(source)} is {shown(_value(row, source))}, expected {' or '.join(SOURCE_LABELS)}"
+    if reason is Reason.BAD_WEIGHT:
+        return f"weight is {shown(_value(row, plan.field('weight')))}, expected a number that is not negative"
+    score, winner = plan.field("score_a"), plan.field("winner")
+    if reason is Reason.CONTRADICTION:
+        return f"winner is {shown(_value(row, winner))} but {_names(score)} is {shown(_value(row, score))} (1 = A won)"
+    if reason is Reason.INCONSISTENT_WINNER:
+        return f"inconsistent is true but winner is {shown(_value(row, winner))}, expected tie"
+    return f"{_names(score)} is {shown(_value(row, score))}, expected {_score_range(plan)}"
+
+
+def shown(value: object) -> str:
+    """A value for a message, shortened; `missing` when there is none."""
+    if value is None:
+        return "missing"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def value_of(row: Mapping[str, Any], field: Field) -> Any:
+    """The value of a field in a row of the source."""
+    value = row.get(field.raw.top)
+    if field.raw.inner is None:
+        return value
+    return value.get(field.raw.inner) if isinstance(value, Mapping) else None
+
+
+def _value(row: Mapping[str, Any], field: Field | None) -> Any:
+    return None if field is None else value_of(row, field)
+
+
+def _names(field: Field | None) -> str:
+    if field is None:
+        return "source"
+    return field.raw.name
+
+
+def _score_range(plan: Plan) -> str:
+    preference = plan.format.preference
+    if preference is None:
+        return "a number from 0 to 1"
+    ends = sorted(((0.0 - preference.shift) / preference.scale, (1.0 - preference.shift) / preference.scale))
+    return f"a number from {ends[0] + 0.0:g} to {ends[1] + 0.0:g}"
+
+
+def _wrong_type(row: Mapping[str, Any], plan: Plan) -> str:
+    from_text = plan.header.cells == "text"
+    for item in plan.fields:
+        value = value_of(row, item)
+        if item.kind.is_label:
+            wrong = read_label(value, item.kind) is WRONG
+        elif item.kind is FieldKind.TIME:
+            wrong = read_time(value, from_text=from_text) == float("inf")
+        else:
+            wrong = read_number(value, from_text=from_text, strict=item.name in STRICT_NUMBERS) == float("inf")
+        if wrong:
+            return f"{item.raw.name} is {shown(value)}, expected {EXPECTED[item.kind]}"
+    return "a value of the wrong type"

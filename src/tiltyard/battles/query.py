@@ -1,0 +1,169 @@
+"""The SQL of the fast reader: where rows come from, and how each field is read from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.battles.headers import Header, RawColumn, delimiter
+from tiltyard.battles.inputs import FileKind, Part
+from tiltyard.battles.plan import STRICT_NUMBERS, Field, FieldKind, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+RAW = "raw of "
+"""Prefix of a column's untouched value where its plain name is typed for a `where` expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a source as SQL: what stands after FROM, with the source's own columns."""
+
+    sql: str
+    header: Header
+    in_memory: bool = False
+    parts: tuple[Part, ...] = ()
+
+
+def identifier(name: str) -> str:
+    """A column name, quoted."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text, quoted."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def file_rows(parts: Sequence[Part], header: Header, columns: Iterable[str]) -> Rows:
+    """The rows of files of one kind, with only these columns declared where the kind allows it."""
+    files = "[" + ", ".join(literal(_no_glob(part.path)) for part in parts) + "]"
+    kind, zipped = parts[0].kind, parts[0].zipped
+    packed = "gzip" if zipped else "none"
+    if kind is FileKind.PARQUET:
+        return Rows(f"read_parquet({files}, union_by_name = true)", header, parts=tuple(parts))
+    if kind.is_json:
+        layout = "newline_delimited" if kind is FileKind.JSONL else "array"
+        declared = ", ".join(f"{literal(name)}: 'JSON'" for name in dict.fromkeys(columns))
+        sql = (
+            f"read_json({files}, format = '{layout}', records = true, columns = {{{declared}}}, "
+            f"compression = '{packed}', maximum_object_size = {1 << 24})"
+        )
+        return Rows(sql, header, parts=tuple(parts))
+    declared = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.top_names)
+    sql = (
+        f"read_csv({files}, auto_detect = false, header = true, delim = {literal(delimiter(kind))}, quote = '\"', "
+        f"escape = '\"', columns = {{{declared}}}, compression = '{packed}', max_line_size = {1 << 24})"
+    )
+    return Rows(sql, header, parts=tuple(parts))
+
+
+def _no_glob(path: Path) -> str:
+    """A path in which no character stands for others."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
+
+
+def staged(rows: Rows, plan: Plan) -> str:
+    """A SELECT of one column per field of the plan, named like the field, of the rows that `where` keeps."""
+    fields = ", ".join(f"{field_sql(field, plan)} AS {identifier(field.name)}" for field in plan.fields)
+    return f"SELECT {fields} FROM {filtered(rows, plan)}"
+
+
+def filtered(rows: Rows, plan: Plan, extra: str | None = None) -> str:
+    """The rows with the `where` expression applied; `extra` is a further column to carry along."""
+    if plan.where is None:
+        return rows.sql
+    source = rows.sql if rows.header.cells == "typed" else _typed_for_where(rows, extra)
+    return f"(SELECT * FROM {source} WHERE ({plan.where}\n))"
+
+
+def _typed_for_where(rows: Rows, extra: str | None) -> str:
+    """The rows of a text file with every column twice: typed under its own name, untouched under a prefixed one."""
+    columns = [identifier(extra)] if extra else []
+    for name in rows.header.top_names:
+        column, quoted = rows.header.columns[name], identifier(name)
+        columns.append(f"{quoted} AS {identifier(RAW + name)}")
+        columns.append(f"{_typed(column, quoted, rows.header.cells == 'json')} AS {quoted}")
+    return f"(SELECT {', '.join(columns)} FROM {rows.sql})"
+
+
+def _typed(column: RawColumn, quoted: str, is_json: bool) -> str:
+    plain = f"{quoted} ->> '$'" if is_json else quoted
+    if column.holds == "nested":
+        return quoted
+    sql_type = {"number": "DOUBLE", "flag": "BOOLEAN"}.get(column.holds)
+    return f"CAST(({plain}) AS {sql_type})" if sql_type else f"({plain})"
+
+
+def field_sql(field: Field, plan: Plan) -> str:
+    """How one field is read: a text to be looked at in Python, a number, or a hash."""
+    raw, cells = _reference(field.raw, plan), _cells(field.raw, plan.header)
+    if field.kind is FieldKind.NUMBER:
+        return _number(raw, cells, field)
+    if field.kind is FieldKind.TIME:
+        return _time(raw, cells, field.raw)
+    label = raw if cells == "text" else f"CAST({raw} AS VARCHAR)"
+    if cells == "typed":
+        label = f"CAST(to_json({raw}) AS VARCHAR)"
+    if not field.hashed:
+        return label
+    nothing = literal("" if cells == "text" else '""')
+    given = f"nullif({label}, {nothing})"
+    return f"CASE WHEN {given} IS NULL THEN 0 ELSE hash({given}) END"
+
+
+def holds_json_labels(field: Field, plan: Plan) -> bool:
+    """True when the texts of a label field are JSON values, not plain text."""
+    return _cells(field.raw, plan.header) != "text"
+
+
+def _reference(raw: RawColumn, plan: Plan) -> str:
+    prefix = RAW if plan.where is not None and plan.header.cells != "typed" and raw.top in plan.header else ""
+    column = identifier(prefix + raw.top)
+    if raw.inner is None:
+        return column
+    path = literal('$."' + raw.inner.replace('"', '\\"') + '"')
+    return f"({column} -> {path})" if plan.header.cells == "json" else f"(to_json({column}) -> {path})"
+
+
+def _cells(raw: RawColumn, header: Header) -> str:
+    """How the values of a column are written: `json`, `text` or `typed`."""
+    if header.cells != "typed":
+        return header.cells
+    if raw.inner is not None or raw.sql_type == "JSON":
+        return "json"
+    kind = (raw.sql_type or "").upper()
+    return "text" if kind == "VARCHAR" or kind.startswith("ENUM") else "typed"
+
+
+def _number(raw: str, cells: str, field: Field) -> str:
+    if cells == "typed" and field.raw.holds != "number":
+        return f"CASE WHEN {raw} IS NULL THEN CAST('nan' AS DOUBLE) ELSE CAST('inf' AS DOUBLE) END"
+    value = f"TRY_CAST(CAST({raw} AS VARCHAR) AS DOUBLE)" if cells != "typed" else f"CAST({raw} AS DOUBLE)"
+    strict = f" OR isnan({value})" if field.name in STRICT_NUMBERS else ""
+    missing = _is_missing(raw, cells)
+    return (
+        f"CASE WHEN {missing} THEN CAST('nan' AS DOUBLE) "
+        f"WHEN {value} IS NULL{strict} OR isinf({value}) THEN CAST('inf' AS DOUBLE) ELSE {value} END"
+    )
+
+
+def _time(raw: str, cells: str, column: RawColumn) -> str:
+    if cells == "typed":
+        numeric = column.holds == "number"
+        value = f"CAST({raw} AS DOUBLE)" if numeric else f"epoch(CAST({raw} AS TIMESTAMPTZ))"
+        if column.holds in ("flag", "nested"):
+            value = "CAST('inf' AS DOUBLE)"
+        return f"CASE WHEN {raw} IS NULL THEN CAST('nan' AS DOUBLE) ELSE {value} END"
+    text = f"({raw} ->> '$')" if cells == "json" else raw
+    number = f"TRY_CAST(CAST({raw} AS VARCHAR) AS DOUBLE)"
+    return (
+        f"CASE WHEN {_is_missing(raw, cells)} THEN CAST('nan' AS DOUBLE) "
+        f"ELSE coalesce({number}, epoch(TRY_CAST({text} AS TIMESTAMPTZ)), CAST('inf' AS DOUBLE)) END"
+    )
+
+
+def _is_missing(raw: str, cells: str) -> str:
+    return f"({raw} IS NULL OR {raw} = '')" if cells == "text" else f"{raw} IS NULL"

@@ -1,0 +1,147 @@
+"""Reading battles: `read_battles`, from any source, as a `BattleTable`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tiltyard.battles import formats
+from tiltyard.battles.battle import Battle
+from tiltyard.battles.inputs import PathLike
+from tiltyard.battles.outcome import Source
+from tiltyard.battles.plan import Wishes, present_columns
+from tiltyard.battles.problems import Findings
+from tiltyard.battles.sources import RowSource, find_sources
+from tiltyard.battles.table import BattleTable, concat, merge_equal
+from tiltyard.errors import BattleError, NoBattles, OptionError
+
+BattleData = PathLike | Iterable[PathLike] | BattleTable | Iterable[Battle | Mapping[str, Any]] | Any
+"""Anything battles can be read from: see `read_battles`."""
+OnBad = Literal["error", "skip"]
+
+
+def read_battles(
+    data: BattleData,
+    *,
+    format: str = "auto",
+    columns: Collection[str] | None = None,
+    where: str | None = None,
+    default_source: str | Source | None = None,
+    on_bad: OnBad = "error",
+    counted: bool = False,
+    hashed: Collection[str] = (),
+) -> BattleTable:
+    """The battles of a file, of several, or of a table in memory.
+
+    `data` is a path, a list of paths, a folder, a glob, "-" (standard input), a pandas or polars frame, an Arrow table,
+    a DuckDB relation, an iterable of `Battle` or of dicts, or a `BattleTable` (returned as it is). Files are JSON
+    Lines, CSV, TSV (each also gzipped), a JSON array, or Parquet.
+
+    `format` names a foreign format; "auto" recognises it by the header. `columns` are the optional columns to keep
+    (None: all that are known, and the control pairs). `where` is a DuckDB expression over the source's own columns.
+    `default_source` says who decided where a row does not. A bad row is a `BadRow` error, or with `on_bad="skip"` left
+    out and counted in the table's `skipped`. With `counted`, equal rows are merged and their weights added, while
+    reading. Text columns named in `hashed` keep only which rows share a value (four bytes a row), not the texts.
+    """
+    if isinstance(data, BattleTable):
+        return data
+    if on_bad not in ("error", "skip"):
+        raise OptionError(f"unknown on_bad {on_bad!r}: expected error or skip")
+    wishes = _wishes(format, columns, where, default_source, counted, hashed)
+    tables = [_read(source, on_bad) for source in find_sources(data, wishes)]
+    table = tables[0] if len(tables) == 1 else concat(tables)
+    return merge_equal(table) if counted else table
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """What a source of battles looks like: its format, our optional columns in it, and its own columns."""
+
+    format: str
+    columns: tuple[str, ...]
+    raw_columns: tuple[str, ...]
+
+
+def peek(
+    data: BattleData,
+    format: str = "auto",
+    default_source: str | Source | None = None,
+) -> Peek:
+    """The format and columns of a source, without reading it through."""
+    if isinstance(data, BattleTable):
+        return Peek("tiltyard", tuple(data.columns), ("model_a", "model_b", "winner", "source", *data.columns))
+    wishes = _wishes(format, None, None, default_source, False, ())
+    names: list[str] = []
+    columns: list[str] = []
+    raw: list[str] = []
+    for source in find_sources(data, wishes):
+        names.append(source.plan.format.name)
+        columns += present_columns(source.plan.header, source.plan.format)
+        raw += source.plan.header.top_names
+    return Peek(" + ".join(dict.fromkeys(names)), tuple(dict.fromkeys(columns)), tuple(dict.fromkeys(raw)))
+
+
+def available_columns(data: BattleData, format: str = "auto") -> tuple[str, ...]:
+    """Our optional columns that a source has, in a fixed order, without reading it through."""
+    return peek(data, format).columns
+
+
+def find_problems(
+    data: BattleData,
+    *,
+    format: str = "auto",
+    where: str | None = None,
+    default_source: str | Source | None = None,
+    examples_each: int = 3,
+) -> tuple[float, Findings]:
+    """How many battles a source holds, and its bad rows: counts by reason and the first few of each."""
+    findings = Findings(examples_each)
+    battles = 0.0
+    for source in find_sources(data, _wishes(format, None, where, default_source, False, ())):
+        table = source.fast()
+        if table is None or table.skipped:
+            table = source.careful(findings, stop=False)
+        battles += table.n_battles
+    return battles, findings
+
+
+def _wishes(
+    spelling: str,
+    columns: Collection[str] | None,
+    where: str | None,
+    default_source: str | Source | None,
+    counted: bool,
+    hashed: Collection[str],
+) -> Wishes:
+    if isinstance(columns, str) or isinstance(hashed, str):
+        raise OptionError("columns and hashed are lists of column names, not one text")
+    if spelling != "auto" and spelling not in formats.FORMAT_NAMES:
+        raise OptionError(f"unknown format {spelling!r}: expected auto or one of {', '.join(formats.FORMAT_NAMES)}")
+    source = default_source
+    if isinstance(source, str):
+        try:
+            source = Source.from_label(source)
+        except BattleError as error:
+            raise OptionError(f"--default-source: {error}") from None
+    kept = None if columns is None else tuple(columns)
+    return Wishes(spelling, kept, where or None, source, counted, frozenset(hashed))
+
+
+def _read(source: RowSource, on_bad: OnBad) -> BattleTable:
+    """The battles of one source: by the fast reader, else by the careful one."""
+    table = source.fast()
+    if table is None or (table.skipped and on_bad == "error"):
+        table = source.careful(Findings(examples_each=0), stop=on_bad == "error")
+    if not len(table):
+        raise _nothing(source, table)
+    return table
+
+
+def _nothing(source: RowSource, table: BattleTable) -> NoBattles:
+    if table.skipped:
+        why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
+        return NoBattles(f"{source.name}: no row is a battle, all were skipped ({why}). Check the format with --from.")
+    if source.plan.where is not None:
+        return NoBattles(f"{source.name}: no row satisfies --where {source.plan.where!r}. Loosen it.")
+    return NoBattles(f"{source.name} has no battle, only a header. Check what wrote it.")

@@ -1,0 +1,301 @@
+"""From raw columns to battles: every rule about a row, applied to whole columns at once.
+
+Both readers end here, so a rule is written once. A rule looks at the distinct labels of a column or at an array of
+numbers, never at one row at a time.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.battles.cells import WRONG, Reading, read_label
+from tiltyard.battles.labels import HashedLabels, dense_codes
+from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.plan import Field, FieldKind, Plan
+from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, Floats, Int8s, Int32s, Mask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+WRONG_CODE = -2
+"""The code of a value whose type does not fit its field."""
+UNKNOWN_CODE = -3
+"""The code of a winner or source that is none of the known ones."""
+
+
+class Reason(enum.IntEnum):
+    """Why a row is not a battle. A row with several faults is counted under the first."""
+
+    FINE = 0
+    WRONG_TYPE = 1
+    MISSING_MODEL = 2
+    SELF_BATTLE = 3
+    MISSING_WINNER = 4
+    UNKNOWN_WINNER = 5
+    MISSING_SOURCE = 6
+    UNKNOWN_SOURCE = 7
+    BAD_WEIGHT = 8
+    MISSING_SCORE = 9
+    BAD_SCORE = 10
+    CONTRADICTION = 11
+    INCONSISTENT_WINNER = 12
+    BROKEN_LINE = 13
+    WRONG_LENGTH = 14
+    NOT_UTF8 = 15
+
+    @property
+    def label(self) -> str:
+        """The name under which such rows are reported and counted."""
+        return REASON_LABELS[self]
+
+
+REASON_LABELS = {
+    Reason.FINE: "fine",
+    Reason.WRONG_TYPE: "wrong type",
+    Reason.MISSING_MODEL: "missing model name",
+    Reason.SELF_BATTLE: "model against itself",
+    Reason.MISSING_WINNER: "missing winner",
+    Reason.UNKNOWN_WINNER: "unknown winner",
+    Reason.MISSING_SOURCE: "missing source",
+    Reason.UNKNOWN_SOURCE: "unknown source",
+    Reason.BAD_WEIGHT: "bad weight",
+    Reason.MISSING_SCORE: "missing score",
+    Reason.BAD_SCORE: "score out of range",
+    Reason.CONTRADICTION: "score contradicts winner",
+    Reason.INCONSISTENT_WINNER: "inconsistent but not a tie",
+    Reason.BROKEN_LINE: "broken line",
+    Reason.WRONG_LENGTH: "wrong number of cells",
+    Reason.NOT_UTF8: "not UTF-8 text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn:
+    """A column through its distinct values.
+
+    Row i holds `values[codes[i]]`, or nothing where the code is `MISSING` or `len(values)`.
+    """
+
+    codes: NDArray[np.integer[Any]]
+    values: Sequence[object]
+
+
+@dataclass(frozen=True, slots=True)
+class RawBatch:
+    """Rows of a source, column by column, before any rule was applied.
+
+    `labels`, `numbers` (NaN = missing, infinite = no number) and `hashes` (0 = missing) are keyed by field name.
+    `count` says how many equal rows each row stands for.
+    """
+
+    n_rows: int
+    labels: Mapping[str, LabelColumn]
+    numbers: Mapping[str, Floats]
+    hashes: Mapping[str, NDArray[np.uint64]] = field(default_factory=dict)
+    count: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A batch after the rules: the battles of its good rows, and the reason of every row (0 = fine)."""
+
+    table: BattleTable
+    reasons: NDArray[np.int8]
+    count: Floats | None
+
+    def counts(self) -> dict[Reason, int]:
+        """How many rows of the source are bad, by reason."""
+        weights = self.count if self.count is not None else np.ones(len(self.reasons))
+        sums = np.bincount(self.reasons, weights=weights, minlength=len(Reason))
+        return {reason: int(sums[reason]) for reason in Reason if reason and sums[reason]}
+
+
+def settle(batch: RawBatch, plan: Plan) -> Settled:
+    """Apply every rule to a batch."""
+    readings = {
+        field.name: _read_column(batch.labels[field.name], field) for field in plan.labels if field.name in batch.labels
+    }
+    models, model_a, model_b = _models(readings)
+    source = _source(readings.get("source"), plan, batch.n_rows)
+    score, outcome = _score_and_outcome(readings.get("winner"), batch, plan)
+    weight = _weight(batch)
+    reasons = np.zeros(batch.n_rows, dtype=np.int8)
+    for reason, rows in _rules(readings, batch, plan, Rated(model_a, model_b, outcome, source, weight, score)):
+        if rows.any():
+            reasons[rows & (reasons == Reason.FINE)] = reason
+
+    good: Mask | slice = slice(None) if not reasons.any() else reasons == Reason.FINE
+    table = BattleTable(
+        models=models,
+        model_a=model_a[good],
+        model_b=model_b[good],
+        outcome=outcome[good],
+        source=source[good],
+        weight=weight[good] if batch.count is None else weight[good] * batch.count[good],
+        score_a=None if score is None else _soft(score[good]),
+        columns=_columns(readings, batch, plan, good),
+    )
+    return Settled(table if isinstance(good, slice) else table.compact(), reasons, batch.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """What the rules look at; the codes may be those of missing, wrong or unknown values."""
+
+    model_a: Int32s
+    model_b: Int32s
+    outcome: Int8s
+    source: Int8s
+    weight: Floats
+    score: Floats | None
+
+
+def _rules(readings: Mapping[str, Readings], batch: RawBatch, plan: Plan, row: Rated) -> Iterator[tuple[Reason, Mask]]:
+    """Each reason with the rows it holds for, the first to count first."""
+    yield Reason.WRONG_TYPE, _wrong_types(readings, batch, plan)
+    yield Reason.MISSING_MODEL, (row.model_a == MISSING) | (row.model_b == MISSING)
+    yield Reason.SELF_BATTLE, row.model_a == row.model_b
+    yield Reason.MISSING_WINNER, row.outcome == MISSING
+    yield Reason.UNKNOWN_WINNER, row.outcome == UNKNOWN_CODE
+    yield Reason.MISSING_SOURCE, row.source == MISSING
+    yield Reason.UNKNOWN_SOURCE, row.source == UNKNOWN_CODE
+    yield Reason.BAD_WEIGHT, row.weight < 0
+    if row.score is not None:
+        if plan.format.preference is not None:
+            yield Reason.MISSING_SCORE, np.isnan(row.score)
+        yield Reason.BAD_SCORE, (row.score < 0.0) | (row.score > 1.0)
+        if plan.format.preference is None:
+            yield Reason.CONTRADICTION, _contradictions(row.score, row.outcome)
+    if "inconsistent" in readings:
+        flags, texts = readings["inconsistent"]
+        yield Reason.INCONSISTENT_WINNER, _flag_is_on(flags, texts) & (row.outcome != Outcome.TIE)
+
+
+AnyCodes = NDArray[np.integer[Any]]
+Readings = tuple[AnyCodes, tuple[str, ...]]
+
+
+def _read_column(column: LabelColumn, field: Field) -> Readings:
+    """The codes of a column over its sorted texts; missing and wrong values have codes of their own."""
+    read: list[Reading] = [read_label(value, field.kind) for value in column.values]
+    texts = tuple(sorted({text for text in read if isinstance(text, str)}))
+    place = {text: code for code, text in enumerate(texts)}
+    recode = np.empty(len(read) + 1, dtype=np.int8 if len(texts) < 100 else np.int32)
+    recode[-1] = MISSING
+    for at, text in enumerate(read):
+        recode[at] = place[text] if isinstance(text, str) else WRONG_CODE if text is WRONG else MISSING
+    return recode[column.codes], texts
+
+
+def _models(readings: Mapping[str, Readings]) -> tuple[tuple[str, ...], Int32s, Int32s]:
+    (codes_a, texts_a), (codes_b, texts_b) = readings["model_a"], readings["model_b"]
+    if texts_a == texts_b:
+        return texts_a, codes_a.astype(np.int32, copy=False), codes_b.astype(np.int32, copy=False)
+    models = tuple(sorted({*texts_a, *texts_b}))
+    place = {name: code for code, name in enumerate(models)}
+    return models, _recoded(codes_a, texts_a, place), _recoded(codes_b, texts_b, place)
+
+
+def _recoded(codes: AnyCodes, texts: Sequence[str], place: Mapping[str, int]) -> Int32s:
+    """Codes over `texts` turned into codes over `place`, with `UNKNOWN_CODE` for texts that have no place."""
+    new = np.array([place.get(text, UNKNOWN_CODE) for text in texts] + [WRONG_CODE, MISSING], dtype=np.int32)
+    recoded: Int32s = new[codes]
+    return recoded
+
+
+def _weight(batch: RawBatch) -> Floats:
+    given = batch.numbers.get("weight")
+    return np.ones(batch.n_rows) if given is None else np.where(np.isnan(given), 1.0, given)
+
+
+def _source(reading: Readings | None, plan: Plan, n_rows: int) -> Int8s:
+    default = MISSING if plan.default_source is None else plan.default_source
+    if reading is None:
+        return np.full(n_rows, default, dtype=np.int8)
+    codes = _recoded(*reading, {source.label: source for source in Source}).astype(np.int8)
+    codes[codes == MISSING] = default
+    return codes
+
+
+def _score_and_outcome(winner: Readings | None, batch: RawBatch, plan: Plan) -> tuple[Floats | None, Int8s]:
+    """The soft outcome where there is one, and the outcome: from the winner's spelling, else from the score."""
+    score = batch.numbers.get("score_a")
+    if plan.format.preference is not None and score is not None:
+        score = plan.format.preference.score_a(score)
+        by_score = np.where(score > 0.5, Outcome.A, np.where(score < 0.5, Outcome.B, Outcome.TIE))
+        return score, by_score.astype(np.int8)
+    if plan.format.always is not None or winner is None:
+        return score, np.full(batch.n_rows, plan.format.always or Outcome.A, dtype=np.int8)
+    return score, _recoded(*winner, plan.format.winners).astype(np.int8)
+
+
+def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, plan: Plan) -> Mask:
+    wrong = np.zeros(batch.n_rows, dtype=bool)
+    for codes, _ in readings.values():
+        wrong |= codes == WRONG_CODE
+    for item in plan.numbers:
+        wrong |= np.isinf(batch.numbers[item.name])
+    return wrong
+
+
+def _contradictions(score: Floats, outcome: Int8s) -> Mask:
+    """Rows whose score names another winner than they do; a tie may lean, but not all the way."""
+    against_a = (outcome == Outcome.A) & (score <= 0.5)
+    against_b = (outcome == Outcome.B) & (score >= 0.5)
+    not_a_tie = (outcome >= Outcome.TIE) & ((score == 0.0) | (score == 1.0))
+    contradicting: Mask = against_a | against_b | not_a_tie
+    return contradicting
+
+
+def _flag_is_on(flags: AnyCodes, texts: Sequence[str]) -> Mask:
+    is_on = np.array([text == "true" for text in texts] + [False, False], dtype=np.bool_)
+    on: Mask = is_on[flags]
+    return on
+
+
+def _soft(score: Floats) -> Floats | None:
+    """The scores that say more than their outcome does; None when there is none."""
+    hard = np.isnan(score) | (score == 0.0) | (score == 0.5) | (score == 1.0)
+    return None if hard.all() else np.where(hard, np.nan, score)
+
+
+def _columns(readings: Mapping[str, Readings], batch: RawBatch, plan: Plan, good: Mask | slice) -> dict[str, Column]:
+    """The optional columns of the good rows; a column without any value is left out."""
+    columns: dict[str, Column] = {}
+    for item in plan.fields:
+        if item.name in ("model_a", "model_b", "winner", "source", "score_a", "weight"):
+            continue
+        if item.hashed and item.name in batch.hashes:
+            codes, hashes = dense_codes(batch.hashes[item.name][good])
+            if len(hashes):
+                columns[item.name] = Codes(codes, HashedLabels(hashes))
+        elif item.name in batch.numbers:
+            numbers = batch.numbers[item.name][good]
+            if not np.isnan(numbers).all():
+                columns[item.name] = numbers
+        elif item.kind is FieldKind.FLAG:
+            on = _flag_is_on(*readings[item.name])[good]
+            if on.any():
+                columns[item.name] = on.astype(np.float64)
+        else:
+            column = _used_codes(*readings[item.name], good)
+            if column.labels:
+                columns[item.name] = column
+    return columns
+
+
+def _used_codes(every: AnyCodes, texts: tuple[str, ...], good: Mask | slice) -> Codes:
+    codes = every[good].astype(np.int32, copy=False)
+    if isinstance(good, slice):
+        return Codes(codes, texts)
+    used = np.zeros(len(texts) + 1, dtype=bool)
+    used[codes] = True
+    used[-1] = False
+    new = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    new[-1] = MISSING
+    return Codes(new[codes], tuple(text for text, keep in zip(texts, used, strict=False) if keep))

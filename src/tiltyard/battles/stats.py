@@ -1,0 +1,145 @@
+"""What a table of battles holds, in numbers: `battle_stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS, Outcome
+from tiltyard.battles.table import MISSING, BattleTable, Codes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class BattleStats:
+    """The numbers of a table of battles; every count of battles is a sum of weights.
+
+    `islands` are the groups of models that met one another, directly or through others, the largest first; a battle in
+    which both were bad is no meeting. `never_won` and `never_lost` look at decisive battles only. `prompts` is the
+    number of distinct question ids, None when there are none.
+    """
+
+    models: int
+    rows: int
+    battles: float
+    sources: Mapping[str, float]
+    outcomes: Mapping[str, float]
+    decisive: float
+    soft: float
+    inconsistent: float
+    battles_per_model: Mapping[str, float]
+    pairs_met: int
+    pairs_possible: int
+    islands: tuple[tuple[str, ...], ...]
+    never_won: tuple[str, ...]
+    never_lost: tuple[str, ...]
+    prompts: int | None
+    dimensions: tuple[str, ...]
+    judges: tuple[str, ...]
+    skipped: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as plain values for JSON: whole counts as integers."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def battle_stats(table: BattleTable) -> BattleStats:
+    """Count what a table holds and who met whom."""
+    n = len(table.models)
+    outcomes = np.bincount(table.outcome, weights=table.weight, minlength=len(OUTCOME_LABELS))
+    sources = np.bincount(table.source, weights=table.weight, minlength=len(SOURCE_LABELS))
+    per_model = _sums(table.model_a, table.weight, n) + _sums(table.model_b, table.weight, n)
+    a_won, b_won = table.outcome == Outcome.A, table.outcome == Outcome.B
+    won = _seen(n, table.model_a[a_won], table.model_b[b_won])
+    lost = _seen(n, table.model_b[a_won], table.model_a[b_won])
+    pairs = _pairs_met(table)
+    spread = (per_model.min(), np.median(per_model), per_model.max()) if n else (0.0, 0.0, 0.0)
+    return BattleStats(
+        models=n,
+        rows=len(table),
+        battles=table.n_battles,
+        sources={label: float(sources[code]) for code, label in enumerate(SOURCE_LABELS) if sources[code]},
+        outcomes={label: float(outcomes[code]) for code, label in enumerate(OUTCOME_LABELS)},
+        decisive=float(outcomes[Outcome.A] + outcomes[Outcome.B]),
+        soft=0.0 if table.score_a is None else float(table.weight[~np.isnan(table.score_a)].sum()),
+        inconsistent=_inconsistent(table),
+        battles_per_model=dict(zip(("min", "median", "max"), map(float, spread), strict=True)),
+        pairs_met=len(pairs),
+        pairs_possible=n * (n - 1) // 2,
+        islands=_islands(table.models, pairs),
+        never_won=tuple(name for name, did in zip(table.models, won, strict=True) if not did),
+        never_lost=tuple(name for name, did in zip(table.models, lost, strict=True) if not did),
+        prompts=_distinct(table, "question_id"),
+        dimensions=_values(table, "dimension"),
+        judges=_values(table, "judge_model"),
+        skipped=dict(table.skipped),
+    )
+
+
+def _sums(codes: NDArray[np.int32], weight: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    return np.bincount(codes, weights=weight, minlength=n).astype(np.float64, copy=False)
+
+
+def _seen(n: int, *codes: NDArray[np.int32]) -> NDArray[np.bool_]:
+    seen = np.zeros(n, dtype=bool)
+    for some in codes:
+        seen[some] = True
+    return seen
+
+
+def _inconsistent(table: BattleTable) -> float:
+    column = table.columns.get("inconsistent")
+    return 0.0 if column is None or isinstance(column, Codes) else float(table.weight[column == 1.0].sum())
+
+
+def _pairs_met(table: BattleTable) -> NDArray[np.int64]:
+    """The pairs that met, one row each with the smaller code first; both-bad is no meeting."""
+    met = table.outcome != Outcome.BOTH_BAD
+    low = np.minimum(table.model_a, table.model_b)[met].astype(np.int64)
+    high = np.maximum(table.model_a, table.model_b)[met].astype(np.int64)
+    width = max(len(table.models), 1)
+    return np.stack(np.divmod(np.unique(low * width + high), width), axis=1)
+
+
+def _islands(models: tuple[str, ...], pairs: NDArray[np.int64]) -> tuple[tuple[str, ...], ...]:
+    parent = list(range(len(models)))
+
+    def root(code: int) -> int:
+        while parent[code] != code:
+            parent[code] = parent[parent[code]]
+            code = parent[code]
+        return code
+
+    for one, other in pairs.tolist():
+        parent[root(one)] = root(other)
+    groups: dict[int, list[str]] = {}
+    for code, name in enumerate(models):
+        groups.setdefault(root(code), []).append(name)
+    return tuple(sorted((tuple(group) for group in groups.values()), key=lambda group: (-len(group), group)))
+
+
+def _distinct(table: BattleTable, name: str) -> int | None:
+    if name not in table.columns:
+        return None
+    codes = np.unique(table.text_column(name).codes)
+    return int((codes != MISSING).sum())
+
+
+def _values(table: BattleTable, name: str) -> tuple[str, ...]:
+    if name not in table.columns:
+        return ()
+    column = table.text_column(name)
+    return tuple(sorted(column.labels[code] for code in np.unique(column.codes).tolist() if code != MISSING))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value

@@ -1,0 +1,252 @@
+"""Battles by the million: `BattleTable`, codes and arrays instead of objects.
+
+A row is one battle, or `weight` equal battles: `weight` is a frequency, so a table whose identical rows were merged
+rates exactly like the table it came from. Counting a file larger than memory is therefore the same thing as reading
+it: the reader merges as it goes and hands over a (much shorter) table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.battles.outcome import Outcome
+from tiltyard.errors import BattleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Int32s = NDArray[np.int32]
+Int8s = NDArray[np.int8]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+MISSING = -1
+"""The code of an absent text value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """A text column: each row holds the position of its text in `labels`, or `MISSING`."""
+
+    codes: Int32s
+    labels: Sequence[str]
+
+    def __getitem__(self, rows: Mask | NDArray[np.intp]) -> Codes:
+        return Codes(self.codes[rows], self.labels)
+
+    def texts(self) -> list[str | None]:
+        """The column as text, one entry per row."""
+        return [None if code == MISSING else self.labels[code] for code in self.codes]
+
+
+Column = Codes | Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BattleTable:
+    """Battles as columns.
+
+    `models` are the names, sorted; `model_a` and `model_b` index them. `outcome` and `source` hold the codes of
+    `Outcome` and `Source`. `score_a` is the soft outcome (1 = A won), NaN where the outcome says it all, or None when
+    no row is soft. `columns` holds the optional columns by name: text as `Codes`, numbers (weights apart) as floats
+    with NaN for missing; `timestamp` is seconds since 1970. `skipped` counts the bad rows left out on reading.
+    """
+
+    models: tuple[str, ...]
+    model_a: Int32s
+    model_b: Int32s
+    outcome: Int8s
+    source: Int8s
+    weight: Floats
+    score_a: Floats | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.model_a)
+        for name in ("model_b", "outcome", "source", "weight"):
+            if len(getattr(self, name)) != n:
+                raise BattleError(f"column {name} has {len(getattr(self, name))} rows, model_a has {n}")
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        object.__setattr__(self, "skipped", MappingProxyType(dict(self.skipped)))
+
+    def __len__(self) -> int:
+        return len(self.model_a)
+
+    def __repr__(self) -> str:
+        extra = f", columns {', '.join(self.columns)}" if self.columns else ""
+        return f"<BattleTable: {self.n_battles:,.0f} battles of {len(self.models):,} models{extra}>"
+
+    @property
+    def n_battles(self) -> float:
+        """How many battles the rows stand for: the sum of the weights."""
+        return float(self.weight.sum())
+
+    def take(self, rows: Mask | NDArray[np.intp]) -> BattleTable:
+        """The table of some rows, over the same models."""
+        return replace(
+            self,
+            model_a=self.model_a[rows],
+            model_b=self.model_b[rows],
+            outcome=self.outcome[rows],
+            source=self.source[rows],
+            weight=self.weight[rows],
+            score_a=None if self.score_a is None else self.score_a[rows],
+            columns={name: column[rows] for name, column in self.columns.items()},
+        )
+
+    def compact(self) -> BattleTable:
+        """The same battles over only the models that appear in them."""
+        used = np.zeros(len(self.models), dtype=bool)
+        used[self.model_a] = True
+        used[self.model_b] = True
+        if used.all():
+            return self
+        code = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        return replace(
+            self,
+            models=tuple(name for name, keep in zip(self.models, used, strict=True) if keep),
+            model_a=code[self.model_a],
+            model_b=code[self.model_b],
+        )
+
+    def split(self, column: str) -> Iterator[tuple[str, BattleTable]]:
+        """One table per value of a text column, in the order of the values; rows without a value are left out."""
+        codes = self.text_column(column)
+        for code in sorted(set(codes.codes.tolist()) - {MISSING}, key=lambda code: codes.labels[code]):
+            yield codes.labels[code], self.take(codes.codes == code).compact()
+
+    def text_column(self, name: str) -> Codes:
+        """A text column by name; numbers are read as their text."""
+        column = self.columns.get(name)
+        if column is None:
+            raise BattleError(f"these battles have no column {name!r}; they have {', '.join(self.columns) or 'none'}")
+        if isinstance(column, Codes):
+            return column
+        values, codes = np.unique(column, return_inverse=True)
+        missing_or_code = np.where(np.isnan(column), MISSING, codes).astype(np.int32)
+        return Codes(missing_or_code, tuple(f"{value:.15g}" for value in values))
+
+    def number_column(self, name: str) -> Floats:
+        """A number column by name."""
+        column = self.columns.get(name)
+        if column is None:
+            raise BattleError(f"these battles have no column {name!r}; they have {', '.join(self.columns) or 'none'}")
+        if isinstance(column, Codes):
+            raise BattleError(f"column {name!r} holds text, not numbers")
+        return column
+
+    def swapped(self) -> BattleTable:
+        """Every battle written from the other side."""
+        other_side = np.array([outcome.swapped for outcome in Outcome], dtype=np.int8)
+        columns = {other_slot(name): column for name, column in self.columns.items()}
+        return replace(
+            self,
+            model_a=self.model_b,
+            model_b=self.model_a,
+            outcome=other_side[self.outcome],
+            score_a=None if self.score_a is None else 1.0 - self.score_a,
+            columns=columns,
+        )
+
+
+def other_slot(column: str) -> str:
+    """`len_a` for `len_b` and the other way round; any other name stays."""
+    if column.endswith("_a"):
+        return column[:-2] + "_b"
+    if column.endswith("_b"):
+        return column[:-2] + "_a"
+    return column
+
+
+def merge_models(tables: Sequence[BattleTable]) -> tuple[str, ...]:
+    """The models of several tables, sorted."""
+    return tuple(sorted({name for table in tables for name in table.models}))
+
+
+def concat(tables: Sequence[BattleTable]) -> BattleTable:
+    """Several tables one after the other; a column that some lack is missing there."""
+    models = merge_models(tables)
+    place = {name: code for code, name in enumerate(models)}
+    recode = [np.array([place[name] for name in table.models], dtype=np.int32) for table in tables]
+    soft = any(table.score_a is not None for table in tables)
+    names = dict.fromkeys(name for table in tables for name in table.columns)
+    skipped: dict[str, int] = {}
+    for table in tables:
+        for reason, count in table.skipped.items():
+            skipped[reason] = skipped.get(reason, 0) + count
+    return BattleTable(
+        models=models,
+        model_a=np.concatenate([code[table.model_a] for code, table in zip(recode, tables, strict=True)]),
+        model_b=np.concatenate([code[table.model_b] for code, table in zip(recode, tables, strict=True)]),
+        outcome=np.concatenate([table.outcome for table in tables]),
+        source=np.concatenate([table.source for table in tables]),
+        weight=np.concatenate([table.weight for table in tables]),
+        score_a=np.concatenate([_scores_or_nan(table) for table in tables]) if soft else None,
+        columns={name: _concat_column(name, tables) for name in names},
+        skipped=skipped,
+    )
+
+
+def _scores_or_nan(table: BattleTable) -> Floats:
+    return np.full(len(table), np.nan) if table.score_a is None else table.score_a
+
+
+def _concat_column(name: str, tables: Sequence[BattleTable]) -> Column:
+    present = [table.columns[name] for table in tables if name in table.columns]
+    if all(isinstance(column, np.ndarray) for column in present):
+        absent = 0.0 if name == "inconsistent" else np.nan
+        filled = [table.columns.get(name, np.full(len(table), absent)) for table in tables]
+        return np.concatenate([np.asarray(column, dtype=np.float64) for column in filled])
+    place: dict[str, int] = {}
+    parts = []
+    for table in tables:
+        if name not in table.columns:
+            parts.append(np.full(len(table), MISSING, dtype=np.int32))
+            continue
+        column = table.text_column(name)
+        recode = np.array([place.setdefault(text, len(place)) for text in column.labels] or [0], dtype=np.int32)
+        parts.append(np.where(column.codes == MISSING, np.int32(MISSING), recode[column.codes]).astype(np.int32))
+    return Codes(np.concatenate(parts), tuple(place))
+
+
+def merge_equal(table: BattleTable) -> BattleTable:
+    """The table with equal rows merged, their weights added, in an order that depends on nothing but the battles."""
+    keys: list[NDArray[Any]] = [table.model_a, table.model_b, table.outcome, table.source]
+    keys += [_key(column) for column in table.columns.values()]
+    if table.score_a is not None:
+        keys.append(_key(table.score_a))
+    order, starts = _equal_runs(keys, len(table))
+    merged = table.take(order[starts])
+    weight = np.add.reduceat(table.weight[order], starts) if len(starts) else table.weight[:0]
+    return replace(merged, weight=weight)
+
+
+def _key(column: Column) -> NDArray[np.int64] | Int32s:
+    """Integers that are equal where a column's values are; missing numbers count as equal."""
+    if isinstance(column, Codes):
+        return column.codes
+    return np.unique(column, return_inverse=True)[1].astype(np.int64)
+
+
+def _equal_runs(keys: Sequence[NDArray[Any]], n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """An order that brings equal rows together, and where each run of equal rows starts in it."""
+    packed, size = np.zeros(n, dtype=np.int64), 1
+    for key in keys:
+        low, high = (int(key.min()), int(key.max())) if n else (0, 0)
+        width = high - low + 1
+        if size * width >= 2**62:
+            packed = np.unique(packed, return_inverse=True)[1].astype(np.int64)
+            size = int(packed.max()) + 1
+        packed = packed * width + (key - low)
+        size *= width
+    order = np.argsort(packed, kind="stable")
+    ordered = packed[order]
+    new = np.ones(n, dtype=bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return order, np.flatnonzero(new)

@@ -1,0 +1,30 @@
+"""Leaderboards: battles in, rated models out, with how every number came about."""
+
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.comparison import BoardComparison, compare
+from tiltyard.boards.elo import Elo, PermutationElo
+from tiltyard.boards.glicko2 import Glicko2
+from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+from tiltyard.boards.rating import METHODS, Reading, make_estimator, rate, rate_by
+from tiltyard.boards.ratings_file import EloReport
+from tiltyard.boards.selection import Selection
+from tiltyard.boards.win_rate import WinRate
+
+__all__ = [
+    "METHODS",
+    "BoardComparison",
+    "BradleyTerry",
+    "Elo",
+    "EloReport",
+    "Glicko2",
+    "Leaderboard",
+    "PermutationElo",
+    "RatingEntry",
+    "Reading",
+    "Selection",
+    "WinRate",
+    "compare",
+    "make_estimator",
+    "rate",
+    "rate_by",
+]

@@ -1,0 +1,274 @@
+"""The Bradley–Terry board: battles in, ratings with intervals and rank intervals out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.battles.outcome import Source
+from tiltyard.boards.assemble import Column, build_board
+from tiltyard.boards.preparation import (
+    Prepared,
+    Ties,
+    choose_clusters,
+    choose_slot,
+    choose_tie_model,
+    comparisons,
+    connected,
+    covariates,
+    settle_tie_model,
+    without_ties,
+)
+from tiltyard.boards.selection import Selected, Selection, check_choice, cluster_codes, known_models, select
+from tiltyard.errors import OptionError
+from tiltyard.ratings.bootstrap import bootstrap_strengths
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
+from tiltyard.ratings.comparisons import count_pairs
+from tiltyard.ratings.graph import Reach
+from tiltyard.ratings.influence import battles_to_swap, prepare
+from tiltyard.ratings.intervals import Covariance, half_widths, sandwich, strength_covariance
+from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.ratings.ranks import RankIntervals, rank_intervals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.battles.table import BattleTable
+    from tiltyard.boards.leaderboard import Leaderboard
+
+Interval = Literal["sandwich", "bootstrap", "none"]
+Floats = NDArray[np.float64]
+
+SCALE = 400.0 / math.log(10.0)
+"""Rating points per logit: 400 points are odds of 10 to 1, as in Elo."""
+
+CENTRE = 1000.0
+"""The mean rating where no anchor is given."""
+
+MANY_ROUNDS = 1000
+"""Bootstrap rounds by default: with 100 the ends of a 95 % interval are themselves uncertain (covers 0.92–0.93)."""
+
+REACH_NOTES = {
+    Reach.UNBEATEN: "unbeaten; kept finite by half a win and half a loss; no upper bound",
+    Reach.WINLESS: "winless; kept finite by half a win and half a loss; no lower bound",
+    Reach.APART: "met the rest only through unbounded models; kept finite by half a win and half a loss; no bounds",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BradleyTerry:
+    """Bradley–Terry ratings: parameters when built, battles when fitted.
+
+    `ties`: how ties are read. `ci`: `sandwich`, `bootstrap` (with `rounds` and `seed`) or `none`, at confidence
+    `level`. `cluster`: the column whose equal values make rows dependent; `auto` takes `question_id` where there is
+    one, `none` treats every row as independent. `anchor`: a model and the rating it is pinned to. `control`: style
+    columns (`len` reads `len_a` and `len_b`). `slot`: fit the advantage of the first side (None: only beside controls,
+    where people voted). `only_connected`: rate the largest group where groups never met. `robustness`: for each
+    neighbouring pair, how many battles would have to go for the two to swap. `evaluated`: the model under test.
+    """
+
+    ties: Ties = "davidson"
+    ci: Interval = "sandwich"
+    level: float = 0.95
+    rounds: int = MANY_ROUNDS
+    seed: int = 0
+    cluster: str = "auto"
+    anchor: tuple[str, float] | None = None
+    control: tuple[str, ...] = ()
+    slot: bool | None = None
+    only_connected: bool = False
+    robustness: bool = False
+    evaluated: str | None = None
+    selection: Selection = field(default_factory=Selection)
+
+    def __post_init__(self) -> None:
+        check_choice("ties", self.ties, get_args(Ties))
+        check_choice("ci", self.ci, get_args(Interval))
+        if not 0.0 < self.level < 1.0:
+            raise OptionError(f"level is {self.level}: expected a share between 0 and 1, such as 0.95.")
+        if self.ci == "bootstrap" and self.rounds < 2:
+            raise OptionError(f"rounds is {self.rounds}: a bootstrap needs at least 2, better 1000.")
+
+    def fit(self, table: BattleTable) -> Leaderboard:
+        """Rate the battles. A second fit knows nothing of the first."""
+        remarks: list[str] = []
+        selected = select(table, self.selection)
+        if self.ties == "drop":
+            selected = without_ties(selected)
+        selected = connected(selected, remarks, only_connected=self.only_connected)
+        prepared = self._prepare(selected, remarks)
+        fitted, state = fit_bounded(prepared.counted.cells, prepared.tie_model)
+        certainty = self._certainty(prepared, fitted)
+        return self._board(prepared, fitted, state, certainty)
+
+    def _prepare(self, selected: Selected, remarks: list[str]) -> Prepared:
+        """Comparisons with their clusters, tie groups and covariates, counted by pair."""
+        table = selected.table
+        tie_model = choose_tie_model(table, self.ties, remarks, controlled=bool(self.control))
+        rows = comparisons(table)
+        if tie_model.has_parameter and len(set(table.source.tolist())) > 1:
+            rows = replace(rows, group=table.source.astype(np.int64))
+        cluster = None if self.ci == "none" else choose_clusters(table, self.cluster, remarks)
+        if cluster is not None:
+            rows = replace(rows, cluster=cluster_codes(table, cluster))
+        slot = choose_slot(table, self.slot, controlled=bool(self.control), evaluated=self.evaluated)
+        if self.control:
+            rows = replace(rows, covariates=covariates(table, self.control))
+        counted = count_pairs(rows, slot=slot)
+        tie_model = settle_tie_model(counted, tie_model, remarks)
+        return Prepared(selected, rows, counted, tie_model, slot, cluster, remarks)
+
+    def _certainty(self, prepared: Prepared, fitted: BradleyTerryFit) -> _Certainty:
+        """Intervals and rank intervals by the chosen method."""
+        strength = fitted.parameters.strength
+        if self.ci == "none":
+            return _Certainty(None, None, None)
+        covariance = sandwich(fitted, prepared.rows, prepared.counted)
+        if self.ci == "sandwich":
+            battles = prepared.rows.battles_per_model()
+            half = half_widths(covariance, battles, self.level)
+            spread = strength_covariance(covariance, battles)
+            places = rank_intervals(strength, spread, level=self.level, degrees=covariance.rank_degrees)
+            return _Certainty((strength - half, strength + half), places, covariance)
+        rounds = bootstrap_strengths(fitted, prepared.rows, prepared.counted, rounds=self.rounds, seed=self.seed)
+        tail = 0.5 * (1.0 - self.level)
+        low, high = np.quantile(rounds, [tail, 1.0 - tail], axis=0)
+        spread = np.atleast_2d(np.cov(rounds, rowvar=False))
+        places = rank_intervals(strength, spread, level=self.level, degrees=covariance.rank_degrees)
+        return _Certainty((low, high), places, covariance, rounds)
+
+    def _board(
+        self, prepared: Prepared, fitted: BradleyTerryFit, state: NDArray[np.int8], certainty: _Certainty
+    ) -> Leaderboard:
+        table = prepared.selected.table
+        strength = fitted.parameters.strength
+        zero = CENTRE
+        if self.anchor is not None:
+            name, value = self.anchor
+            if name not in table.models:
+                raise OptionError(f"the anchor {name!r} is in none of the rated battles. {known_models(table)}")
+            zero = value - SCALE * strength[table.models.index(name)]
+        extra: dict[str, Column] = {}
+        low: list[float | None] = [None] * len(strength)
+        high: list[float | None] = [None] * len(strength)
+        if certainty.interval is not None:
+            low = [
+                None if reach in (Reach.WINLESS, Reach.APART) else zero + SCALE * float(end)
+                for end, reach in zip(certainty.interval[0], state, strict=True)
+            ]
+            high = [
+                None if reach in (Reach.UNBEATEN, Reach.APART) else zero + SCALE * float(end)
+                for end, reach in zip(certainty.interval[1], state, strict=True)
+            ]
+        if certainty.rounds is not None:
+            extra["bootstrap_mean"] = (zero + SCALE * certainty.rounds.mean(axis=0)).tolist()
+        if self.control:
+            extra["rating_without_control"] = self._without_control(prepared)
+        if self.robustness:
+            extra["battles_to_swap_with_next"] = _swaps(prepared, fitted)
+        return build_board(
+            prepared.selected,
+            rating=zero + SCALE * strength,
+            low=low,
+            high=high,
+            places=certainty.places,
+            settings=self._settings(prepared),
+            evaluated=self.evaluated,
+            notes=[None if reach == Reach.HELD else REACH_NOTES[Reach(reach)] for reach in state],
+            extra=extra,
+            remarks=prepared.remarks,
+            details=self._details(prepared, fitted, certainty),
+            arrays=_arrays(certainty, zero),
+        )
+
+    def _without_control(self, prepared: Prepared) -> list[float]:
+        """The ratings the same battles give when style is not controlled for."""
+        already = Selection()
+        plain = replace(
+            self, selection=already, control=(), ci="none", robustness=False, ties="half", slot=prepared.slot
+        )
+        board = plain.fit(prepared.selected.table)
+        return [board[name].rating for name in prepared.selected.table.models]
+
+    def _settings(self, prepared: Prepared) -> dict[str, Any]:
+        interval: dict[str, Any] = {"kind": self.ci}
+        if self.ci != "none":
+            interval |= {"level": self.level, "cluster": prepared.cluster}
+        return {
+            "method": "bt",
+            "tie_model": "drop" if self.ties == "drop" else prepared.tie_model.name,
+            "both_bad": self.selection.both_bad,
+            "inconsistent": self.selection.inconsistent,
+            "scale": SCALE,
+            "anchor": None if self.anchor is None else {"model": self.anchor[0], "rating": self.anchor[1]},
+            "interval": interval,
+            "n_bootstraps": self.rounds if self.ci == "bootstrap" else 0,
+            "seed": self.seed,
+        }
+
+    def _details(self, prepared: Prepared, fitted: BradleyTerryFit, certainty: _Certainty) -> Mapping[str, Any]:
+        details: dict[str, Any] = {"log_likelihood": fitted.log_likelihood}
+        if len(fitted.tied_groups):
+            labels = [Source(code).label for code in fitted.tied_groups] if fitted.cells.n_groups > 1 else ["all"]
+            values = fitted.parameters.tie[fitted.tied_groups]
+            details["tie_parameters"] = {
+                label: float(np.exp(value)) for label, value in zip(labels, values, strict=True)
+            }
+        names = (["first slot"] if prepared.slot else []) + list(self.control)
+        if names:
+            details["coefficients"] = _coefficients(names, fitted, certainty.covariance, self.level)
+        if certainty.covariance is not None:
+            details["n_clusters"] = certainty.covariance.clusters
+        return details
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Certainty:
+    """Ends of the intervals in logits, places, and what they were computed from."""
+
+    interval: tuple[Floats, Floats] | None
+    places: RankIntervals | None
+    covariance: Covariance | None
+    rounds: Floats | None = None
+
+
+def _coefficients(
+    names: list[str], fitted: BradleyTerryFit, covariance: Covariance | None, level: float
+) -> dict[str, dict[str, float | None]]:
+    """Each coefficient in rating points: what one typical difference (or the first slot) is worth."""
+    m = fitted.cells.n_models
+    rows: dict[str, dict[str, float | None]] = {}
+    for k, name in enumerate(names):
+        value = SCALE * float(fitted.parameters.coefficient[k])
+        half = None
+        if covariance is not None:
+            half = SCALE * normal_quantile(level) * math.sqrt(covariance.matrix[m + k, m + k])
+        rows[name] = {
+            "points": value,
+            "ci_low": None if half is None else value - half,
+            "ci_high": None if half is None else value + half,
+        }
+    return rows
+
+
+def _swaps(prepared: Prepared, fitted: BradleyTerryFit) -> list[int | None]:
+    """For each model the number of battles to remove until the next one on the board is level; None for the last."""
+    robustness = prepare(fitted, prepared.rows, prepared.counted)
+    order = np.argsort(-fitted.parameters.strength, kind="stable")
+    swaps: list[int | None] = [None] * len(order)
+    for above, below in zip(order[:-1].tolist(), order[1:].tolist(), strict=True):
+        swaps[above] = battles_to_swap(robustness, above, below)
+    return swaps
+
+
+def _arrays(certainty: _Certainty, zero: float) -> dict[str, NDArray[np.generic]]:
+    arrays: dict[str, NDArray[np.generic]] = {}
+    if certainty.rounds is not None:
+        arrays["bootstrap_ratings"] = zero + SCALE * certainty.rounds
+    if certainty.covariance is not None:
+        arrays["covariance"] = SCALE * SCALE * certainty.covariance.matrix
+    return arrays

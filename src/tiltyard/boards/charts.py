@@ -1,0 +1,132 @@
+"""Charts of a leaderboard as Altair objects, saved as SVG, PNG or HTML without a browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.boards.text import headline, rank_text
+from tiltyard.errors import MissingExtra, OptionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiltyard.boards.leaderboard import Leaderboard
+
+INK = "#1f2933"
+GREY = "#52606d"
+DOT = "#1b5e9e"
+EVALUATED = "#c2410c"
+ROW_HEIGHT = 18
+WIDTH = 460
+SUFFIXES = (".svg", ".png", ".html")
+
+
+def interval_chart(board: Leaderboard) -> Any:
+    """A dot and an interval per model, best on top, rank intervals on the right; an open side ends in an arrow head."""
+    alt = _altair()
+    rows = _rows(board)
+    ends = [value for row in rows for value in (row["rating"], row["low"], row["high"])]
+    room = 0.04 * ((max(ends) - min(ends)) or 1.0)
+    scale = alt.Scale(domain=[min(ends) - room, max(ends) + room], nice=False, zero=False)
+    order = [row["model"] for row in rows]
+    y = alt.Y(
+        "model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, ticks=False, domain=False, labelPadding=8)
+    )
+    x = alt.X("rating:Q", scale=scale, title=_axis_title(board), axis=alt.Axis(tickCount=7, domain=False, ticks=False))
+    colour = alt.Color(
+        "source:N",
+        scale=alt.Scale(domain=["human", "evaluated"], range=[DOT, EVALUATED]),
+        legend=alt.Legend(title=None, orient="bottom") if len({row["source"] for row in rows}) > 1 else None,
+    )
+    tips = [
+        "model:N",
+        "rank:N",
+        alt.Tooltip("rating:Q", format=".1f"),
+        "interval:N",
+        alt.Tooltip("battles:Q", format=","),
+    ]
+    base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=colour)
+    line = base.mark_rule(strokeWidth=2.2).encode(x=alt.X("low:Q", scale=scale), x2="high:Q", tooltip=tips)
+    dot = base.mark_point(filled=True, size=52, opacity=1).encode(x=x, tooltip=tips)
+    below = (
+        base.transform_filter("datum.open_low")
+        .mark_point(shape="triangle-left", filled=True, size=60)
+        .encode(x="low:Q")
+    )
+    above = (
+        base.transform_filter("datum.open_high")
+        .mark_point(shape="triangle-right", filled=True, size=60)
+        .encode(x="high:Q")
+    )
+    place = base.mark_text(align="left", fontSize=10, color=GREY).encode(
+        x=alt.value(WIDTH + 8), text="rank:N", color=alt.value(GREY)
+    )
+    title = alt.Title(_title(board), subtitle=headline(board), anchor="start", color=INK, subtitleColor=GREY, offset=12)
+    chart = alt.layer(line, dot, below, above, place, title=title)
+    chart = chart.properties(width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return (
+        chart.configure(font="Helvetica, Arial, sans-serif", background="white")
+        .configure_view(stroke=None)
+        .configure_axis(labelFontSize=11, titleFontSize=11, labelColor=INK, titleColor=GREY, gridColor="#e4e7eb")
+        .configure_axisX(titleFontWeight="normal", titlePadding=10)
+        .configure_title(fontSize=14, subtitleFontSize=11)
+    )
+
+
+def save_chart(chart: Any, path: Path) -> None:
+    """Save as SVG, PNG (twice the size, for print) or one self-contained HTML page, by the file's suffix."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise OptionError(f"cannot plot to {path.name}: the name must end in {', '.join(SUFFIXES)}.")
+    if suffix == ".png":
+        chart.save(str(path), scale_factor=2)
+    elif suffix == ".html":
+        chart.save(str(path), inline=True)
+    else:
+        chart.save(str(path))
+
+
+def _altair() -> Any:
+    try:
+        import altair
+        import vl_convert  # noqa: F401 - saving needs it; say so before anything is drawn
+    except ImportError:
+        raise MissingExtra("a plot", "plot") from None
+    return altair
+
+
+def _title(board: Leaderboard) -> str:
+    return "Average win rate" if board.settings.get("method") == "winrate" else "Ratings"
+
+
+def _axis_title(board: Leaderboard) -> str:
+    if board.settings.get("method") == "winrate":
+        return "average win rate over opponents"
+    return "rating (400 points = odds of 10 to 1)"
+
+
+def _rows(board: Leaderboard) -> list[dict[str, Any]]:
+    """One row per model; an open side is drawn to the edge of what the others need."""
+    closed = [value for entry in board for value in (entry.rating, entry.ci_low, entry.ci_high) if value is not None]
+    least, most = min(closed), max(closed)
+    has_interval = any(entry.ci_low is not None or entry.ci_high is not None for entry in board)
+    rows = []
+    for entry in board:
+        open_low, open_high = has_interval and entry.ci_low is None, has_interval and entry.ci_high is None
+        low = entry.ci_low if entry.ci_low is not None else (least if open_low else entry.rating)
+        high = entry.ci_high if entry.ci_high is not None else (most if open_high else entry.rating)
+        rows.append(
+            {
+                "model": entry.model,
+                "rank": rank_text(entry),
+                "rating": entry.rating,
+                "low": low,
+                "high": high,
+                "open_low": open_low,
+                "open_high": open_high,
+                "interval": f"{'…' if open_low else f'{low:.1f}'} – {'…' if open_high else f'{high:.1f}'}",
+                "battles": entry.n_battles,
+                "source": entry.source,
+            }
+        )
+    return rows

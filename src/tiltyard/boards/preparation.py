@@ -1,0 +1,156 @@
+"""From selected battles to what Bradley–Terry fits: are all joined, how are ties read, what is dependent on what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
+from tiltyard.errors import NotConnected, OptionError, RatingError
+from tiltyard.ratings.bradley_terry import bounded
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, count_pairs
+from tiltyard.ratings.controls import scaled_difference
+from tiltyard.ratings.graph import islands, ties_bounded
+from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
+
+if TYPE_CHECKING:
+    from tiltyard.battles.table import BattleTable
+
+Ties = Literal["davidson", "rao-kupper", "half", "drop"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """Battles ready to fit: what was selected, as rows and by pair, and how ties, slot and clusters are read."""
+
+    selected: Selected
+    rows: Comparisons
+    counted: Counted
+    tie_model: TieModel
+    slot: bool
+    cluster: str | None
+    remarks: list[str]
+
+
+def comparisons(table: BattleTable) -> Comparisons:
+    """Battles as the arithmetic sees them; the table holds no both-bad rows."""
+    return Comparisons(
+        n_models=len(table.models),
+        first=table.model_a.astype(np.int64),
+        second=table.model_b.astype(np.int64),
+        result=table.outcome,
+        weight=table.weight,
+        share=table.score_a,
+    )
+
+
+def without_ties(selected: Selected) -> Selected:
+    """Decisive (and soft) battles only; the ties are counted as left out."""
+    table = selected.table
+    tie = table.outcome == Outcome.TIE
+    left_out = {**selected.left_out, "tie": float(table.weight[tie].sum())}
+    return only_rated_models(table.take(~tie), selected.both_bad, left_out)
+
+
+def connected(selected: Selected, remarks: list[str], *, only_connected: bool) -> Selected:
+    """All models, if battles join them; else only the largest group, or an error that names the groups."""
+    groups = islands(count_pairs(comparisons(selected.table)).cells)
+    if len(groups) <= 1:
+        return selected
+    names = [[selected.table.models[code] for code in group] for group in groups]
+    if not only_connected:
+        raise NotConnected(_say_islands(names), names)
+    inside = np.zeros(len(selected.table.models), dtype=bool)
+    inside[groups[0]] = True
+    remarks.append(f"not rated, never met the others: {', '.join(name for group in names[1:] for name in group)}")
+    return restrict(selected, inside, "model outside the largest connected group")
+
+
+def _say_islands(names: list[list[str]]) -> str:
+    """What is apart, in one line however many groups there are."""
+    small = names[1:]
+    shown = [", ".join(group[:4]) + (f" and {len(group) - 4} more" if len(group) > 4 else "") for group in small[:4]]
+    if len(small) > 4:
+        shown.append(f"and {len(small) - 4} more groups")
+    groups = "1 group" if len(small) == 1 else f"{len(small)} groups"
+    return (
+        f"cannot rate {sum(map(len, names))} models together: {groups} never met the largest one of {len(names[0])}: "
+        f"{'; '.join(shown)}. Add battles between them, or pass --only-connected."
+    )
+
+
+def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, controlled: bool) -> TieModel:
+    """The tie model asked for; half-wins where the data or the controls allow nothing else, and then said so."""
+    soft = table.score_a is not None and not np.isnan(table.score_a).all()
+    decided = (table.outcome == Outcome.A) | (table.outcome == Outcome.B)
+    if not decided.any() and not soft:
+        raise RatingError("every battle is a tie: there is nothing to tell the models apart by.")
+    if ties in ("half", "drop"):
+        return TIE_MODELS["half"]
+    if soft or controlled:
+        remarks.append(f"ties count as half a win ({'soft outcomes' if soft else 'controls'} have no tie model)")
+        return TIE_MODELS["half"]
+    for source in Source:
+        rows = table.source == source
+        if rows.any() and not decided[rows].any():
+            raise RatingError(
+                f"all {table.weight[rows].sum():,.0f} battles of source {source.label} are ties, so how often it ties "
+                "has no answer. Use --ties half, or leave that source out."
+            )
+    return TIE_MODELS[ties]
+
+
+def settle_tie_model(counted: Counted, tie_model: TieModel, remarks: list[str]) -> TieModel:
+    """The tie model, or half-wins where its tie parameter would be infinite: no win contradicts another one."""
+    if not tie_model.has_parameter or ties_bounded(counted.cells) or ties_bounded(bounded(counted.cells)[0]):
+        return tie_model
+    remarks.append("ties count as half a win: no win contradicts another, so how likely a tie is has no finite answer")
+    return TIE_MODELS["half"]
+
+
+def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> str | None:
+    """The column whose equal values make battles dependent, or None when every battle stands alone."""
+    if cluster == "none" or (cluster == "auto" and "question_id" not in table.columns):
+        return None
+    column = "question_id" if cluster == "auto" else cluster
+    codes = cluster_codes(table, column)
+    if not (codes != OWN_CLUSTER).any():
+        return None
+    if (codes == codes[0]).all():
+        remarks.append(f"all battles share one {column}: intervals treat every battle as independent")
+        return None
+    return column
+
+
+def choose_slot(table: BattleTable, slot: bool | None, *, controlled: bool, evaluated: str | None) -> bool:
+    """Whether to fit the first side's advantage; refused where sides mean nothing."""
+    people = bool((table.source == Source.HUMAN).all())
+    if slot is None:
+        return controlled and people
+    if slot and not people:
+        raise OptionError(
+            "the slot term needs the side each answer was shown on, and a judgment settled over both orders has none. "
+            "Use --source human, or leave the slot term out."
+        )
+    if slot and evaluated in table.models:
+        code = table.models.index(evaluated)
+        if not ((table.model_a == code).any() and (table.model_b == code).any()):
+            raise OptionError(f"{evaluated!r} always sat on one side: its rating and the slot cannot be told apart.")
+    return slot
+
+
+def covariates(table: BattleTable, controls: tuple[str, ...]) -> Floats:
+    """One scaled difference per control: `len` reads the columns `len_a` and `len_b`."""
+    columns = []
+    for name in controls:
+        missing = [column for column in (f"{name}_a", f"{name}_b") if column not in table.columns]
+        if missing:
+            raise OptionError(f"control {name!r} needs columns {name}_a and {name}_b; missing: {', '.join(missing)}.")
+        value_a, value_b = table.number_column(f"{name}_a"), table.number_column(f"{name}_b")
+        columns.append(scaled_difference(name, value_a, value_b, table.weight))
+    return np.column_stack(columns)

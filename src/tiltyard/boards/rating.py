@@ -1,0 +1,218 @@
+"""`rate`: battles from anywhere in, a `Leaderboard` out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+
+from tiltyard.battles.inputs import find_parts
+from tiltyard.battles.reading import BattleData, OnBad, peek, read_battles
+from tiltyard.battles.table import BattleTable
+from tiltyard.boards.bradley_terry import BradleyTerry, Interval
+from tiltyard.boards.elo import Elo, PermutationElo
+from tiltyard.boards.glicko2 import Glicko2
+from tiltyard.boards.selection import BothBad, Inconsistent, Selection, check_choice
+from tiltyard.boards.win_rate import WinRate
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.boards.leaderboard import Leaderboard
+    from tiltyard.boards.preparation import Ties
+
+Method = Literal["bt", "elo", "elo-perm", "glicko2", "winrate"]
+Estimator = BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
+
+METHODS: dict[str, type[Estimator]] = {
+    "bt": BradleyTerry,
+    "elo": Elo,
+    "elo-perm": PermutationElo,
+    "glicko2": Glicko2,
+    "winrate": WinRate,
+}
+IN_ORDER = ("elo", "elo-perm", "glicko2")
+"""Methods that read battles one by one, in the order of `timestamp`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How to read the battles: the format, a filter over the file's own columns, and what to do with bad rows."""
+
+    format: str = "auto"
+    where: str | None = None
+    default_source: str | None = None
+    on_bad: OnBad = "error"
+
+
+AS_IT_IS = Reading()
+
+
+def rate(
+    battles: BattleData,
+    *,
+    method: Method = "bt",
+    ties: Ties | None = None,
+    ci: Interval | Literal["sampling"] | None = None,
+    level: float | None = None,
+    rounds: int | None = None,
+    cluster: str | None = None,
+    anchor: tuple[str, float] | None = None,
+    control: Sequence[str] | None = None,
+    slot: bool | None = None,
+    only_connected: bool | None = None,
+    robustness: bool | None = None,
+    k: float | None = None,
+    k_sweep: Sequence[float] | None = None,
+    initial_rating: float | None = None,
+    n_perms: int | None = None,
+    seed: int | None = None,
+    evaluated: str | None = None,
+    source: str | None = None,
+    dimension: str | None = None,
+    both_bad: BothBad = "separate",
+    inconsistent: Inconsistent = "tie",
+    min_battles: float = 0,
+    format: str = "auto",
+    where: str | None = None,
+    default_source: str | None = None,
+    on_bad: OnBad = "error",
+) -> Leaderboard:
+    """A leaderboard from battles: a path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`.
+
+    `method` is `bt` (Bradley–Terry, the default), `elo`, `elo-perm`, `glicko2` or `winrate`; an option that the method
+    does not have is an error. What each option means stands with its estimator: `BradleyTerry`, `Elo`,
+    `PermutationElo`, `Glicko2`, `WinRate`, and `Selection` for the filters that all share; `format`, `where`,
+    `default_source` and `on_bad` are those of `read_battles`.
+    """
+    selection = Selection(
+        source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent, min_battles=min_battles
+    )
+    estimator = make_estimator(
+        method,
+        selection,
+        ties=ties,
+        ci=ci,
+        level=level,
+        rounds=rounds,
+        cluster=cluster,
+        anchor=anchor,
+        control=None if control is None else tuple(control),
+        slot=slot,
+        only_connected=only_connected,
+        robustness=robustness,
+        k=k,
+        k_sweep=None if k_sweep is None else tuple(k_sweep),
+        initial_rating=initial_rating,
+        n_perms=n_perms,
+        seed=seed,
+        evaluated=evaluated,
+    )
+    return rate_with(
+        estimator, battles, Reading(format=format, where=where, default_source=default_source, on_bad=on_bad)
+    )
+
+
+def rate_with(estimator: Estimator, battles: BattleData, reading: Reading = AS_IT_IS) -> Leaderboard:
+    """A leaderboard from an estimator that is built already."""
+    return with_origin(estimator.fit(read_for(estimator, battles, reading)), battles, reading)
+
+
+def rate_by(
+    battles: BattleData, column: str, estimator: Estimator, reading: Reading = AS_IT_IS
+) -> dict[str, Leaderboard]:
+    """One leaderboard per value of a column."""
+    table = read_for(estimator, battles, reading, also=(column,))
+    return {value: with_origin(estimator.fit(part), battles, reading) for value, part in table.split(column)}
+
+
+def make_estimator(method: str, selection: Selection, **options: Any) -> Estimator:
+    """The estimator of a method; an option that is given (not None) but that the method does not have is an error."""
+    check_choice("method", method, tuple(METHODS))
+    kind = METHODS[method]
+    known = {field.name for field in fields(kind)}
+    given = {name: value for name, value in options.items() if value is not None}
+    strange = sorted(set(given) - known)
+    if strange:
+        homes = [name for name, other in METHODS.items() if strange[0] in {field.name for field in fields(other)}]
+        raise OptionError(f"{strange[0]} does not apply to method {method}: it belongs to {', '.join(homes)}.")
+    return kind(**given, selection=selection)
+
+
+def read_for(estimator: Estimator, battles: BattleData, reading: Reading, also: Collection[str] = ()) -> BattleTable:
+    """The battles with only the columns that the estimator looks at, counted while reading where order is no matter."""
+    if isinstance(battles, BattleTable):
+        return battles
+    data = list(battles) if _is_used_up(battles) else battles
+    available = peek(data, reading.format, reading.default_source)
+    cluster, columns = _wanted(estimator, available.columns)
+    named = {*columns, *also} - set(available.columns) - set(available.raw_columns)
+    if named:
+        raise OptionError(
+            f"the battles have no column {sorted(named)[0]!r}; they have {', '.join(available.raw_columns)}."
+        )
+    hashed = () if cluster is None or cluster in also else (cluster,)
+    return read_battles(
+        data,
+        format=reading.format,
+        columns=tuple(dict.fromkeys([*columns, *also])),
+        where=reading.where,
+        default_source=reading.default_source,
+        on_bad=reading.on_bad,
+        counted=cluster is None and not _in_order(estimator) and not getattr(estimator, "control", ()),
+        hashed=hashed,
+    )
+
+
+def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[str | None, list[str]]:
+    """The cluster column, and all optional columns that the estimator needs."""
+    columns = [name for name in estimator.selection.columns() if name != "inconsistent" or name in available]
+    cluster = None
+    if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
+        if estimator.cluster == "auto":
+            cluster = "question_id" if "question_id" in available else None
+        elif estimator.cluster != "none":
+            cluster = estimator.cluster
+    if cluster is not None:
+        columns.append(cluster)
+    if _in_order(estimator) and "timestamp" in available:
+        columns.append("timestamp")
+    if isinstance(estimator, BradleyTerry):
+        columns += [f"{name}_{side}" for name in estimator.control for side in "ab"]
+    return cluster, columns
+
+
+def _in_order(estimator: Estimator) -> bool:
+    return isinstance(estimator, Elo | PermutationElo | Glicko2)
+
+
+def _is_used_up(battles: BattleData) -> TypeGuard[Iterator[Any]]:
+    """Whether the data can be gone through only once, like a generator."""
+    return isinstance(battles, Iterator)
+
+
+def with_origin(board: Leaderboard, battles: BattleData, reading: Reading) -> Leaderboard:
+    """The board with where its battles came from: the files' hash, the filter, our version."""
+    from tiltyard import __version__
+
+    settings = {
+        **board.settings,
+        "where": reading.where,
+        "battles_sha256": _files_sha256(battles),
+        "tiltyard_version": __version__,
+    }
+    return replace(board, settings=settings)
+
+
+def _files_sha256(battles: BattleData) -> str | None:
+    """The SHA-256 of the battle files' bytes, one after the other; None for battles that came from memory."""
+    paths = [battles] if isinstance(battles, str | Path) else battles
+    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
+        return None
+    digest = hashlib.sha256()
+    for part in find_parts(paths):
+        with part.path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,205 @@
+"""Which battles are rated: the filters every method shares, with a count of what each left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.battles.outcome import SOURCE_LABELS, Outcome, Source
+from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.errors import NoBattles, OptionError
+from tiltyard.ratings.comparisons import sum_by
+
+BothBad = Literal["separate", "half", "drop"]
+Inconsistent = Literal["tie", "drop"]
+Floats = NDArray[np.float64]
+
+WEIGHT_ZERO = "row of weight 0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The filters: who decided, which dimension, what becomes of both-bad and inconsistent battles, how few is too few.
+
+    `both_bad`: `separate` counts such battles beside the rating (they say nothing about who is better), `half` rates
+    them as ties, `drop` leaves them out altogether. `inconsistent`: judgments whose two orders disagreed are rated as
+    ties, or dropped. `min_battles`: models with fewer battles are left out, and their battles with them.
+    """
+
+    source: str | None = None
+    dimension: str | None = None
+    both_bad: BothBad = "separate"
+    inconsistent: Inconsistent = "tie"
+    min_battles: float = 0
+
+    def __post_init__(self) -> None:
+        check_choice("source", self.source, (None, *SOURCE_LABELS))
+        check_choice("both_bad", self.both_bad, get_args(BothBad))
+        check_choice("inconsistent", self.inconsistent, get_args(Inconsistent))
+
+    def columns(self) -> tuple[str, ...]:
+        """The optional columns that these filters look at."""
+        wanted = {"dimension": self.dimension is not None, "inconsistent": self.inconsistent == "drop"}
+        return tuple(name for name, needed in wanted.items() if needed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selected:
+    """The battles that are rated (`table`), the both-bad ones kept beside them, and what was left out."""
+
+    table: BattleTable
+    both_bad: BattleTable
+    left_out: dict[str, float]
+
+
+def select(table: BattleTable, selection: Selection) -> Selected:
+    """Apply the filters in order and count what each removed."""
+    left_out: dict[str, float] = {f"bad row: {reason}": count for reason, count in table.skipped.items()}
+
+    def keep(mask: NDArray[np.bool_], reason: str) -> None:
+        nonlocal table
+        if not mask.all():
+            left_out[reason] = float(table.weight[~mask].sum())
+            table = table.take(mask)
+
+    absent = int((table.weight == 0.0).sum())
+    if absent:
+        keep(table.weight > 0.0, WEIGHT_ZERO)
+        left_out[WEIGHT_ZERO] = float(absent)
+    if selection.source is not None:
+        keep(table.source == Source.from_label(selection.source), f"source is not {selection.source}")
+    if selection.dimension is not None:
+        keep(_has_text(table, "dimension", selection.dimension), f"dimension is not {selection.dimension}")
+    if selection.inconsistent == "drop" and "inconsistent" in table.columns:
+        keep(table.number_column("inconsistent") != 1.0, "inconsistent judgment")
+    is_both_bad = table.outcome == Outcome.BOTH_BAD
+    if selection.both_bad == "half":
+        table = replace(table, outcome=np.where(is_both_bad, np.int8(Outcome.TIE), table.outcome))
+    elif selection.both_bad == "drop":
+        keep(~is_both_bad, "both bad")
+    if selection.min_battles > 0:
+        table = _drop_rare(table, selection.min_battles, left_out)
+    table = table.compact()
+    is_both_bad = table.outcome == Outcome.BOTH_BAD
+    rated = table.take(~is_both_bad)
+    if not len(rated) or rated.n_battles == 0:
+        why = "; ".join(f"{count:,.0f} left out: {reason}" for reason, count in left_out.items())
+        raise NoBattles(f"no battle is left to rate{' (' + why + ')' if why else ''}.")
+    return only_rated_models(rated, table.take(is_both_bad), left_out)
+
+
+def only_rated_models(rated: BattleTable, both_bad: BattleTable, left_out: dict[str, float]) -> Selected:
+    """Leave out, and name, models that have no rated battle: only both-bad ones, or ties where ties do not count."""
+    has_battle = np.zeros(len(rated.models), dtype=bool)
+    has_battle[rated.model_a] = has_battle[rated.model_b] = True
+    without = [name for name, has in zip(rated.models, has_battle, strict=True) if not has]
+    return restrict(Selected(rated, both_bad, left_out), has_battle, f"no rated battle: {', '.join(without)}")
+
+
+def restrict(selected: Selected, inside: NDArray[np.bool_], reason: str) -> Selected:
+    """Only the models that are `inside`, and the battles among them; the others are counted under `reason`."""
+    if inside.all():
+        return selected
+    code = np.cumsum(inside, dtype=np.int32) - np.int32(1)
+    models = tuple(name for name, keep in zip(selected.table.models, inside, strict=True) if keep)
+
+    def among(table: BattleTable) -> BattleTable:
+        kept = table.take(inside[table.model_a] & inside[table.model_b])
+        return replace(kept, models=models, model_a=code[kept.model_a], model_b=code[kept.model_b])
+
+    table, both_bad = among(selected.table), among(selected.both_bad)
+    gone = selected.table.n_battles + selected.both_bad.n_battles - table.n_battles - both_bad.n_battles
+    left_out = {**selected.left_out, reason: gone} if gone else selected.left_out
+    return Selected(table, both_bad, left_out)
+
+
+def _has_text(table: BattleTable, column: str, text: str) -> NDArray[np.bool_]:
+    codes = table.text_column(column)
+    if text not in codes.labels:
+        return np.zeros(len(table), dtype=bool)
+    return np.asarray(codes.codes == codes.labels.index(text))
+
+
+def _drop_rare(table: BattleTable, least: float, left_out: dict[str, float]) -> BattleTable:
+    """Without the models that have fewer than `least` battles. Battles are counted once, before anyone leaves."""
+    battles = per_model(table, table.weight)
+    rare = battles < least
+    gone = rare[table.model_a] | rare[table.model_b]
+    if gone.any():
+        left_out[f"model with fewer than {least:g} battles"] = float(table.weight[gone].sum())
+    return table.take(~gone)
+
+
+def per_model(table: BattleTable, weight: Floats) -> Floats:
+    """The sum of a weight over the battles of each model."""
+    m = len(table.models)
+    return sum_by(table.model_a, weight, m) + sum_by(table.model_b, weight, m)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """What each model did: wins, losses, ties, both-bad, and all of them together."""
+
+    wins: Floats
+    losses: Floats
+    ties: Floats
+    both_bad: Floats
+
+    @property
+    def battles(self) -> Floats:
+        """Everything the model took part in."""
+        return self.wins + self.losses + self.ties + self.both_bad
+
+
+def tally(selected: Selected) -> Tally:
+    """Count by model."""
+    table, m = selected.table, len(selected.table.models)
+    a_won, b_won = table.outcome == Outcome.A, table.outcome == Outcome.B
+    wins_a = sum_by(table.model_a, table.weight * a_won, m)
+    wins_b = sum_by(table.model_b, table.weight * b_won, m)
+    losses_a = sum_by(table.model_a, table.weight * b_won, m)
+    losses_b = sum_by(table.model_b, table.weight * a_won, m)
+    return Tally(
+        wins=wins_a + wins_b,
+        losses=losses_a + losses_b,
+        ties=per_model(table, table.weight * (table.outcome == Outcome.TIE)),
+        both_bad=per_model(selected.both_bad, selected.both_bad.weight),
+    )
+
+
+def entry_sources(table: BattleTable, evaluated: str | None) -> list[str]:
+    """`evaluated` for the model under test, `human` for the others.
+
+    Where no model is named, those that no person ever judged are the evaluated ones: in a file of judged battles, all.
+    """
+    if evaluated is not None:
+        if evaluated not in table.models:
+            raise OptionError(
+                f"the evaluated model {evaluated!r} is in none of the rated battles. {known_models(table)}"
+            )
+        return ["evaluated" if name == evaluated else "human" for name in table.models]
+    human = per_model(table, table.weight * (table.source == Source.HUMAN))
+    return ["human" if count > 0 else "evaluated" for count in human]
+
+
+def known_models(table: BattleTable) -> str:
+    """A hint that lists the models there are."""
+    shown = ", ".join(table.models[:8])
+    return f"The models are {shown}{', …' if len(table.models) > 8 else ''}."
+
+
+def cluster_codes(table: BattleTable, column: str) -> NDArray[np.int64]:
+    """The cluster of every row; a row without a value is its own."""
+    codes = table.text_column(column).codes.astype(np.int64)
+    assert MISSING == -1
+    return codes
+
+
+def check_choice(option: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Refuse a value that an option does not know."""
+    if value not in allowed:
+        known = ", ".join("none" if choice is None else str(choice) for choice in allowed)
+        raise OptionError(f"{option} is {value!r}: expected one of {known}.")

@@ -1,0 +1,269 @@
+"""A leaderboard in words and columns: a table for people, Markdown, CSV, JSON, HTML."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+
+METHOD_NAMES = {
+    "bt": "Bradley–Terry",
+    "elo": "Elo, in order",
+    "elo-perm": "Elo, averaged over shuffles",
+    "glicko2": "Glicko-2",
+    "winrate": "Average win rate",
+}
+TIE_NAMES = {
+    "davidson": "ties by Davidson",
+    "rao-kupper": "ties by Rao–Kupper",
+    "half": "ties as half-wins",
+    "drop": "ties left out",
+}
+STRIP_WIDTH = 25
+MARKS = "†‡§¶"
+
+
+def headline(board: Leaderboard) -> str:
+    """One line: method, how much data, what the interval is."""
+    settings = board.settings
+    parts = [
+        METHOD_NAMES.get(str(settings.get("method")), str(settings.get("method"))),
+        f"{board.n_battles:,.0f} battles",
+        f"{len(board)} models",
+    ]
+    if settings.get("tie_model"):
+        parts.append(TIE_NAMES[settings["tie_model"]])
+    return " · ".join([*parts, interval_name(board)])
+
+
+def interval_name(board: Leaderboard) -> str:
+    """What the interval column holds, in words."""
+    interval = board.settings.get("interval") or {"kind": "none"}
+    if interval["kind"] == "none":
+        return "no intervals"
+    level = f"{100 * interval['level']:g} %"
+    if interval["kind"] == "deviation":
+        return f"{level} from the Glicko deviation"
+    unit = f"by {interval['cluster']}" if interval.get("cluster") else "by battle"
+    name = {"sandwich": "intervals", "bootstrap": "bootstrap intervals", "sampling": "sampling intervals"}
+    return f"{level} {name[interval['kind']]} {unit}"
+
+
+def as_table(board: Leaderboard, *, strip: bool = True) -> str:
+    """The table for people: rank interval, rating, interval, a picture of it, battles, and what they were."""
+    header, rows = _cells(board)
+    if strip and any(entry.ci_low is not None or entry.ci_high is not None for entry in board):
+        at = header.index("battles")
+        header.insert(at, "")
+        for row, picture in zip(rows, _strips(board), strict=True):
+            row.insert(at, picture)
+    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+    left = {i for i, name in enumerate(header) if name in ("rank", "model", "")}
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "  ".join(padded).rstrip()
+
+    rule = "─" * len(line(header).ljust(sum(widths) + 2 * (len(widths) - 1)))
+    return "\n".join([headline(board), "", line(header), rule, *map(line, rows), rule, *footnotes(board)])
+
+
+def as_markdown(board: Leaderboard) -> str:
+    """The table as Markdown."""
+    header, rows = _cells(board)
+    lines = [headline(board), "", "| " + " | ".join(header) + " |"]
+    lines.append("|" + "|".join(" --- " if name in ("rank", "model") else " ---: " for name in header) + "|")
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    notes = [f"- {note}" for note in footnotes(board)]
+    return "\n".join([*lines, "", *notes]) + "\n"
+
+
+def as_html(board: Leaderboard) -> str:
+    """The table as HTML, for notebooks."""
+    header, rows = _cells(board)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in footnotes(board))
+    table = f"<caption>{html.escape(headline(board))}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f"<table>{table}</table><ul>{notes}</ul>"
+
+
+def as_csv(board: Leaderboard) -> str:
+    """Every field of every entry as CSV; an open or absent value is empty."""
+    return _csv([entry.to_dict() for entry in board])
+
+
+def boards_as_csv(column: str, boards: dict[str, Leaderboard]) -> str:
+    """Several boards in one CSV, told apart by the value of a column."""
+    return _csv([{column: value, **entry.to_dict()} for value, board in boards.items() for entry in board])
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def as_json(board: Leaderboard) -> str:
+    """The ratings file of the board."""
+    from tiltyard.boards.ratings_file import EloReport
+
+    return EloReport.of(board).to_json()
+
+
+def json_text(value: Any) -> str:
+    """JSON as every file of ours has it: indented, not a number written as null."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
+    digits = 3 if board.settings.get("method") == "winrate" else 1
+    has_interval = any(entry.ci_low is not None or entry.ci_high is not None for entry in board)
+    both_bad = any(entry.both_bad for entry in board)
+    extra = [name for name in EXTRA_COLUMNS if any(name in entry.extra for entry in board)]
+    header = ["rank", "model", "rating"]
+    if has_interval:
+        header.append(f"{100 * board.settings['interval']['level']:g} % interval")
+    header += [EXTRA_COLUMNS[name] for name in extra]
+    header += ["battles", "W", "L", "T"] + (["both bad"] if both_bad else [])
+    marks = _marks(board)
+    rows = []
+    for entry in board:
+        row = [rank_text(entry), entry.model + marks.get(entry.note or "", ""), f"{entry.rating:.{digits}f}"]
+        if has_interval:
+            row.append(interval_text(entry, digits))
+        row += [_extra_text(name, entry.extra.get(name), digits) for name in extra]
+        row += [count_text(value) for value in (entry.n_battles, entry.wins, entry.losses, entry.ties)]
+        rows.append(row + ([count_text(entry.both_bad)] if both_bad else []))
+    return header, rows
+
+
+EXTRA_COLUMNS = {
+    "sem": "± SEM",
+    "deviation": "deviation",
+    "rating_without_control": "uncontrolled",
+    "battles_to_swap_with_next": "to swap",
+    "overall": "overall",
+}
+
+
+def _extra_text(name: str, value: float | None, digits: int) -> str:
+    if value is None:
+        return ""
+    return (
+        count_text(value)
+        if name == "battles_to_swap_with_next"
+        else f"{value:.{max(digits, 2) if name == 'sem' else digits}f}"
+    )
+
+
+def rank_text(entry: RatingEntry) -> str:
+    """`3`, or `2–5` where the data allow more than one place."""
+    if entry.rank_low is None or entry.rank_high is None:
+        return str(entry.rank)
+    return str(entry.rank_low) if entry.rank_low == entry.rank_high else f"{entry.rank_low}–{entry.rank_high}"
+
+
+def interval_text(entry: RatingEntry, digits: int = 1) -> str:
+    """`1012.3 – 1050.1`, with an ellipsis on an open side."""
+    low = "…" if entry.ci_low is None else f"{entry.ci_low:.{digits}f}"
+    high = "…" if entry.ci_high is None else f"{entry.ci_high:.{digits}f}"
+    return f"{low} – {high}"
+
+
+def count_text(value: float) -> str:
+    """A count with thousands separated."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def _marks(board: Leaderboard) -> dict[str, str]:
+    notes = dict.fromkeys(entry.note for entry in board if entry.note)
+    return {note: " " + MARKS[i % len(MARKS)] * (1 + i // len(MARKS)) for i, note in enumerate(notes)}
+
+
+def _strips(board: Leaderboard) -> list[str]:
+    """A little picture of each interval, all on one scale: the dot is the rating, the line its interval.
+
+    The scale spans the ratings and a third more on each side; an interval that leaves it ends in an arrow head.
+    """
+    ratings = [entry.rating for entry in board]
+    ends = [value for entry in board for value in (entry.rating, entry.ci_low, entry.ci_high) if value is not None]
+    room = (max(ratings) - min(ratings)) / 3.0 or 1.0
+    low, high = max(min(ends), min(ratings) - room), min(max(ends), max(ratings) + room)
+    step = (high - low) / (STRIP_WIDTH - 1) or 1.0
+    last = STRIP_WIDTH - 1
+
+    def place(value: float | None, if_open: int) -> int:
+        return if_open if value is None else round((value - low) / step)
+
+    strips = []
+    for entry in board:
+        start, end = place(entry.ci_low, -1), place(entry.ci_high, last + 1)
+        cells = ["─" if start <= i <= end else " " for i in range(STRIP_WIDTH)]
+        if start < 0:
+            cells[0] = "‹"
+        if end > last:
+            cells[last] = "›"
+        cells[place(entry.rating, 0)] = "●"
+        strips.append("".join(cells))
+    return strips
+
+
+def footnotes(board: Leaderboard) -> list[str]:
+    """What a reader has to know to read the table rightly."""
+    notes = []
+    if any(entry.rank_low is not None for entry in board):
+        notes.append("rank: the places a model could hold, all models at once")
+    if any("battles_to_swap_with_next" in entry.extra for entry in board):
+        notes.append("to swap: removing as few as this many battles puts the next model level or ahead")
+    notes += [f"{mark.strip()} {note}" for note, mark in _marks(board).items()]
+    for name, row in board.details.get("coefficients", {}).items():
+        ends = "" if row["ci_low"] is None else f" ({row['ci_low']:+.1f} … {row['ci_high']:+.1f})"
+        notes.append(
+            f"{name}: {row['points']:+.1f} points{ends}" + ("" if name == "first slot" else " per typical difference")
+        )
+    if "comparison" in board.details:
+        notes += _comparison_notes(board.details["comparison"])
+    notes += board.remarks
+    if board.left_out:
+        notes.append("left out: " + "; ".join(f"{count:,.0f} × {reason}" for reason, count in board.left_out.items()))
+    return notes
+
+
+def _comparison_notes(comparison: dict[str, Any]) -> list[str]:
+    """How the board differs from another, in a line or two."""
+    moved = [change for change in comparison["changes"] if change["places_gained"]]
+    moved.sort(key=lambda change: -abs(change["places_gained"]))
+    moves = ", ".join(f"{change['model']} {change['rank_before']}→{change['rank_after']}" for change in moved[:6])
+    more = f" and {len(moved) - 6} more" if len(moved) > 6 else ""
+    notes = [
+        f"against {comparison['with']}: Kendall τ {comparison['kendall_tau']:.3f}, "
+        f"Spearman ρ {comparison['spearman_rho']:.3f}; {f'moved: {moves}{more}' if moved else 'nobody moved'}"
+    ]
+    for key, where in (("only_before", "only there"), ("only_after", "only here")):
+        if comparison[key]:
+            notes.append(f"{where}: {', '.join(comparison[key])}")
+    return notes

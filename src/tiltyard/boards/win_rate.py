@@ -1,0 +1,60 @@
+"""The win-rate board: the mean share won against each opponent met, ties counting half."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.boards.assemble import build_board
+from tiltyard.boards.selection import Selection, select
+from tiltyard.ratings.comparisons import Comparisons, count_pairs
+from tiltyard.ratings.win_rates import WinRates, win_rates
+
+if TYPE_CHECKING:
+    from tiltyard.battles.table import BattleTable
+    from tiltyard.boards.leaderboard import Leaderboard
+
+REMARK = "a win rate depends on who was met: compare with --method bt, which allows for the opponents"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinRate:
+    """Average win rate over opponents; `overall` (every battle counting once) stands beside it."""
+
+    evaluated: str | None = None
+    selection: Selection = field(default_factory=Selection)
+
+    def fit(self, table: BattleTable) -> Leaderboard:
+        """Rate the battles."""
+        selected = select(table, self.selection)
+        rates = pairwise(selected.table)
+        settings = {
+            "method": "winrate",
+            "both_bad": self.selection.both_bad,
+            "inconsistent": self.selection.inconsistent,
+            "interval": {"kind": "none"},
+        }
+        return build_board(
+            selected,
+            rating=rates.average,
+            settings=settings,
+            evaluated=self.evaluated,
+            extra={"overall": rates.overall.tolist(), "score": rates.score.tolist()},
+            remarks=[REMARK],
+            arrays={"win_rate_matrix": rates.matrix, "battle_matrix": rates.battles},
+        )
+
+
+def pairwise(table: BattleTable) -> WinRates:
+    """Win rates of every pair in a table that holds no both-bad rows."""
+    rows = Comparisons(
+        n_models=len(table.models),
+        first=table.model_a.astype(np.int64),
+        second=table.model_b.astype(np.int64),
+        result=table.outcome,
+        weight=table.weight,
+        share=table.score_a,
+    )
+    return win_rates(count_pairs(rows).cells)

@@ -1,0 +1,194 @@
+"""`tiltyard battles`: check a file of battles, count what it holds, convert it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tiltyard.battles.formats import FORMAT_NAMES
+from tiltyard.battles.reading import find_problems, peek, read_battles
+from tiltyard.battles.stats import BattleStats, battle_stats
+from tiltyard.battles.writing import write_battles, write_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.battles.problems import Findings
+
+app = typer.Typer(no_args_is_help=True, help="Check, count and convert files of battles.")
+
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(help="Files, folders or globs of battles (JSONL, CSV, TSV, Parquet; - for standard input)."),
+]
+FromOption = Annotated[
+    str, typer.Option("--from", help=f"Format of the battles: auto, {', '.join(FORMAT_NAMES)}.", show_default="auto")
+]
+SourceOption = Annotated[
+    str | None, typer.Option("--default-source", help="Who decided where a row does not say: llm-judge or human.")
+]
+WhereOption = Annotated[
+    str | None, typer.Option("--where", help="Only rows that satisfy this SQL expression over the file's own columns.")
+]
+OnBadOption = Annotated[
+    Literal["error", "skip"], typer.Option("--on-bad", help="Stop at the first bad row, or skip and count bad rows.")
+]
+STATS_COLUMNS = ("question_id", "judge_model", "dimension", "inconsistent")
+
+
+@app.command("check")
+def check_command(
+    files: FilesArgument,
+    from_format: FromOption = "auto",
+    default_source: SourceOption = None,
+    where: WhereOption = None,
+) -> None:
+    """List what is wrong with battles: each kind of problem, how often, and the first few; exit 1 if there is any."""
+    battles, findings = find_problems(files, format=from_format, where=where, default_source=default_source)
+    if not findings.counts:
+        spelling = peek(files, from_format, default_source).format
+        sys.stdout.write(f"{_count(battles, 'battle')}, no problem found (format: {spelling}).\n")
+        return
+    bad = sum(findings.counts.values())
+    sys.stdout.write(f"{_count(bad, 'bad row')}, {_count(battles, 'good battle')}.\n")
+    for line in _problem_lines(findings):
+        sys.stdout.write(line + "\n")
+    raise typer.Exit(1)
+
+
+@app.command("stats")
+def stats_command(
+    files: FilesArgument,
+    from_format: FromOption = "auto",
+    default_source: SourceOption = None,
+    where: WhereOption = None,
+    on_bad: OnBadOption = "error",
+    output: Annotated[Literal["table", "json"], typer.Option("--format", help="For people or for programs.")] = "table",
+) -> None:
+    """Count what battles hold: models, outcomes, who met whom, and who cannot be compared."""
+    present = peek(files, from_format, default_source).columns
+    columns = [name for name in STATS_COLUMNS if name in present]
+    table = read_battles(
+        files,
+        format=from_format,
+        columns=columns,
+        where=where,
+        default_source=default_source,
+        on_bad=on_bad,
+        counted="question_id" not in columns,
+        hashed=[name for name in columns if name == "question_id"],
+    )
+    stats = battle_stats(table)
+    if output == "json":
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(stats.to_dict()), indent=2).decode() + "\n")
+    else:
+        Console(soft_wrap=True).print(_stats_table(stats))
+
+
+@app.command("convert")
+def convert_command(
+    source: Annotated[str, typer.Argument(metavar="IN", help="File, folder or glob of battles, or -.")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="File to write; its suffix says how. - for stdout.")],
+    from_format: FromOption = "auto",
+    default_source: SourceOption = None,
+    where: WhereOption = None,
+    on_bad: OnBadOption = "error",
+) -> None:
+    """Write battles of any known format as Tiltyard's own rows: JSONL, CSV, TSV (each also .gz) or Parquet."""
+    table = read_battles(source, format=from_format, where=where, default_source=default_source, on_bad=on_bad)
+    if target == "-":
+        write_lines(sys.stdout.buffer, table)
+        sys.stdout.flush()
+    else:
+        write_battles(target, table)
+    message = f"{_count(len(table), 'battle')} written to {'standard output' if target == '-' else target}"
+    if table.skipped:
+        message += f"; {_count(sum(table.skipped.values()), 'row')} skipped: {_reasons(table.skipped)}"
+    sys.stderr.write(message + ".\n")
+
+
+def _problem_lines(findings: Findings) -> list[str]:
+    lines = []
+    for reason, count in sorted(findings.counts.items()):
+        lines.append(f"\n{reason.label}: {_count(count, 'row')}")
+        examples = findings.examples.get(reason, [])
+        lines += [f"  {problem.where}: {problem.detail}" for problem in examples]
+        if count > len(examples):
+            lines.append(f"  … and {count - len(examples):,} more")
+    return lines
+
+
+def _stats_table(stats: BattleStats) -> Table:
+    grid = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in _stats_rows(stats):
+        grid.add_row(name, value)
+    return grid
+
+
+def _stats_rows(stats: BattleStats) -> list[tuple[str, str]]:
+    spread = stats.battles_per_model
+    rows = [
+        ("battles", _number(stats.battles)),
+        ("models", _number(stats.models)),
+        ("decided by", ", ".join(f"{label} {_number(count)}" for label, count in stats.sources.items())),
+        ("decisive", _share(stats.decisive, stats.battles)),
+        ("ties", _share(stats.outcomes["tie"], stats.battles)),
+        ("both bad", _share(stats.outcomes["tie (bothbad)"], stats.battles)),
+        (
+            "battles per model",
+            f"{_number(spread['min'])} to {_number(spread['max'])}, median {_number(spread['median'])}",
+        ),
+        ("pairs that met", f"{_number(stats.pairs_met)} of {_number(stats.pairs_possible)}"),
+        ("islands", _islands(stats)),
+        ("never won", _names(stats.never_won)),
+        ("never lost", _names(stats.never_lost)),
+    ]
+    if stats.prompts is not None:
+        rows.insert(2, ("prompts", _number(stats.prompts)))
+    if stats.soft:
+        rows.append(("soft scores", _share(stats.soft, stats.battles)))
+    if stats.inconsistent:
+        rows.append(("inconsistent", _share(stats.inconsistent, stats.battles)))
+    rows += [
+        (name, _names(values))
+        for name, values in (("dimensions", stats.dimensions), ("judges", stats.judges))
+        if values
+    ]
+    if stats.skipped:
+        rows.append(("rows skipped", _reasons(stats.skipped)))
+    return rows
+
+
+def _islands(stats: BattleStats) -> str:
+    if len(stats.islands) == 1:
+        return "1 (every model can be compared with every other)"
+    sizes = ", ".join(f"{len(island)} ({_names(island, 3)})" for island in stats.islands[:5])
+    return f"{len(stats.islands)}: models in different islands cannot be compared; {sizes}"
+
+
+def _names(names: tuple[str, ...], at_most: int = 8) -> str:
+    if not names:
+        return "none"
+    rest = f" and {len(names) - at_most} more" if len(names) > at_most else ""
+    return ", ".join(names[:at_most]) + rest
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{_number(part)} ({part / whole:.1%})" if whole else _number(part)
+
+
+def _count(number: float, noun: str) -> str:
+    return f"{_number(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def _reasons(skipped: Mapping[str, Any]) -> str:
+    return ", ".join(f"{count:,} × {reason}" for reason, count in skipped.items())

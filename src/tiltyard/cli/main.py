@@ -1,0 +1,55 @@
+"""`tiltyard …`: every command hangs here, and every known error ends here, in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+# Ratings solve many small systems, which two BLAS threads make slower; NumPy reads this when it is first imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import typer
+
+from tiltyard import __version__
+from tiltyard.cli.battles import app as battles_app
+from tiltyard.cli.rate import rate_command
+from tiltyard.errors import TiltyardError
+
+app = typer.Typer(
+    name="tiltyard",
+    help="Which model is better, and how sure are we? Leaderboards with honest intervals from pairwise battles.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("rate")(rate_command)
+app.add_typer(battles_app, name="battles")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"tiltyard {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of `tiltyard` itself."""
+
+
+def main() -> None:
+    """Run a command. A known error is one line on stderr and exit 1; wrong usage is exit 2; never a traceback."""
+    try:
+        app()
+    except TiltyardError as error:
+        sys.stderr.write(f"tiltyard: {error}\n")
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

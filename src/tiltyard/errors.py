@@ -1,0 +1,69 @@
+"""The one error family of Tiltyard.
+
+TiltyardError
+├── BattleError              a battle file or row cannot be used as it is
+│   ├── BadRow               one row is wrong: says file, line, value and what to do
+│   └── NoBattles            nothing is left to rate
+├── RatingError              the battles are fine but cannot be rated as asked
+│   ├── NotConnected         groups of models never met: names the islands
+│   └── NotConverged         an iteration ended without an answer
+├── OptionError              an option, or a combination of options, makes no sense
+└── MissingExtra             an optional part is not installed: says which command installs it
+
+Every message says what happened, where, and what to do next, in one line. The command line prints that line and exits
+with 1; it never shows a traceback for one of these.
+"""
+
+from __future__ import annotations
+
+
+class TiltyardError(Exception):
+    """Something a user can understand and act on."""
+
+
+class BattleError(TiltyardError):
+    """A battle file or row cannot be used as it is."""
+
+
+class BadRow(BattleError):
+    """One row is wrong.
+
+    `reason` is a short name for counting (`unknown winner`), `where` is `file:line`, `detail` says what stood there.
+    """
+
+    def __init__(self, reason: str, where: str, detail: str, advice: str) -> None:
+        super().__init__(f"{where}: {reason}: {detail}. {advice}")
+        self.reason = reason
+        self.where = where
+        self.detail = detail
+
+
+class NoBattles(BattleError):
+    """Nothing is left to rate."""
+
+
+class RatingError(TiltyardError):
+    """The battles are fine but cannot be rated as asked."""
+
+
+class NotConnected(RatingError):
+    """Groups of models never met, so nothing compares them."""
+
+    def __init__(self, message: str, islands: list[list[str]]) -> None:
+        super().__init__(message)
+        self.islands = islands
+
+
+class NotConverged(RatingError):
+    """An iteration ended without an answer."""
+
+
+class OptionError(TiltyardError):
+    """An option, or a combination of options, makes no sense."""
+
+
+class MissingExtra(TiltyardError):
+    """An optional part is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the [{extra}] extra. Install it: pip install 'tiltyard[{extra}]'")

@@ -1,0 +1,1 @@
+"""The arithmetic: arrays in, values out; no files, no clock, no terminal."""

@@ -1,0 +1,300 @@
+"""Bradley–Terry ratings by Newton's method on pair counts.
+
+The chance that i beats j depends on θ_i − θ_j, the difference of their log-strengths (Bradley and Terry 1952,
+Biometrika 39:324; Zermelo 1929). With a covariate vector z of the battle the difference is θ_i − θ_j + z·β: the slot
+advantage and style controls. How ties enter is the `TieModel`'s business. The log-likelihood is concave, and Newton's
+method needs about six steps: one dense solve each up to `DENSE_MODELS` models, above that conjugate gradients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.errors import NotConverged, RatingError
+from tiltyard.ratings.comparisons import TIED, Floats, PairCells, sum_by
+from tiltyard.ratings.graph import Reach, half_win_prior, reach
+from tiltyard.ratings.tie_models import CellSums, Curvature, Evaluation, TieModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+DENSE_MODELS = 800
+"""Above this many models the Newton step is solved by conjugate gradients (a dense solve grows with the cube)."""
+
+MAX_STEPS = 60
+STEP_TOLERANCE = 1e-10
+"""Newton stops when no parameter moves by more than this (in logits: 2e-8 Elo)."""
+
+CG_TOLERANCE = 1e-9
+
+UNEXPLAINED = 1e-8
+"""A covariate of which less than this part is its own, not the models' or another covariate's, has no coefficient."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parameters:
+    """One point in parameter space: log-strengths, covariate coefficients, one tie parameter per group."""
+
+    strength: Floats
+    coefficient: Floats
+    tie: Floats
+
+    def delta(self, cells: PairCells) -> Floats:
+        """The log-odds of every cell's first model."""
+        delta = self.strength[cells.first] - self.strength[cells.second]
+        return delta + cells.design @ self.coefficient if cells.design.shape[1] else delta
+
+    def moved(self, step: Parameters, size: float) -> Parameters:
+        """This point plus `size` times a step."""
+        return Parameters(
+            self.strength + size * step.strength,
+            self.coefficient + size * step.coefficient,
+            self.tie + size * step.tie,
+        )
+
+    def largest(self) -> float:
+        """The largest movement in a step."""
+        parts = (self.strength, self.coefficient, self.tie)
+        return max(float(np.abs(part).max()) if part.size else 0.0 for part in parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BradleyTerryFit:
+    """The maximum-likelihood point (strengths centred on 0), with the cells it was fitted to.
+
+    `tied_groups` lists the groups that have a tie parameter: those in which a tie was seen.
+    """
+
+    parameters: Parameters
+    cells: PairCells
+    tie_model: TieModel
+    tied_groups: NDArray[np.int64]
+    log_likelihood: float
+    steps: int
+
+    @property
+    def n_parameters(self) -> int:
+        """Strengths, coefficients and tie parameters, in the order of every matrix here."""
+        return int(self.cells.n_models + self.cells.design.shape[1] + len(self.tied_groups))
+
+    def information(self) -> Floats:
+        """Minus the Hessian of the log-likelihood at the fit; singular only along a shift of all strengths."""
+        return assemble(self.cells, _evaluate(self.cells, self.tie_model, self.parameters).curvature, self.tied_groups)
+
+    def inverse_information(self) -> Floats:
+        """The inverse of `information` with strengths measured from their mean: the Fisher covariance."""
+        return invert_centred(self.information(), self.cells.n_models)
+
+
+def fit(cells: PairCells, tie_model: TieModel, *, start: Parameters | None = None) -> BradleyTerryFit:
+    """The maximum-likelihood fit. The cells must be joined both ways (see `graph`): otherwise there is none."""
+    tied_groups = np.array([], dtype=np.int64)
+    if tie_model.has_parameter:
+        ties = sum_by(cells.group, cells.counts[:, TIED], cells.n_groups)
+        tied_groups = np.flatnonzero(ties > 0)
+    point = start or _start(cells, tie_model, tied_groups)
+    sums = CellSums.of(cells.counts)
+    here = _evaluate(cells, tie_model, point, sums)
+    _check_design(cells, here.curvature)
+    for steps in range(1, MAX_STEPS + 1):
+        step = _newton_step(cells, here, tied_groups)
+        point, here = _line_search(cells, tie_model, sums, point, here, step)
+        if step.largest() < STEP_TOLERANCE:
+            centred = Parameters(point.strength - point.strength.mean(), point.coefficient, point.tie)
+            return BradleyTerryFit(centred, cells, tie_model, tied_groups, here.log_likelihood, steps)
+    raise NotConverged(
+        f"Bradley–Terry did not converge in {MAX_STEPS} steps: a model or covariate has no finite best value. "
+        "Try another tie model, fewer controls, or more battles."
+    )
+
+
+def fit_bounded(
+    cells: PairCells, tie_model: TieModel, *, start: Parameters | None = None
+) -> tuple[BradleyTerryFit, NDArray[np.int8]]:
+    """The fit of any cells that join all models, with each model's `Reach`: unbounded ones get the half-win prior."""
+    cells, state = bounded(cells)
+    return fit(cells, tie_model, start=start), state
+
+
+def bounded(cells: PairCells) -> tuple[PairCells, NDArray[np.int8]]:
+    """The cells with the half-win prior of those models that need it, and every model's `Reach`."""
+    state = reach(cells)
+    if (state != Reach.HELD).any():
+        prior = half_win_prior(cells, state)
+        cells = cells.append(prior.first, prior.second, prior.counts)
+    return cells, state
+
+
+def _evaluate(cells: PairCells, tie_model: TieModel, point: Parameters, sums: CellSums | None = None) -> Evaluation:
+    return tie_model.evaluate(point.delta(cells), point.tie[cells.group], sums or CellSums.of(cells.counts))
+
+
+def _start(cells: PairCells, tie_model: TieModel, tied_groups: NDArray[np.int64]) -> Parameters:
+    """All models equal, ties as frequent as they were."""
+    tie = np.full(cells.n_groups, tie_model.untied)
+    for group in tied_groups:
+        counts = cells.counts[cells.group == group].sum(axis=0)
+        if counts[TIED] == counts.sum():
+            raise RatingError(f"all {counts[TIED]:,.0f} battles of one source are ties: the tie model has no answer.")
+        tie[group] = tie_model.start(counts[TIED] / counts.sum())
+    return Parameters(np.zeros(cells.n_models), np.zeros(cells.design.shape[1]), tie)
+
+
+def _line_search(
+    cells: PairCells, tie_model: TieModel, sums: CellSums, point: Parameters, here: Evaluation, step: Parameters
+) -> tuple[Parameters, Evaluation]:
+    """The Newton step, halved until the likelihood does not fall (rounding apart)."""
+    lowest = here.log_likelihood - 1e-12 * (1.0 + abs(here.log_likelihood))
+    for halvings in range(50):
+        trial = point.moved(step, 0.5**halvings)
+        if tie_model.valid(trial.tie):
+            there = _evaluate(cells, tie_model, trial, sums)
+            if there.log_likelihood >= lowest:
+                return trial, there
+    return point, here
+
+
+def _newton_step(cells: PairCells, here: Evaluation, tied_groups: NDArray[np.int64]) -> Parameters:
+    """Where the second-order picture of the log-likelihood has its top."""
+    m, q = cells.n_models, cells.design.shape[1]
+    by_tie = sum_by(cells.group, here.by_tie, cells.n_groups)[tied_groups]
+    gradient = np.concatenate([project(cells, here.by_delta), by_tie])
+    if m <= DENSE_MODELS:
+        step = solve_centred(assemble(cells, here.curvature, tied_groups), gradient, m)
+    else:
+        step = _solve_sparse(cells, here.curvature, tied_groups, gradient)
+    moved_tie = np.zeros(cells.n_groups)
+    moved_tie[tied_groups] = step[m + q :]
+    return Parameters(step[:m], step[m : m + q], moved_tie)
+
+
+def project(cells: PairCells, by_delta: Floats) -> Floats:
+    """Derivatives by delta (one per cell) as derivatives by strengths and coefficients."""
+    m = cells.n_models
+    strengths = sum_by(cells.first, by_delta, m) - sum_by(cells.second, by_delta, m)
+    return np.concatenate([strengths, cells.design.T @ by_delta])
+
+
+def assemble(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.int64]) -> Floats:
+    """The matrix Σ_c (x_c, e_c) W_c (x_c, e_c)ᵀ, x_c = (e_first − e_second, z), e_c the cell's tie group.
+
+    With curvatures as weights it is the information matrix; with sums of squared scores, the middle of a sandwich.
+    """
+    m, q = cells.n_models, cells.design.shape[1]
+    size = m + q + len(tied_groups)
+    matrix = np.zeros((size, size))
+    off = sum_by(cells.first * m + cells.second, weight.delta, m * m).reshape(m, m)
+    off += off.T
+    matrix[:m, :m] = np.diag(off.sum(axis=1)) - off
+    side = _border(cells, weight, tied_groups)
+    matrix[:m, m:] = side[:m]
+    matrix[m:, :m] = side[:m].T
+    matrix[m:, m:] = side[m:]
+    return matrix
+
+
+def _border(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.int64]) -> Floats:
+    """The columns of `assemble` that belong to coefficients and tie parameters."""
+    q = cells.design.shape[1]
+    columns = [project(cells, weight.delta * cells.design[:, k]) for k in range(q)]
+    in_group = [(cells.group == group).astype(np.float64) for group in tied_groups]
+    columns += [project(cells, mask * weight.cross) for mask in in_group]
+    top = np.column_stack(columns) if columns else np.empty((cells.n_models + q, 0))
+    bottom = np.zeros((len(tied_groups), q + len(tied_groups)))
+    bottom[:, :q] = top[cells.n_models :, q:].T
+    bottom[:, q:] = np.diag([float(mask @ weight.tie) for mask in in_group])
+    return np.concatenate([top, bottom])
+
+
+def _gauge(matrix: Floats, n_models: int) -> Floats:
+    """The matrix with a shift of all strengths made as stiff as a typical strength, so that it can be inverted."""
+    held = matrix.copy()
+    held[:n_models, :n_models] += np.trace(matrix[:n_models, :n_models]) / n_models**2
+    return held
+
+
+def solve_centred(matrix: Floats, right: Floats, n_models: int) -> Floats:
+    """Solve with strengths measured from their mean."""
+    try:
+        return np.asarray(np.linalg.solve(_gauge(matrix, n_models), right), dtype=np.float64)
+    except np.linalg.LinAlgError as error:
+        raise NotConverged(_SINGULAR) from error
+
+
+def invert_centred(matrix: Floats, n_models: int) -> Floats:
+    """The pseudo-inverse in which strengths are measured from their mean."""
+    try:
+        inverse = np.linalg.inv(_gauge(matrix, n_models))
+    except np.linalg.LinAlgError as error:
+        raise NotConverged(_SINGULAR) from error
+    inverse[:n_models] -= inverse[:n_models].mean(axis=0)
+    inverse[:, :n_models] -= inverse[:, :n_models].mean(axis=1, keepdims=True)
+    return 0.5 * (inverse + inverse.T)
+
+
+_SINGULAR = (
+    "the battles do not determine the answer: a control, or the slot, is constant, or equal to another one, or follows "
+    "the models. Leave it out."
+)
+
+
+def _check_design(cells: PairCells, weight: Curvature) -> None:
+    """Refuse covariates that strengths and other covariates already explain: rounding would pick any answer."""
+    m, q = cells.n_models, cells.design.shape[1]
+    if not q:
+        return
+    side = _border(cells, weight, np.array([], dtype=np.int64))
+    if m <= DENSE_MODELS:
+        onto = solve_centred(assemble(cells, weight, np.array([], dtype=np.int64))[:m, :m], side[:m], m)
+    else:
+        onto = np.column_stack([_sparse_strengths(cells, weight)(column) for column in side[:m].T])
+    alone = np.sqrt(np.diag(side[m:]))
+    if (alone == 0.0).any():
+        raise NotConverged(_SINGULAR)
+    unexplained = (side[m:] - side[:m].T @ onto) / alone / alone[:, None]
+    if np.linalg.eigvalsh(unexplained)[0] < UNEXPLAINED:
+        raise NotConverged(_SINGULAR)
+
+
+def _sparse_strengths(cells: PairCells, weight: Curvature) -> Callable[[Floats], Floats]:
+    """A solver for the strengths alone: conjugate gradients on the pairs."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    m = cells.n_models
+    off = csr_array((weight.delta, (cells.first, cells.second)), shape=(m, m))
+    off_transposed = off.T
+    diagonal = np.maximum(off.sum(axis=1) + off.sum(axis=0), 1e-300)
+    laplacian = LinearOperator((m, m), matvec=lambda x: diagonal * x - off @ x - off_transposed @ x, dtype=np.float64)
+    jacobi = LinearOperator((m, m), matvec=lambda x: x / diagonal, dtype=np.float64)
+
+    rounding = 1e-14 * float(np.linalg.norm(diagonal))
+
+    def strengths(right: Floats) -> Floats:
+        x, failed = cg(laplacian, right - right.mean(), rtol=CG_TOLERANCE, atol=rounding, maxiter=1000, M=jacobi)
+        if failed:
+            raise NotConverged("conjugate gradients did not converge: the battles barely connect the models.")
+        return np.asarray(x - x.mean())
+
+    return strengths
+
+
+def _solve_sparse(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.int64], gradient: Floats) -> Floats:
+    """The Newton step for many models: conjugate gradients on the pairs, the few other parameters by Schur."""
+    m = cells.n_models
+    strengths = _sparse_strengths(cells, weight)
+    side = _border(cells, weight, tied_groups)
+    if not side.shape[1]:
+        return strengths(gradient)
+    onto = np.column_stack([strengths(column) for column in side[:m].T])
+    free = strengths(gradient[:m])
+    try:
+        few = np.linalg.solve(side[m:] - side[:m].T @ onto, gradient[m:] - side[:m].T @ free)
+    except np.linalg.LinAlgError as error:
+        raise NotConverged(_SINGULAR) from error
+    return np.concatenate([free - onto @ few, few])

@@ -1,0 +1,183 @@
+"""Battles as the arithmetic sees them: `Comparisons` row by row, `PairCells` summed by pair.
+
+The likelihood of a Bradley–Terry model depends on the rows only through the counts of each pair (its sufficient
+statistics), so a fit costs the same for a thousand battles as for a billion. Rows are needed again only where the rows
+themselves are compared: intervals clustered by prompt, soft outcomes, covariates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FIRST_WON, SECOND_WON, TIED = 0, 1, 2
+"""The three results a row can have, and the columns of `PairCells.counts`."""
+
+OWN_CLUSTER = -1
+"""The cluster of a row that depends on no other row."""
+
+DENSE_KEYS = 4_000_000
+"""Up to this many possible (pair, group) keys are counted in a dense array; above, keys are sorted."""
+
+
+def sum_by(index: NDArray[np.integer[Any]], values: Floats, size: int) -> Floats:
+    """The sum of the values that share an index, for indices 0 … size − 1."""
+    return np.bincount(index, values, size).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparisons:
+    """Rows of paired comparisons between models 0 … n_models − 1.
+
+    `result` says who won (FIRST_WON, SECOND_WON, TIED) and `weight` how many equal comparisons the row stands for.
+    `share` is the part of a soft outcome that the first model won, NaN on ordinary rows; None when no row is soft.
+    `group` separates kinds of deciders whose ties are counted apart; `cluster` names what rows share (a prompt), with
+    OWN_CLUSTER for rows that share nothing; `covariates` are differences, first minus second, one column each.
+    """
+
+    n_models: int
+    first: Ints
+    second: Ints
+    result: NDArray[np.int8]
+    weight: Floats
+    share: Floats | None = None
+    group: Ints | None = None
+    cluster: Ints | None = None
+    covariates: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Comparisons:
+        """The comparisons of some rows, over the same models."""
+        return replace(
+            self,
+            first=self.first[rows],
+            second=self.second[rows],
+            result=self.result[rows],
+            weight=self.weight[rows],
+            share=None if self.share is None else self.share[rows],
+            group=None if self.group is None else self.group[rows],
+            cluster=None if self.cluster is None else self.cluster[rows],
+            covariates=None if self.covariates is None else self.covariates[rows],
+        )
+
+    def battles_per_model(self) -> Floats:
+        """How many comparisons each model took part in."""
+        return sum_by(self.first, self.weight, self.n_models) + sum_by(self.second, self.weight, self.n_models)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairCells:
+    """Counts by pair: in cell c the model `first[c]` met `second[c]` with `counts[c]` = (won, lost, tied).
+
+    `design` holds one row of covariates per cell (no columns for a plain fit) and `group` the tie group of the cell.
+    """
+
+    n_models: int
+    first: Ints
+    second: Ints
+    counts: Floats
+    group: Ints
+    n_groups: int
+    design: Floats
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def with_counts(self, counts: Floats) -> PairCells:
+        """The same pairs with other counts."""
+        return replace(self, counts=counts)
+
+    def append(self, first: Ints, second: Ints, counts: Floats) -> PairCells:
+        """These cells and some more of group 0 without covariates."""
+        extra = len(first)
+        return replace(
+            self,
+            first=np.concatenate([self.first, first]),
+            second=np.concatenate([self.second, second]),
+            counts=np.concatenate([self.counts, counts]),
+            group=np.concatenate([self.group, np.zeros(extra, dtype=np.int64)]),
+            design=np.concatenate([self.design, np.zeros((extra, self.design.shape[1]))]),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """Pair cells together with where each row went: its cell, and its result as the cell sees it."""
+
+    cells: PairCells
+    cell: Ints
+    result: NDArray[np.int8]
+    share: Floats | None
+
+
+def count_pairs(rows: Comparisons, *, slot: bool = False) -> Counted:
+    """Sum comparisons by pair.
+
+    Without covariates (a, b) and (b, a) are one pair. With `slot` the two stay apart and a covariate that is always 1
+    stands for the advantage of coming first. With covariates every row is its own cell.
+    """
+    n_groups = 1 if rows.group is None else int(rows.group.max(initial=0)) + 1
+    group = np.zeros(len(rows), dtype=np.int64) if rows.group is None else rows.group
+    if rows.covariates is not None:
+        return _rows_as_cells(rows, group, n_groups, slot=slot)
+    flip = np.zeros(len(rows), dtype=bool) if slot else rows.first > rows.second
+    first = np.where(flip, rows.second, rows.first)
+    second = np.where(flip, rows.first, rows.second)
+    result = np.where(flip & (rows.result != TIED), 1 - rows.result, rows.result).astype(np.int8)
+    share = None if rows.share is None else np.where(flip, 1.0 - rows.share, rows.share)
+    key = (group * rows.n_models + first) * rows.n_models + second
+    distinct, cell = _number_keys(key, n_groups * rows.n_models**2)
+    pair = distinct % rows.n_models**2
+    cells = PairCells(
+        n_models=rows.n_models,
+        first=pair // rows.n_models,
+        second=pair % rows.n_models,
+        counts=_sum_results(cell, result, share, rows.weight, len(distinct)),
+        group=distinct // rows.n_models**2,
+        n_groups=n_groups,
+        design=np.ones((len(distinct), 1)) if slot else np.empty((len(distinct), 0)),
+    )
+    return Counted(cells, cell, result, share)
+
+
+def _rows_as_cells(rows: Comparisons, group: Ints, n_groups: int, *, slot: bool) -> Counted:
+    assert rows.covariates is not None
+    n = len(rows)
+    cell = np.arange(n)
+    design = np.column_stack([np.ones(n), rows.covariates]) if slot else rows.covariates
+    counts = _sum_results(cell, rows.result, rows.share, rows.weight, n)
+    cells = PairCells(rows.n_models, rows.first, rows.second, counts, group, n_groups, design)
+    return Counted(cells, cell, rows.result, rows.share)
+
+
+def _number_keys(key: Ints, n_possible: int) -> tuple[Ints, Ints]:
+    """The distinct keys in order, and for every row the position of its key among them."""
+    if n_possible > DENSE_KEYS:
+        distinct, cell = np.unique(key, return_inverse=True)
+        return distinct, cell
+    seen = np.zeros(n_possible, dtype=bool)
+    seen[key] = True
+    distinct = np.flatnonzero(seen)
+    place = np.empty(n_possible, dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[key]
+
+
+def _sum_results(cell: Ints, result: NDArray[np.int8], share: Floats | None, weight: Floats, n_cells: int) -> Floats:
+    """(won, lost, tied) per cell; a soft outcome is divided between the first two."""
+    if share is None:
+        return sum_by(cell * 3 + result, weight, 3 * n_cells).reshape(n_cells, 3)
+    soft = ~np.isnan(share)
+    hard = ~soft
+    counts = sum_by(cell[hard] * 3 + result[hard], weight[hard], 3 * n_cells).reshape(n_cells, 3)
+    counts[:, FIRST_WON] += sum_by(cell[soft], weight[soft] * share[soft], n_cells)
+    counts[:, SECOND_WON] += sum_by(cell[soft], weight[soft] * (1.0 - share[soft]), n_cells)
+    return counts

@@ -1,0 +1,222 @@
+"""Glicko-2 ratings: a rating, a deviation (RD) and a volatility per model, updated as battles arrive.
+
+Mark Glickman, "Example of the Glicko-2 system" (2012, revised 2022), http://www.glicko.net/glicko/glicko2.pdf. His
+steps are cited by number here and in `glicko2_kernels`, where the loops are. `rate_battles` treats every battle as a
+rating period of its two models (a live arena); `rate_periods` rates battles in periods as the paper does.
+
+Not true, though often said: that a deviation shrinks after every battle (the volatility can win), and that what one
+model gains the other loses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tiltyard.errors import BattleError, OptionError
+from tiltyard.ratings.battle_order import checked_pairs, checked_scores
+from tiltyard.ratings.glicko2_kernels import Rules, rate_by_period, rate_one_by_one
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PLAIN_SECONDS_PER_BATTLE = 9e-6
+SCALE = 173.7178
+"""Rating points per unit of Glickman's internal scale, 400 / ln 10 (step 2)."""
+
+TAU_MAX = 10.0
+"""Glickman: reasonable values of tau are 0.3 to 1.2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glicko2Settings:
+    """Where a new model starts, and how quickly everything moves.
+
+    The volatility starts at 0.005, not at Glickman's 0.06, because here a battle is a rating period and a model's skill
+    does not drift between two of them: with 0.06 a deviation never falls below about 60.
+    """
+
+    rating: float = 1500.0
+    deviation: float = 350.0
+    volatility: float = 0.005
+    tau: float = 0.5
+    scale: float = SCALE
+    deviation_min: float = 10.0
+    deviation_max: float = 350.0
+    epsilon: float = 1e-6
+    max_iterations: int = 50
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not math.isfinite(getattr(self, field.name)):
+                raise OptionError(f"Glicko-2: {field.name} is {getattr(self, field.name)}; it must be a finite number.")
+        if not 0.0 < self.tau <= TAU_MAX:
+            raise OptionError(f"Glicko-2: tau is {self.tau}; take 0.3 to 1.2 (the limit is {TAU_MAX:g}).")
+        if not 0.0 < self.deviation_min <= self.deviation <= self.deviation_max:
+            raise OptionError(
+                f"Glicko-2: the starting deviation {self.deviation} must lie within its limits, "
+                f"{self.deviation_min} to {self.deviation_max}, both above 0."
+            )
+        if not (0.0 < self.volatility <= 1.0 and self.scale > 0.0 and self.epsilon > 0.0 and self.max_iterations >= 0):
+            raise OptionError(
+                "Glicko-2: volatility must lie in (0, 1], scale and epsilon above 0, iterations not below."
+            )
+
+    def new_state(self, n_models: int) -> Glicko2State:
+        """The state of models that have not played."""
+        return Glicko2State(
+            np.full(n_models, float(self.rating)),
+            np.full(n_models, float(self.deviation)),
+            np.full(n_models, float(self.volatility)),
+        )
+
+    def rules(self) -> Rules:
+        """What the loops need of the settings."""
+        return Rules(
+            float(self.scale),
+            float(self.tau),
+            float(self.deviation_min),
+            float(self.deviation_max),
+            float(self.epsilon),
+            int(self.max_iterations),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Glicko2State:
+    """Rating, deviation and volatility of every model. Handed back in, it continues as if there had been no break."""
+
+    rating: Floats
+    deviation: Floats
+    volatility: Floats
+
+    def copy(self) -> Glicko2State:
+        """The same state in arrays of its own."""
+        return Glicko2State(
+            *(np.array(column, np.float64) for column in (self.rating, self.deviation, self.volatility))
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Glicko2History:
+    """Ratings and deviations of the two models after each battle (battle, side: A then B), and the final state."""
+
+    rating: Floats
+    deviation: Floats
+    state: Glicko2State
+
+
+DEFAULT_SETTINGS = Glicko2Settings()
+
+
+def rate_battles(
+    a: ArrayLike,
+    b: ArrayLike,
+    score_a: ArrayLike,
+    *,
+    start: Glicko2State | int,
+    settings: Glicko2Settings = DEFAULT_SETTINGS,
+) -> Glicko2State:
+    """The state after the battles in the order given, each rated on its own.
+
+    `a` and `b` are model codes and `score_a` is 1, 0, or ½ for a tie. `start` is a state to continue from (left as it
+    is), or the number of models when all are new. Both models of a battle are updated from their states before it.
+    """
+    return _one_by_one(a, b, score_a, start, settings, keep_history=False).state
+
+
+def rate_battles_history(
+    a: ArrayLike,
+    b: ArrayLike,
+    score_a: ArrayLike,
+    *,
+    start: Glicko2State | int,
+    settings: Glicko2Settings = DEFAULT_SETTINGS,
+) -> Glicko2History:
+    """The state of `rate_battles` and the way there: both models' ratings and deviations after every battle."""
+    return _one_by_one(a, b, score_a, start, settings, keep_history=True)
+
+
+def rate_periods(
+    a: ArrayLike,
+    b: ArrayLike,
+    score_a: ArrayLike,
+    period: ArrayLike,
+    *,
+    start: Glicko2State | int,
+    settings: Glicko2Settings = DEFAULT_SETTINGS,
+) -> Glicko2State:
+    """The state after rating periods, the battles of one period counted together as in Glickman's paper.
+
+    `period` holds a whole number per battle, never falling. Numbers left out between the first and the last are periods
+    in which nobody played. A model that sits out a period keeps its rating and its deviation grows (step 6). Settings:
+    Glickman's volatility of 0.06 suits periods of 10 to 15 battles per model; the default suits single battles.
+    """
+    state = _started(start, settings)
+    first, second = checked_pairs(a, b, len(state.rating))
+    scores = checked_scores(score_a, first)
+    periods = np.asarray(period)
+    if periods.shape != first.shape or not (len(first) == 0 or np.issubdtype(periods.dtype, np.integer)):
+        raise BattleError(f"period must hold one whole number per battle ({len(first)}), not {periods.dtype}.")
+    steps = np.diff(periods.astype(np.int64))
+    if (steps < 0).any():
+        row = int(np.flatnonzero(steps < 0)[0]) + 1
+        raise BattleError(f"battle {row}: period {periods[row]} after {periods[row - 1]}. Sort the battles by period.")
+    new = np.flatnonzero(steps)
+    starts = np.concatenate([np.zeros(min(1, len(first)), np.int64), new + 1, [len(first)]])
+    idle_before = np.concatenate([np.zeros(min(1, len(first)), np.int64), steps[new] - 1])
+    sums = np.empty((len(state.rating), 3))
+    run = rate_by_period.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
+    columns = (state.rating, state.deviation, state.volatility)
+    run(first, second, scores, starts, idle_before, *columns, settings.rules(), sums)
+    return state
+
+
+def expected_score(rating: ArrayLike, rival_rating: ArrayLike, rival_deviation: ArrayLike) -> Floats:
+    """The score a model should take from a rival (E of step 3), given how well the rival is known."""
+    gap = (np.asarray(rating, np.float64) - np.asarray(rival_rating, np.float64)) / SCALE
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * _g(rival_deviation) * gap))
+
+
+def information(rating: ArrayLike, rival_rating: ArrayLike, rival_deviation: ArrayLike) -> Floats:
+    """What one battle against a rival tells of a model's rating (1/v of step 3): g(RD)²·E·(1 − E)."""
+    expected = expected_score(rating, rival_rating, rival_deviation)
+    return np.asarray(_g(rival_deviation) ** 2 * expected * (1.0 - expected))
+
+
+def _g(deviation: ArrayLike) -> Floats:
+    phi = np.asarray(deviation, np.float64) / SCALE
+    return np.asarray(1.0 / np.sqrt(1.0 + 3.0 * phi * phi / math.pi**2))
+
+
+def _one_by_one(
+    a: ArrayLike,
+    b: ArrayLike,
+    score_a: ArrayLike,
+    start: Glicko2State | int,
+    settings: Glicko2Settings,
+    *,
+    keep_history: bool,
+) -> Glicko2History:
+    state = _started(start, settings)
+    first, second = checked_pairs(a, b, len(state.rating))
+    scores = checked_scores(score_a, first)
+    history = np.empty((len(first) if keep_history else 0, 4))
+    run = rate_one_by_one.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
+    run(first, second, scores, state.rating, state.deviation, state.volatility, settings.rules(), history)
+    return Glicko2History(history[:, :2], history[:, 2:], state)
+
+
+def _started(start: Glicko2State | int, settings: Glicko2Settings) -> Glicko2State:
+    if not isinstance(start, Glicko2State):
+        return settings.new_state(start)
+    state = start.copy()
+    n_models = len(state.rating)
+    if not (state.rating.shape == state.deviation.shape == state.volatility.shape == (n_models,)):
+        raise OptionError("Glicko-2: rating, deviation and volatility of a state must be rows of the same length.")
+    if not (np.isfinite(state.rating).all() and (state.deviation > 0.0).all() and (state.volatility > 0.0).all()):
+        raise OptionError("Glicko-2: a state needs finite ratings, and deviations and volatilities above 0.")
+    return state

@@ -1,0 +1,173 @@
+"""Who met whom, and who beat whom: whether ratings exist at all, and the prior where they would be infinite.
+
+Ratings compare two models only if a chain of battles joins them, and are finite only if the chain can be walked both
+ways along wins, a tie being a step both ways (Ford 1957): no group may be unbeaten, or winless, against all others.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED, Floats, Ints, PairCells, sum_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
+
+class Reach(enum.IntEnum):
+    """How a model stands to the largest group in which every model is held from both sides."""
+
+    HELD = 0
+    UNBEATEN = 1
+    """It, or its group, never lost to the rest: nothing bounds its rating from above."""
+    WINLESS = 2
+    """It, or its group, never won against the rest: nothing bounds its rating from below."""
+    APART = 3
+    """Joined to the rest only through models that are themselves unbounded: nothing bounds it on either side."""
+
+
+def islands(cells: PairCells) -> list[Ints]:
+    """The groups of models joined by battles, largest first; one group means that all can be compared."""
+    start = np.zeros(cells.n_models, dtype=bool)
+    start[:1] = True
+    met = cells.counts.sum(axis=1) > 0
+    first, second = cells.first[met], cells.second[met]
+    if _reachable(start, np.concatenate([first, second]), np.concatenate([second, first])).all():
+        return [np.arange(cells.n_models)]
+    from scipy.sparse.csgraph import connected_components
+
+    n, label = connected_components(_edges(cells.n_models, first, second), directed=False)
+    groups = [np.flatnonzero(label == number) for number in range(n)]
+    return sorted(groups, key=lambda group: (-len(group), int(group[0])))
+
+
+def reach(cells: PairCells) -> NDArray[np.int8]:
+    """For every model its `Reach`. Everybody is HELD exactly when the maximum-likelihood ratings are finite.
+
+    The models must be joined by battles (one island).
+    """
+    won = cells.counts[:, FIRST_WON] + cells.counts[:, TIED] > 0
+    lost = cells.counts[:, SECOND_WON] + cells.counts[:, TIED] > 0
+    winner = np.concatenate([cells.first[won], cells.second[lost]])
+    loser = np.concatenate([cells.second[won], cells.first[lost]])
+    core = np.zeros(cells.n_models, dtype=bool)
+    core[0] = True
+    if not (_reachable(core, winner, loser).all() and _reachable(core, loser, winner).all()):
+        core = _largest_strong_component(cells, winner, loser)
+    state = np.full(cells.n_models, Reach.APART, dtype=np.int8)
+    state[_reachable(core, winner, loser)] = Reach.WINLESS
+    state[_reachable(core, loser, winner)] = Reach.UNBEATEN
+    state[_reachable(core, winner, loser) & _reachable(core, loser, winner)] = Reach.HELD
+    return state
+
+
+def _reachable(start: NDArray[np.bool_], source: Ints, target: Ints) -> NDArray[np.bool_]:
+    """The models that can be walked to from `start` along the edges, `start` included."""
+    seen = start.copy()
+    count = 0
+    while count != (count := int(seen.sum())):
+        seen[target[seen[source]]] = True
+    return seen
+
+
+def _largest_strong_component(cells: PairCells, winner: Ints, loser: Ints) -> NDArray[np.bool_]:
+    """The largest group within which everybody is joined to everybody both ways; the busier one of equals."""
+    from scipy.sparse.csgraph import connected_components
+
+    edges = _edges(cells.n_models, winner, loser)
+    _, label = connected_components(edges, directed=True, connection="strong")
+    sizes = np.bincount(label)
+    battles = sum_by(label[cells.first], cells.counts.sum(axis=1), len(sizes))
+    return np.asarray(label == np.lexsort((battles, sizes))[-1])
+
+
+def ties_bounded(cells: PairCells) -> bool:
+    """Whether the tie parameters of Davidson and Rao–Kupper have a finite best value, where the strengths have one.
+
+    Ties and strengths run away together when the models can be put on levels such that every win went down by a level
+    or more and every tie stayed within one: then a wider gap with more ties always explains the battles better. One
+    pair that beat each other, or any cycle of wins, rules that out; the rest is a linear program.
+    """
+    tied = np.flatnonzero(np.bincount(cells.group, cells.counts[:, TIED], cells.n_groups) > 0)
+    return all(_has_cycle(cells, group) for group in tied) or not _can_be_levelled(cells, tied)
+
+
+def _has_cycle(cells: PairCells, group: int) -> bool:
+    inside = cells.group == group
+    won = inside & (cells.counts[:, FIRST_WON] > 0)
+    lost = inside & (cells.counts[:, SECOND_WON] > 0)
+    if (won & lost).any():
+        return True
+    from scipy.sparse.csgraph import connected_components
+
+    winner = np.concatenate([cells.first[won], cells.second[lost]])
+    loser = np.concatenate([cells.second[won], cells.first[lost]])
+    n, _ = connected_components(_edges(cells.n_models, winner, loser), directed=True, connection="strong")
+    return bool(n < cells.n_models)
+
+
+def _can_be_levelled(cells: PairCells, tied: Ints) -> bool:
+    """Whether some levels d and steps T ≥ 0, one per tied group and not all 0, have d_i − d_j ≥ T where i won.
+
+    A tie asks for |d_i − d_j| ≤ T.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
+    step_of = np.full(cells.n_groups, -1)
+    step_of[tied] = cells.n_models + np.arange(len(tied))
+    # Each row says: −(d_up − d_down) + sign · T ≤ 0.
+    parts = []
+    kinds = ((FIRST_WON, True, 1.0), (SECOND_WON, False, 1.0), (TIED, True, -1.0), (TIED, False, -1.0))
+    for column, forward, way in kinds:
+        chosen = np.flatnonzero(cells.counts[:, column] > 0)
+        up, down = (cells.first, cells.second) if forward else (cells.second, cells.first)
+        parts.append((up[chosen], down[chosen], step_of[cells.group[chosen]], np.full(len(chosen), way)))
+    up, down, step, sign = (np.concatenate(part) for part in zip(*parts, strict=True))
+    row, stepped = np.arange(len(up)), step >= 0
+    index = np.concatenate([row, row, row[stepped]]), np.concatenate([up, down, step[stepped]])
+    value = np.concatenate([-np.ones(len(up)), np.ones(len(up)), sign[stepped]])
+    size = cells.n_models + len(tied)
+    limits = csr_array((value, index), shape=(len(up), size))
+    gain = np.concatenate([np.zeros(cells.n_models), -np.ones(len(tied))])
+    bounds = [(None, None)] * cells.n_models + [(0.0, 1.0)] * len(tied)
+    # SciPy takes sparse limits; its stubs do not know.
+    answer = linprog(gain, A_ub=limits, b_ub=np.zeros(len(up)), bounds=bounds)  # type: ignore[call-overload]
+    return bool(-answer.fun > 0.5)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """Pseudo-battles that keep unbounded models finite: half a win and half a loss each."""
+
+    first: Ints
+    second: Ints
+    counts: Floats
+
+
+def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> Prior:
+    """Half a win and half a loss for every model that is not HELD, spread over the opponents it met.
+
+    Model i gets ½·n_ij/n_i of a win, and as much of a loss, against each opponent j. That makes every edge that leaves
+    a group passable both ways, so the ratings are finite.
+    """
+    n = cells.counts.sum(axis=1)
+    model = np.concatenate([cells.first, cells.second])
+    opponent = np.concatenate([cells.second, cells.first])
+    meetings = np.concatenate([n, n])
+    total = sum_by(model, meetings, cells.n_models)
+    loose = (state[model] != Reach.HELD) & (meetings > 0)
+    model, opponent, meetings = model[loose], opponent[loose], meetings[loose]
+    half = 0.5 * meetings / total[model]
+    return Prior(model, opponent, np.column_stack([half, half, np.zeros_like(half)]))
+
+
+def _edges(n_models: int, start: Ints, end: Ints) -> csr_array[np.int8]:
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(start), dtype=np.int8), (start, end)), shape=(n_models, n_models))

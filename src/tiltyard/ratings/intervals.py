@@ -1,0 +1,171 @@
+"""How sure: covariances of a Bradley–Terry fit, and the intervals cut from them.
+
+The default is the sandwich H⁺ M H⁺ (Huber 1967; White 1982), whose middle sums squared scores over clusters (Liang and
+Zeger 1986): what rows of one prompt have in common is then counted once. Treating two verdicts on one prompt as
+independent makes nominal 95 % intervals of a 12-entrant tournament cover the truth about 65 % of the time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, sum_by
+from tiltyard.ratings.quantiles import normal_quantile, t_quantile
+from tiltyard.ratings.tie_models import Curvature, ResultScores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
+FEW = 20
+"""A model with fewer battles or clusters than this takes the wider of its sandwich and Fisher intervals."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Covariance:
+    """The covariance of all parameters of a fit, strengths measured from their mean.
+
+    `clusters` counts the independent units behind it, `clusters_of_model` those in which each model appears;
+    `fisher` is the variance of each parameter if every row were independent and the model exact.
+    """
+
+    matrix: Floats
+    fisher: Floats
+    clusters: float
+    clusters_of_model: Floats
+    clustered: bool
+
+    @property
+    def rank_degrees(self) -> float:
+        """Degrees of freedom for comparing all models at once: clusters − 1, or infinity row by row."""
+        return max(self.clusters - 1.0, 1.0) if self.clustered else math.inf
+
+
+def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Covariance:
+    """The sandwich covariance P/(P−1) · H⁺ (Σ_p s_p s_pᵀ) H⁺ over P clusters of rows.
+
+    `rows` are those that `counted` was made of; cells of `fit` beyond them (the prior's) count by their weights.
+    """
+    m, q = fit.cells.n_models, fit.cells.design.shape[1]
+    delta, tie = fit.parameters.delta(fit.cells), fit.parameters.tie[fit.cells.group]
+    scores = fit.tie_model.result_scores(delta, tie)
+    own = independent_rows(rows)
+    middle = assemble(fit.cells, _own_squares(fit, scores, rows, counted, own), fit.tied_groups)
+    per_model = rows.battles_per_model() if own.all() else rows.take(own).battles_per_model()
+    n_clusters = float(rows.weight[own].sum())
+    if not own.all():
+        shared = _cluster_scores(fit, scores, rows, counted, np.flatnonzero(~own))
+        middle += (shared.T @ shared).toarray()
+        n_clusters += shared.shape[0]
+        per_model = per_model + np.bincount(shared.indices, minlength=m + q)[:m]
+    inverse = fit.inverse_information()
+    matrix = inverse @ middle @ inverse * (n_clusters / max(n_clusters - 1.0, 1.0))
+    return Covariance(matrix, np.diag(inverse).copy(), n_clusters, per_model, clustered=rows.cluster is not None)
+
+
+def independent_rows(rows: Comparisons) -> NDArray[np.bool_]:
+    """Which rows share their cluster with no other row: those can be summed by pair."""
+    if rows.cluster is None:
+        return np.ones(len(rows), dtype=bool)
+    named = rows.cluster != OWN_CLUSTER
+    size = np.bincount(rows.cluster[named])
+    alone = ~named
+    alone[named] = (size[rows.cluster[named]] == 1) & (rows.weight[named] == 1.0)
+    return np.asarray(alone)
+
+
+def _own_squares(
+    fit: BradleyTerryFit, scores: ResultScores, rows: Comparisons, counted: Counted, own: NDArray[np.bool_]
+) -> Curvature:
+    """Sums of squared scores of the rows that are their own cluster, per cell, in the shape `assemble` takes."""
+    counts = fit.cells.counts.copy()
+    if not own.all() or counted.share is not None:
+        hard = own if counted.share is None else own & np.isnan(counted.share)
+        key = counted.cell[hard] * 3 + counted.result[hard]
+        real = len(counted.cells)
+        counts[:real] = sum_by(key, rows.weight[hard], 3 * real).reshape(real, 3)
+    squares = Curvature(
+        (counts * scores.delta**2).sum(axis=1),
+        (counts * scores.delta * scores.tie).sum(axis=1),
+        (counts * scores.tie**2).sum(axis=1),
+    )
+    if counted.share is None:
+        return squares
+    soft = np.flatnonzero(own & ~np.isnan(counted.share))
+    pull = _row_scores(scores.delta, counted, soft)
+    squares.delta[:] += sum_by(counted.cell[soft], rows.weight[soft] * pull * pull, len(squares.delta))
+    return squares
+
+
+def _row_scores(table: Floats, counted: Counted, chosen: NDArray[np.intp]) -> Floats:
+    """The scores of some rows: each its result's column of its cell, mixed where the outcome is soft."""
+    cell = counted.cell[chosen]
+    score = table[cell, counted.result[chosen]]
+    if counted.share is None:
+        return np.asarray(score)
+    share = counted.share[chosen]
+    return np.where(np.isnan(share), score, share * table[cell, 0] + (1.0 - share) * table[cell, 1])
+
+
+def _cluster_scores(
+    fit: BradleyTerryFit, scores: ResultScores, rows: Comparisons, counted: Counted, shared: NDArray[np.intp]
+) -> csr_array[np.float64]:
+    """A sparse matrix with one row per cluster: the sum of its rows' scores, over all parameters."""
+    from scipy.sparse import csr_array
+
+    assert rows.cluster is not None
+    m, q = fit.cells.n_models, fit.cells.design.shape[1]
+    cell, weight = counted.cell[shared], rows.weight[shared]
+    cluster = number_clusters(rows.cluster[shared])
+    pull = weight * _row_scores(scores.delta, counted, shared)
+    tied = weight * _row_scores(scores.tie, counted, shared)
+    columns = [fit.cells.first[cell], fit.cells.second[cell]]
+    values = [pull, -pull]
+    for k in range(q):
+        columns.append(np.full(len(cell), m + k))
+        values.append(pull * fit.cells.design[cell, k])
+    number = np.full(fit.cells.n_groups, -1)
+    number[fit.tied_groups] = m + q + np.arange(len(fit.tied_groups))
+    group_column = number[fit.cells.group[cell]]
+    has_tie = group_column >= 0
+    columns.append(group_column[has_tie])
+    values.append(tied[has_tie])
+    clusters = [cluster] * (len(columns) - 1) + [cluster[has_tie]]
+    index = (np.concatenate(clusters), np.concatenate(columns))
+    summed = csr_array((np.concatenate(values), index), shape=(int(cluster.max()) + 1, fit.n_parameters))
+    summed.sum_duplicates()
+    return summed
+
+
+def number_clusters(cluster: Ints) -> Ints:
+    """The same clusters numbered 0, 1, 2, … without gaps."""
+    used = np.zeros(int(cluster.max(initial=-1)) + 1, dtype=bool)
+    used[cluster] = True
+    return np.asarray((np.cumsum(used) - 1)[cluster])
+
+
+def half_widths(covariance: Covariance, battles: Floats, level: float) -> Floats:
+    """Half the width of each model's interval: t(P_i − 1) standard errors, never narrower than Fisher's when few."""
+    m = len(battles)
+    degrees = np.maximum(covariance.clusters_of_model - 1.0, 1.0)
+    wide = t_quantile(level, degrees) * np.sqrt(np.diag(covariance.matrix)[:m])
+    fisher = normal_quantile(level) * np.sqrt(covariance.fisher[:m])
+    return np.where(_few(covariance, battles), np.maximum(wide, fisher), wide)
+
+
+def strength_covariance(covariance: Covariance, battles: Floats) -> Floats:
+    """The covariance of the strengths, with the variance of a model that has few battles no smaller than Fisher's."""
+    m = len(battles)
+    matrix = covariance.matrix[:m, :m].copy()
+    lacking = np.maximum(covariance.fisher[:m] - np.diag(matrix), 0.0)
+    matrix[np.diag_indices(m)] += np.where(_few(covariance, battles), lacking, 0.0)
+    return matrix
+
+
+def _few(covariance: Covariance, battles: Floats) -> NDArray[np.bool_]:
+    return np.asarray((battles < FEW) | (covariance.clusters_of_model < FEW))

@@ -1,0 +1,49 @@
+"""Ranks that do not claim more than the data: a range of places for every model, true for all at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.ratings.quantiles import studentized_range_quantile
+
+if TYPE_CHECKING:
+    from tiltyard.ratings.comparisons import Floats
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankIntervals:
+    """The best (`low`) and worst (`high`) place each model could hold."""
+
+    low: Places
+    high: Places
+
+
+def ranks(ratings: Floats) -> Places:
+    """Place 1 for the highest rating; equal ratings keep their order."""
+    place = np.empty(len(ratings), dtype=np.int64)
+    place[np.argsort(-ratings, kind="stable")] = np.arange(1, len(ratings) + 1)
+    return place
+
+
+def rank_intervals(ratings: Floats, covariance: Floats, *, level: float, degrees: float = math.inf) -> RankIntervals:
+    """Rank intervals that hold for all models together with chance at least `level`.
+
+    Two models are told apart when their difference exceeds c standard errors of that difference, c being the
+    studentized range's quantile over √2 (Tukey's honest significance, here over all pairs of models).
+    """
+    m = len(ratings)
+    if m < 2:
+        return RankIntervals(np.ones(m, dtype=np.int64), np.ones(m, dtype=np.int64))
+    cut = studentized_range_quantile(level, m, degrees) / math.sqrt(2.0)
+    variance = np.diag(covariance)
+    error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0))
+    beaten_by = (ratings[None, :] - ratings[:, None]) > cut * error
+    np.fill_diagonal(beaten_by, val=False)
+    return RankIntervals(1 + beaten_by.sum(axis=1), m - beaten_by.sum(axis=0))

@@ -1,0 +1,372 @@
+"""Elo in order and over shuffles, against the plain loop."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiltyard.errors import BattleError, NoBattles, OptionError, RatingError
+from tiltyard.ratings.elo import (
+    permutation_elo,
+    sampling_interval,
+    sequential_elo,
+    sequential_elo_history,
+)
+from tiltyard.ratings.elo_kernels import _steps, play_lanes, play_orders
+
+steady = settings(deadline=None)  # a busy machine is not a failure
+MODES = ["never"] + ["always"] * (importlib.util.find_spec("numba") is not None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILTYARD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(params=MODES)
+def mode(request, monkeypatch):
+    monkeypatch.setenv("TILTYARD_COMPILE", request.param)
+    return request.param
+
+
+def plain_elo(a, b, score_a, n_models, k, initial=1400.0):
+    """The textbook, line by line."""
+    ratings = [initial] * n_models
+    for i, j, score in zip(a, b, score_a, strict=True):
+        expected = 1.0 / (1.0 + 10.0 ** ((ratings[j] - ratings[i]) / 400.0))
+        ratings[i] += k * (score - expected)
+        ratings[j] += k * ((1.0 - score) - (1.0 - expected))
+    return ratings
+
+
+def plain_permutation_elo(a, b, a_won, n_models, k, n_perms, seed):
+    rng = np.random.default_rng(seed)
+    traces = []
+    for _ in range(n_perms):
+        order = rng.permutation(len(a))
+        traces.append(plain_elo(a[order].tolist(), b[order].tolist(), a_won[order] * 1.0, n_models, k))
+    return np.array(traces)
+
+
+def tournament(n_battles, n_models, seed=0, spread=0.8):
+    rng = np.random.default_rng(seed)
+    skill = rng.normal(0.0, spread, n_models)
+    a = rng.integers(0, n_models, n_battles)
+    b = (a + rng.integers(1, n_models, n_battles)) % n_models
+    a_won = rng.random(n_battles) < 1.0 / (1.0 + np.exp(skill[b] - skill[a]))
+    return a, b, a_won
+
+
+# --- one order ------------------------------------------------------------------------------------------------------
+
+
+def test_one_win_between_equals_moves_half_of_k():
+    assert sequential_elo([0], [1], [1.0], n_models=2).tolist() == [1408.0, 1392.0]
+
+
+def test_a_draw_between_equals_moves_nobody():
+    assert sequential_elo([0, 1], [1, 0], [0.5, 0.5], n_models=2).tolist() == [1400.0, 1400.0]
+
+
+def test_order_matters():
+    forward = sequential_elo([0, 0], [1, 1], [1, 0], n_models=2)
+    backward = sequential_elo([0, 0], [1, 1], [0, 1], n_models=2)
+    # 8 points up, then 16·0.5230 = 8.37 down; and the other way round.
+    assert forward[0] == pytest.approx(1399.6318, abs=1e-4)
+    assert backward[0] == pytest.approx(1400.3682, abs=1e-4)
+
+
+def test_sequential_elo_equals_the_plain_loop(mode):
+    a, b, a_won = tournament(3000, 9)
+    score = np.where(np.arange(3000) % 7 == 0, 0.5, a_won)
+    expected = plain_elo(a.tolist(), b.tolist(), score.tolist(), 9, 24.0)
+    assert sequential_elo(a, b, score, n_models=9, k=24.0) == pytest.approx(expected, abs=1e-9)
+
+
+def test_plain_and_compiled_give_the_same_bits(monkeypatch):
+    a, b, a_won = tournament(5000, 30)
+    results = []
+    for choice in MODES:
+        monkeypatch.setenv("TILTYARD_COMPILE", choice)
+        results.append(sequential_elo_history(a, b, a_won, n_models=30).after)
+    assert np.array_equal(results[0], results[-1])
+
+
+def test_base_and_scale_are_those_of_the_formula():
+    ratings = sequential_elo([0], [1], [1], n_models=2, k=10, initial_rating=[100.0, 0.0], scale=100, base=3)
+    assert ratings == pytest.approx([102.5, -2.5])  # expected 1/(1 + 3⁻¹) = ¾
+
+
+def test_the_history_holds_both_ratings_after_each_battle():
+    run = sequential_elo_history([0, 1], [1, 2], [1, 0], n_models=3)
+    assert run.after[0].tolist() == [1408.0, 1392.0]
+    assert run.after[1].tolist() == [run.ratings[1], run.ratings[2]]
+
+
+battle_logs = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=60
+)
+
+
+def columns(log):
+    a = np.array([i for i, _, _ in log])
+    return a, (a + [step for _, step, _ in log]) % 5, np.array([score for *_, score in log])
+
+
+@steady
+@given(battle_logs, st.floats(0.5, 200.0))
+def test_elo_keeps_its_sum(log, k):
+    a, b, score = columns(log)
+    assert sequential_elo(a, b, score, n_models=5, k=k).sum() == pytest.approx(5 * 1400.0, abs=1e-8)
+
+
+@steady
+@given(battle_logs)
+def test_writing_every_battle_from_the_other_side_changes_nothing(log):
+    a, b, score = columns(log)
+    there, back = sequential_elo(a, b, score, n_models=5), sequential_elo(b, a, 1.0 - score, n_models=5)
+    assert there == pytest.approx(back, abs=1e-9)
+
+
+@steady
+@given(battle_logs, st.integers(0, 60))
+def test_a_log_split_in_two_ends_in_the_same_bits(log, cut):
+    a, b, score = columns(log)
+    half = sequential_elo(a[:cut], b[:cut], score[:cut], n_models=5)
+    continued = sequential_elo(a[cut:], b[cut:], score[cut:], n_models=5, initial_rating=half)
+    assert np.array_equal(continued, sequential_elo(a, b, score, n_models=5))
+
+
+def test_no_battle_leaves_the_start(mode):
+    assert sequential_elo([], [], [], n_models=2).tolist() == [1400.0, 1400.0]
+
+
+def test_a_gap_beyond_all_numbers_is_no_overflow(mode):
+    ratings = sequential_elo([0, 1], [1, 0], [0, 1], n_models=2, initial_rating=np.array([1e6, 0.0]))
+    assert ratings.tolist() == [1e6 - 32.0, 32.0]  # two upsets, each worth the whole K
+
+
+# --- many orders ----------------------------------------------------------------------------------------------------
+
+
+def test_permutation_elo_equals_the_plain_loop_at_every_k(mode):
+    a, b, a_won = tournament(1500, 8)
+    result = permutation_elo(a, b, a_won, n_models=8, n_perms=40, seed=7)
+    assert [run.k for run in result.sweep] == [1.0, 4.0, 8.0, 16.0, 32.0]
+    for run in result.sweep:
+        expected = plain_permutation_elo(a, b, a_won, 8, run.k, 40, 7)
+        assert np.abs(run.ratings - expected).max() < 1e-9
+
+
+@pytest.mark.parametrize("k", [0.01, 86.0, 87.0, 600.0])
+def test_a_tiny_or_huge_k_equals_the_plain_loop_too(mode, k):
+    a, b, a_won = tournament(400, 6)
+    result = permutation_elo(a, b, a_won, n_models=6, k=k, k_sweep=(), n_perms=5)
+    expected = plain_permutation_elo(a, b, a_won, 6, k, 5, 0)
+    assert np.abs(result.default.ratings - expected).max() < 1e-9
+
+
+def test_long_lopsided_runs_do_not_drift(mode):
+    a, b, a_won = tournament(20_000, 3, spread=3.0)
+    result = permutation_elo(a, b, a_won, n_models=3, n_perms=2, k_sweep=(1, 32))
+    for run in (result.default, *result.sweep):
+        assert np.abs(run.ratings - plain_permutation_elo(a, b, a_won, 3, run.k, 2, 0)).max() < 1e-9
+
+
+def test_lanes_compiled_and_plain_kernels_give_the_same_bits(monkeypatch):
+    a, b, a_won = tournament(120, 5)
+    winners, losers = np.where(a_won, a, b).astype(np.int32), np.where(a_won, b, a).astype(np.int32)
+    rng = np.random.default_rng(3)
+    orders = np.array([rng.permutation(120) for _ in range(6)], dtype=np.int32)
+    steps, halvings = _steps(np.array([1.0, 16.0, 32.0, 500.0]))
+    monkeypatch.setenv("TILTYARD_COMPILE", MODES[-1])
+    results = []
+    for play in (play_lanes, play_orders.plain, play_orders.run(0.0)):
+        strengths = np.ones((6, 5, 4))
+        play(winners, losers, orders, steps, halvings, strengths)
+        results.append(strengths)
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+def test_whole_runs_give_the_same_bits_with_and_without_numba(monkeypatch):
+    a, b, a_won = tournament(200, 12)
+    clusters = np.arange(200) // 10
+    results = []
+    for choice in MODES:
+        monkeypatch.setenv("TILTYARD_COMPILE", choice)
+        run = permutation_elo(a, b, a_won, n_models=12, n_perms=530)  # more than one block of lanes
+        interval = sampling_interval(a, b, a_won, run.default.mean, clusters=clusters, n_resamples=20)
+        results.append(np.vstack([*(each.ratings for each in run.sweep), interval.low]))
+    assert np.array_equal(results[0], results[-1])
+
+
+def test_more_shuffles_begin_with_the_same_ones():
+    a, b, a_won = tournament(60, 4)
+    few = permutation_elo(a, b, a_won, n_models=4, n_perms=10)
+    many = permutation_elo(a, b, a_won, n_models=4, n_perms=25)
+    assert np.array_equal(few.default.ratings, many.default.ratings[:10])
+
+
+def test_a_k_of_the_sweep_is_the_run_with_that_k_as_default():
+    a, b, a_won = tournament(60, 4)
+    swept = permutation_elo(a, b, a_won, n_models=4, n_perms=10, k=16, k_sweep=(8, 500)).sweep[0]
+    alone = permutation_elo(a, b, a_won, n_models=4, n_perms=10, k=8, k_sweep=()).default
+    assert swept.k == alone.k == 8.0
+    assert np.array_equal(swept.ratings, alone.ratings)
+
+
+def test_the_default_k_is_rated_even_when_the_sweep_leaves_it_out():
+    a, b, a_won = tournament(30, 3)
+    result = permutation_elo(a, b, a_won, n_models=3, n_perms=5, k=10, k_sweep=(4,))
+    assert result.default.k == 10.0
+    assert [run.k for run in result.sweep] == [4.0]
+    assert result.default.ratings.shape == (5, 3)
+
+
+def test_mean_sem_and_interval_are_the_stated_formulas():
+    a, b, a_won = tournament(80, 3)
+    run = permutation_elo(a, b, a_won, n_models=3, n_perms=50).default
+    column = run.ratings[:, 1].tolist()
+    mean = math.fsum(column) / 50
+    sem = math.sqrt(math.fsum((x - mean) ** 2 for x in column) / 49) / math.sqrt(50)
+    assert (run.mean[1], run.sem[1]) == pytest.approx((mean, sem))
+    assert (run.ci95_low[1], run.ci95_high[1]) == pytest.approx((mean - 1.96 * sem, mean + 1.96 * sem))
+
+
+@steady
+@given(battle_logs)
+def test_permutation_elo_keeps_its_sum(log):
+    a, b, score = columns(log)
+    result = permutation_elo(a, b, score > 0.5, n_models=5, n_perms=3)
+    for run in result.sweep:
+        assert run.ratings.sum(axis=1) == pytest.approx(np.full(3, 7000.0), abs=1e-8)
+
+
+def test_one_battle_has_one_order_so_its_shuffle_error_is_zero():
+    run = permutation_elo([0], [1], [True], n_models=3, n_perms=4).default
+    assert run.mean == pytest.approx([1408.0, 1392.0, 1400.0])
+    assert run.sem.tolist() == [0.0, 0.0, 0.0]
+
+
+# --- the sampling interval ------------------------------------------------------------------------------------------
+
+
+def test_the_sampling_interval_is_the_stated_formula():
+    a, b, a_won = tournament(40, 3)
+    clusters = np.repeat(np.arange(8), 5)
+    mean = np.full(3, 1400.0)
+    interval = sampling_interval(a, b, a_won, mean, clusters=clusters, n_resamples=12, level=0.9, seed=5)
+    rng = np.random.default_rng(5)
+    means, variances = [], []
+    for _ in range(12):
+        rows = np.concatenate([np.flatnonzero(clusters == c) for c in rng.integers(8, size=8)])
+        shuffled = [rng.permutation(rows) for _ in range(4)]
+        ends = np.array([plain_elo(a[o].tolist(), b[o].tolist(), a_won[o] * 1.0, 3, 16.0) for o in shuffled])
+        means.append(ends.mean(axis=0))
+        variances.append(ends.var(axis=0, ddof=1))
+    error = np.sqrt(np.maximum(0.0, np.var(means, axis=0, ddof=1) - np.mean(variances, axis=0) / 4))
+    assert interval.standard_error == pytest.approx(error, abs=1e-9)
+    assert interval.high == pytest.approx(1400.0 + 1.894579 * error, abs=1e-4)  # t(7), 95th percentile
+    assert interval.low == pytest.approx(1400.0 - 1.894579 * error, abs=1e-4)
+    assert interval.n_clusters == 8
+
+
+def test_battles_without_a_shared_prompt_are_their_own_clusters():
+    a, b, a_won = tournament(30, 3)
+    mean = np.full(3, 1400.0)
+    alone = sampling_interval(a, b, a_won, mean)
+    marked = sampling_interval(a, b, a_won, mean, clusters=np.full(30, -1))
+    assert alone.n_clusters == marked.n_clusters == 30
+    assert np.array_equal(alone.low, marked.low)
+
+
+def test_ten_copies_of_each_battle_are_no_new_evidence_when_clustered():
+    a, b, a_won = (np.repeat(column, 10) for column in tournament(60, 3))
+    mean = permutation_elo(a, b, a_won, n_models=3, n_perms=20).default.mean
+    by_prompt = sampling_interval(a, b, a_won, mean, clusters=np.repeat(np.arange(60), 10))
+    by_row = sampling_interval(a, b, a_won, mean)
+    assert (by_prompt.standard_error > 2.0 * by_row.standard_error).all()  # √10 = 3.2 before Elo forgets
+
+
+def judged_tournament(rng, n_prompts, skill):
+    """Every pair on every prompt; a model's skill differs from prompt to prompt, so battles on one prompt depend."""
+    first, second = np.triu_indices(len(skill), 1)
+    on_prompt = skill + rng.normal(0.0, 1.0, (n_prompts, len(skill)))
+    gap = on_prompt[:, first] - on_prompt[:, second]
+    a_won = rng.random(gap.shape) < 1.0 / (1.0 + np.exp(-gap))
+    a, b = np.tile(first, n_prompts), np.tile(second, n_prompts)
+    return a, b, a_won.ravel(), np.repeat(np.arange(n_prompts), len(first))
+
+
+def test_the_sampling_interval_covers_other_prompts_and_the_sem_does_not(monkeypatch):
+    monkeypatch.setenv("TILTYARD_COMPILE", MODES[-1])
+    rng = np.random.default_rng(11)
+    skill = np.linspace(-0.8, 0.8, 5)
+    means, halves, shuffle_halves = [], [], []
+    for seed in range(160):
+        a, b, a_won, clusters = judged_tournament(rng, 40, skill)
+        run = permutation_elo(a, b, a_won, n_models=5, k_sweep=(), n_perms=100, seed=seed).default
+        interval = sampling_interval(a, b, a_won, run.mean, clusters=clusters, seed=seed)
+        means.append(run.mean)
+        halves.append(interval.high - run.mean)
+        shuffle_halves.append(1.96 * run.sem)
+    misses = np.abs(means - np.mean(means, axis=0))  # truth: the mean over tournaments with other prompts
+    assert 0.90 < (misses <= halves).mean() < 0.97
+    assert (misses <= shuffle_halves).mean() < 0.30
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"a": [0, 9]}, BattleError, "battle 1: a is 9, but models are numbered 0 to 2"),
+        ({"a": [-1, 0]}, BattleError, "battle 0: a is -1"),
+        ({"a": [1, 0]}, BattleError, "battle 0: model 1 plays itself"),
+        ({"a": [0.5, 0.0]}, BattleError, "a must be a row of whole numbers"),
+        ({"b": [1]}, BattleError, "a holds 2 battles, but b has shape"),
+        ({"a_won": [1.0, 0.5]}, BattleError, "Leave ties out"),
+        ({"a_won": [True]}, BattleError, "a_won has shape"),
+        ({"a": [], "b": [], "a_won": []}, NoBattles, "No decisive battle"),
+        ({"n_perms": 1}, OptionError, "at least 2"),
+        ({"k": 0.0}, OptionError, "K is 0"),
+        ({"k_sweep": (16, math.nan)}, OptionError, "K is nan"),
+        ({"k_sweep": (4, 700)}, OptionError, "K is 700: above 600 Elo does not settle"),
+    ],
+)
+def test_what_cannot_be_rated_says_why(change, error, message):
+    arguments = {"a": [0, 0], "b": [1, 2], "a_won": [True, False], "n_models": 3, "n_perms": 5} | change
+    with pytest.raises(error, match=message):
+        permutation_elo(arguments.pop("a"), arguments.pop("b"), arguments.pop("a_won"), **arguments)
+
+
+@pytest.mark.parametrize("score", [1.5, -0.1, math.nan])
+def test_a_score_outside_zero_and_one_is_an_error(score):
+    with pytest.raises(BattleError, match="battle 1: score_a is"):
+        sequential_elo([0, 0], [1, 1], [1.0, score], n_models=2)
+
+
+def test_a_scale_or_base_without_meaning_is_an_error():
+    with pytest.raises(OptionError, match="base above 1"):
+        sequential_elo([0], [1], [1], n_models=2, base=1.0)
+
+
+def test_one_prompt_cannot_tell_of_others():
+    with pytest.raises(RatingError, match="at least 2 prompts"):
+        sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), clusters=[3, 3])
+
+
+def test_resamples_and_clusters_are_checked():
+    with pytest.raises(OptionError, match="2 or more resamples"):
+        sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), n_shuffles=1)
+    with pytest.raises(OptionError, match="clusters has shape"):
+        sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), clusters=[3])

@@ -1,0 +1,409 @@
+"""Glicko-2 against Glickman's paper, and its laws."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiltyard.errors import BattleError, OptionError
+from tiltyard.ratings.glicko2 import (
+    Glicko2Settings,
+    Glicko2State,
+    expected_score,
+    information,
+    rate_battles,
+    rate_battles_history,
+    rate_periods,
+)
+from tiltyard.ratings.glicko2_kernels import new_volatility, seen_from, slope
+
+steady = settings(deadline=None)  # a busy machine is not a failure
+MODES = ["never"] + ["always"] * (importlib.util.find_spec("numba") is not None)
+VECTORS = Path(__file__).parents[2] / "../shared/data/vectors/vectors.json"
+PAPER = Glicko2Settings(volatility=0.06)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILTYARD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(params=MODES)
+def mode(request, monkeypatch):
+    monkeypatch.setenv("TILTYARD_COMPILE", request.param)
+    return request.param
+
+
+def state_of(*models):
+    return Glicko2State(*(np.array(column, dtype=float) for column in zip(*models, strict=True)))
+
+
+def same_bits(one: Glicko2State, other: Glicko2State) -> bool:
+    return (
+        np.array_equal(one.rating, other.rating)
+        and np.array_equal(one.deviation, other.deviation)
+        and np.array_equal(one.volatility, other.volatility)
+    )
+
+
+def arena(n_battles, n_models, seed=0):
+    rng = np.random.default_rng(seed)
+    skill = rng.normal(0.0, 1.0, n_models)
+    a = rng.integers(0, n_models, n_battles)
+    b = (a + rng.integers(1, n_models, n_battles)) % n_models
+    a_won = rng.random(n_battles) < 1.0 / (1.0 + np.exp(skill[b] - skill[a]))
+    return a, b, np.where(rng.random(n_battles) < 0.1, 0.5, a_won)
+
+
+def paper_update(player, games, tau=0.5, epsilon=1e-12):
+    """Glickman's steps 2 to 8 as printed, for one player (rating, RD, volatility) and games (rating, RD, score)."""
+    mu, phi, sigma = (player[0] - 1500) / 173.7178, player[1] / 173.7178, player[2]
+    rivals = [((r - 1500) / 173.7178, rd / 173.7178, s) for r, rd, s in games]
+    g = [1 / math.sqrt(1 + 3 * phi_j**2 / math.pi**2) for _, phi_j, _ in rivals]
+    E = [1 / (1 + math.exp(-g_j * (mu - mu_j))) for g_j, (mu_j, _, _) in zip(g, rivals, strict=True)]
+    v = 1 / sum(g_j**2 * E_j * (1 - E_j) for g_j, E_j in zip(g, E, strict=True))
+    surprise = sum(g_j * (s - E_j) for g_j, E_j, (_, _, s) in zip(g, E, rivals, strict=True))
+    delta = v * surprise
+    a = math.log(sigma**2)
+
+    def f(x):
+        e = math.exp(x)
+        return e * (delta**2 - phi**2 - v - e) / (2 * (phi**2 + v + e) ** 2) - (x - a) / tau**2
+
+    A, k = a, 1
+    if delta**2 > phi**2 + v:
+        B = math.log(delta**2 - phi**2 - v)
+    else:
+        while f(a - k * tau) < 0:
+            k += 1
+        B = a - k * tau
+    f_A, f_B = f(A), f(B)
+    while abs(B - A) > epsilon:
+        C = A + (A - B) * f_A / (f_B - f_A)
+        f_C = f(C)
+        if f_C * f_B <= 0:
+            A, f_A = B, f_B
+        else:
+            f_A /= 2
+        B, f_B = C, f_C
+    sigma = math.exp(B / 2)  # printed: A; the same within epsilon
+    phi = 1 / math.sqrt(1 / (phi**2 + sigma**2) + 1 / v)
+    return 173.7178 * (mu + phi**2 * surprise) + 1500, 173.7178 * phi, sigma
+
+
+# --- the paper ------------------------------------------------------------------------------------------------------
+
+
+def test_glickmans_example(mode):
+    """Printed: 1464.06, 151.52, 0.05999, from rounded intermediate values; without rounding 1464.0507."""
+    start = state_of((1500, 200, 0.06), (1400, 30, 0.06), (1550, 100, 0.06), (1700, 300, 0.06))
+    after = rate_periods([0, 0, 0], [1, 2, 3], [1, 0, 0], [0, 0, 0], start=start, settings=PAPER)
+    assert after.rating[0] == pytest.approx(1464.06, abs=0.01)
+    assert after.rating[0] == pytest.approx(1464.0507, abs=5e-5)
+    assert after.deviation[0] == pytest.approx(151.5165, abs=5e-5)
+    assert after.volatility[0] == pytest.approx(0.059996, abs=5e-7)
+
+
+def test_the_recomputed_vector(mode):
+    if not VECTORS.exists():
+        pytest.skip("the shared reference vectors are not beside this repository")
+    vector = json.loads(VECTORS.read_text())["glicko2_glickman"]
+    player, games, exact = vector["player"], vector["games"], vector["full_precision_recomputed"]
+    start = state_of((player["r"], player["rd"], player["vol"]), *((r, rd, 0.06) for r, rd, _ in games))
+    score = [s for *_, s in games]
+    after = rate_periods([0] * 3, [1, 2, 3], score, [5] * 3, start=start, settings=Glicko2Settings(tau=vector["tau"]))
+    assert (after.rating[0], after.deviation[0]) == pytest.approx((exact["r"], exact["rd"]), abs=1e-6)
+    assert after.volatility[0] == pytest.approx(exact["vol"], abs=1e-9)
+
+
+@pytest.mark.parametrize("volatility", [0.005, 0.06])
+def test_battle_by_battle_equals_the_printed_steps(mode, volatility):
+    a, b, score = arena(400, 6)
+    players = [(1500.0, 350.0, volatility)] * 6
+    for i, j, s in zip(a, b, score, strict=True):
+        new_i = paper_update(players[i], [(*players[j][:2], s)])
+        players[j] = paper_update(players[j], [(*players[i][:2], 1 - s)])
+        players[i] = new_i
+    after = rate_battles(a, b, score, start=6, settings=Glicko2Settings(volatility=volatility, epsilon=1e-12))
+    assert np.column_stack([after.rating, after.deviation]) == pytest.approx(np.array(players)[:, :2], abs=1e-9)
+    assert after.volatility == pytest.approx(np.array(players)[:, 2], abs=1e-12)
+
+
+def test_a_period_equals_the_printed_steps_for_every_model(mode):
+    a, b, score = arena(60, 5)
+    start = state_of(*((1400.0 + 50 * m, 60.0 + 40 * m, 0.05) for m in range(5)))
+    after = rate_periods(a, b, score, np.zeros(60, int), start=start, settings=Glicko2Settings(epsilon=1e-12))
+    for m in range(5):
+        games = [(start.rating[j], start.deviation[j], s) for i, j, s in zip(a, b, score, strict=True) if i == m]
+        games += [(start.rating[i], start.deviation[i], 1 - s) for i, j, s in zip(a, b, score, strict=True) if j == m]
+        expected = paper_update((start.rating[m], start.deviation[m], 0.05), games)
+        assert (after.rating[m], after.deviation[m], after.volatility[m]) == pytest.approx(expected, abs=1e-9)
+
+
+def test_plain_and_compiled_give_the_same_bits(monkeypatch):
+    a, b, score = arena(4000, 25)
+    period = np.sort(np.random.default_rng(1).integers(0, 40, 4000)) * 2
+    battles, periods = [], []
+    for choice in MODES:
+        monkeypatch.setenv("TILTYARD_COMPILE", choice)
+        battles.append(rate_battles(a, b, score, start=25))
+        periods.append(rate_periods(a, b, score, period, start=25, settings=PAPER))
+    assert same_bits(battles[0], battles[-1])
+    assert same_bits(periods[0], periods[-1])
+
+
+# --- laws -----------------------------------------------------------------------------------------------------------
+
+scores = st.sampled_from([0.0, 0.5, 1.0])
+battle_logs = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), scores), min_size=1, max_size=40)
+models = st.tuples(st.floats(0.0, 4000.0), st.floats(10.0, 350.0), st.floats(0.001, 0.2))
+states = st.lists(models, min_size=4, max_size=4).map(lambda rows: state_of(*rows))
+
+
+def columns(log):
+    a = np.array([i for i, _, _ in log])
+    return a, (a + [step for _, step, _ in log]) % 4, np.array([score for *_, score in log])
+
+
+@steady
+@given(battle_logs, states)
+def test_swapping_the_sides_changes_nothing(log, start):
+    a, b, score = columns(log)
+    assert same_bits(rate_battles(a, b, score, start=start), rate_battles(b, a, 1.0 - score, start=start))
+
+
+@steady
+@given(models, st.floats(10.0, 350.0))
+def test_a_draw_between_equals_moves_no_rating(model, other_deviation):
+    rating, _, volatility = model
+    start = state_of(model, (rating, other_deviation, volatility))
+    assert rate_battles([0], [1], [0.5], start=start).rating.tolist() == [rating, rating]
+
+
+@steady
+@given(battle_logs, states)
+def test_a_deviation_never_leaves_its_limits(log, start):
+    a, b, score = columns(log)
+    for after in (
+        rate_battles(a, b, score, start=start),
+        rate_periods(a, b, score, np.arange(len(a)) * 3, start=start),
+    ):
+        assert (after.deviation >= 10.0).all()
+        assert (after.deviation <= 350.0).all()
+        assert np.isfinite(after.rating).all()
+        assert (after.volatility > 0.0).all()
+
+
+@steady
+@given(battle_logs, states, st.integers(0, 40))
+def test_a_log_split_in_two_ends_in_the_same_bits(log, start, cut):
+    a, b, score = columns(log)
+    half = rate_battles(a[:cut], b[:cut], score[:cut], start=start)
+    assert same_bits(rate_battles(a[cut:], b[cut:], score[cut:], start=half), rate_battles(a, b, score, start=start))
+
+
+@steady
+@given(battle_logs, states)
+def test_periods_split_in_two_end_in_the_same_bits(log, start):
+    a, b, score = columns(log)
+    period = np.arange(len(a)) // 5
+    cut = min(10, len(a))
+    half = rate_periods(a[:cut], b[:cut], score[:cut], period[:cut], start=start)
+    continued = rate_periods(a[cut:], b[cut:], score[cut:], period[cut:], start=half)
+    assert same_bits(continued, rate_periods(a, b, score, period, start=start))
+
+
+@steady
+@given(st.lists(scores, min_size=1, max_size=20))
+def test_with_two_models_a_battle_is_a_period_of_one_battle(results):
+    zeros, ones = np.zeros(len(results), int), np.ones(len(results), int)
+    by_period = rate_periods(zeros, ones, results, np.arange(len(results)), start=2)
+    assert same_bits(by_period, rate_battles(zeros, ones, results, start=2))
+
+
+@steady
+@given(st.floats(0.003, 4.0), st.floats(1.0, 1e6), st.floats(0.0, 1e6), st.floats(1e-3, 0.5), st.floats(0.2, 1.2))
+def test_the_new_volatility_is_a_root_of_the_papers_function(phi2, v, delta2, volatility, tau):
+    rules = Glicko2Settings(tau=tau).rules()
+    root = 2.0 * math.log(new_volatility(phi2, v, delta2, volatility, rules))
+    a = math.log(volatility**2)
+    below, above = (slope(root + side * 2e-6, a, phi2, v, delta2, tau) for side in (-1, 1))
+    assert below >= 0.0 >= above
+
+
+# --- not laws, though often asserted --------------------------------------------------------------------------------
+
+
+def test_a_deviation_may_grow_after_a_battle():
+    start = state_of((1500, 30, 0.06), (1500, 30, 0.06))
+    assert rate_battles([0], [1], [1], start=start).deviation[0] > 30.0  # √(30² + (173.7·0.06)²) = 31.8 before the game
+
+
+def test_what_one_model_gains_the_other_does_not_lose():
+    after = rate_battles([0], [1], [1], start=state_of((1500, 350, 0.005), (1500, 50, 0.005)))
+    assert after.rating[0] - 1500 > 10 * (1500 - after.rating[1])
+
+
+# --- periods --------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_sits_out_keeps_its_rating_and_is_known_less_well(mode):
+    start = state_of((1500, 100, 0.06), (1500, 100, 0.06), (1600, 50, 0.06))
+    after = rate_periods([0], [1], [1], [0], start=start)
+    assert (after.rating[2], after.volatility[2]) == (1600.0, 0.06)
+    assert after.deviation[2] == pytest.approx(math.sqrt(50**2 + (173.7178 * 0.06) ** 2))
+
+
+def test_periods_left_out_are_periods_in_which_nobody_played(mode):
+    start = state_of((1500, 100, 0.06), (1500, 100, 0.06), (1600, 50, 0.06))
+    after = rate_periods([0, 0], [1, 1], [1, 1], [3, 6], start=start)  # periods 3, 4, 5 and 6
+    assert after.deviation[2] == pytest.approx(math.sqrt(50**2 + 4 * (173.7178 * 0.06) ** 2))
+    late = rate_periods([0, 0], [1, 1], [1, 1], [3, 10**12], start=start)
+    assert late.deviation[2] == 350.0
+
+
+def test_order_within_a_period_hardly_matters_and_across_periods_it_does():
+    a, b, score = arena(30, 4)
+    together = np.zeros(30, int)
+    there = rate_periods(a, b, score, together, start=4)
+    back = rate_periods(a[::-1], b[::-1], score[::-1], together, start=4)
+    assert there.rating == pytest.approx(back.rating, abs=1e-9)
+    assert rate_battles(a, b, score, start=4).rating != pytest.approx(
+        rate_battles(a[::-1], b[::-1], score[::-1], start=4).rating, abs=1.0
+    )
+
+
+def test_periods_must_not_fall_and_must_be_whole():
+    with pytest.raises(BattleError, match="battle 1: period 1 after 2"):
+        rate_periods([0, 0], [1, 1], [1, 1], [2, 1], start=2)
+    with pytest.raises(BattleError, match="one whole number per battle"):
+        rate_periods([0, 0], [1, 1], [1, 1], [0.5, 1.0], start=2)
+    with pytest.raises(BattleError, match="one whole number per battle"):
+        rate_periods([0, 0], [1, 1], [1, 1], [0], start=2)
+
+
+def test_no_battle_leaves_the_state(mode):
+    start = state_of((1500, 100, 0.06), (1400, 30, 0.05))
+    assert same_bits(rate_battles([], [], [], start=start), start)
+    assert same_bits(rate_periods([], [], [], [], start=start), start)
+
+
+# --- floating point and the solver ----------------------------------------------------------------------------------
+
+
+def test_an_upset_across_a_wide_gap_moves_the_rating_a_little_and_the_volatility_hardly():
+    """Step 5 has three roots here; the far one is a volatility in the thousands."""
+    after = rate_battles([0], [1], [0], start=state_of((2900.0, 20.0, 0.005), (1400.0, 20.0, 0.005)))
+    assert after.volatility == pytest.approx([0.005, 0.005], rel=1e-5)
+    assert after.rating == pytest.approx([2897.7, 1402.3], abs=0.05)  # 20²/173.7 = 2.3 points
+
+
+def test_the_solvers_tolerance_does_not_add_up_over_thousands_of_battles(monkeypatch):
+    monkeypatch.setenv("TILTYARD_COMPILE", MODES[-1])
+    a, b, score = arena(20_000, 4)
+    usual = rate_battles(a, b, score, start=4)
+    exact = rate_battles(a, b, score, start=4, settings=Glicko2Settings(epsilon=1e-13))
+    assert usual.volatility == pytest.approx(exact.volatility, rel=1e-6)
+    assert usual.rating == pytest.approx(exact.rating, abs=1e-5)
+
+
+@pytest.mark.parametrize("gap", [1e3, 8e3, 2e4, 1e6])
+def test_any_gap_has_a_finite_answer(mode, gap):
+    start = state_of((1500 + gap, 10, 0.005), (1500, 350, 0.005), (1500, 10, 0.005))
+    after = rate_battles([0, 0, 2], [1, 2, 1], [0, 1, 1], start=start)
+    for column in (after.rating, after.deviation, after.volatility):
+        assert np.isfinite(column).all()
+    assert after.volatility.max() < 0.01
+
+
+@pytest.mark.parametrize("max_iterations", [0, 1, 3])
+def test_when_the_iterations_run_out_bisection_finds_the_same_root(mode, max_iterations):
+    a, b, score = arena(300, 5)
+    usual = rate_battles(a, b, score, start=5, settings=PAPER)
+    capped = Glicko2Settings(volatility=0.06, max_iterations=max_iterations)
+    assert rate_battles(a, b, score, start=5, settings=capped).rating == pytest.approx(usual.rating, abs=1e-6)
+
+
+def test_an_epsilon_finer_than_the_number_format_still_ends(mode):
+    fine = Glicko2Settings(epsilon=1e-300)
+    a, b, score = arena(50, 3)
+    assert rate_battles(a, b, score, start=3, settings=fine).rating == pytest.approx(
+        rate_battles(a, b, score, start=3).rating, abs=1e-6
+    )
+
+
+# --- state, history, settings ---------------------------------------------------------------------------------------
+
+
+def test_the_state_handed_in_is_left_as_it_is():
+    start = Glicko2Settings().new_state(2)
+    rate_battles([0], [1], [1], start=start)
+    assert start.rating.tolist() == [1500.0, 1500.0]
+
+
+def test_the_history_ends_where_the_state_ends(mode):
+    a, b, score = arena(50, 3)
+    history = rate_battles_history(a, b, score, start=3)
+    last = {}
+    for row in range(50):
+        for side, model in enumerate((a[row], b[row])):
+            last[model] = (history.rating[row, side], history.deviation[row, side])
+    assert last == {m: (history.state.rating[m], history.state.deviation[m]) for m in range(3)}
+    assert same_bits(history.state, rate_battles(a, b, score, start=3))
+
+
+def test_a_volatility_of_0_005_lets_the_deviation_fall_and_0_06_does_not():
+    a, b, score = arena(6000, 6)
+    settled = rate_battles(a, b, score, start=6).deviation
+    drifting = rate_battles(a, b, score, start=6, settings=PAPER).deviation
+    assert settled.max() < 25.0
+    assert drifting.min() > 55.0
+
+
+@steady
+@given(models, models)
+def test_expected_score_and_information_are_those_of_the_loop(model, rival):
+    surprise, known = seen_from(model[0], rival[0], rival[1], 1.0, 173.7178)
+    g = 1.0 / math.sqrt(1.0 + 3.0 * (rival[1] / 173.7178 / math.pi) ** 2)
+    assert g * (1.0 - expected_score(model[0], rival[0], rival[1])) == pytest.approx(surprise, abs=1e-12)
+    assert information(model[0], rival[0], rival[1]) == pytest.approx(known, abs=1e-12)
+
+
+def test_a_game_against_a_well_known_equal_tells_most():
+    assert information(1500.0, np.array([1500.0, 1500.0, 1900.0]), np.array([10.0, 350.0, 10.0])) == pytest.approx(
+        [0.2497, 0.1119, 0.0826], abs=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tau": 0.0},
+        {"tau": 50.0},
+        {"volatility": 0.0},
+        {"deviation": 400.0},
+        {"deviation_min": 0.0},
+        {"epsilon": -1.0},
+        {"rating": math.nan},
+        {"scale": 0.0},
+    ],
+)
+def test_settings_without_meaning_are_an_error(wrong):
+    with pytest.raises(OptionError, match="Glicko-2"):
+        Glicko2Settings(**wrong)
+
+
+def test_a_state_that_cannot_be_continued_is_an_error():
+    with pytest.raises(OptionError, match="same length"):
+        rate_battles([0], [1], [1], start=Glicko2State(np.ones(2), np.ones(3), np.ones(2)))
+    with pytest.raises(OptionError, match="above 0"):
+        rate_battles([0], [1], [1], start=state_of((1500, 100, 0.0), (1500, 100, 0.06)))
