@@ -22,7 +22,7 @@ from tiltyard.battles.cells import read_label, read_number, read_time
 from tiltyard.battles.fast import session, where_error
 from tiltyard.battles.headers import delimiter
 from tiltyard.battles.inputs import FileKind, Part
-from tiltyard.battles.plan import Field, FieldKind, Plan
+from tiltyard.battles.plan import STRICT_NUMBERS, Field, FieldKind, Plan
 from tiltyard.battles.problems import Findings, Problem, explain, shown, value_of
 from tiltyard.battles.query import Rows, filtered, literal
 from tiltyard.battles.settle import LabelColumn, RawBatch, Reason, settle

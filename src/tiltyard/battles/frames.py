@@ -70,7 +70,8 @@ def columns_to_frame(columns: Mapping[str, Array | list[Any]]) -> Any:
     if importlib.util.find_spec("polars") is not None:
         import polars
 
-        return polars.DataFrame({name: list(values) for name, values in columns.items()})
+        lists = {name: [None if value != value else value for value in values] for name, values in columns.items()}
+        return polars.DataFrame(lists)
     raise TiltyardError("a dataframe needs pandas or polars. Install one: pip install pandas")
 
 

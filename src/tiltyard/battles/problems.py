@@ -8,7 +8,7 @@ from typing import Any
 
 from tiltyard.battles.cells import WRONG, read_label, read_number, read_time
 from tiltyard.battles.outcome import SOURCE_LABELS
-from tiltyard.battles.plan import Field, FieldKind, Plan
+from tiltyard.battles.plan import STRICT_NUMBERS, Field, FieldKind, Plan
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BadRow
 

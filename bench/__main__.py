@@ -1,0 +1,90 @@
+"""`python -m bench [ROW …] [--quick] [--out FILE.json]`: measure, check, print, and write the figures down."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from importlib import metadata
+from pathlib import Path
+
+from bench import rows, rows_files
+from bench.coverage import coverage
+from bench.measure import ONE_THREAD, ROOT
+from bench.report import Row, print_row, print_summary
+
+RESULTS = ROOT / "bench" / "results"
+ROWS = {
+    "start": rows_files.start,
+    "fit": rows.fit,
+    "bootstrap": rows.bootstrap,
+    "file": rows_files.file,
+    "parquet": rows_files.parquet,
+    "elo": rows.elo,
+    "glicko": rows.glicko,
+    "many": rows.many,
+    "control": rows.control,
+    "coverage": coverage,
+}
+PACKAGES = ("tiltyard", "numpy", "scipy", "duckdb", "numba", "pandas", "pyarrow", "arena-rank", "evalica", "choix", "glicko2")
+
+
+def main() -> int:
+    """Run the rows asked for; 1 when an answer is wrong (a missed goal is a figure, not a failure)."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"rows to run: {', '.join(ROWS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
+    parser.add_argument("--out", type=Path, help="where to write the figures (default: bench/results/<date>.json)")
+    chosen = parser.parse_args()
+    unknown = sorted(set(chosen.rows) - set(ROWS))
+    if unknown:
+        parser.error(f"unknown row {unknown[0]}: the rows are {', '.join(ROWS)}")
+    plan = rows.Plan(quick=chosen.quick, folder=RESULTS)
+    about = setting()
+    print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, {about['date']}")
+    done: list[Row] = []
+    for name in chosen.rows or ROWS:
+        row = ROWS[name](plan)
+        print_row(row)
+        done.append(row)
+    print_summary(done)
+    out = chosen.out or RESULTS / f"{time.strftime('%Y-%m-%d-%H%M')}{'-quick' if chosen.quick else ''}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figures = {"setting": about, "quick": chosen.quick, "rows": [row.to_dict() for row in done]}
+    out.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
+    print(f"figures: {os.path.relpath(out)}")
+    return int(not all(verdict.holds for row in done for verdict in row.checks))
+
+
+def setting() -> dict[str, object]:
+    """The machine and the versions, which every figure depends on."""
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "one_thread": ONE_THREAD,
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return f"{line.split(':', 1)[1].strip()} ({platform.machine()})"
+    return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,195 @@
+"""The rows of the benchmark that run in memory: fits, bootstraps, many models, style control, Elo, Glicko-2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import checks
+from bench.measure import in_worker
+from bench.report import Row
+
+NEVER, AUTO = {"TILTYARD_COMPILE": "never"}, {"TILTYARD_COMPILE": "auto"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large the jobs are, and where data and compiled code are kept."""
+
+    quick: bool
+    folder: Path
+
+    def size(self, full: int, quick: int) -> int:
+        """One of two sizes."""
+        return quick if self.quick else full
+
+
+def fit(plan: Plan) -> Row:
+    """Point estimates and closed-form intervals."""
+    size = {"n": plan.size(1_000_000, 50_000), "models": plan.size(200, 50)}
+    row = Row("fit", f"Bradley–Terry, {size['n']:,} battles, {size['models']} models")
+    full, codes, point, bare = (
+        "fit + 95 % intervals, pandas strings",
+        "fit + 95 % intervals, integer codes",
+        "point fit, pandas strings",
+        "point fit, integer codes",
+    )
+    ours = row.add(full, "tiltyard", in_worker("bt_ours", size | {"source": "frame"}), ours=True)
+    theirs = row.add(full, "arena-rank", in_worker("bt_arena_rank", size | {"intervals": True}))
+    row.add(codes, "tiltyard", in_worker("bt_ours", size | {"source": "codes"}), ours=True)
+    halved = {"source": "frame", "ci": "none", "ties": "half"}
+    half = row.add(point, "tiltyard, ties as half a win", in_worker("bt_ours", size | halved), ours=True)
+    row.add(point, "tiltyard, ties by Davidson", in_worker("bt_ours", size | halved | {"ties": "davidson"}), ours=True)
+    found = {
+        "arena-rank": row.add(point, "arena-rank", in_worker("bt_arena_rank", size | {"intervals": False})),
+        "FastChat's method": row.add(point, "FastChat's method", in_worker("bt_fastchat", size)),
+        "evalica": row.add(point, "evalica", in_worker("bt_evalica", size)),
+    }
+    row.add(bare, "tiltyard", in_worker("bt_ours", size | halved | {"source": "codes"}), ours=True)
+    found["choix"] = row.add(bare, "choix (numbers only: no ties, names, ranks)", in_worker("bt_choix", size))
+    if ours:
+        z = checks.mean_square_z(ours["ratings"], ours["half_widths"], ours["truth"])
+        row.check(f"errors against the truth are as large as our intervals say: mean z² {z:.2f}", 0.6 < z < 1.5)
+    if half:
+        _same_ratings(row, half, found)
+    if ours and theirs:
+        row.ahead_goal(full)
+    row.ahead_goal(point)
+    row.ahead_goal(bare)
+    return row
+
+
+def _same_ratings(row: Row, ours: dict[str, Any], found: dict[str, Any], tolerance: float = 0.5) -> None:
+    for who, theirs in found.items():
+        if theirs is not None:
+            gap = checks.largest_gap(ours["ratings"], theirs["ratings"])
+            unsettled = who == "evalica"  # it stops after 100 steps, wherever it is
+            note = " (it stops before it has converged)" if unsettled and gap > tolerance else ""
+            row.check(f"{who} gives the same ratings: largest gap {gap:.3f} points{note}", gap < tolerance or unsettled)
+
+
+def bootstrap(plan: Plan) -> Row:
+    """Bootstrap intervals."""
+    size = {"n": plan.size(1_000_000, 50_000), "models": plan.size(200, 50)}
+    row = Row("bootstrap", f"Bradley–Terry with bootstrap, {size['n']:,} battles, {size['models']} models, from pandas")
+    closed = in_worker("bt_ours", size | {"source": "codes"}).result
+    for rounds in (100, 1000):
+        job = f"{rounds:,} rounds"
+        options = size | {"source": "frame", "ci": "bootstrap", "rounds": rounds}
+        ours = row.add(job, "tiltyard", in_worker("bt_ours", options), ours=True)
+        row.add(job, "tiltyard, ties as half a win", in_worker("bt_ours", options | {"ties": "half"}), ours=True)
+        scaled = size | {"rounds": rounds, "rounds_run": 5}
+        row.add(job, "FastChat's method", in_worker("bootstrap_fastchat", scaled))
+        row.add(job, "arena-rank", in_worker("bootstrap_arena_rank", scaled | {"rounds_run": 2}))
+        row.add(job, "evalica (percentile)", in_worker("bootstrap_evalica", scaled | {"rounds_run": 2}))
+        if ours and closed:
+            widths = [ours["half_widths"][name] / closed["half_widths"][name] for name in closed["half_widths"]]
+            mean = sum(widths) / len(widths)
+            row.check(f"{job}: intervals as wide as the closed form: mean ratio {mean:.3f}", abs(mean - 1.0) < 0.06)
+        row.ahead_goal(job, 50.0)
+    return row
+
+
+def many(plan: Plan) -> Row:
+    """Very many models."""
+    size = {"models": plan.size(5000, 1000), "pairs": plan.size(1_700_000, 60_000)}
+    row = Row("many", f"{size['models']:,} models, {size['pairs']:,} pairs")
+    job = "fit of pair counts"
+    half = row.add(job, "tiltyard, ties as half a win", in_worker("many_ours", size | {"ties": "half"}), ours=True)
+    ours = row.add(job, "tiltyard, ties by Davidson", in_worker("many_ours", size | {"ties": "davidson"}), ours=True)
+    theirs = row.add(job, "FastChat's method", in_worker("many_fastchat", size))
+    row.add("board from codes, no intervals", "tiltyard", in_worker("many_ours_board", size | {"ci": "none"}), ours=True)
+    row.add("board with intervals", "tiltyard", in_worker("many_ours_board", size | {"ci": "sandwich"}), ours=True)
+    if ours:
+        same = checks.correlation(ours["strengths"], ours["truth"])
+        row.check(f"correlation with the truth {same:.4f}", same > 0.9)
+    if half and theirs:
+        gap = checks.largest_difference(half["strengths"], theirs["strengths"])
+        row.check(f"FastChat's method agrees: largest gap {gap:.4f} logits", gap < 0.05)
+    cpu = row.cpu(job, "tiltyard, ties by Davidson")
+    if cpu is not None:
+        row.goal(f"{job}: goal about a second → {cpu:.2f} s", cpu < 1.5)
+    row.ahead_goal(job)
+    return row
+
+
+def control(plan: Plan) -> Row:
+    """Style control."""
+    size = {"n": plan.size(1_000_000, 50_000), "models": plan.size(200, 50)}
+    row = Row("control", f"style control, {size['n']:,} battles × 4 features, {size['models']} models")
+    job = "fit + intervals, 4 controls, pandas"
+    ours = row.add(job, "tiltyard", in_worker("control_ours", size | {"source": "frame"}), ours=True)
+    found = {
+        "arena-rank": row.add(job, "arena-rank", in_worker("control_arena_rank", size)),
+        "FastChat's method": row.add(job, "FastChat's method (no intervals)", in_worker("control_fastchat", size)),
+    }
+    codes = "fit + intervals, 4 controls, codes"
+    row.add(codes, "tiltyard", in_worker("control_ours", size | {"source": "codes"}), ours=True)
+    if ours:
+        _same_ratings(row, ours, found, 1.0)
+        for who, theirs in found.items():
+            if theirs:
+                gap = checks.largest_difference(ours["coefficients"], theirs["coefficients"])
+                row.check(f"{who} gives the same coefficients: largest gap {gap:.3f} points", gap < 1.0)
+    row.ahead_goal(job)
+    return row
+
+
+def elo(plan: Plan) -> Row:
+    """Permutation Elo."""
+    size = {"n": plan.size(100_000, 5_000), "models": 20, "perms": plan.size(500, 100)}
+    row = Row("elo", f"permutation Elo, {size['perms']} shuffles × {size['n']:,} matches × 5 K, 20 entrants")
+    job = "every shuffle at every K"
+    cache = {"TILTYARD_CACHE_DIR": str(plan.folder / "compiled")}
+    fast = {"TILTYARD_COMPILE": "always"} if plan.quick else AUTO
+    once = size | {"repeats": 1}
+    in_worker("elo_ours", once | {"perms": plan.size(50, 2)}, cache | fast)  # compiles, once in a machine's life
+    row.add(job, "tiltyard[fast]", in_worker("elo_ours", size | {"repeats": 2}, cache | fast), ours=True)
+    row.add(job, "tiltyard[fast], first call in a process", in_worker("elo_ours", once, cache | fast), ours=True)
+    row.add(job, "tiltyard without numba", in_worker("elo_ours", once, NEVER), ours=True)
+    few = size | {"perms_run": 2}
+    loop = row.add(job, "plain loop", in_worker("elo_loop", few))
+    rust = row.add(job, "evalica's Rust function", in_worker("elo_evalica", few))
+    row.add(job, "FastChat's method", in_worker("elo_fastchat", size))
+    for who, settings in (("tiltyard[fast]", cache | {"TILTYARD_COMPILE": "always"}), ("without numba", NEVER)):
+        ours = in_worker("elo_ours", once | {"perms": 3}, settings).result
+        for other, theirs in (("the plain loop", loop), ("evalica", rust)):
+            if ours and theirs:
+                gap = max(map(checks.largest_difference, ours["means"], theirs["means"]))
+                row.check(f"{who} equals {other} on the same shuffles: largest gap {gap:.1e} points", gap < 1e-6)
+    row.ahead_goal(job, 12.0, "plain loop", "tiltyard[fast]")
+    row.ahead_goal(job, 4.0, "evalica", "tiltyard[fast]")
+    row.ahead_goal(job, 6.0, "plain loop", "tiltyard without numba")
+    row.ahead_goal(job)
+    return row
+
+
+def glicko(plan: Plan) -> Row:
+    """Glicko-2."""
+    size = {"n": plan.size(1_000_000, 30_000), "models": plan.size(200, 50)}
+    row = Row("glicko", f"Glicko-2, vote by vote, {size['n']:,} votes, {size['models']} models")
+    job = "all votes"
+    cache = {"TILTYARD_CACHE_DIR": str(plan.folder / "compiled")}
+    fast = {"TILTYARD_COMPILE": "always"} if plan.quick else AUTO
+    in_worker("glicko_ours", size | {"repeats": 1}, cache | fast)
+    ours = row.add(job, "tiltyard[fast]", in_worker("glicko_ours", size | {"repeats": 5}, cache | fast), ours=True)
+    first = in_worker("glicko_ours", size | {"repeats": 1}, cache | fast)
+    row.add(job, "tiltyard[fast], first call in a process", first, ours=True)
+    plain = row.add(job, "tiltyard without numba", in_worker("glicko_ours", size | {"repeats": 1}, NEVER), ours=True)
+    run = size | {"n_run": plan.size(50_000, 5_000)}
+    row.add(job, "glicko2", in_worker("glicko_package", run))
+    if ours and plain:
+        gap = checks.largest_difference(ours["ratings"], plain["ratings"])
+        row.check(f"compiled and plain agree: largest gap {gap:.1e} points", gap < 1e-6)
+        same = checks.correlation(ours["ratings"], list(ours["truth"].values()))
+        row.check(f"correlation with the truth {same:.4f}", same > 0.95)
+    paper = in_worker("glicko_paper", {}).result["first"]
+    printed = (1464.06, 151.52, 0.05999)
+    near = all(abs(x - y) < 0.01 for x, y in zip(paper, printed, strict=True))
+    row.check(f"Glickman's example: {paper[0]:.2f}, {paper[1]:.2f}, {paper[2]:.5f}", near)
+    row.ahead_goal(job, 50.0, "glicko2", "tiltyard[fast]")
+    row.ahead_goal(job, 1.0, "", "tiltyard without numba")
+    return row
+
+

@@ -1,0 +1,128 @@
+"""The rows of the benchmark that are whole processes: files in, boards out, and the start-up."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench import checks
+from bench.measure import Answer, in_worker, whole_process
+from bench.report import Row
+from bench.rows import Plan
+
+TILTYARD = str(Path(sys.executable).with_name("tiltyard"))
+MAX_START_SECONDS = 0.3
+
+
+def battle_file(plan: Plan, kind: str, n: int, models: int) -> Path:
+    """The file, written first if it is not there yet."""
+    path = plan.folder / "data" / f"battles-{n}-{models}.{kind}"
+    if not path.exists():
+        made = whole_process([sys.executable, "-m", "bench.data", str(path), str(n), str(models)])
+        if made.problem:
+            raise RuntimeError(f"{path} could not be written: {made.problem}")
+    return path
+
+
+def rated(path: Path, *options: str, repeats: int = 3) -> Answer:
+    """`tiltyard rate` on a file, as a user calls it; the board as a dictionary."""
+    answer = whole_process([TILTYARD, "rate", str(path), *options, "--format", "json"], repeats)
+    return answer if answer.problem else replace(answer, result=json.loads(answer.result))
+
+
+def ratings(board: dict[str, Any]) -> dict[str, float]:
+    """Ratings by model of a ratings file."""
+    return {entry["model"]: entry["rating"] for entry in board["ratings"]}
+
+
+def file(plan: Plan) -> Row:
+    """JSON Lines to a leaderboard."""
+    n, models, rounds = plan.size(1_000_000, 50_000), plan.size(200, 50), 100
+    path = battle_file(plan, "jsonl", n, models)
+    row = Row("file", f"{n:,}-row JSONL ({path.stat().st_size / 1e6:,.0f} MB) → leaderboard, whole process")
+    job, closed = f"bootstrap, {rounds} rounds", "closed form"
+    some = ("--ci", "bootstrap", "--rounds", str(rounds))
+    ours = row.add(job, "tiltyard, prompts as clusters", rated(path, *some), ours=True)
+    alone = row.add(job, "tiltyard --cluster none", rated(path, *some, "--cluster", "none"), ours=True)
+    row.add(job, "FastChat's method", peer("fastchat", path, rounds))
+    row.add(job, "evalica (percentile)", scaled_peer("evalica", path, rounds))
+    row.add(closed, "tiltyard, prompts as clusters", rated(path), ours=True)
+    row.add(closed, "tiltyard --cluster none", rated(path, "--cluster", "none"), ours=True)
+    row.add(closed, "arena-rank", peer("arena-rank", path, 0))
+    memory = in_worker("bt_ours", {"n": n, "models": models, "source": "codes"}).result
+    for who, board in (("with clusters", ours), ("without", alone)):
+        if board and memory:
+            gap = checks.largest_gap(ratings(board), memory["ratings"])
+            row.check(f"the file gives the ratings of the same battles in memory, {who}: gap {gap:.1e}", gap < 1e-6)
+    row.ahead_goal(job, 10.0)
+    row.ahead_goal(closed)
+    for line in row.lines:
+        if line.ours and line.job == job and line.cost:
+            mb = line.cost.peak_mb
+            row.goal(f"{line.who}: goal under 400 MB → {mb:,.0f} MB", mb < 400)
+    return row
+
+
+def peer(name: str, path: Path, rounds: int) -> Answer:
+    """A peer's whole process."""
+    answer = whole_process([sys.executable, "-m", "bench.whole", name, str(path), str(rounds)])
+    return replace(answer, problem=f"{name}: {answer.problem}") if answer.problem else answer
+
+
+def scaled_peer(name: str, path: Path, rounds: int, few: int = 2) -> Answer:
+    """A peer's whole process with all rounds, from one without and one with few."""
+    none, some = peer(name, path, 0), peer(name, path, few)
+    if none.cost is None or some.cost is None:
+        return some
+    cpu, wall = (
+        getattr(none.cost, part) + (getattr(some.cost, part) - getattr(none.cost, part)) / few * rounds
+        for part in ("cpu_seconds", "wall_seconds")
+    )
+    return Answer(replace(some.cost, cpu_seconds=cpu, wall_seconds=wall, estimated=True))
+
+
+def parquet(plan: Plan) -> Row:
+    """Parquet to a leaderboard."""
+    n, models = plan.size(10_000_000, 200_000), plan.size(400, 50)
+    path = battle_file(plan, "parquet", n, models)
+    row = Row("parquet", f"{n:,}-row Parquet ({path.stat().st_size / 1e6:,.0f} MB) → leaderboard, whole process")
+    ways = {"--cluster none": ("--cluster", "none"), "prompts as clusters": ()}
+    for who, options in ways.items():
+        answer = rated(path, *options)
+        board = row.add("closed form", f"tiltyard, {who}", answer, ours=True)
+        if board is None:
+            continue
+        truth = json.loads(path.with_suffix(".truth.json").read_text())
+        points = {name: board["scale"] * value for name, value in truth.items()}
+        half = {entry["model"]: 0.5 * (entry["ci_high"] - entry["ci_low"]) for entry in board["ratings"]}
+        z = checks.mean_square_z(ratings(board), half, points)
+        row.check(f"{who}: errors against the truth are as large as the intervals say: mean z² {z:.2f}", 0.6 < z < 1.5)
+        cost = answer.cost
+        row.goal(f"{who}: goal under 5 s of CPU → {cost.cpu_seconds:.2f} s", cost.cpu_seconds < 5)
+        row.goal(f"{who}: goal under 600 MB → {cost.peak_mb:,.0f} MB", cost.peak_mb < 600)
+    return row
+
+
+def start(plan: Plan) -> Row:
+    """Start-up."""
+    row = Row("start", "start-up, whole process, byte code cached")
+    repeats = plan.size(10, 4)
+    commands = {
+        "import tiltyard": [sys.executable, "-c", "import tiltyard"],
+        "tiltyard --help": [TILTYARD, "--help"],
+        "tiltyard rate --help": [TILTYARD, "rate", "--help"],
+    }
+    row.add("python alone", "python -c pass", whole_process([sys.executable, "-c", "pass"], repeats))
+    for job, command in commands.items():
+        whole_process(command)  # writes the byte code
+        answer = whole_process(command, repeats)
+        row.add(job, "tiltyard", answer, ours=True)
+        if answer.cost:
+            cpu = answer.cost.cpu_seconds
+            row.goal(f"{job}: goal under {MAX_START_SECONDS} s of CPU → {cpu:.3f} s", cpu < MAX_START_SECONDS)
+    for other in ("evalica", "arena_rank", "choix"):
+        row.add(f"import {other}", other, whole_process([sys.executable, "-c", f"import {other}"], 2))
+    return row
