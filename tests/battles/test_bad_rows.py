@@ -48,16 +48,27 @@ def test_a_bad_row_is_named_with_place_value_and_advice(reason: str, kind: str, 
     change, detail = DIRT[reason]
     path = write_raw(tmp_path / f"battles.{kind}", with_dirt(change))
 
-    for counted in (False, True):
-        with pytest.raises(BadRow) as caught:
-            read_battles(path, counted=counted)
-        assert str(caught.value).startswith(f"{place(path, 2)}: {reason}: {detail}")
-        assert "--on-bad skip" in str(caught.value)
-        assert caught.value.reason == reason
-        assert "\n" not in str(caught.value)
+    with pytest.raises(BadRow) as caught:
+        read_battles(path)
+
+    assert str(caught.value).startswith(f"{place(path, 2)}: {reason}: {detail}")
+    assert "--on-bad skip" in str(caught.value)
+    assert caught.value.reason == reason
+    assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_a_bad_row_is_found_when_rows_are_merged_too(kind: str, tmp_path: Path) -> None:
+    path = write_raw(tmp_path / f"battles.{kind}", with_dirt({"winner": "otter"}))
+
+    with pytest.raises(BadRow, match="unknown winner") as caught:
+        read_battles(path, counted=True, columns=())
+
+    assert caught.value.where == place(path, 2)
+    assert dict(read_battles(path, counted=True, on_bad="skip").skipped) == {"unknown winner": 1}
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 @pytest.mark.parametrize("reason", DIRT)
 def test_a_bad_row_can_be_skipped_and_is_counted(reason: str, kind: str, tmp_path: Path) -> None:
     change, _ = DIRT[reason]
@@ -262,3 +273,26 @@ def test_all_problems_of_a_file_are_counted_and_the_first_few_shown(kind: str, t
         "unknown winner": [place(path, 2), place(path, 3)],
         "model against itself": [place(path, 7)],
     }
+
+
+@pytest.mark.parametrize("kind", ["jsonl.gz", "csv.gz"])
+def test_a_zipped_file_that_is_cut_off_is_a_fault_not_a_short_file(kind: str, tmp_path: Path) -> None:
+    many = [GOOD | {"question_id": f"{n * n * 7919 % 99991}"} for n in range(60_000)]
+    path = write_raw(tmp_path / f"battles.{kind}", many)
+    path.write_bytes(path.read_bytes()[:-2000])
+
+    with pytest.raises(BadRow, match=r"broken line: the rest of the file cannot be unzipped"):
+        read_battles(path)
+    table = read_battles(path, on_bad="skip")
+    assert 10_000 < len(table) < 60_000
+    assert sum(table.skipped.values()) >= 1
+
+
+def test_a_small_zipped_file_that_is_damaged_is_named(tmp_path: Path) -> None:
+    path = write_raw(tmp_path / "battles.jsonl.gz", [GOOD])
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(BattleError, match=r"battles\.jsonl\.gz cannot be unzipped"):
+        read_battles(path)
+    path.write_bytes(b"plain text")
+    with pytest.raises(BattleError, match=r"battles\.jsonl\.gz cannot be unzipped"):
+        read_battles(path)

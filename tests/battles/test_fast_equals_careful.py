@@ -58,7 +58,7 @@ DIRTY_ROWS = st.fixed_dictionaries(
         "len_b": optional(NUMBERS),
     }
 )
-MANY = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 KINDS = pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])
 
 

@@ -148,3 +148,11 @@ def test_a_wrong_option_is_an_error_of_the_family_or_of_usage(clean: Path, tmp_p
         tiltyard("check", clean, "--where", "mood = 1")
     assert tiltyard("stats", clean, "--format", "xml").exit_code == 2
     assert tiltyard("convert", clean, tmp_path / "out.jsonl", "--on-bad", "ignore").exit_code == 2
+
+
+def test_help_names_every_format() -> None:
+    from tiltyard.battles import FORMAT_NAMES
+
+    for command in ("check", "stats", "convert"):
+        text = tiltyard(command, "--help").stdout
+        assert all(name in text for name in FORMAT_NAMES)

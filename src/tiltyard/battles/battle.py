@@ -50,6 +50,13 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
     inconsistent: bool = False
     controls: Mapping[str, float] = {}
 
+    def __post_init__(self) -> None:
+        """Take the spellings of a battle row too, where the outcome and the source are given as text."""
+        if isinstance(self.winner, str):
+            msgspec.structs.force_setattr(self, "winner", Outcome.from_label(self.winner))
+        if isinstance(self.source, str):
+            msgspec.structs.force_setattr(self, "source", Source.from_label(self.source))
+
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Battle:
         """Read a battle row; unknown keys are ignored, so rows of a newer or older schema load too."""

@@ -21,7 +21,7 @@ import numpy as np
 from tiltyard.battles.cells import read_label, read_number, read_time
 from tiltyard.battles.fast import session, where_error
 from tiltyard.battles.headers import delimiter
-from tiltyard.battles.inputs import FileKind, Part
+from tiltyard.battles.inputs import DAMAGED, FileKind, Part
 from tiltyard.battles.plan import STRICT_NUMBERS, Field, FieldKind, Plan
 from tiltyard.battles.problems import Findings, Problem, explain, shown, value_of
 from tiltyard.battles.query import Rows, filtered, literal
@@ -137,12 +137,12 @@ def _where(lines: list[Line], plan: Plan) -> set[int]:
 
 
 def file_lines(part: Part) -> Iterator[Line]:
-    """The rows of a text file, with the place of each as `file:line`."""
-    if part.kind is FileKind.JSONL:
-        return _json_lines(part)
-    if part.kind is FileKind.JSON_ARRAY:
-        return _json_array(part)
-    return _csv_lines(part)
+    """The rows of a text file, with the place of each as `file:line`; a zipped one that is cut off ends in a fault."""
+    read = {FileKind.JSONL: _json_lines, FileKind.JSON_ARRAY: _json_array}.get(part.kind, _csv_lines)
+    try:
+        yield from read(part)
+    except DAMAGED as error:
+        yield Line(part.name, {}, Reason.BROKEN_LINE, f"the rest of the file cannot be unzipped ({error})")
 
 
 def row_lines(rows: Iterable[object]) -> Iterator[Line]:

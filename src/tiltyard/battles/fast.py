@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles.labels import dense_codes
-from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, staged
+from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, literal, staged
 from tiltyard.battles.settle import LabelColumn, RawBatch
 from tiltyard.errors import OptionError
 
@@ -31,20 +31,22 @@ if TYPE_CHECKING:
 
 FEW = 50_000
 """Up to this many distinct texts a row carries a code of its own; above, a hash."""
-MEMORY_LIMIT = "1GB"
+LITTLE_MEMORY = "384MB"
 """What DuckDB may hold before it spills to a temporary folder."""
+MUCH_MEMORY = "80%"
+"""The same, of the machine's memory, for what cannot be done with little."""
 COUNT = "number of equal rows"
 
 
 @contextmanager
-def session() -> Iterator[DuckDBPyConnection]:
+def session(*, roomy: bool = False) -> Iterator[DuckDBPyConnection]:
     """A private in-memory DuckDB that spills to a temporary folder and never asks the network for anything."""
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="tiltyard-", ignore_cleanup_errors=True) as spill:
         settings: dict[str, str | bool | int | float | list[str]] = {
             "threads": str(_cores()),
-            "memory_limit": MEMORY_LIMIT,
+            "memory_limit": MUCH_MEMORY if roomy else LITTLE_MEMORY,
             "temp_directory": spill,
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -61,6 +63,16 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
+
+
+def needs_room(error: Exception) -> bool:
+    """True when DuckDB failed for want of memory, or at a line longer than it was told to expect."""
+    import duckdb
+
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return True
+    message = str(error).lower()
+    return "maximum_object_size" in message or "maximum line size" in message or "max_line_size" in message
 
 
 def check_where(connection: DuckDBPyConnection, rows: Rows, plan: Plan) -> None:
@@ -156,20 +168,14 @@ def _coders(connection: DuckDBPyConnection, plan: Plan) -> dict[str, Coder]:
 
 def _coder(connection: DuckDBPyConnection, columns: list[str], name: str, *, is_json: bool) -> Coder:
     every = " UNION ".join(f"SELECT DISTINCT {column} AS text FROM stage" for column in columns)
-    connection.execute(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT text FROM ({every}) WHERE text IS NOT NULL")
-    texts, hashes = _fetch_texts(connection, name)
+    query = f"SELECT text, hash(text) AS hash FROM ({every}) WHERE text IS NOT NULL ORDER BY hash, text"
+    fetched = connection.execute(query).fetchnumpy()
+    texts: list[str] = np.asarray(fetched["text"]).tolist()
     values: tuple[object, ...] = tuple(map(_json_value, texts)) if is_json else tuple(texts)
     if len(texts) > FEW:
-        return Coder(values, None, hashes)
-    listed = f"SELECT text FROM {name} ORDER BY hash(text), text" if texts else "SELECT ''"
-    connection.execute(f"CREATE TYPE {name}_type AS ENUM ({listed})")
-    return Coder(values, f"{name}_type")
-
-
-def _fetch_texts(connection: DuckDBPyConnection, name: str) -> tuple[list[str], NDArray[np.uint64]]:
-    query = f"SELECT text, hash(text) AS hash FROM {name} ORDER BY hash, text"
-    fetched = connection.execute(query).fetchnumpy()
-    return np.asarray(fetched["text"]).tolist(), np.asarray(fetched["hash"])
+        return Coder(values, None, np.asarray(fetched["hash"]))
+    connection.execute(f"CREATE TYPE {name} AS ENUM ({', '.join(map(literal, texts)) or literal('')})")
+    return Coder(values, name)
 
 
 def _json_value(text: str) -> object:

@@ -15,40 +15,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from duckdb import DuckDBPyConnection
-
     from tiltyard.battles.battle import Battle
 
-FRAME = "frame"
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def is_frame(data: object) -> bool:
-    """True for a pandas or polars frame, an Arrow table and the like, and a DuckDB relation."""
-    home = type(data).__module__.split(".")[0]
-    if home in ("pandas", "polars", "duckdb", "_duckdb"):
-        return hasattr(type(data), "columns")
-    return home == "pyarrow" or hasattr(data, "__arrow_c_stream__")
+    """True for a pandas or polars frame, an Arrow table or reader, and a DuckDB relation."""
+    home = _home(data)
+    return home == "pyarrow" or (home in ("pandas", "polars", "duckdb", "_duckdb") and hasattr(type(data), "columns"))
 
 
-def hand_over(connection: DuckDBPyConnection, data: Any, folder: Path) -> str:
-    """The frame as something that stands after FROM.
+def spool(data: Any, path: Path) -> bool:
+    """Write a frame that DuckDB cannot share to a Parquet file, column by column; False when it can be shared.
 
-    A relation belongs to its own connection, and a polars frame needs PyArrow to be shared; such a frame goes by way of
-    a Parquet file in `folder`, column by column, never row by row.
+    A relation belongs to its own connection, a lazy frame is not there yet, and a polars frame is shared by PyArrow.
     """
-    home = type(data).__module__.split(".")[0]
-    path = folder / "frame.parquet"
+    home = _home(data)
     if home in ("duckdb", "_duckdb"):
         data.write_parquet(str(path))
-    elif home == "polars" and hasattr(data, "sink_parquet"):
+    elif home == "polars" and not hasattr(data, "write_parquet"):
         data.sink_parquet(path)
     elif home == "polars" and importlib.util.find_spec("pyarrow") is None:
         data.write_parquet(path)
     else:
-        connection.register(FRAME, data)
-        return FRAME
-    return f"read_parquet('{path}')"
+        return False
+    return True
+
+
+def _home(data: object) -> str:
+    return type(data).__module__.split(".")[0]
 
 
 def battles_to_frame(battles: BattleTable | Iterable[Battle | Mapping[str, Any]]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tiltyard.battles.inputs import FileKind, Part
+from tiltyard.battles.inputs import DAMAGED, FileKind, Part, damage
 from tiltyard.errors import BattleError
 
 if TYPE_CHECKING:
@@ -61,9 +61,12 @@ class Header:
 
 def file_header(part: Part) -> Header:
     """The columns of a text file, from its first lines (and some further in, where that is cheap)."""
-    if part.kind.is_json:
-        return header_of_rows(_json_sample(part), "json")
-    names, rows = _csv_sample(part)
+    try:
+        if part.kind.is_json:
+            return header_of_rows(_json_sample(part), "json")
+        names, rows = _csv_sample(part)
+    except DAMAGED as error:
+        raise damage(part.name, error) from None
     columns = {
         name: RawColumn(name, _text_holds([row[at] for row in rows if at < len(row)]), top=name)
         for at, name in enumerate(names)

@@ -6,9 +6,11 @@ import atexit
 import enum
 import glob
 import gzip
+import os
 import shutil
 import sys
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -48,6 +50,15 @@ SUFFIXES = {
 KNOWN_SUFFIXES = ".jsonl, .ndjson, .json, .csv, .tsv (each also .gz) or .parquet"
 
 
+DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What unzipping raises on a file that is cut off or damaged."""
+
+
+def damage(name: str, error: Exception) -> BattleError:
+    """What to tell about a file that cannot be unzipped."""
+    return BattleError(f"{name} cannot be unzipped: {error}. Copy or write it anew.")
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One file of battles: `path` is read, `name` is what messages call it."""
@@ -84,7 +95,7 @@ def suffix_kind(path: PathLike) -> tuple[FileKind | None, bool]:
 
 def _expand(path: PathLike) -> list[Part]:
     if str(path) == "-":
-        return [_spooled_stdin()]
+        return [_spooled(sys.stdin.buffer, sys.stdin.buffer, "stdin")]
     place = Path(path)
     if place.is_dir():
         return _folder(place)
@@ -94,6 +105,10 @@ def _expand(path: PathLike) -> list[Part]:
             what = "no file matches" if glob.has_magic(str(path)) else "there is no file"
             raise BattleError(f"{what} {path}. Check the path; a folder, a glob or - (standard input) would do too.")
         return [part for match in found for part in _expand(match)]
+    if not os.access(place, os.R_OK):
+        raise BattleError(f"{path} may not be read. Check its rights.")
+    if not place.is_file():
+        return [_spooled_pipe(place)]
     return [_part(place, str(path))]
 
 
@@ -120,7 +135,10 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
-        start = stream.read(65536)
+        try:
+            start = stream.read(65536)
+        except DAMAGED as error:
+            raise damage(name, error) from None
     if start.startswith(b"PAR1"):
         return FileKind.PARQUET, zipped
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -137,18 +155,28 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
 _spools: list[tuple[object, Part]] = []
 
 
-def _spooled_stdin() -> Part:
-    """Standard input as a temporary file, read once however often it is asked for; removed when the process ends."""
-    stream = sys.stdin.buffer
+def _spooled_pipe(place: Path) -> Part:
     for known, part in _spools:
-        if known is stream:
+        if known == place:
             return part
-    with tempfile.NamedTemporaryFile(prefix="tiltyard-stdin-", delete=False) as spool:
+    with place.open("rb") as pipe:
+        return _spooled(pipe, place, str(place))
+
+
+def _spooled(stream: BinaryIO, source: object, name: str) -> Part:
+    """What can be read only once, as a temporary file that is removed when the process ends.
+
+    Asked again for the same source, it gives the same file.
+    """
+    for known, part in _spools:
+        if known == source:
+            return part
+    with tempfile.NamedTemporaryFile(prefix="tiltyard-", delete=False) as spool:
         shutil.copyfileobj(stream, spool)
     path = Path(spool.name)
     atexit.register(path.unlink, missing_ok=True)
     if path.stat().st_size == 0:
-        raise BattleError("standard input is empty. Pipe battles into it, or name a file.")
-    part = Part(path, "stdin", *_sniff(path, "stdin"))
-    _spools.append((stream, part))
+        raise BattleError(f"{name} is empty. Pipe battles into it, or name a file.")
+    part = Part(path, name, *_sniff(path, name))
+    _spools.append((source, part))
     return part

@@ -39,8 +39,7 @@ def dense_codes(hashes: Hashes) -> tuple[Int32s, Hashes]:
     A hash is spread evenly, so its leading bits are nearly the address of its code: a table indexed by them answers
     most rows at once, and only those whose leading bits are shared by two values are looked up by bisection.
     """
-    distinct = np.unique(hashes)
-    distinct = distinct[distinct != 0]
+    distinct = _distinct(hashes)
     if not len(distinct):
         return np.full(len(hashes), MISSING, dtype=np.int32), distinct
     bits = max(1, int(np.ceil(np.log2(len(distinct)))) + 3)
@@ -52,6 +51,14 @@ def dense_codes(hashes: Hashes) -> tuple[Int32s, Hashes]:
     for start in range(0, len(hashes), BLOCK):
         codes[start : start + BLOCK] = _look_up(hashes[start : start + BLOCK], distinct, table, shift)
     return codes, distinct
+
+
+def _distinct(hashes: Hashes) -> Hashes:
+    """The distinct hashes in order, without the one for missing; block by block, to sort little at a time."""
+    blocks = [np.unique(hashes[start : start + BLOCK]) for start in range(0, len(hashes), BLOCK)]
+    distinct: Hashes = np.unique(np.concatenate(blocks)) if blocks else hashes
+    given: Hashes = distinct[distinct != 0]
+    return given
 
 
 def _look_up(hashes: Hashes, distinct: Hashes, table: Int32s, shift: np.uint64) -> Int32s:

@@ -109,6 +109,11 @@ class Wishes:
     counted: bool = False
     hashed: frozenset[str] = frozenset()
 
+    def with_texts(self) -> Wishes:
+        """The same wishes with every text kept, for sources whose hashes could not be compared."""
+        columns = None if self.columns is None else (*self.columns, *self.hashed)
+        return replace(self, columns=columns, hashed=frozenset())
+
 
 def choose_format(header: Header, wishes: Wishes, where: str) -> Format:
     """The format that was asked for, or the one that the header shows."""

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+LINE_BYTES = 1 << 21
+LONG_LINE_BYTES = 1 << 27
 RAW = "raw of "
 """Prefix of a column's untouched value where its plain name is typed for a `where` expression."""
 
@@ -37,8 +39,11 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def file_rows(parts: Sequence[Part], header: Header, columns: Iterable[str]) -> Rows:
-    """The rows of files of one kind, with only these columns declared where the kind allows it."""
+def file_rows(parts: Sequence[Part], header: Header, columns: Iterable[str], *, longest: int = LINE_BYTES) -> Rows:
+    """The rows of files of one kind, with only these columns declared where the kind allows it.
+
+    `longest` is how many bytes a line may have; the reader's buffers grow with it.
+    """
     files = "[" + ", ".join(literal(_no_glob(part.path)) for part in parts) + "]"
     kind, zipped = parts[0].kind, parts[0].zipped
     packed = "gzip" if zipped else "none"
@@ -49,13 +54,13 @@ def file_rows(parts: Sequence[Part], header: Header, columns: Iterable[str]) -> 
         declared = ", ".join(f"{literal(name)}: 'JSON'" for name in dict.fromkeys(columns))
         sql = (
             f"read_json({files}, format = '{layout}', records = true, columns = {{{declared}}}, "
-            f"compression = '{packed}', maximum_object_size = {1 << 24})"
+            f"compression = '{packed}', maximum_object_size = {8 * longest})"
         )
         return Rows(sql, header, parts=tuple(parts))
     declared = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.top_names)
     sql = (
         f"read_csv({files}, auto_detect = false, header = true, delim = {literal(delimiter(kind))}, quote = '\"', "
-        f"escape = '\"', columns = {{{declared}}}, compression = '{packed}', max_line_size = {1 << 24})"
+        f"escape = '\"', columns = {{{declared}}}, compression = '{packed}', max_line_size = {longest})"
     )
     return Rows(sql, header, parts=tuple(parts))
 
@@ -104,14 +109,12 @@ def field_sql(field: Field, plan: Plan) -> str:
         return _number(raw, cells, field)
     if field.kind is FieldKind.TIME:
         return _time(raw, cells, field.raw)
-    label = raw if cells == "text" else f"CAST({raw} AS VARCHAR)"
+    if field.hashed:
+        text = f"({raw} ->> '$')" if cells == "json" else f"CAST({raw} AS VARCHAR)"
+        return f"CASE WHEN coalesce({text}, '') = '' THEN 0 ELSE hash({text}) END"
     if cells == "typed":
-        label = f"CAST(to_json({raw}) AS VARCHAR)"
-    if not field.hashed:
-        return label
-    nothing = literal("" if cells == "text" else '""')
-    given = f"nullif({label}, {nothing})"
-    return f"CASE WHEN {given} IS NULL THEN 0 ELSE hash({given}) END"
+        return f"CAST(to_json({raw}) AS VARCHAR)"
+    return f"CAST({raw} AS VARCHAR)"
 
 
 def holds_json_labels(field: Field, plan: Plan) -> bool:

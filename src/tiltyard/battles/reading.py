@@ -49,8 +49,11 @@ def read_battles(
     if on_bad not in ("error", "skip"):
         raise OptionError(f"unknown on_bad {on_bad!r}: expected error or skip")
     wishes = _wishes(format, columns, where, default_source, counted, hashed)
-    tables = [_read(source, on_bad) for source in find_sources(data, wishes)]
+    sources = find_sources(data, wishes)
+    tables = [_read(source, on_bad) for source in sources]
     table = tables[0] if len(tables) == 1 else concat(tables)
+    if not len(table):
+        raise _nothing(sources[0], table)
     return merge_equal(table) if counted else table
 
 
@@ -133,8 +136,6 @@ def _read(source: RowSource, on_bad: OnBad) -> BattleTable:
     table = source.fast()
     if table is None or (table.skipped and on_bad == "error"):
         table = source.careful(Findings(examples_each=0), stop=on_bad == "error")
-    if not len(table):
-        raise _nothing(source, table)
     return table
 
 

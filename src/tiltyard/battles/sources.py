@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import file_lines, read_carefully, row_lines
-from tiltyard.battles.fast import check_where, load, session, where_error
-from tiltyard.battles.frames import hand_over, is_frame
+from tiltyard.battles.fast import check_where, load, needs_room, session, where_error
+from tiltyard.battles.frames import is_frame, spool
 from tiltyard.battles.headers import Header, file_header, header_of_rows, merged_header, typed_header
 from tiltyard.battles.inputs import FileKind, Part, find_parts
 from tiltyard.battles.locate import locate
 from tiltyard.battles.plan import Plan, Wishes, choose_format, make_plan
-from tiltyard.battles.query import Rows, file_rows, identifier
-from tiltyard.battles.settle import settle
+from tiltyard.battles.query import LINE_BYTES, LONG_LINE_BYTES, Rows, file_rows, identifier, literal
+from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import BattleError, NoBattles
 
@@ -41,21 +43,28 @@ class RowSource:
         import duckdb
 
         try:
-            with self.rows() as (connection, rows):
-                check_where(connection, rows, self.plan)
-                settled = settle(load(connection, rows, self.plan), self.plan)
-        except duckdb.ConversionException as error:
-            if self.plan.where is None:
+            settled = self._settled(roomy=False)
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.ConversionException) and self.plan.where is not None:
+                raise where_error(self.plan, error) from None
+            if not needs_room(error):
                 return None
-            raise where_error(self.plan, error) from None
-        except duckdb.Error:
-            return None
+            try:
+                settled = self._settled(roomy=True)
+            except duckdb.Error:
+                return None
         counts = settled.counts()
         return replace(settled.table, skipped={reason.label: count for reason, count in counts.items()})
 
+    def _settled(self, *, roomy: bool) -> Settled:
+        with self.rows(roomy=roomy) as (connection, rows):
+            check_where(connection, rows, self.plan)
+            batch = load(connection, rows, self.plan)
+        return settle(batch, self.plan)
+
     @contextmanager
-    def rows(self) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
-        """The rows as SQL, with the connection that can read them."""
+    def rows(self, *, roomy: bool = False) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
+        """The rows as SQL, with the connection that can read them; `roomy` allows more memory and longer lines."""
         raise NotImplementedError
 
     def careful(self, findings: Findings, *, stop: bool) -> BattleTable:
@@ -71,13 +80,14 @@ class TextFiles(RowSource):
         self.parts = parts
 
     @contextmanager
-    def rows(self) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
+    def rows(self, *, roomy: bool = False) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
         """The files as DuckDB reads them."""
         columns = [field.raw.top for field in self.plan.fields]
         if self.plan.where is not None:
             columns += self.plan.header.top_names
-        with session() as connection:
-            yield connection, file_rows(self.parts, self.plan.header, columns)
+        longest = LONG_LINE_BYTES if roomy else LINE_BYTES
+        with session(roomy=roomy) as connection:
+            yield connection, file_rows(self.parts, self.plan.header, columns, longest=longest)
 
     def careful(self, findings: Findings, *, stop: bool) -> BattleTable:
         """The battles, line by line."""
@@ -93,44 +103,50 @@ class ParquetFiles(RowSource):
         self.parts = parts
 
     @contextmanager
-    def rows(self) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
+    def rows(self, *, roomy: bool = False) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
         """The files as DuckDB reads them."""
-        with session() as connection:
+        with session(roomy=roomy) as connection:
             yield connection, file_rows(self.parts, self.plan.header, ())
 
     def careful(self, findings: Findings, *, stop: bool) -> BattleTable:
         """The battles, file by file, with the rows numbered."""
         tables = []
         for part in self.parts:
-            with session() as connection:
+            with session(roomy=True) as connection:
                 rows = file_rows([part], self.plan.header, ())
                 tables.append(locate(connection, rows, self.plan, part.name, _raise if stop else None, findings))
         return concat(tables)
 
 
 class Frame(RowSource):
-    """A table of another library, handed to DuckDB as it is."""
+    """A table of another library, handed to DuckDB as it is or, where that cannot be, by way of a Parquet file."""
 
     def __init__(self, data: Any, wishes: Wishes) -> None:
-        self.data = data
-        with self._handed_over() as (connection, sql):
-            header = _described(connection, sql)
+        self.data = data.read_all() if hasattr(data, "read_all") else data
+        folder = tempfile.mkdtemp(prefix="tiltyard-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = Path(folder) / "frame.parquet"
+        self.sql = f"read_parquet({literal(str(path))})" if spool(self.data, path) else "frame"
+        with self._shared(roomy=False) as connection:
+            header = _described(connection, self.sql)
         super().__init__("the frame", make_plan(header, wishes, "the frame"))
 
     @contextmanager
-    def _handed_over(self) -> Iterator[tuple[DuckDBPyConnection, str]]:
-        with session() as connection, tempfile.TemporaryDirectory(prefix="tiltyard-") as folder:
-            yield connection, hand_over(connection, self.data, Path(folder))
+    def _shared(self, *, roomy: bool) -> Iterator[DuckDBPyConnection]:
+        with session(roomy=roomy) as connection:
+            if self.sql == "frame":
+                connection.register("frame", self.data)
+            yield connection
 
     @contextmanager
-    def rows(self) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
+    def rows(self, *, roomy: bool = False) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
         """The frame as DuckDB reads it."""
-        with self._handed_over() as (connection, sql):
-            yield connection, Rows(sql, self.plan.header)
+        with self._shared(roomy=roomy) as connection:
+            yield connection, Rows(self.sql, self.plan.header)
 
     def careful(self, findings: Findings, *, stop: bool) -> BattleTable:
         """The battles, with the rows numbered."""
-        with self.rows() as (connection, rows):
+        with self.rows(roomy=True) as (connection, rows):
             return locate(connection, rows, self.plan, self.name, _raise if stop else None, findings)
 
 
@@ -168,29 +184,39 @@ def find_sources(data: Any, wishes: Wishes) -> list[RowSource]:
 
 
 def _file_sources(parts: Sequence[Part], wishes: Wishes) -> list[RowSource]:
-    headers = [_parquet_header(part) if part.kind is FileKind.PARQUET else file_header(part) for part in parts]
+    typed = _parquet_headers([part for part in parts if part.kind is FileKind.PARQUET])
+    headers = [typed.get(part) or file_header(part) for part in parts]
     shapes = []
     for part, header in zip(parts, headers, strict=True):
         spelling = choose_format(header, wishes, part.name)
         names = () if part.kind.is_json or part.kind is FileKind.PARQUET else header.top_names
         shapes.append((part.kind, part.zipped, spelling.name, spelling.required, names))
+    shaped = zip(shapes, parts, headers, strict=True)
+    groups = [list(zip(*run, strict=True)) for _, run in groupby(shaped, key=lambda item: item[0])]
+    if len(groups) > 1:
+        wishes = wishes.with_texts()
     sources: list[RowSource] = []
-    for _, run in groupby(zip(shapes, parts, headers, strict=True), key=lambda item: item[0]):
-        _, group, seen = zip(*run, strict=True)
+    for _, group, seen in groups:
         kind = ParquetFiles if group[0].kind is FileKind.PARQUET else TextFiles
         sources.append(kind(group, merged_header(seen), wishes))
     return sources
 
 
-def _parquet_header(part: Part) -> Header:
+def _parquet_headers(parts: Sequence[Part]) -> dict[Part, Header]:
+    """The columns of Parquet files."""
     import duckdb
 
-    try:
-        with session() as connection:
-            return _described(connection, file_rows([part], Header({}, "typed"), ()).sql)
-    except duckdb.Error as error:
-        first = str(error).strip().splitlines()[0]
-        raise BattleError(f"{part.name} cannot be read as Parquet: {first}. Check what wrote it.") from None
+    if not parts:
+        return {}
+    headers = {}
+    with session() as connection:
+        for part in parts:
+            try:
+                headers[part] = _described(connection, file_rows([part], Header({}, "typed"), ()).sql)
+            except duckdb.Error as error:
+                first = str(error).strip().splitlines()[0]
+                raise BattleError(f"{part.name} cannot be read as Parquet: {first}. Check what wrote it.") from None
+    return headers
 
 
 def _described(connection: DuckDBPyConnection, sql: str) -> Header:

@@ -30,7 +30,13 @@ from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.influence import battles_to_swap, prepare
-from tiltyard.ratings.intervals import Covariance, half_widths, sandwich, strength_covariance
+from tiltyard.ratings.intervals import (
+    Covariance,
+    difference_variances,
+    fisher_half_widths,
+    half_widths,
+    sandwich,
+)
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.ratings.ranks import RankIntervals, rank_intervals
 
@@ -128,17 +134,21 @@ class BradleyTerry:
         if self.ci == "none":
             return _Certainty(None, None, None)
         covariance = sandwich(fitted, prepared.rows, prepared.counted)
+        battles = prepared.rows.battles_per_model()
+        rounds = None
         if self.ci == "sandwich":
-            battles = prepared.rows.battles_per_model()
             half = half_widths(covariance, battles, self.level)
-            spread = strength_covariance(covariance, battles)
-            places = rank_intervals(strength, spread, level=self.level, degrees=covariance.rank_degrees)
-            return _Certainty((strength - half, strength + half), places, covariance)
-        rounds = bootstrap_strengths(fitted, prepared.rows, prepared.counted, rounds=self.rounds, seed=self.seed)
-        tail = 0.5 * (1.0 - self.level)
-        low, high = np.quantile(rounds, [tail, 1.0 - tail], axis=0)
-        spread = np.atleast_2d(np.cov(rounds, rowvar=False))
-        places = rank_intervals(strength, spread, level=self.level, degrees=covariance.rank_degrees)
+            low, high = strength - half, strength + half
+            spread = covariance.matrix[: len(strength), : len(strength)]
+        else:
+            counted = prepared.counted
+            rounds = bootstrap_strengths(fitted, prepared.rows, counted, rounds=self.rounds, seed=self.seed)
+            low, high = _quantiles(rounds, self.level)
+            half = fisher_half_widths(covariance, battles, self.level)
+            low, high = np.minimum(low, strength - half), np.maximum(high, strength + half)
+            spread = np.atleast_2d(np.cov(rounds, rowvar=False))
+        variances = difference_variances(spread, covariance, battles)
+        places = rank_intervals(strength, variances, level=self.level, degrees=covariance.rank_degrees)
         return _Certainty((low, high), places, covariance, rounds)
 
     def _board(
@@ -234,6 +244,12 @@ class _Certainty:
     places: RankIntervals | None
     covariance: Covariance | None
     rounds: Floats | None = None
+
+
+def _quantiles(rounds: Floats, level: float) -> tuple[Floats, Floats]:
+    tail = 0.5 * (1.0 - level)
+    low, high = np.quantile(rounds, [tail, 1.0 - tail], axis=0)
+    return low, high
 
 
 def _coefficients(

@@ -143,6 +143,8 @@ def make_estimator(method: str, selection: Selection, **options: Any) -> Estimat
 def read_for(estimator: Estimator, battles: BattleData, reading: Reading, also: Collection[str] = ()) -> BattleTable:
     """The battles with only the columns that the estimator looks at, counted while reading where order is no matter."""
     if isinstance(battles, BattleTable):
+        if reading.where is not None:
+            raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
         return battles
     data = list(battles) if _is_used_up(battles) else battles
     available = peek(data, reading.format, reading.default_source)

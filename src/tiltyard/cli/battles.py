@@ -5,20 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-
-from tiltyard.battles.formats import FORMAT_NAMES
-from tiltyard.battles.reading import find_problems, peek, read_battles
-from tiltyard.battles.stats import BattleStats, battle_stats
-from tiltyard.battles.writing import write_battles, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rich.table import Table
+
     from tiltyard.battles.problems import Findings
+    from tiltyard.battles.stats import BattleStats
 
 app = typer.Typer(no_args_is_help=True, help="Check, count and convert files of battles.")
 
@@ -27,7 +22,12 @@ FilesArgument = Annotated[
     typer.Argument(help="Files, folders or globs of battles (JSONL, CSV, TSV, Parquet; - for standard input)."),
 ]
 FromOption = Annotated[
-    str, typer.Option("--from", help=f"Format of the battles: auto, {', '.join(FORMAT_NAMES)}.", show_default="auto")
+    str,
+    typer.Option(
+        "--from",
+        help="Format of the battles: auto, judgearena, tiltyard, lmarena, arena-hard, evalica, alpaca_eval or "
+        "winner-loser.",
+    ),
 ]
 SourceOption = Annotated[
     str | None, typer.Option("--default-source", help="Who decided where a row does not say: llm-judge or human.")
@@ -49,6 +49,8 @@ def check_command(
     where: WhereOption = None,
 ) -> None:
     """List what is wrong with battles: each kind of problem, how often, and the first few; exit 1 if there is any."""
+    from tiltyard.battles.reading import find_problems, peek
+
     battles, findings = find_problems(files, format=from_format, where=where, default_source=default_source)
     if not findings.counts:
         spelling = peek(files, from_format, default_source).format
@@ -71,6 +73,12 @@ def stats_command(
     output: Annotated[Literal["table", "json"], typer.Option("--format", help="For people or for programs.")] = "table",
 ) -> None:
     """Count what battles hold: models, outcomes, who met whom, and who cannot be compared."""
+    import msgspec
+    from rich.console import Console
+
+    from tiltyard.battles.reading import peek, read_battles
+    from tiltyard.battles.stats import battle_stats
+
     present = peek(files, from_format, default_source).columns
     columns = [name for name in STATS_COLUMNS if name in present]
     table = read_battles(
@@ -100,6 +108,9 @@ def convert_command(
     on_bad: OnBadOption = "error",
 ) -> None:
     """Write battles of any known format as Tiltyard's own rows: JSONL, CSV, TSV (each also .gz) or Parquet."""
+    from tiltyard.battles.reading import read_battles
+    from tiltyard.battles.writing import write_battles, write_lines
+
     table = read_battles(source, format=from_format, where=where, default_source=default_source, on_bad=on_bad)
     if target == "-":
         write_lines(sys.stdout.buffer, table)
@@ -124,6 +135,8 @@ def _problem_lines(findings: Findings) -> list[str]:
 
 
 def _stats_table(stats: BattleStats) -> Table:
+    from rich.table import Table
+
     grid = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in _stats_rows(stats):
         grid.add_row(name, value)

@@ -136,7 +136,7 @@ def rate_command(
         str,
         typer.Option(
             "--from",
-            help="Format of the battles: auto, or a name that `tiltyard battles --help` lists.",
+            help="Format: auto, tiltyard, lmarena, evalica, alpaca_eval, judgearena, arena-hard, winner-loser.",
             rich_help_panel=FILTERS,
         ),
     ] = "auto",

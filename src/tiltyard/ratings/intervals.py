@@ -31,7 +31,7 @@ class Covariance:
     """The covariance of all parameters of a fit, strengths measured from their mean.
 
     `clusters` counts the independent units behind it, `clusters_of_model` those in which each model appears;
-    `fisher` is the variance of each parameter if every row were independent and the model exact.
+    `fisher` is the covariance if every row were independent and the model exact.
     """
 
     matrix: Floats
@@ -65,7 +65,7 @@ def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Covar
         per_model = per_model + np.bincount(shared.indices, minlength=m + q)[:m]
     inverse = fit.inverse_information()
     matrix = inverse @ middle @ inverse * (n_clusters / max(n_clusters - 1.0, 1.0))
-    return Covariance(matrix, np.diag(inverse).copy(), n_clusters, per_model, clustered=rows.cluster is not None)
+    return Covariance(matrix, inverse, n_clusters, per_model, clustered=rows.cluster is not None)
 
 
 def independent_rows(rows: Comparisons) -> NDArray[np.bool_]:
@@ -151,20 +151,32 @@ def number_clusters(cluster: Ints) -> Ints:
 
 def half_widths(covariance: Covariance, battles: Floats, level: float) -> Floats:
     """Half the width of each model's interval: t(P_i − 1) standard errors, never narrower than Fisher's when few."""
-    m = len(battles)
     degrees = np.maximum(covariance.clusters_of_model - 1.0, 1.0)
-    wide = t_quantile(level, degrees) * np.sqrt(np.diag(covariance.matrix)[:m])
-    fisher = normal_quantile(level) * np.sqrt(covariance.fisher[:m])
-    return np.where(_few(covariance, battles), np.maximum(wide, fisher), wide)
+    wide = t_quantile(level, degrees) * np.sqrt(np.maximum(np.diag(covariance.matrix)[: len(battles)], 0.0))
+    return np.asarray(np.maximum(wide, fisher_half_widths(covariance, battles, level)))
 
 
-def strength_covariance(covariance: Covariance, battles: Floats) -> Floats:
-    """The covariance of the strengths, with the variance of a model that has few battles no smaller than Fisher's."""
+def fisher_half_widths(covariance: Covariance, battles: Floats, level: float) -> Floats:
+    """Half the width of Fisher's interval for models with few battles or clusters, 0 for the others."""
+    fisher = normal_quantile(level) * np.sqrt(np.diag(covariance.fisher)[: len(battles)])
+    return np.where(_few(covariance, battles), fisher, 0.0)
+
+
+def difference_variances(spread: Floats, covariance: Covariance, battles: Floats) -> Floats:
+    """The variance of every difference of two strengths whose covariance is `spread`.
+
+    Where one of the two has few battles or clusters it is no smaller than Fisher's: a handful of prompts leaves
+    directions in which their scores happen not to vary, and two models are not certain to differ for that.
+    """
     m = len(battles)
-    matrix = covariance.matrix[:m, :m].copy()
-    lacking = np.maximum(covariance.fisher[:m] - np.diag(matrix), 0.0)
-    matrix[np.diag_indices(m)] += np.where(_few(covariance, battles), lacking, 0.0)
-    return matrix
+    few = _few(covariance, battles)
+    guarded = np.maximum(_differences(spread), _differences(covariance.fisher[:m, :m]))
+    return np.where(few[:, None] | few[None, :], guarded, _differences(spread))
+
+
+def _differences(covariance: Floats) -> Floats:
+    variance = np.diag(covariance)
+    return np.asarray(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0))
 
 
 def _few(covariance: Covariance, battles: Floats) -> NDArray[np.bool_]:

@@ -32,18 +32,17 @@ def ranks(ratings: Floats) -> Places:
     return place
 
 
-def rank_intervals(ratings: Floats, covariance: Floats, *, level: float, degrees: float = math.inf) -> RankIntervals:
+def rank_intervals(ratings: Floats, variances: Floats, *, level: float, degrees: float = math.inf) -> RankIntervals:
     """Rank intervals that hold for all models together with chance at least `level`.
 
-    Two models are told apart when their difference exceeds c standard errors of that difference, c being the
-    studentized range's quantile over √2 (Tukey's honest significance, here over all pairs of models).
+    `variances` are those of all differences of two ratings. Two models are told apart when their difference exceeds c
+    standard errors of that difference, c being the studentized range's quantile over √2 (Tukey's honest significance,
+    here over all pairs of models).
     """
     m = len(ratings)
     if m < 2:
         return RankIntervals(np.ones(m, dtype=np.int64), np.ones(m, dtype=np.int64))
     cut = studentized_range_quantile(level, m, degrees) / math.sqrt(2.0)
-    variance = np.diag(covariance)
-    error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0))
-    beaten_by = (ratings[None, :] - ratings[:, None]) > cut * error
+    beaten_by = (ratings[None, :] - ratings[:, None]) > cut * np.sqrt(variances)
     np.fill_diagonal(beaten_by, val=False)
     return RankIntervals(1 + beaten_by.sum(axis=1), m - beaten_by.sum(axis=0))

@@ -1,0 +1,205 @@
+"""`tiltyard rate` as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+ROW = {"model_a": "otter", "model_b": "heron", "winner": "model_a", "source": "human"}
+
+
+def write(path: Path, *rows: dict[str, object]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def fought(a: str, b: str, winner: str = "model_a", **more: object) -> dict[str, object]:
+    return {"model_a": a, "model_b": b, "winner": winner, "source": "human", **more}
+
+
+def test_the_table_goes_to_stdout_and_nothing_else_does(tiltyard: Run, birds: str) -> None:
+    done = tiltyard("rate", birds)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("Bradley–Terry · 1,200 battles · 8 models")
+    assert [line.split()[1] for line in lines[4:12]][:3] == ["osprey", "heron", "kestrel"]
+
+
+def test_json_has_every_field_of_the_ratings_file(tiltyard: Run, birds: str) -> None:
+    done = tiltyard("rate", birds, "--format", "json", "--evaluated", "heron", "--ci", "bootstrap", "--rounds", "50")
+    report = json.loads(done.stdout)
+    top = {"arena", "model", "judge_model", "n_bootstraps", "seed", "method", "tie_model", "both_bad", "scale", "anchor"}
+    assert top | {"interval", "battles_sha256", "tiltyard_version", "ratings"} <= set(report)
+    assert report["model"] == "heron"
+    assert report["n_bootstraps"] == 50
+    assert report["battles_sha256"] == hashlib.sha256(Path(birds).read_bytes()).hexdigest()
+    entry = report["ratings"][1]
+    needed = {"model", "rating", "ci_low", "ci_high", "n_battles", "source", "rank", "rank_low", "rank_high"}
+    assert needed | {"wins", "losses", "ties", "both_bad", "bootstrap_mean"} <= set(entry)
+    assert {row["source"] for row in report["ratings"]} == {"evaluated", "human"}
+    assert entry["wins"] + entry["losses"] + entry["ties"] + entry["both_bad"] == entry["n_battles"]
+
+
+def test_the_same_command_prints_the_same_bytes(tiltyard: Run, birds: str) -> None:
+    arguments = ("rate", birds, "--ci", "bootstrap", "--rounds", "40", "--seed", "3", "--format", "json")
+    assert tiltyard(*arguments).stdout == tiltyard(*arguments).stdout
+
+
+def test_every_format_names_every_model(tiltyard: Run, birds: str) -> None:
+    for format in ("table", "json", "csv", "md"):
+        done = tiltyard("rate", birds, "--format", format)
+        assert done.returncode == 0
+        assert all(name in done.stdout for name in ("osprey", "sanderling"))
+    rows = list(csv.DictReader(io.StringIO(tiltyard("rate", birds, "--format", "csv").stdout)))
+    assert len(rows) == 8
+    assert float(rows[0]["rating"]) > float(rows[-1]["rating"])
+
+
+@pytest.mark.parametrize("method", ["bt", "elo", "elo-perm", "glicko2", "winrate"])
+def test_every_method_puts_the_strongest_bird_above_the_weakest(tiltyard: Run, birds: str, method: str) -> None:
+    report = json.loads(tiltyard("rate", birds, "--method", method, "--format", "json").stdout)
+    rating = {row["model"]: row["rating"] for row in report["ratings"]}
+    assert report["method"] == method
+    assert rating["osprey"] > rating["sanderling"]
+
+
+def test_permutation_elo_adds_the_sem_and_the_sweep(tiltyard: Run, birds: str) -> None:
+    done = tiltyard("rate", birds, "--method", "elo-perm", "--n-perms", "20", "--k-sweep", "4,8", "--format", "json")
+    report = json.loads(done.stdout)
+    assert set(report["k_sensitivity"]) == {"4", "8"}
+    assert all(row["sem"] > 0 and row["sampling_low"] < row["rating"] for row in report["ratings"])
+
+
+def test_an_option_of_another_method_is_refused_by_name(tiltyard: Run, birds: str) -> None:
+    done = tiltyard("rate", birds, "--method", "elo", "--ties", "half")
+    assert done.returncode == 1
+    assert done.stderr == "tiltyard: ties does not apply to method elo: it belongs to bt.\n"
+
+
+def test_an_unknown_choice_is_wrong_usage(tiltyard: Run, birds: str) -> None:
+    assert tiltyard("rate", birds, "--method", "magic").returncode == 2
+    assert tiltyard("rate").returncode == 2
+
+
+def test_a_bad_row_is_one_line_with_file_line_value_and_advice(tiltyard: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "b.jsonl", ROW, {**ROW, "winner": "otter"})
+    done = tiltyard("rate", path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    for part in ("b.jsonl:2", "otter", "--on-bad skip"):
+        assert part in done.stderr
+
+
+def test_skipped_rows_are_counted_on_the_board(tiltyard: Run, tmp_path: Path) -> None:
+    rows = [ROW, fought("heron", "otter"), {**ROW, "winner": "otter"}, {**ROW, "model_b": "otter"}]
+    done = tiltyard("rate", write(tmp_path / "b.jsonl", *rows), "--on-bad", "skip", "--format", "json")
+    left_out = json.loads(done.stdout)["left_out"]
+    assert sum(left_out.values()) == 2
+    assert len(left_out) == 2
+
+
+def test_islands_are_named_and_the_largest_can_be_rated(tiltyard: Run, tmp_path: Path) -> None:
+    rows = [fought("a", "b"), fought("b", "c"), fought("c", "a"), fought("x", "y"), fought("y", "x")]
+    path = write(tmp_path / "b.jsonl", *rows)
+    done = tiltyard("rate", path)
+    assert done.returncode == 1
+    assert "x, y" in done.stderr
+    assert "--only-connected" in done.stderr
+    report = json.loads(tiltyard("rate", path, "--only-connected", "--format", "json").stdout)
+    assert {row["model"] for row in report["ratings"]} == {"a", "b", "c"}
+    assert any("x, y" in remark for remark in report["remarks"])
+
+
+def test_an_unbeaten_model_has_an_open_side_and_a_mark_everywhere(tiltyard: Run, tmp_path: Path) -> None:
+    rows = [fought("otter", "heron"), fought("otter", "crane"), fought("heron", "crane"), fought("crane", "heron")]
+    path = write(tmp_path / "b.jsonl", *rows)
+    entry = json.loads(tiltyard("rate", path, "--format", "json").stdout)["ratings"][0]
+    assert (entry["model"], entry["ci_high"]) == ("otter", None)
+    assert entry["ci_low"] is not None
+    assert "no upper bound" in entry["note"]
+    assert "otter †" in tiltyard("rate", path).stdout
+    assert "no upper bound" in tiltyard("rate", path, "--format", "md").stdout
+    assert "no upper bound" in tiltyard("rate", path, "--format", "csv").stdout
+
+
+def test_boards_by_column_filters_and_files(tiltyard: Run, birds: str, tmp_path: Path) -> None:
+    done = tiltyard("rate", birds, "--by", "category", "--out", "by.json", "--plot", "by.svg")
+    assert done.returncode == 0
+    boards = json.loads((tmp_path / "by.json").read_text(encoding="utf-8"))["boards"]
+    assert set(boards) == {"cooking", "history", "programming"}
+    assert sum(board["n_battles"] for board in boards.values()) == 1200
+    assert {path.name for path in tmp_path.glob("*.svg")} == {f"by-{value}.svg" for value in boards}
+    assert "wrote by.json" in done.stderr
+
+
+def test_where_reads_the_files_own_columns(tiltyard: Run, birds: str) -> None:
+    done = tiltyard("rate", birds, "--where", "category = 'cooking' AND len_a > len_b", "--format", "json")
+    assert 0 < json.loads(done.stdout)["n_battles"] < 400
+    wrong = tiltyard("rate", birds, "--where", "colour = 'red'")
+    assert wrong.returncode == 1
+    assert "colour" in wrong.stderr
+    assert len(wrong.stderr.splitlines()) == 1
+
+
+def test_standard_input_is_a_file_too(tiltyard: Run, birds: str) -> None:
+    piped = tiltyard("rate", "-", "--format", "csv", stdin=Path(birds).read_text(encoding="utf-8"))
+    assert piped.stdout == tiltyard("rate", birds, "--format", "csv").stdout
+
+
+def test_comparing_with_an_earlier_file_says_who_moved(tiltyard: Run, birds: str) -> None:
+    assert tiltyard("rate", birds, "--out", "old.json").returncode == 0
+    done = tiltyard("rate", birds, "--method", "elo", "--compare", "old.json")
+    assert "Kendall τ" in done.stdout
+    same = json.loads(tiltyard("rate", birds, "--compare", "old.json", "--format", "json").stdout)["comparison"]
+    assert same["kendall_tau"] == 1.0
+    assert all(change["places_gained"] == 0 for change in same["changes"])
+
+
+def test_an_anchor_moves_the_board_and_widens_nobody(tiltyard: Run, birds: str) -> None:
+    free = json.loads(tiltyard("rate", birds, "--format", "json").stdout)["ratings"]
+    pinned = json.loads(tiltyard("rate", birds, "--anchor", "plover=1500", "--format", "json").stdout)["ratings"]
+    shift = 1500 - next(row["rating"] for row in free if row["model"] == "plover")
+    for before, after in zip(free, pinned, strict=True):
+        assert after["rating"] == pytest.approx(before["rating"] + shift, abs=1e-9)
+        assert after["ci_high"] - after["ci_low"] == pytest.approx(before["ci_high"] - before["ci_low"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--anchor", "nobody=1000"), "nobody"),
+        (("--anchor", "1000"), "MODEL=RATING"),
+        (("--evaluated", "nobody"), "nobody"),
+        (("--control", "bold"), "bold_a"),
+        (("--by", "colour"), "colour"),
+        (("--cluster", "colour"), "colour"),
+        (("--dimension", "taste"), "dimension"),
+        (("--from", "martian"), "martian"),
+        (("--k-sweep", "1,x", "--method", "elo-perm"), "1,x"),
+        (("--level", "95"), "95"),
+        (("--plot", "board.pdf"), ".svg"),
+        (("--out", "no/such/folder/x.json"), "no/such/folder"),
+        (("--compare", "nothing.json"), "nothing.json"),
+        (("--source", "llm-judge"), "no battle is left"),
+    ],
+)
+def test_a_wrong_value_is_one_clear_line(tiltyard: Run, birds: str, arguments: tuple[str, ...], words: str) -> None:
+    done = tiltyard("rate", birds, *arguments)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_version_are_quick_to_say(tiltyard: Run) -> None:
+    assert "--robustness" in tiltyard("rate", "--help").stdout
+    assert tiltyard("--version").stdout.startswith("tiltyard 0.")
