@@ -49,3 +49,11 @@ def test_a_battle_cannot_be_changed() -> None:
 def test_a_row_that_is_no_battle_says_why(change: dict[str, object], message: str) -> None:
     with pytest.raises(BattleError, match=message):
         Battle.from_dict(ROW | change)
+
+
+def test_a_battle_may_be_built_with_the_spellings_of_a_row() -> None:
+    battle = Battle(model_a="otter", model_b="heron", winner="tie (bothbad)", source="human")  # type: ignore[arg-type]
+    assert battle.winner is Outcome.BOTH_BAD
+    assert battle.source is Source.HUMAN
+    with pytest.raises(BattleError, match="unknown winner 'otter'"):
+        Battle(model_a="otter", model_b="heron", winner="otter", source="human")  # type: ignore[arg-type]

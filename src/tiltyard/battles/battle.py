@@ -52,10 +52,8 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Take the spellings of a battle row too, where the outcome and the source are given as text."""
-        if isinstance(self.winner, str):
-            msgspec.structs.force_setattr(self, "winner", Outcome.from_label(self.winner))
-        if isinstance(self.source, str):
-            msgspec.structs.force_setattr(self, "source", Source.from_label(self.source))
+        msgspec.structs.force_setattr(self, "winner", _outcome(self.winner))
+        msgspec.structs.force_setattr(self, "source", _source(self.source))
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Battle:
