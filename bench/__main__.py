@@ -11,8 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from bench import rows, rows_files
-from bench.coverage import coverage
-from bench.measure import ONE_THREAD, ROOT
+from bench.measure import ONE_THREAD, QUICK, ROOT
 from bench.report import Row, print_row, print_summary
 
 RESULTS = ROOT / "bench" / "results"
@@ -26,9 +25,12 @@ ROWS = {
     "glicko": rows.glicko,
     "many": rows.many,
     "control": rows.control,
-    "coverage": coverage,
+    "coverage": rows.coverage,
 }
-PACKAGES = ("tiltyard", "numpy", "scipy", "duckdb", "numba", "pandas", "pyarrow", "arena-rank", "evalica", "choix", "glicko2")
+PACKAGES = (
+    *("tiltyard", "numpy", "scipy", "duckdb", "numba", "pandas", "pyarrow"),
+    *("arena-rank", "evalica", "choix", "glicko2"),
+)
 
 
 def main() -> int:
@@ -42,6 +44,8 @@ def main() -> int:
     if unknown:
         parser.error(f"unknown row {unknown[0]}: the rows are {', '.join(ROWS)}")
     plan = rows.Plan(quick=chosen.quick, folder=RESULTS)
+    if chosen.quick:
+        os.environ[QUICK] = "1"
     about = setting()
     print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, {about['date']}")
     done: list[Row] = []
@@ -49,6 +53,8 @@ def main() -> int:
         row = ROWS[name](plan)
         print_row(row)
         done.append(row)
+    if chosen.quick:
+        print("\nquick sizes: the goals are meant for the full ones")
     print_summary(done)
     out = chosen.out or RESULTS / f"{time.strftime('%Y-%m-%d-%H%M')}{'-quick' if chosen.quick else ''}.json"
     out.parent.mkdir(parents=True, exist_ok=True)

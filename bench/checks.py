@@ -1,10 +1,13 @@
-"""Whether an answer is right, before anybody asks how fast it came. Plain Python, so that the reporting process stays small."""
+"""Whether an answer is right, before anybody asks how fast it came. Plain Python: the reporting process stays small."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 Z95 = 1.959964
 

@@ -1,15 +1,14 @@
 """Synthetic battles with a known truth, made once and kept in a cache folder.
 
 Strengths are normal with standard deviation 0.8 logits, models appear with power-law frequencies, results follow
-Davidson's model with ν chosen so that 15 % are ties. Four battles share a prompt on average. Everything follows from the
-seed. Files are written by DuckDB from numpy chunks, so memory stays flat whatever the number of rows.
+Davidson's model with ν chosen so that 15 % are ties. Four battles share a prompt on average. Everything follows from
+the seed. Files are written by DuckDB from numpy chunks, so memory stays flat whatever the number of rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -189,7 +188,7 @@ def write_file(path: Path, n: int, n_models: int, seed: int = SEED) -> None:
     truth = dict(zip(names_of(n_models).tolist(), world.truth.tolist(), strict=True))
     truth_of(path).write_text(json.dumps(truth))
     store.unlink()
-    os.replace(unfinished, path)
+    unfinished.replace(path)
 
 
 ROWS = """

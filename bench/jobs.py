@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench import data, peers
 from bench.measure import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 JOBS: dict[str, Callable[..., Task]] = {}
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
@@ -129,7 +131,7 @@ def bootstrap_fastchat(n: int, models: int, rounds: int, rounds_run: int) -> Tas
     method = peers.FastChat(frame)
 
     def round_of(number: int) -> Any:
-        return method.fit(method.drawn(1)[0])
+        return method.fit(method.drawn(1, number)[0])
 
     return Task(lambda: peers.FastChat(frame).fit(), lambda _: None, round_of, rounds_run, rounds)
 

@@ -12,11 +12,14 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,18 +31,35 @@ ONE_THREAD = {
 }
 """Linear algebra on one thread, for everybody: on these small matrices further threads only wait for each other."""
 
+QUICK = "TILTYARD_BENCH_QUICK"
+"""Set for workers that need only show that their job works: one run."""
+
 BYTE_CODE = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 """Settings of a developer's shell that a user does not have; children run without them."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What something took. `estimated` says that some rounds were run and the others added in proportion."""
+    """What something took. `estimated` says that some rounds were run and the others added in proportion.
+
+    `round_cpu_seconds` and `round_wall_seconds` are the part of one round, where there are rounds.
+    """
 
     cpu_seconds: float
     wall_seconds: float
     peak_mb: float
     estimated: bool = False
+    round_cpu_seconds: float = 0.0
+    round_wall_seconds: float = 0.0
+
+    def with_rounds(self, more: int) -> Cost:
+        """The cost with so many further rounds."""
+        return replace(
+            self,
+            cpu_seconds=self.cpu_seconds + more * self.round_cpu_seconds,
+            wall_seconds=self.wall_seconds + more * self.round_wall_seconds,
+            estimated=True,
+        )
 
 
 @dataclass(frozen=True)
@@ -82,9 +102,13 @@ MAXRSS_PER_MB = 1024 * 1024 if sys.platform == "darwin" else 1024
 
 
 def measure(task: Task, enough_seconds: float = 20.0) -> tuple[Cost, Any]:
-    """The least CPU and wall seconds of some runs; no further run once `enough_seconds` are spent."""
+    """The least CPU and wall seconds of some runs; after two, no further run once `enough_seconds` are spent.
+
+    Two at least, where more than one is asked for: the first may compile.
+    """
     cpu, wall, value, spent = [], [], None, 0.0
-    while len(cpu) < task.repeats and (not cpu or spent + min(wall) < enough_seconds):
+    repeats = 1 if os.environ.get(QUICK) else task.repeats
+    while len(cpu) < repeats and (len(cpu) < 2 or spent + min(wall) < enough_seconds):
         one_cpu, one_wall, value = _timed(task.run)
         cpu.append(one_cpu)
         wall.append(one_wall)
@@ -93,9 +117,9 @@ def measure(task: Task, enough_seconds: float = 20.0) -> tuple[Cost, Any]:
         return Cost(min(cpu), min(wall), peak_mb()), value
     task.each(0)  # the first round may compile
     rounds = [_timed(lambda i=i: task.each(i)) for i in range(1, task.rounds_run + 1)]
-    factor = task.rounds / task.rounds_run
-    more = [factor * sum(part[k] for part in rounds) for k in range(2)]
-    return Cost(min(cpu) + more[0], min(wall) + more[1], peak_mb(), task.rounds > task.rounds_run), value
+    each_cpu, each_wall = (sum(part[k] for part in rounds) / task.rounds_run for k in range(2))
+    once = Cost(min(cpu), min(wall), peak_mb(), round_cpu_seconds=each_cpu, round_wall_seconds=each_wall)
+    return once.with_rounds(task.rounds), value
 
 
 def _timed(run: Callable[[], Any]) -> tuple[float, float, Any]:
@@ -109,20 +133,18 @@ def whole_process(command: Sequence[str], repeats: int = 1, settings: dict[str, 
     costs, text = [], ""
     for _ in range(repeats):
         started = time.perf_counter()
-        child = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=_environment(settings or {}),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        text = child.stdout.read()
-        _, status, use = os.wait4(child.pid, 0)  # the only call that says what this one child used
-        child.returncode = os.waitstatus_to_exitcode(status)
-        wall = time.perf_counter() - started
-        child.stdout.close()
-        if child.returncode:
-            return Answer(None, problem=f"exit code {child.returncode}: {text.strip().splitlines()[-1:]}")
+        with tempfile.TemporaryFile("w+") as errors:
+            child = subprocess.Popen(
+                command, cwd=ROOT, env=_environment(settings or {}), stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+            text = child.stdout.read()
+            _, status, use = os.wait4(child.pid, 0)  # the only call that says what this one child used
+            child.returncode = os.waitstatus_to_exitcode(status)
+            wall = time.perf_counter() - started
+            child.stdout.close()
+            if child.returncode:
+                errors.seek(0)
+                return Answer(None, problem=_problem(errors.read()) or f"exit code {child.returncode}")
         costs.append(Cost(use.ru_utime + use.ru_stime, wall, use.ru_maxrss / MAXRSS_PER_MB))
     least = (min(getattr(cost, name) for cost in costs) for name in ("cpu_seconds", "wall_seconds", "peak_mb"))
     return Answer(Cost(*least), text)
@@ -143,3 +165,10 @@ def in_worker(job: str, options: dict[str, Any], settings: dict[str, str] | None
 def _environment(settings: dict[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in BYTE_CODE}
     return kept | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | settings
+
+
+def _problem(errors: str) -> str:
+    """The last line of what a process complained about; a module that is missing is said in plain words."""
+    last = errors.strip().splitlines()[-1] if errors.strip() else ""
+    missing = last.removeprefix("ModuleNotFoundError: No module named ")
+    return last if missing == last else f"{missing.strip(chr(39))} is not installed"

@@ -6,10 +6,12 @@ so that one which is missing stops nobody else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ELO_PER_LOGIT = 400.0 / np.log(10.0)
 
@@ -47,10 +49,10 @@ class FastChat:
         """Log-strengths for these counts."""
         return fit_by_lbfgs(self.pairs, self.score, self.weight if weight is None else weight, len(self.names))
 
-    def drawn(self, rounds: int) -> np.ndarray:
+    def drawn(self, rounds: int, seed: int = 0) -> np.ndarray:
         """Resampled counts, (rounds, distinct rows)."""
         share = self.weight / self.weight.sum()
-        return np.random.default_rng(0).multinomial(self.n, share, size=rounds) / self.n
+        return np.random.default_rng(seed).multinomial(self.n, share, size=rounds) / self.n
 
 
 def fit_by_lbfgs(pairs: np.ndarray, score: np.ndarray, weight: np.ndarray, n_models: int) -> np.ndarray:
@@ -73,7 +75,10 @@ def fit_by_lbfgs(pairs: np.ndarray, score: np.ndarray, weight: np.ndarray, n_mod
 
 
 def fastchat_style(frame: Any, features: np.ndarray) -> tuple[Any, np.ndarray]:
-    """FastChat's style control re-stated: the same loss row by row, with the style differences beside the models."""
+    """FastChat's style control re-stated: the same loss row by row, with the style differences beside the models.
+
+    Without its small ridge, so that it answers the same question as the others.
+    """
     import pandas
     from scipy.optimize import minimize
     from scipy.special import expit
@@ -84,26 +89,28 @@ def fastchat_style(frame: Any, features: np.ndarray) -> tuple[Any, np.ndarray]:
 
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
         chance = expit(point[pairs[:, 0]] - point[pairs[:, 1]] + features @ point[m:])
-        value = -(score * np.log(chance) + (1.0 - score) * np.log(1.0 - chance)).sum() / len(score)
-        pull = (chance - score) / len(score)
+        value = -(score * np.log(chance) + (1.0 - score) * np.log(1.0 - chance)).sum()
+        pull = chance - score
         slope = np.zeros(len(point))
         np.add.at(slope, pairs, np.column_stack([pull, -pull]))
         slope[m:] = features.T @ pull
         return value, slope
 
     start = np.zeros(m + features.shape[1])
-    point = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 300, "gtol": 1e-8}).x
+    point = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 100, "gtol": 1e-6}).x
     return names, point
 
 
 def fastchat_elo_lanes(winners: np.ndarray, losers: np.ndarray, orders: np.ndarray, k: float, m: int) -> np.ndarray:
     """FastChat's bootstrap Elo re-stated: battle by battle, all orders at once as one array operation each."""
+    from scipy.special import expit
+
     lanes = np.arange(len(orders))
     ratings = np.zeros((len(orders), m))
     for battle in orders.T:
         i, j = winners[battle], losers[battle]
         won, lost = ratings[lanes, i], ratings[lanes, j]
-        change = k * (1.0 - 1.0 / (1.0 + 10.0 ** ((lost - won) / 400.0)))
+        change = k * expit((lost - won) / ELO_PER_LOGIT)
         ratings[lanes, i] += change
         ratings[lanes, j] -= change
     return ratings

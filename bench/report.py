@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.measure import Answer, Cost
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.measure import Answer, Cost
 
 WIDTHS = (40, 46, 9, 9, 9, 12)
 
@@ -55,7 +57,8 @@ class Row:
 
     def cpu(self, job: str, who: str) -> float | None:
         """CPU seconds of one measurement, if there is one."""
-        return next((line.cost.cpu_seconds for line in self.lines if (line.job, line.who) == (job, who) and line.cost), None)
+        lines = [line for line in self.lines if (line.job, line.who) == (job, who)]
+        return next((line.cost.cpu_seconds for line in lines if line.cost), None)
 
     def ahead_goal(self, job: str, least: float = 1.0, only: str = "", who: str | None = None) -> None:
         """Note how many times less CPU we took than the best peer (whose name holds `only`), if any was measured."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from bench import checks
 from bench.measure import in_worker
 from bench.report import Row
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NEVER, AUTO = {"TILTYARD_COMPILE": "never"}, {"TILTYARD_COMPILE": "auto"}
 
@@ -27,7 +29,7 @@ class Plan:
 
 def fit(plan: Plan) -> Row:
     """Point estimates and closed-form intervals."""
-    size = {"n": plan.size(1_000_000, 50_000), "models": plan.size(200, 50)}
+    size = {"n": plan.size(1_000_000, 20_000), "models": plan.size(200, 30)}
     row = Row("fit", f"Bradley–Terry, {size['n']:,} battles, {size['models']} models")
     full, codes, point, bare = (
         "fit + 95 % intervals, pandas strings",
@@ -71,23 +73,27 @@ def _same_ratings(row: Row, ours: dict[str, Any], found: dict[str, Any], toleran
 
 def bootstrap(plan: Plan) -> Row:
     """Bootstrap intervals."""
-    size = {"n": plan.size(1_000_000, 50_000), "models": plan.size(200, 50)}
+    size = {"n": plan.size(1_000_000, 20_000), "models": plan.size(200, 30)}
     row = Row("bootstrap", f"Bradley–Terry with bootstrap, {size['n']:,} battles, {size['models']} models, from pandas")
     closed = in_worker("bt_ours", size | {"source": "codes"}).result
+    peers = {
+        "FastChat's method": in_worker("bootstrap_fastchat", size | {"rounds": 0, "rounds_run": plan.size(5, 2)}),
+        "evalica (percentile)": in_worker("bootstrap_evalica", size | {"rounds": 0, "rounds_run": plan.size(2, 1)}),
+        "arena-rank": in_worker("bootstrap_arena_rank", size | {"rounds": 0, "rounds_run": plan.size(2, 1)}),
+    }
     for rounds in (100, 1000):
         job = f"{rounds:,} rounds"
         options = size | {"source": "frame", "ci": "bootstrap", "rounds": rounds}
         ours = row.add(job, "tiltyard", in_worker("bt_ours", options), ours=True)
         row.add(job, "tiltyard, ties as half a win", in_worker("bt_ours", options | {"ties": "half"}), ours=True)
-        scaled = size | {"rounds": rounds, "rounds_run": 5}
-        row.add(job, "FastChat's method", in_worker("bootstrap_fastchat", scaled))
-        row.add(job, "arena-rank", in_worker("bootstrap_arena_rank", scaled | {"rounds_run": 2}))
-        row.add(job, "evalica (percentile)", in_worker("bootstrap_evalica", scaled | {"rounds_run": 2}))
+        for who, answer in peers.items():
+            cost = answer.cost and answer.cost.with_rounds(rounds)
+            row.add(job, who, replace(answer, cost=cost))
         if ours and closed:
             widths = [ours["half_widths"][name] / closed["half_widths"][name] for name in closed["half_widths"]]
             mean = sum(widths) / len(widths)
             row.check(f"{job}: intervals as wide as the closed form: mean ratio {mean:.3f}", abs(mean - 1.0) < 0.06)
-        row.ahead_goal(job, 50.0)
+        row.ahead_goal(job, 50.0 if rounds == 100 else 1.0)
     return row
 
 
@@ -99,8 +105,8 @@ def many(plan: Plan) -> Row:
     half = row.add(job, "tiltyard, ties as half a win", in_worker("many_ours", size | {"ties": "half"}), ours=True)
     ours = row.add(job, "tiltyard, ties by Davidson", in_worker("many_ours", size | {"ties": "davidson"}), ours=True)
     theirs = row.add(job, "FastChat's method", in_worker("many_fastchat", size))
-    row.add("board from codes, no intervals", "tiltyard", in_worker("many_ours_board", size | {"ci": "none"}), ours=True)
-    row.add("board with intervals", "tiltyard", in_worker("many_ours_board", size | {"ci": "sandwich"}), ours=True)
+    for what, ci in (("board from codes, no intervals", "none"), ("board from codes with intervals", "sandwich")):
+        row.add(what, "tiltyard", in_worker("many_ours_board", size | {"ci": ci}), ours=True)
     if ours:
         same = checks.correlation(ours["strengths"], ours["truth"])
         row.check(f"correlation with the truth {same:.4f}", same > 0.9)
@@ -116,7 +122,7 @@ def many(plan: Plan) -> Row:
 
 def control(plan: Plan) -> Row:
     """Style control."""
-    size = {"n": plan.size(1_000_000, 50_000), "models": plan.size(200, 50)}
+    size = {"n": plan.size(1_000_000, 20_000), "models": plan.size(200, 30)}
     row = Row("control", f"style control, {size['n']:,} battles × 4 features, {size['models']} models")
     job = "fit + intervals, 4 controls, pandas"
     ours = row.add(job, "tiltyard", in_worker("control_ours", size | {"source": "frame"}), ours=True)
@@ -167,7 +173,7 @@ def elo(plan: Plan) -> Row:
 
 def glicko(plan: Plan) -> Row:
     """Glicko-2."""
-    size = {"n": plan.size(1_000_000, 30_000), "models": plan.size(200, 50)}
+    size = {"n": plan.size(1_000_000, 30_000), "models": plan.size(200, 30)}
     row = Row("glicko", f"Glicko-2, vote by vote, {size['n']:,} votes, {size['models']} models")
     job = "all votes"
     cache = {"TILTYARD_CACHE_DIR": str(plan.folder / "compiled")}
@@ -184,12 +190,27 @@ def glicko(plan: Plan) -> Row:
         row.check(f"compiled and plain agree: largest gap {gap:.1e} points", gap < 1e-6)
         same = checks.correlation(ours["ratings"], list(ours["truth"].values()))
         row.check(f"correlation with the truth {same:.4f}", same > 0.95)
-    paper = in_worker("glicko_paper", {}).result["first"]
-    printed = (1464.06, 151.52, 0.05999)
-    near = all(abs(x - y) < 0.01 for x, y in zip(paper, printed, strict=True))
-    row.check(f"Glickman's example: {paper[0]:.2f}, {paper[1]:.2f}, {paper[2]:.5f}", near)
+    paper = in_worker("glicko_paper", {}).result
+    rating, deviation, volatility = paper["first"] if paper else (0.0, 0.0, 0.0)
+    near = abs(rating - 1464.06) < 0.01 and abs(deviation - 151.52) < 0.01 and abs(volatility - 0.05999) < 1e-4
+    row.check(f"Glickman's example (1464.06, 151.52, 0.05999): {rating:.2f}, {deviation:.2f}, {volatility:.5f}", near)
     row.ahead_goal(job, 50.0, "glicko2", "tiltyard[fast]")
     row.ahead_goal(job, 1.0, "", "tiltyard without numba")
     return row
 
 
+def coverage(plan: Plan) -> Row:
+    """Print the coverage of every kind of interval."""
+    simulations = plan.size(250, 20)
+    row = Row("coverage", f"share of nominal 95 % intervals that hold the truth, {simulations} simulations")
+    answer = in_worker("simulate", {"simulations": simulations})
+    found = row.add("simulation", "tiltyard", answer, ours=True)
+    slack = plan.size(2, 6) / 100
+    for kind, (single, rare, ranks) in (found or {}).items():
+        extra = f", rarest model {100 * rare:.1f} %" if kind.startswith("arena") else ""
+        text = f"{kind}: models {100 * single:.1f} %{extra}, all rank intervals at once {100 * ranks:.1f} %"
+        if "ignored" in kind:
+            row.check(f"{text} (shown for contrast: too narrow)", single < 0.95)
+        else:
+            row.check(text, single > 0.95 - slack and ranks > 0.95 - slack)
+    return row

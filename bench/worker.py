@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 
+import bench.coverage  # noqa: F401 - lists its job
 from bench.jobs import JOBS
 from bench.measure import measure
 

@@ -1,10 +1,13 @@
-"""What all tests share: the real data where it is at hand. (This file also makes `oracles` importable.)"""
+"""What all tests share: the real data where it is at hand. `oracles` becomes importable here."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 

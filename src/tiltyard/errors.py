@@ -7,6 +7,13 @@ TiltyardError
 ├── RatingError              the battles are fine but cannot be rated as asked
 │   ├── NotConnected         groups of models never met: names the islands
 │   └── NotConverged         an iteration ended without an answer
+├── BankError                a prompt bank or response file cannot be used as it is
+├── ConfigError              a tournament's settings are missing or wrong
+├── JudgingError             a rubric, verdict cache or judge cannot be used as it is
+├── ModelError               a language model could not be asked
+│   ├── TryLater             it may answer later: rate limit, overload, lost connection
+│   ├── Refused              it will not: wrong key, wrong model, malformed request
+│   └── BudgetReached        asking on would cost more than allowed
 ├── OptionError              an option, or a combination of options, makes no sense
 └── MissingExtra             an optional part is not installed: says which command installs it
 
@@ -56,6 +63,41 @@ class NotConnected(RatingError):
 
 class NotConverged(RatingError):
     """An iteration ended without an answer."""
+
+
+class BankError(TiltyardError):
+    """A prompt bank or response file cannot be used as it is."""
+
+
+class ConfigError(TiltyardError):
+    """A tournament's settings are missing or wrong."""
+
+
+class JudgingError(TiltyardError):
+    """A rubric, verdict cache or judge cannot be used as it is."""
+
+
+class ModelError(TiltyardError):
+    """A language model could not be asked."""
+
+
+class TryLater(ModelError):
+    """It may answer later: rate limit, overload, lost connection.
+
+    `retry_after` is the provider's own word on when, in seconds.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Refused(ModelError):
+    """It will not answer: wrong key, wrong model, malformed request."""
+
+
+class BudgetReached(ModelError):
+    """Asking on would cost more than allowed."""
 
 
 class OptionError(TiltyardError):

@@ -177,7 +177,7 @@ def bayesian_bootstrap(rows: Sequence[Row], models: int, rounds: int, seed: int)
 
 
 def as_comparisons(rows: Sequence[Row], models: int, *, slot: bool = False) -> Comparisons:
-    """The same rows as the library takes them; with `slot` the first covariate is the slot and is left to the library."""
+    """The same rows as the library takes them; with `slot` the first covariate is left to the library."""
     z = np.array([row.z[1:] if slot else row.z for row in rows], dtype=np.float64).reshape(len(rows), -1)
     soft = any(row.share is not None for row in rows)
     clustered = any(row.cluster is not None for row in rows)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
-
 from tiltyard.errors import NotConverged, RatingError
 from tiltyard.ratings import bradley_terry
 from tiltyard.ratings.bradley_terry import bounded, fit, fit_bounded
@@ -69,7 +69,9 @@ def test_the_information_is_minus_the_second_difference_of_the_log_likelihood(ti
     slow = plain.information(rows, ties, shape, vector(result))
     np.testing.assert_allclose(result.information(), slow, atol=1e-5 * np.abs(slow).max())
     np.testing.assert_allclose(
-        result.inverse_information(), plain.centred_inverse(slow, 4), atol=1e-5 * np.abs(plain.centred_inverse(slow, 4)).max()
+        result.inverse_information(),
+        plain.centred_inverse(slow, 4),
+        atol=1e-5 * np.abs(plain.centred_inverse(slow, 4)).max(),
     )
 
 
@@ -84,7 +86,9 @@ def test_two_models_have_the_log_odds_of_their_wins():
     # 3 wins of 4 against 1: θ_0 − θ_1 = ln 3, centred at ± ln 3 / 2.
     rows = [Row(0, 1, FIRST)] * 3 + [Row(1, 0, FIRST)]
     for ties in ALL:
-        np.testing.assert_allclose(fitted(rows, 2, ties).parameters.strength, np.log(3) / 2 * np.array([1, -1]), atol=1e-12)
+        np.testing.assert_allclose(
+            fitted(rows, 2, ties).parameters.strength, np.log(3) / 2 * np.array([1, -1]), atol=1e-12
+        )
 
 
 def test_davidson_on_one_pair_gives_the_observed_shares():
@@ -111,12 +115,17 @@ def test_rao_kupper_on_one_pair_gives_the_observed_shares():
 @pytest.mark.parametrize("ties", ["davidson", "rao-kupper"])
 def test_without_a_tie_every_tie_model_is_plain_bradley_terry(ties):
     rows = [row for row in some_rows(17, n=120) if row.result != TIE]
-    np.testing.assert_allclose(fitted(rows, 4, ties).parameters.strength, fitted(rows, 4, "half").parameters.strength, atol=1e-10)
+    np.testing.assert_allclose(
+        fitted(rows, 4, ties).parameters.strength, fitted(rows, 4, "half").parameters.strength, atol=1e-10
+    )
     assert len(fitted(rows, 4, ties).tied_groups) == 0
 
 
 def test_a_group_without_ties_has_no_tie_parameter_and_the_other_keeps_its_own():
-    rows = [Row(row.first, row.second, row.result, group=0 if row.result == TIE else at % 2) for at, row in enumerate(some_rows(19))]
+    rows = [
+        Row(row.first, row.second, row.result, group=0 if row.result == TIE else at % 2)
+        for at, row in enumerate(some_rows(19))
+    ]
     result = fitted(rows, 4, "davidson")
     assert result.tied_groups.tolist() == [0]
     assert result.parameters.tie[1] == -np.inf
@@ -148,7 +157,9 @@ def test_conjugate_gradients_settle_thousands_of_models():
     u = rng.random(n)
     p = 1 / (1 + np.exp(skill[second] - skill[first]))
     rows = as_comparisons([Row(0, 1, FIRST)], m)
-    rows = type(rows)(m, first, second, np.where(u < 0.1, TIE, np.where(rng.random(n) < p, FIRST, SECOND)).astype(np.int8), np.ones(n))
+    rows = type(rows)(
+        m, first, second, np.where(u < 0.1, TIE, np.where(rng.random(n) < p, FIRST, SECOND)).astype(np.int8), np.ones(n)
+    )
     cells = count_pairs(rows).cells
     result, state = fit_bounded(cells, DAVIDSON)
     assert m > bradley_terry.DENSE_MODELS
@@ -194,7 +205,10 @@ def test_equal_controls_are_refused_however_rounding_falls(seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_a_control_that_says_which_models_they_are_is_refused(seed):
     trait = np.random.default_rng(seed).normal(size=4)
-    rows = [Row(row.first, row.second, row.result, z=(trait[row.first] - trait[row.second],)) for row in some_rows(seed, n=100)]
+    rows = [
+        Row(row.first, row.second, row.result, z=(trait[row.first] - trait[row.second],))
+        for row in some_rows(seed, n=100)
+    ]
     with pytest.raises(NotConverged, match="follows the models"):
         fitted(rows, 4, "half")
 

@@ -27,9 +27,7 @@ def log_likelihood(model, delta, tie, cell):
 def test_slopes_and_curvatures_are_differences_of_the_log_likelihood(model, delta, tie, cell):
     here = model.evaluate(np.array([delta]), np.array([tie]), CellSums.of(np.array([cell])))
     h = 1e-4
-    value = {
-        (i, j): log_likelihood(model, delta + i * h, tie + j * h, cell) for i in (-1, 0, 1) for j in (-1, 0, 1)
-    }
+    value = {(i, j): log_likelihood(model, delta + i * h, tie + j * h, cell) for i in (-1, 0, 1) for j in (-1, 0, 1)}
     size = 1.0 + sum(cell)
     assert here.by_delta[0] == pytest.approx((value[1, 0] - value[-1, 0]) / (2 * h), abs=1e-5 * size)
     bend = -(value[1, 0] - 2 * value[0, 0] + value[-1, 0]) / h**2

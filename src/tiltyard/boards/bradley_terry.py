@@ -37,7 +37,7 @@ from tiltyard.ratings.intervals import (
     half_widths,
     sandwich,
 )
-from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.ratings.quantiles import t_quantile
 from tiltyard.ratings.ranks import RankIntervals, rank_intervals
 
 if TYPE_CHECKING:
@@ -262,7 +262,8 @@ def _coefficients(
         value = SCALE * float(fitted.parameters.coefficient[k])
         half = None
         if covariance is not None:
-            half = SCALE * normal_quantile(level) * math.sqrt(covariance.matrix[m + k, m + k])
+            cut = float(t_quantile(level, np.array(covariance.rank_degrees)))
+            half = SCALE * cut * math.sqrt(max(covariance.matrix[m + k, m + k], 0.0))
         rows[name] = {
             "points": value,
             "ci_low": None if half is None else value - half,

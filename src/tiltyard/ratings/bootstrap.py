@@ -30,19 +30,20 @@ BLOCK_VALUES = 8_000_000
 
 UNITS_AT_ONCE = 100_000
 CHORD_STEPS = 40
-CHORD_TOLERANCE = 1e-7
-"""In logits: 2e-5 Elo, far below any interval's width."""
+CHORD_TOLERANCE = 1e-6
+"""In logits: 2e-4 Elo, far below any interval's width."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """What is resampled: `alone`, counts of independent rows per (cell, result), and `shared`, one row per cluster.
+    """What is resampled: `alone`, counts of independent rows per (cell, result), and `shared`, one column per cluster.
 
-    `fixed` is what is not resampled: the prior's pseudo-battles.
+    `shared` comes in parts of at most UNITS_AT_ONCE clusters, so that their weights need little memory. `fixed` is what
+    is not resampled: the prior's pseudo-battles.
     """
 
     alone: Floats
-    shared: csr_array[np.float64] | None
+    shared: tuple[csr_array[np.float64], ...]
     fixed: Floats
 
 
@@ -73,8 +74,10 @@ def resampling_units(fitted: BradleyTerryFit, rows: Comparisons, counted: Counte
     key = counted.cell[summed] * 3 + counted.result[summed]
     own = sum_by(key, rows.weight[summed], 3 * n)
     if summed.all():
-        return Units(own, None, fixed.ravel())
-    return Units(own, _cluster_counts(rows, counted, np.flatnonzero(~summed), soft, n), fixed.ravel())
+        return Units(own, (), fixed.ravel())
+    shared = _cluster_counts(rows, counted, np.flatnonzero(~summed), soft, n)
+    parts = (shared[start : start + UNITS_AT_ONCE] for start in range(0, shared.shape[0], UNITS_AT_ONCE))
+    return Units(own, tuple(part.T.tocsr() for part in parts), fixed.ravel())
 
 
 def _cluster_counts(
@@ -103,10 +106,8 @@ def draw_counts(units: Units, rounds: int, rng: np.random.Generator) -> Floats:
     filled = np.flatnonzero(units.alone)
     if len(filled):
         counts[filled] += rng.standard_gamma(units.alone[filled], size=(rounds, len(filled))).T
-    if units.shared is not None:
-        for start in range(0, units.shared.shape[0], UNITS_AT_ONCE):
-            part = units.shared[start : start + UNITS_AT_ONCE]
-            counts += np.asarray(part.T @ rng.standard_exponential((part.shape[0], rounds)))
+    for part in units.shared:
+        counts += np.asarray(part @ rng.standard_exponential((part.shape[1], rounds)))
     return counts.reshape(-1, 3, rounds)
 
 

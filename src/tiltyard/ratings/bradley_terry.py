@@ -15,7 +15,7 @@ import numpy as np
 
 from tiltyard.errors import NotConverged, RatingError
 from tiltyard.ratings.comparisons import TIED, Floats, PairCells, sum_by
-from tiltyard.ratings.graph import Reach, half_win_prior, reach
+from tiltyard.ratings.graph import Reach, half_win_prior, reach, ties_bounded
 from tiltyard.ratings.tie_models import CellSums, Curvature, Evaluation, TieModel
 
 if TYPE_CHECKING:
@@ -107,10 +107,7 @@ def fit(cells: PairCells, tie_model: TieModel, *, start: Parameters | None = Non
         if step.largest() < STEP_TOLERANCE:
             centred = Parameters(point.strength - point.strength.mean(), point.coefficient, point.tie)
             return BradleyTerryFit(centred, cells, tie_model, tied_groups, here.log_likelihood, steps)
-    raise NotConverged(
-        f"Bradley–Terry did not converge in {MAX_STEPS} steps: a model or covariate has no finite best value. "
-        "Try another tie model, fewer controls, or more battles."
-    )
+    raise NotConverged(_RAN_AWAY)
 
 
 def fit_bounded(
@@ -118,6 +115,8 @@ def fit_bounded(
 ) -> tuple[BradleyTerryFit, NDArray[np.int8]]:
     """The fit of any cells that join all models, with each model's `Reach`: unbounded ones get the half-win prior."""
     cells, state = bounded(cells)
+    if tie_model.has_parameter and not ties_bounded(cells):
+        raise NotConverged(_RAN_AWAY)
     return fit(cells, tie_model, start=start), state
 
 
@@ -223,7 +222,7 @@ def solve_centred(matrix: Floats, right: Floats, n_models: int) -> Floats:
     try:
         return np.asarray(np.linalg.solve(_gauge(matrix, n_models), right), dtype=np.float64)
     except np.linalg.LinAlgError as error:
-        raise NotConverged(_SINGULAR) from error
+        raise NotConverged(_RAN_AWAY) from error
 
 
 def invert_centred(matrix: Floats, n_models: int) -> Floats:
@@ -231,12 +230,16 @@ def invert_centred(matrix: Floats, n_models: int) -> Floats:
     try:
         inverse = np.linalg.inv(_gauge(matrix, n_models))
     except np.linalg.LinAlgError as error:
-        raise NotConverged(_SINGULAR) from error
+        raise NotConverged(_RAN_AWAY) from error
     inverse[:n_models] -= inverse[:n_models].mean(axis=0)
     inverse[:, :n_models] -= inverse[:, :n_models].mean(axis=1, keepdims=True)
     return 0.5 * (inverse + inverse.T)
 
 
+_RAN_AWAY = (
+    "Bradley–Terry did not converge: a model or covariate has no finite best value. "
+    "Try another tie model, fewer controls, or more battles."
+)
 _SINGULAR = (
     "the battles do not determine the answer: a control, or the slot, is constant, or equal to another one, or follows "
     "the models. Leave it out."
@@ -296,5 +299,5 @@ def _solve_sparse(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.i
     try:
         few = np.linalg.solve(side[m:] - side[:m].T @ onto, gradient[m:] - side[:m].T @ free)
     except np.linalg.LinAlgError as error:
-        raise NotConverged(_SINGULAR) from error
+        raise NotConverged(_RAN_AWAY) from error
     return np.concatenate([free - onto @ few, few])

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble
+from tiltyard.ratings.clusters import RowScores, clusters_per_model, sum_of_squares
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, sum_by
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import Curvature, ResultScores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from scipy.sparse import csr_array
 
 FEW = 20
 """A model with fewer battles or clusters than this takes the wider of its sandwich and Fisher intervals."""
@@ -51,7 +51,6 @@ def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Covar
 
     `rows` are those that `counted` was made of; cells of `fit` beyond them (the prior's) count by their weights.
     """
-    m, q = fit.cells.n_models, fit.cells.design.shape[1]
     delta, tie = fit.parameters.delta(fit.cells), fit.parameters.tie[fit.cells.group]
     scores = fit.tie_model.result_scores(delta, tie)
     own = independent_rows(rows)
@@ -59,10 +58,10 @@ def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Covar
     per_model = rows.battles_per_model() if own.all() else rows.take(own).battles_per_model()
     n_clusters = float(rows.weight[own].sum())
     if not own.all():
-        shared = _cluster_scores(fit, scores, rows, counted, np.flatnonzero(~own))
-        middle += (shared.T @ shared).toarray()
-        n_clusters += shared.shape[0]
-        per_model = per_model + np.bincount(shared.indices, minlength=m + q)[:m]
+        shared = _shared_scores(fit, scores, rows, counted, np.flatnonzero(~own)).sorted()
+        middle += sum_of_squares(shared)
+        n_clusters += shared.n_clusters
+        per_model = per_model + clusters_per_model(shared)
     inverse = fit.inverse_information()
     matrix = inverse @ middle @ inverse * (n_clusters / max(n_clusters - 1.0, 1.0))
     return Covariance(matrix, inverse, n_clusters, per_model, clustered=rows.cluster is not None)
@@ -112,34 +111,25 @@ def _row_scores(table: Floats, counted: Counted, chosen: NDArray[np.intp]) -> Fl
     return np.where(np.isnan(share), score, share * table[cell, 0] + (1.0 - share) * table[cell, 1])
 
 
-def _cluster_scores(
+def _shared_scores(
     fit: BradleyTerryFit, scores: ResultScores, rows: Comparisons, counted: Counted, shared: NDArray[np.intp]
-) -> csr_array[np.float64]:
-    """A sparse matrix with one row per cluster: the sum of its rows' scores, over all parameters."""
-    from scipy.sparse import csr_array
-
+) -> RowScores:
+    """The scores, by all parameters, of rows that share their clusters."""
     assert rows.cluster is not None
-    m, q = fit.cells.n_models, fit.cells.design.shape[1]
     cell, weight = counted.cell[shared], rows.weight[shared]
-    cluster = number_clusters(rows.cluster[shared])
     pull = weight * _row_scores(scores.delta, counted, shared)
-    tied = weight * _row_scores(scores.tie, counted, shared)
-    columns = [fit.cells.first[cell], fit.cells.second[cell]]
-    values = [pull, -pull]
-    for k in range(q):
-        columns.append(np.full(len(cell), m + k))
-        values.append(pull * fit.cells.design[cell, k])
-    number = np.full(fit.cells.n_groups, -1)
-    number[fit.tied_groups] = m + q + np.arange(len(fit.tied_groups))
-    group_column = number[fit.cells.group[cell]]
-    has_tie = group_column >= 0
-    columns.append(group_column[has_tie])
-    values.append(tied[has_tie])
-    clusters = [cluster] * (len(columns) - 1) + [cluster[has_tie]]
-    index = (np.concatenate(clusters), np.concatenate(columns))
-    summed = csr_array((np.concatenate(values), index), shape=(int(cluster.max()) + 1, fit.n_parameters))
-    summed.sum_duplicates()
-    return summed
+    columns = [pull * fit.cells.design[cell, k] for k in range(fit.cells.design.shape[1])]
+    if len(fit.tied_groups):
+        tied = weight * _row_scores(scores.tie, counted, shared)
+        columns += [np.where(fit.cells.group[cell] == group, tied, 0.0) for group in fit.tied_groups]
+    return RowScores(
+        n_models=fit.cells.n_models,
+        first=fit.cells.first[cell],
+        second=fit.cells.second[cell],
+        pull=pull,
+        rest=np.column_stack(columns) if columns else np.empty((len(cell), 0)),
+        cluster=number_clusters(rows.cluster[shared]),
+    )
 
 
 def number_clusters(cluster: Ints) -> Ints:

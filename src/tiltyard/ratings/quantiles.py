@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ def t_quantile(level: float, degrees: Floats) -> Floats:
     return np.asarray(stdtrit(degrees, 0.5 + 0.5 * level))
 
 
+@lru_cache(maxsize=256)
 def studentized_range_quantile(level: float, n_means: int, degrees: float = math.inf) -> float:
     """The value that the range of `n_means` normal means, in standard errors, stays below with chance `level`.
 

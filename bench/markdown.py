@@ -1,0 +1,62 @@
+"""Figures into the manual: `python -m bench.markdown FIGURES.json` rewrites the tables of docs/performance.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.measure import ROOT
+from bench.report import seconds
+
+PAGE = ROOT / "docs" / "performance.md"
+START, END = "<!-- figures -->", "<!-- end of figures -->"
+
+
+def markdown(figures: dict[str, Any]) -> str:
+    """Every row as a table, with its checks and goals beneath."""
+    about = figures["setting"]
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    parts = [
+        f"Measured on {about['date']}: {about['cpu']}, {about['cores']} cores shared with other work, "
+        f"Python {about['python']}; {versions}."
+    ]
+    parts += [_row(row) for row in figures["rows"]]
+    return "\n\n".join(parts)
+
+
+def _row(row: dict[str, Any]) -> str:
+    lines = [f"### `{row['name']}`: {row['title']}", "", "| job | who | CPU s | wall s | peak MB | × ours |"]
+    lines.append("|---|---|--:|--:|--:|--:|")
+    for line in row["lines"]:
+        who = f"**{line['who']}**" if line["ours"] else line["who"]
+        lines.append(f"| {line['job']} | {who} | {_cells(line)} |")
+    verdicts = [(verdict, "right", "**wrong**") for verdict in row["checks"]]
+    verdicts += [(verdict, "met", "**not met**") for verdict in row["goals"]]
+    lines.append("")
+    lines += [f"- {yes if verdict['holds'] else no}: {verdict['text']}" for verdict, yes, no in verdicts]
+    return "\n".join(lines)
+
+
+def _cells(line: dict[str, Any]) -> str:
+    cost, ratio = line["cost"], line["ratio_to_ours"]
+    if cost is None:
+        return f"– | – | – | {line['problem']}"
+    mark = " est" if cost["estimated"] else ""
+    times = "" if ratio is None else f"{ratio:,.2f}" if ratio < 10 else f"{ratio:,.0f}"
+    wall = seconds(cost["wall_seconds"])
+    return f"{seconds(cost['cpu_seconds'])} | {wall} | {cost['peak_mb']:,.0f} | {times}{mark}"
+
+
+def main() -> None:
+    """Put the tables between the two marks."""
+    figures = json.loads(Path(sys.argv[1]).read_text())
+    page = PAGE.read_text()
+    before, rest = page.split(START)
+    _, after = rest.split(END)
+    PAGE.write_text(f"{before}{START}\n{markdown(figures)}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()

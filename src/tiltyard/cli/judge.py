@@ -1,0 +1,112 @@
+"""`tiltyard judge`: a judge against people, and a finished run judged again by another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tiltyard.cli.asking import ProgressView, confirm, quote_table
+from tiltyard.cli.output import note
+
+if TYPE_CHECKING:
+    from tiltyard.judging.people import JudgeCheck
+
+app = typer.Typer(no_args_is_help=True, help="A judge against people, and a run judged again by another judge.")
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
+BudgetOption = Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")]
+
+
+@app.command("check")
+def check_command(
+    pairs: Annotated[
+        Path,
+        typer.Argument(help="Labelled pairs (JSONL): prompt, response_a, response_b, and label or votes."),
+    ],
+    judge_model: Annotated[
+        str, typer.Option(help="The judge: anthropic/…, openai/…, local/…, scripted/FILE or recorded/FILE.")
+    ],
+    rubric: Annotated[Path | None, typer.Option(help="The rubric it judges by. (default: a general one)")] = None,
+    cache_dir: Annotated[Path, typer.Option(help="Where verdicts are kept between runs.")] = Path("judgments"),
+    base_url: Annotated[str | None, typer.Option(help="Address of a compatible server, for local/….")] = None,
+    single_order: Annotated[
+        bool, typer.Option("--single-order", help="Accept a recording of one order only; there is then no flip rate.")
+    ] = False,
+    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
+    yes: YesOption = False,
+    budget: BudgetOption = None,
+) -> None:
+    """Compare a judge with people on labelled pairs: agreement, kappa, flips, slot and length preference."""
+    import asyncio
+
+    from tiltyard.judging.by_name import judge_by_name
+    from tiltyard.judging.language_model import AskingParts, LanguageModelJudge
+    from tiltyard.judging.people import check_judge, labelled_docket, read_labelled_pairs
+    from tiltyard.judging.rubric import Rubric, default_rubric
+    from tiltyard.llm.prices import PriceTable
+    from tiltyard.llm.quote import quote
+    from tiltyard.llm.settings import AskingSettings
+
+    labelled = read_labelled_pairs(pairs)
+    chosen_rubric = default_rubric() if rubric is None else Rubric.load("quality", rubric)
+    asking = AskingParts(prices=PriceTable.load(), settings=AskingSettings(budget_usd=budget), notice=note)
+    judge = judge_by_name(judge_model, folder=cache_dir, asking=asking, base_url=base_url)
+    if isinstance(judge, LanguageModelJudge):
+        needed = quote(judge.pending(labelled_docket(labelled, chosen_rubric)), asking.prices)
+        if needed.all.queries:
+            note(quote_table(needed))
+            confirm(f"Ask {judge.name} {needed.all.queries:,} questions?", yes=yes)
+    with ProgressView() as watch:
+        found = asyncio.run(check_judge(labelled, judge, rubric=chosen_rubric, single_order=single_order, watch=watch))
+    typer.echo(_check_json(found) if format == "json" else _check_table(found))
+
+
+def _check_table(found: JudgeCheck) -> str:
+    lines = [
+        f"{found.judge_model} against people: {found.pairs:,} pairs, people agree on {found.with_majority:,}, "
+        f"{found.compared:,} compared",
+        "",
+    ]
+    for name, estimate in found.estimates():
+        value = "–" if estimate.value is None else f"{estimate.value:.3f}"
+        ends = "" if estimate.low is None else f"{estimate.low:.3f} … {estimate.high:.3f}"
+        lines.append(f"{name:<30} {value:>7}  {ends:<17} n = {estimate.n:,}")
+    said = ", ".join(f"{word} {count:,}" for word, count in sorted(found.said.items()))
+    return "\n".join([*lines, "", f"said of the slots as shown: {said}"])
+
+
+def _check_json(found: JudgeCheck) -> str:
+    from dataclasses import asdict
+
+    from tiltyard.boards.text import json_text
+
+    return json_text(asdict(found)).rstrip()
+
+
+@app.command("rejudge")
+def rejudge_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run folder.")],
+    judge_model: Annotated[str, typer.Option(help="The other judge.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the new run. (default: RUN_DIR/rejudged/<judge>)")] = None,
+    yes: YesOption = False,
+    budget: BudgetOption = None,
+) -> None:
+    """Judge the matchups of a finished run by another judge, and say what changed: verdicts, ratings, ranks."""
+    import asyncio
+
+    from tiltyard.judging.language_model import LanguageModelJudge
+    from tiltyard.llm.quote import quote
+    from tiltyard.tournament.rejudge import change_lines, prepare, rejudge
+
+    job = prepare(folder, judge_model, out=out, budget_usd=budget, notice=note)
+    if isinstance(job.judge, LanguageModelJudge):
+        needed = quote(job.judge.pending(job.docket), job.asking.prices)
+        if needed.all.queries:
+            note(quote_table(needed))
+            confirm(f"Ask {judge_model} {needed.all.queries:,} questions?", yes=yes)
+    with ProgressView() as watch:
+        changes = asyncio.run(rejudge(job, watch=watch))
+    typer.echo("\n".join(change_lines(changes)))
+    note(f"new run folder: {job.folder}; changes.json says what changed")

@@ -1,0 +1,157 @@
+"""`tiltyard generate`, `tiltyard run` and `tiltyard report`: a judged tournament from answers to a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tiltyard.cli.asking import ProgressView, confirm, money, quote_table
+from tiltyard.cli.output import note
+from tiltyard.errors import BudgetReached, OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.tournament.config import Setup
+    from tiltyard.tournament.plan import Plan
+
+ConfigArgument = Annotated[Path | None, typer.Argument(metavar="CONFIG", help="The tournament file (YAML).")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="The same, as an option.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
+BudgetOption = Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")]
+
+
+def run_command(
+    config_argument: ConfigArgument = None,
+    config: ConfigOption = None,
+    mode: Annotated[
+        Literal["pilot", "headline"],
+        typer.Option(help="A stratified subset judged by the pilot model, or the whole bank by the headline model."),
+    ] = ...,  # type: ignore[assignment]
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the run. (default: runs/<mode>_<UTC time>)")
+    ] = None,
+    judge_model: Annotated[str | None, typer.Option(help="Another judge than the config's.")] = None,
+    n_perms: Annotated[int | None, typer.Option(min=2, help="Shuffles of permutation Elo.")] = None,
+    limit_pairs: Annotated[int | None, typer.Option(min=1, help="Only the first N pairs of each dimension.")] = None,
+    skip_judging: Annotated[
+        bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache already holds.")
+    ] = False,
+    yes: YesOption = False,
+    budget: BudgetOption = None,
+    max_batch: Annotated[int | None, typer.Option(min=1, help="Requests per batch.")] = None,
+) -> None:
+    """Judge a tournament in both orders, rate it, and write a run folder with a report."""
+    from tiltyard.tournament.config import load_setup
+    from tiltyard.tournament.plan import RunOptions, make_plan
+
+    setup = load_setup(_config_path(config_argument, config))
+    options = RunOptions(
+        mode=mode,
+        output_dir=output_dir,
+        judge_model=judge_model,
+        n_perms=n_perms,
+        limit_pairs=limit_pairs,
+        skip_judging=skip_judging,
+        budget_usd=budget,
+        max_batch=max_batch,
+    )
+    plan = make_plan(setup, options)
+    for line in plan.announcements():
+        note(line)
+    _run(plan, yes=yes)
+
+
+def _run(plan: Plan, *, yes: bool) -> None:
+    """Quote, judge, rate, write, and say what came out."""
+    import asyncio
+
+    from tiltyard.judging.language_model import LanguageModelJudge
+    from tiltyard.llm.quote import quote
+    from tiltyard.tournament.gate import verdict_lines
+    from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge, run_folder, utc_now
+    from tiltyard.tournament.summary import summary_table, usage_lines
+
+    docket = make_docket(plan)
+    asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
+    judge = make_judge(plan.setup, plan.judge_model, asking)
+    if isinstance(judge, LanguageModelJudge) and not plan.options.skip_judging:
+        needed = quote(judge.pending(docket), asking.prices)
+        if needed.all.queries:
+            note(quote_table(needed))
+            confirm(f"Ask {plan.judge_model} {needed.all.queries:,} questions?", yes=yes)
+    folder = run_folder(plan, utc_now)
+    try:
+        with ProgressView() as watch:
+            finished = asyncio.run(carry_out(plan, docket, judge, folder, watch=watch))
+    except KeyboardInterrupt:
+        raise OptionError(f"interrupted. Nothing is lost: {_again(plan, folder)}") from None
+    except BudgetReached as error:
+        raise BudgetReached(f"{error} Nothing is lost: {_again(plan, folder)} with a larger --budget.") from None
+    typer.echo(summary_table(finished.standings))
+    for line in usage_lines(finished.judged):
+        note(line)
+    if finished.checks:
+        typer.echo("\n" + "\n".join(verdict_lines(finished.checks)))
+    note(f"run folder: {finished.folder}; report: {finished.folder / 'report.html'}")
+
+
+def _again(plan: Plan, folder: Path) -> str:
+    return f"go on with tiltyard run {plan.setup.path} --mode {plan.options.mode} --output-dir {folder}"
+
+
+def _config_path(argument: Path | None, option: Path | None) -> Path:
+    if (argument is None) == (option is None):
+        raise OptionError("name the tournament file once: tiltyard run CONFIG, or --config CONFIG.")
+    return argument or option  # type: ignore[return-value]
+
+
+def generate_command(
+    config_argument: ConfigArgument = None,
+    config: ConfigOption = None,
+    entrant: Annotated[list[str] | None, typer.Option(help="Only this entrant; may be given again.")] = None,
+    yes: YesOption = False,
+    budget: BudgetOption = None,
+) -> None:
+    """Fill the entrants' response files from their models: only what is missing, so it can be run again."""
+    import asyncio
+
+    from tiltyard.tournament.config import load_setup
+    from tiltyard.tournament.generate import generate_missing
+
+    setup = load_setup(_config_path(config_argument, config))
+    chosen = _entrants(setup, entrant)
+
+    def ask(question: str) -> None:
+        confirm(question, yes=yes)
+
+    with ProgressView() as watch:
+        results = asyncio.run(generate_missing(setup, chosen, budget_usd=budget, confirm=ask, watch=watch, notice=note))
+    failed = 0
+    for result in results:
+        failed += len(result.failed)
+        cost = money(result.totals.all.cost)
+        typer.echo(
+            f"{result.entrant_id}: {result.present} there before, {result.written} written, "
+            f"{result.truncated} of them cut off, {len(result.failed)} failed, {cost}"
+        )
+        for prompt_id, why in list(result.failed.items())[:5]:
+            note(f"  {prompt_id}: {why}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _entrants(setup: Setup, asked: list[str] | None) -> list[str]:
+    for name in asked or []:
+        if name not in setup.entrant_ids:
+            raise OptionError(f"there is no entrant {name!r}; the file has {', '.join(setup.entrant_ids)}.")
+    return list(asked or setup.entrant_ids)
+
+
+def report_command(
+    folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A run folder.")],
+) -> None:
+    """Rebuild the report of a run from its files."""
+    from tiltyard.report import write_report
+
+    typer.echo(str(write_report(folder)))

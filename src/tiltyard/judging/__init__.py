@@ -1,0 +1,59 @@
+"""Rubric to request to verdict to judgment to battle; and the judge against people."""
+
+from tiltyard.judging.bias import Bias, BiasRow, bias_rows, length_preference, measure_bias, measure_bias_by
+from tiltyard.judging.cache import VerdictCache
+from tiltyard.judging.canaries import CANARIES, Canary, CanaryScore, canary_cases, canary_report, score_canaries
+from tiltyard.judging.docket import Case, Docket
+from tiltyard.judging.judge import Hearing, Judge, Judged, JudgingStats, Terms, judge
+from tiltyard.judging.language_model import AskingParts, JudgeSettings, LanguageModelJudge
+from tiltyard.judging.people import JudgeCheck, LabelledPair, check_judge, compare_with_people, read_labelled_pairs
+from tiltyard.judging.questions import TEMPLATE_VERSION, Question, make_questions, system_text
+from tiltyard.judging.recorded import RecordedJudge
+from tiltyard.judging.records import Judgment, Matchup, Said, Verdict, settle, settle_one, to_battle
+from tiltyard.judging.rubric import Rubric, default_rubric
+
+__all__ = [
+    "CANARIES",
+    "TEMPLATE_VERSION",
+    "AskingParts",
+    "Bias",
+    "BiasRow",
+    "Canary",
+    "CanaryScore",
+    "Case",
+    "Docket",
+    "Hearing",
+    "Judge",
+    "JudgeCheck",
+    "JudgeSettings",
+    "Judged",
+    "JudgingStats",
+    "Judgment",
+    "LabelledPair",
+    "LanguageModelJudge",
+    "Matchup",
+    "Question",
+    "RecordedJudge",
+    "Rubric",
+    "Said",
+    "Terms",
+    "Verdict",
+    "VerdictCache",
+    "bias_rows",
+    "canary_cases",
+    "canary_report",
+    "check_judge",
+    "compare_with_people",
+    "default_rubric",
+    "judge",
+    "length_preference",
+    "make_questions",
+    "measure_bias",
+    "measure_bias_by",
+    "read_labelled_pairs",
+    "score_canaries",
+    "settle",
+    "settle_one",
+    "system_text",
+    "to_battle",
+]

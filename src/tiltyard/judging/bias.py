@@ -1,0 +1,127 @@
+"""What sways a judge: the order of the answers, their length; and how often it could be read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.judging.records import Judgment, Said
+from tiltyard.validity.agreement import Estimate, share
+
+if TYPE_CHECKING:
+    from tiltyard.judging.docket import Case, Docket
+    from tiltyard.judging.judge import Judged
+
+Group = Callable[[Judgment], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """How steady a judge was over some judgments. Intervals treat judgments on one prompt as belonging together.
+
+    `flip_rate`: of the matchups read in both orders, the share whose two verdicts differ. `first_slot_rate`: of the
+    verdicts for one answer, the share for the one shown first; a judge that does not care says one half.
+    `coverage`: of the verdicts asked for, the share that could be read.
+    """
+
+    judgments: int
+    flip_rate: Estimate
+    first_slot_rate: Estimate
+    coverage: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class BiasRow:
+    """The bias of one group of a run: `group` is `all`, `judge`, `pair` or `source`, `name` which of them."""
+
+    dimension: str
+    group: str
+    name: str
+    bias: Bias
+
+
+def measure_bias(judgments: Iterable[Judgment]) -> Bias:
+    """The bias over all these judgments."""
+    tally = _Tally()
+    for judgment in judgments:
+        tally.add(judgment)
+    return tally.bias()
+
+
+def measure_bias_by(judgments: Iterable[Judgment], group: Group) -> dict[str, Bias]:
+    """The bias of each group, in the order in which groups appear."""
+    tallies: dict[str, _Tally] = {}
+    for judgment in judgments:
+        tallies.setdefault(group(judgment), _Tally()).add(judgment)
+    return {name: tally.bias() for name, tally in tallies.items()}
+
+
+def bias_rows(docket: Docket, judged: Judged) -> list[BiasRow]:
+    """The bias of a run by dimension: over all, by judge, by pair of entrants and by source of the prompts."""
+    rows = []
+    for dimension, judgments in judged.judgments.items():
+        sources = {case.prompt.prompt_id: case.prompt.source for case in docket.cases.get(dimension, ())}
+        tallies: dict[tuple[str, str], _Tally] = {("all", ""): _Tally()}
+        for judgment in judgments:
+            for name in _groups(judgment, sources):
+                tallies.setdefault(name, _Tally()).add(judgment)
+        order = ("all", "judge", "pair", "source")
+        keys = sorted(tallies, key=lambda key: order.index(key[0]))
+        rows += [BiasRow(dimension, group, which, tallies[group, which].bias()) for group, which in keys]
+    return rows
+
+
+def length_preference(cases: Iterable[Case], judgments: Iterable[Judgment]) -> Estimate:
+    """Of the matchups that someone won with answers of unequal length, the share won by the longer (in characters)."""
+    hits, prompts = [], []
+    for case, judgment in zip(cases, judgments, strict=True):
+        longer = len(case.response_a) - len(case.response_b)
+        if judgment.winner is not None and longer:
+            hits.append((judgment.winner == judgment.entrant_a) == (longer > 0))
+            prompts.append(case.prompt.text)
+    return share(hits, prompts)
+
+
+class _Tally:
+    """Collects what the shares of a group are made of."""
+
+    def __init__(self) -> None:
+        self._judgments = 0
+        self._flips: list[bool] = []
+        self._flip_prompts: list[str] = []
+        self._firsts: list[bool] = []
+        self._first_prompts: list[str] = []
+        self._read: list[bool] = []
+        self._read_prompts: list[str] = []
+
+    def add(self, judgment: Judgment) -> None:
+        self._judgments += 1
+        if len(judgment.raw) == 2 and judgment.status == "ok":
+            self._flips.append(judgment.inconsistent)
+            self._flip_prompts.append(judgment.prompt_id)
+        for verdict in judgment.raw:
+            self._read.append(verdict.verdict.readable)
+            self._read_prompts.append(judgment.prompt_id)
+            if verdict.verdict in (Said.A, Said.B):
+                self._firsts.append(verdict.verdict is Said.A)
+                self._first_prompts.append(judgment.prompt_id)
+
+    def bias(self) -> Bias:
+        return Bias(
+            judgments=self._judgments,
+            flip_rate=share(self._flips, self._flip_prompts),
+            first_slot_rate=share(self._firsts, self._first_prompts),
+            coverage=share(self._read, self._read_prompts),
+        )
+
+
+def _groups(judgment: Judgment, sources: Mapping[str, str]) -> list[tuple[str, str]]:
+    first, second = sorted((judgment.entrant_a, judgment.entrant_b))
+    judges = dict.fromkeys(verdict.judge_model for verdict in judgment.raw)
+    return [
+        ("all", ""),
+        *(("judge", judge) for judge in judges),
+        ("pair", f"{first} · {second}"),
+        ("source", sources.get(judgment.prompt_id, "")),
+    ]

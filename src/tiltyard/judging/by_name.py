@@ -1,0 +1,63 @@
+"""The judge that a name means: `anthropic/…`, `openai/…`, `local/…`, `scripted/FILE` or `recorded/FILE`."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiltyard.errors import OptionError
+from tiltyard.judging.language_model import AskingParts, JudgeSettings, LanguageModelJudge
+from tiltyard.judging.recorded import RecordedJudge
+from tiltyard.llm.keys import load_env
+from tiltyard.llm.names import parse_model_name
+from tiltyard.llm.providers import make_provider
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from typing import Any
+
+    from tiltyard.judging.judge import Judge
+
+
+def judge_by_name(
+    judge_model: str,
+    *,
+    folder: Path,
+    asking: AskingParts,
+    base_url: str | None = None,
+    max_tokens: int = 1024,
+    max_attempts: int = 3,
+    options: Mapping[str, Any] | None = None,
+    look_in: Sequence[Path] = (Path(),),
+) -> Judge:
+    """A language model whose verdicts and batches are kept in `folder`, or a file of recorded verdicts.
+
+    Files and `.env` are looked for in the folders of `look_in`, in order.
+    """
+    name = parse_model_name(judge_model)
+    if name.provider == "recorded":
+        return RecordedJudge(_find(name.model, look_in))
+    provider = make_provider(name, base_url=base_url, env=load_env(look_in), folders=look_in)
+    settings = JudgeSettings(
+        model=name.model, name=str(name), max_tokens=max_tokens, max_attempts=max_attempts, options=options or {}
+    )
+    return LanguageModelJudge(provider, settings, folder=folder, asking=asking)
+
+
+def _find(given: str, look_in: Sequence[Path]) -> Path:
+    places = list(dict.fromkeys(folder / given for folder in look_in))
+    for place in places:
+        if place.exists():
+            return place
+    raise OptionError(f"recorded/{given}: there is no {' and no '.join(map(str, places))}. Check the path.")
+
+
+@asynccontextmanager
+async def sitting(judge: Judge) -> AsyncIterator[Judge]:
+    """The judge while it is needed; its connections are closed afterwards, whatever happens."""
+    try:
+        yield judge
+    finally:
+        if isinstance(judge, LanguageModelJudge):
+            await judge.aclose()

@@ -1,0 +1,241 @@
+"""The verdict cache of a dimension: a file that only grows, and a small index into it.
+
+Every line of `judgments_<dimension>.jsonl` is one verdict under the fingerprint of the request that brought it about.
+The first readable verdict of a key is its verdict for good. Failures are kept as attempts, so that a run which was
+interrupted knows how often it has asked. A line is written whole and under a lock; a writer killed in the middle leaves
+a torn end, which the next writer closes and every reader passes over.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import threading
+import time
+import weakref
+from array import array
+from bisect import bisect_left
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from tiltyard.errors import JudgingError
+from tiltyard.judging.records import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SYNC_SECONDS = 0.05
+"""How long a written line may wait for the disk while others follow it: `kill -9` loses none, a power cut might."""
+
+_BLOCK = 1 << 23
+_LINE = 1 << 12
+_NOT_IN_A_NAME = re.compile(r"[^\w.-]")
+_VERDICT = msgspec.json.Decoder(Verdict)
+
+
+def cache_path(folder: str | Path, dimension: str) -> Path:
+    """The file of a dimension's verdicts. Characters that a file name should not have become `_`."""
+    return Path(folder) / f"judgments_{_NOT_IN_A_NAME.sub('_', dimension)}.jsonl"
+
+
+class VerdictCache:
+    """The verdicts of one dimension by cache key. Several processes may add to the same file at once.
+
+    What another process adds is seen at the next `add` or `refresh`. `unreadable_lines` counts what was passed over.
+    """
+
+    def __init__(self, folder: str | Path, dimension: str, *, sync_seconds: float = SYNC_SECONDS) -> None:
+        self.path = cache_path(folder, dimension)
+        self.unreadable_lines = 0
+        self._lock = threading.Lock()
+        self._sync_seconds = sync_seconds
+        self._synced_at = 0.0
+        self._fresh: dict[str, int] = {}
+        self._failed: dict[str, list[int]] = {}
+        self._read_to = 0
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise JudgingError(f"cannot open the verdict cache {self.path}: {error.strerror}.") from None
+        self._close = weakref.finalize(self, os.close, self._file)
+        self._sorted = self._load()
+
+    def __len__(self) -> int:
+        """How many keys have a readable verdict."""
+        return len(self._sorted) + len(self._fresh)
+
+    def __contains__(self, key: str) -> bool:
+        """Whether a readable verdict is kept under a key."""
+        return key in self._fresh or self._sorted.find(key) is not None
+
+    def get(self, key: str) -> Verdict | None:
+        """The readable verdict of a key; None where there is none (yet)."""
+        offset = self._fresh.get(key)
+        if offset is None:
+            offset = self._sorted.find(key)
+        return None if offset is None else self._verdict_at(offset)
+
+    def attempts(self, key: str) -> list[Verdict]:
+        """The failed attempts at a key, oldest first."""
+        return [self._verdict_at(offset) for offset in self._failed.get(key, ())]
+
+    def add(self, verdict: Verdict) -> None:
+        """Keep a verdict; a key that has a readable verdict, from whichever process, keeps the one it has.
+
+        When this returns the line is in the file, and within `sync_seconds` of the first unsynced one on the disk.
+        """
+        with self._lock, self._alone():
+            self._catch_up()
+            if verdict.cache_key not in self:
+                self._append(verdict)
+
+    def refresh(self) -> None:
+        """Take in what other processes have added."""
+        with self._lock:
+            self._catch_up()
+
+    def flush(self) -> None:
+        """Have everything that was added on the disk."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._close()
+
+    def _load(self) -> _SortedIndex:
+        """The index of what the file holds; failures and the end of the file go to the small dictionaries."""
+        digests, offsets = array("Q"), array("Q")
+        for offset, verdict in self._new_verdicts():
+            if verdict.verdict.readable:
+                digests.extend(_digest(verdict.cache_key))
+                offsets.append(offset)
+            else:
+                self._failed.setdefault(verdict.cache_key, []).append(offset)
+        return _SortedIndex(digests, offsets)
+
+    def _catch_up(self) -> None:
+        for offset, verdict in self._new_verdicts():
+            self._enter(verdict, offset)
+
+    def _enter(self, verdict: Verdict, offset: int) -> None:
+        key = verdict.cache_key
+        if verdict.verdict.readable:
+            if key not in self:
+                self._fresh[key] = offset
+        elif offset not in (places := self._failed.setdefault(key, [])):
+            places.append(offset)
+
+    def _append(self, verdict: Verdict) -> None:
+        """Write one line at the end, closing a torn end first."""
+        line = msgspec.json.encode(verdict) + b"\n"
+        try:
+            end = os.fstat(self._file).st_size
+            torn = end > self._read_to
+            written = os.write(self._file, b"\n" + line if torn else line)
+            if written < len(line) + torn:
+                raise JudgingError(f"the disk of {self.path} is full. Make room and run again: nothing is lost.")
+            self._sync()
+        except OSError as error:
+            raise JudgingError(f"cannot write to the verdict cache {self.path}: {error.strerror}.") from None
+        self._enter(verdict, end + torn)
+        if not torn:
+            self._read_to = end + len(line)
+
+    def _sync(self) -> None:
+        now = time.monotonic()
+        if now - self._synced_at >= self._sync_seconds:
+            os.fsync(self._file)
+            self._synced_at = now
+
+    def _alone(self) -> _FileLock:
+        return _FileLock(self._file)
+
+    def _new_verdicts(self) -> Iterator[tuple[int, Verdict]]:
+        """Every verdict added since the last time, with its place; what cannot be read is counted and passed over."""
+        for offset, line, complete in self._new_lines():
+            try:
+                yield offset, _VERDICT.decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                self.unreadable_lines += complete and bool(line.strip())
+
+    def _new_lines(self) -> Iterator[tuple[int, bytes, bool]]:
+        """Every line since the last time; an end without a line break comes too, and again when it has one."""
+        rest = b""
+        while block := os.pread(self._file, _BLOCK, self._read_to + len(rest)):
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                yield self._read_to, line, True
+                self._read_to += len(line) + 1
+        if rest:
+            yield self._read_to, rest, False
+
+    def _verdict_at(self, offset: int) -> Verdict:
+        size = _LINE
+        data = os.pread(self._file, size, offset)
+        while b"\n" not in data and len(data) == size:
+            size *= 4
+            data = os.pread(self._file, size, offset)
+        return _VERDICT.decode(data.partition(b"\n")[0])
+
+
+class _FileLock:
+    """The file to itself, among all processes. The system lets go of it when a process dies."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+class _SortedIndex:
+    """Key to place in 24 bytes per entry: 128 bits of each key, sorted. Of equal keys the first in the file is kept."""
+
+    def __init__(self, digests: array[int], offsets: array[int]) -> None:
+        pairs = np.frombuffer(digests, np.uint64).reshape(-1, 2)
+        order = np.argsort(pairs[:, 0], kind="stable")
+        pairs = pairs[order]
+        again = np.zeros(len(order), bool)
+        again[1:] = (pairs[1:] == pairs[:-1]).all(axis=1)
+        self._high = _column(pairs[~again, 0])
+        self._low = _column(pairs[~again, 1])
+        self._offset = _column(np.frombuffer(offsets, np.uint64)[order[~again]])
+
+    def __len__(self) -> int:
+        return len(self._high)
+
+    def find(self, key: str) -> int | None:
+        """The place of a key's line."""
+        if not self._high:
+            return None
+        high, low = _digest(key)
+        place = bisect_left(self._high, high)
+        while place < len(self._high) and self._high[place] == high:
+            if self._low[place] == low:
+                return self._offset[place]
+            place += 1
+        return None
+
+
+def _column(values: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> array[int]:
+    return array("Q", values.tobytes())
+
+
+def _digest(key: str) -> tuple[int, int]:
+    """128 bits of a key: its own, where it is the fingerprint of a request."""
+    try:
+        if len(key) == 64:
+            return int(key[:16], 16), int(key[16:32], 16)
+    except ValueError:
+        pass
+    bits = hashlib.sha256(key.encode()).digest()
+    return int.from_bytes(bits[:8]), int.from_bytes(bits[8:16])

@@ -1,0 +1,91 @@
+"""What is to be judged: cases, each a matchup with its texts, in order, by dimension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tiltyard.errors import JudgingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tiltyard.bank import Prompt, Response
+    from tiltyard.judging.records import Matchup
+    from tiltyard.judging.rubric import Rubric
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One matchup with everything a judge is shown of it."""
+
+    matchup: Matchup
+    prompt: Prompt
+    response_a: str
+    response_b: str
+
+
+@dataclass(frozen=True, slots=True)
+class Docket:
+    """All cases of a run by dimension, each dimension with its rubric; judgments come back in the same order.
+
+    `canaries` are judged along with the cases and kept apart from them in the result.
+    """
+
+    rubrics: Mapping[str, Rubric]
+    cases: Mapping[str, Sequence[Case]]
+    canaries: Mapping[str, Sequence[Case]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for dimension in (*self.cases, *self.canaries):
+            if dimension not in self.rubrics:
+                raise JudgingError(
+                    f"dimension {dimension!r} has cases but no rubric. Configure rubrics.{dimension}.path."
+                )
+
+    @classmethod
+    def build(
+        cls,
+        matchups: Iterable[Matchup],
+        prompts: Iterable[Prompt],
+        responses: Mapping[str, Mapping[str, Response]],
+        rubrics: Mapping[str, Rubric],
+        canaries: Mapping[str, Sequence[Case]] | None = None,
+    ) -> Docket:
+        """The docket of planned matchups; `responses` are those of each entrant by prompt id."""
+        by_id = {prompt.prompt_id: prompt for prompt in prompts}
+        cases: dict[str, list[Case]] = {dimension: [] for dimension in rubrics}
+        for matchup in matchups:
+            case = Case(
+                matchup,
+                _prompt(by_id, matchup),
+                _answer(responses, matchup.entrant_a, matchup.prompt_id),
+                _answer(responses, matchup.entrant_b, matchup.prompt_id),
+            )
+            cases.setdefault(matchup.dimension, []).append(case)
+        return cls(rubrics, cases, canaries or {})
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The dimensions, in the order of their rubrics."""
+        return tuple(self.rubrics)
+
+    def hearings(self, dimension: str) -> list[Case]:
+        """The cases of a dimension followed by its canaries."""
+        return [*self.cases.get(dimension, ()), *self.canaries.get(dimension, ())]
+
+
+def _prompt(prompts: Mapping[str, Prompt], matchup: Matchup) -> Prompt:
+    try:
+        return prompts[matchup.prompt_id]
+    except KeyError:
+        raise JudgingError(f"a matchup names prompt {matchup.prompt_id!r}, which is not in the bank.") from None
+
+
+def _answer(responses: Mapping[str, Mapping[str, Response]], entrant: str, prompt_id: str) -> str:
+    try:
+        return responses[entrant][prompt_id].response_text
+    except KeyError:
+        raise JudgingError(
+            f"{entrant!r} has no answer to prompt {prompt_id!r}. Generate it, or drop the prompt."
+        ) from None

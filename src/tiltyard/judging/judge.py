@@ -1,0 +1,171 @@
+"""Judging a docket: a judge hears every case, and its verdicts are settled into judgments in the docket's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, overload
+
+from tiltyard.errors import JudgingError
+from tiltyard.judging.records import Judgment, Matchup, Verdict, settle, settle_one
+from tiltyard.llm.records import Usage
+
+if TYPE_CHECKING:
+    from tiltyard.judging.docket import Case, Docket
+    from tiltyard.llm.asking import Watch
+
+OnVerdict = Callable[[Matchup, Verdict], None]
+"""Is told every fresh verdict as it is kept, failures included; canaries too (their entrants are called `canary/…`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a run wants its cases heard.
+
+    `skip_judging`: nothing is asked, only what is kept already counts. `prewarm`: one question of each dimension goes
+    ahead of the others. `retry_failed`: questions that failed for good in an earlier run are asked anew.
+    """
+
+    skip_judging: bool = False
+    prewarm: bool = False
+    retry_failed: bool = False
+    watch: Watch | None = None
+    on_verdict: OnVerdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingStats:
+    """How the judging of one dimension went; canaries are counted in.
+
+    `questions` is twice the cases where both orders are heard. `cache_hits` were answered before this run;
+    `fresh_calls` counts replies that came in during it (re-asks included), `usage` and `cost` (None: no price is known)
+    are theirs.
+    `failures` counts questions by the name of what they ended in; `missing` those that were never answered.
+    """
+
+    cases: int
+    questions: int
+    cache_hits: int = 0
+    fresh_calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    failures: Mapping[str, int] = field(default_factory=dict)
+    missing: int = 0
+    cost: float | None = 0.0
+
+
+class Hearing(Protocol):
+    """What a judge has said of a docket."""
+
+    @property
+    def stats(self) -> Mapping[str, JudgingStats]:
+        """How it went, by dimension."""
+        ...
+
+    def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
+        """The verdicts on a case (`docket.hearings(dimension)[place]`), forward first; fewer where some are missing."""
+        ...
+
+
+class Judge(Protocol):
+    """Says which answer is better. A language model is one, a file of recorded verdicts another."""
+
+    @property
+    def name(self) -> str:
+        """What verdicts name as `judge_model`."""
+        ...
+
+    @property
+    def both_orders(self) -> bool:
+        """Whether every case is heard with the answers in both orders."""
+        ...
+
+    async def hear(self, docket: Docket, terms: Terms) -> Hearing:
+        """Hear every case and canary of a docket."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The judgments of a docket by dimension, in its order; those of the canaries apart; and how it went.
+
+    The sequences read verdicts from the cache as they are walked, so a run of any size stays small in memory; take a
+    `list` of one to keep it.
+    """
+
+    judge_model: str
+    both_orders: bool
+    judgments: Mapping[str, Sequence[Judgment]]
+    canaries: Mapping[str, Sequence[Judgment]]
+    stats: Mapping[str, JudgingStats]
+
+
+async def judge(
+    docket: Docket,
+    judge: Judge,
+    *,
+    skip_judging: bool = False,
+    prewarm: bool = False,
+    retry_failed: bool = False,
+    single_order: bool = False,
+    watch: Watch | None = None,
+    on_verdict: OnVerdict | None = None,
+) -> Judged:
+    """The judgments of every case and canary of a docket.
+
+    What is cached is not asked again; everything else goes out in one go over all dimensions, after one question per
+    dimension where `prewarm` is set. With `skip_judging` nothing is asked; cases without both verdicts come back as
+    failed, and `stats` says how many verdicts are missing. `single_order` accepts a judge that heard only one order:
+    its single verdict is then the judgment, and position bias stays in it.
+    """
+    if not judge.both_orders and not single_order:
+        raise JudgingError(
+            f"{judge.name} heard cases in one order only, so position bias cannot be seen. "
+            "Say that single verdicts are accepted, or use a judge that hears both orders."
+        )
+    hearing = await judge.hear(docket, Terms(skip_judging, prewarm, retry_failed, watch, on_verdict))
+    cases: dict[str, Sequence[Judgment]] = {}
+    canaries: dict[str, Sequence[Judgment]] = {}
+    for dimension in docket.dimensions:
+        ordinary = docket.cases.get(dimension, ())
+        extra = docket.canaries.get(dimension, ())
+        cases[dimension] = Judgments(hearing, dimension, ordinary, 0, single_order=not judge.both_orders)
+        canaries[dimension] = Judgments(hearing, dimension, extra, len(ordinary), single_order=not judge.both_orders)
+    return Judged(judge.name, judge.both_orders, cases, canaries, hearing.stats)
+
+
+class Judgments(Sequence[Judgment]):
+    """The judgments of some cases, settled from the judge's verdicts each time they are looked at."""
+
+    def __init__(
+        self, hearing: Hearing, dimension: str, cases: Sequence[Case], first: int, *, single_order: bool
+    ) -> None:
+        self._hearing = hearing
+        self._dimension = dimension
+        self._cases = cases
+        self._first = first
+        self._single_order = single_order
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    @overload
+    def __getitem__(self, place: int) -> Judgment: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Judgment]: ...
+    def __getitem__(self, place: int | slice) -> Judgment | list[Judgment]:
+        if isinstance(place, slice):
+            return [self._settled(number) for number in range(*place.indices(len(self)))]
+        number = place + len(self) if place < 0 else place
+        if not 0 <= number < len(self):
+            raise IndexError(place)
+        return self._settled(number)
+
+    def __iter__(self) -> Iterator[Judgment]:
+        return map(self._settled, range(len(self)))
+
+    def _settled(self, number: int) -> Judgment:
+        matchup = self._cases[number].matchup
+        verdicts = self._hearing.verdicts(self._dimension, self._first + number)
+        if self._single_order and len(verdicts) == 1:
+            return settle_one(matchup, verdicts[0])
+        return settle(matchup, verdicts)

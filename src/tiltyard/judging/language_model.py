@@ -1,0 +1,220 @@
+"""A language model as judge: asks what is not cached, in both orders, and keeps every reply."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.errors import OptionError
+from tiltyard.judging.cache import VerdictCache
+from tiltyard.judging.judge import JudgingStats
+from tiltyard.judging.questioning import Questions, VerdictSink, make_asks, open_questions
+from tiltyard.llm.records import Usage
+from tiltyard.llm.runner import ask_all
+from tiltyard.llm.settings import AskingSettings
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from tiltyard.judging.docket import Docket
+    from tiltyard.judging.judge import Hearing, Terms
+    from tiltyard.judging.questioning import Pending
+    from tiltyard.judging.questions import ReplyForm
+    from tiltyard.judging.records import Verdict
+    from tiltyard.llm.asking import Ask, Watch
+    from tiltyard.llm.budget import Budget
+    from tiltyard.llm.prices import PriceTable
+    from tiltyard.llm.provider import Provider
+    from tiltyard.llm.totals import Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """What a judge is asked with. `model` is sent to the provider; `name` is what verdicts call it (`provider/model`).
+
+    `max_tokens` is what the first ask allows; a reply that was cut off is asked for again with twice as many. A
+    question is asked at most `max_attempts` times. `options` go to the provider as they are (temperature, seed, …).
+    """
+
+    model: str
+    name: str | None = None
+    max_tokens: int = 1024
+    max_attempts: int = 3
+    options: Mapping[str, Any] = field(default_factory=dict)
+    reply: ReplyForm = "reasoned"
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens", "max_attempts"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name} of the judge is {getattr(self, name)}; it must be at least 1.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingParts:
+    """What asking needs besides the questions; see `tiltyard.llm.runner.ask_all`, which gets them as they are."""
+
+    prices: PriceTable
+    settings: AskingSettings = field(default_factory=AskingSettings)
+    budget: Budget | None = None
+    tally: Tally | None = None
+    notice: Callable[[str], None] | None = None
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    rng: random.Random | None = None
+
+
+class LanguageModelJudge:
+    """Judges by asking a language model. `folder` holds its verdict caches and the journal of its batches."""
+
+    def __init__(self, provider: Provider, settings: JudgeSettings, *, folder: str | Path, asking: AskingParts) -> None:
+        self._provider = provider
+        self._settings = settings
+        self._folder = Path(folder)
+        self._asking = asking
+        self._caches: dict[str, VerdictCache] = {}
+        self._questions: Questions | None = None
+
+    @property
+    def name(self) -> str:
+        """What verdicts name as `judge_model`."""
+        return self._settings.name or f"{self._provider.name}/{self._settings.model}"
+
+    @property
+    def both_orders(self) -> bool:
+        """Always: every case is asked both ways round."""
+        return True
+
+    async def aclose(self) -> None:
+        """Let go of the provider's connections."""
+        await self._provider.aclose()
+
+    def cache(self, dimension: str) -> VerdictCache:
+        """The verdict cache of a dimension."""
+        if dimension not in self._caches:
+            self._caches[dimension] = VerdictCache(self._folder, dimension)
+        return self._caches[dimension]
+
+    def pending(self, docket: Docket, *, retry_failed: bool = False) -> Iterable[Ask]:
+        """What `hear` would ask first, made as it is walked: for a quote before anything is sent."""
+        questions, caches = self._prepare(docket)
+        pending = open_questions(questions, caches, retry_failed=retry_failed)
+        return make_asks(pending, pending, questions, caches)
+
+    async def hear(self, docket: Docket, terms: Terms) -> Hearing:
+        """Ask what is not cached (nothing with `skip_judging`), and give back what the cache then holds."""
+        questions, caches = self._prepare(docket)
+        hits = {
+            name: sum(key in caches[name] for pair in keys for key in pair) for name, keys in questions.keys.items()
+        }
+        pending = {} if terms.skip_judging else open_questions(questions, caches, retry_failed=terms.retry_failed)
+        sink = VerdictSink(
+            questions,
+            pending,
+            self.cache,
+            judge_model=self.name,
+            prices=self._asking.prices,
+            now=self._asking.now,
+            on_verdict=terms.on_verdict,
+        )
+        try:
+            first = _first_of_each(questions, pending) if terms.prewarm else []
+            await self._ask(first, pending, questions, sink, terms.watch)
+            await self._ask([key for key in pending if key not in first], pending, questions, sink, terms.watch)
+        finally:
+            for cache in self._caches.values():
+                cache.flush()
+        return _Heard(questions, caches, hits, sink)
+
+    def _prepare(self, docket: Docket) -> tuple[Questions, dict[str, VerdictCache]]:
+        """The questions of a docket (made once for the same docket), and the caches with what others have added."""
+        caches = {dimension: self.cache(dimension) for dimension in docket.dimensions}
+        for cache in caches.values():
+            cache.refresh()
+        if self._questions is None or self._questions.docket is not docket:
+            self._questions = Questions(docket, self._settings)
+        return self._questions, caches
+
+    async def _ask(
+        self, keys: list[str], pending: dict[str, Pending], questions: Questions, sink: VerdictSink, watch: Watch | None
+    ) -> None:
+        if not keys:
+            return
+        parts = self._asking
+        await ask_all(
+            make_asks(keys, pending, questions, self._caches),
+            self._provider,
+            sink,
+            folder=self._folder,
+            prices=parts.prices,
+            settings=parts.settings,
+            watch=watch,
+            notice=parts.notice,
+            budget=parts.budget,
+            tally=parts.tally,
+            now=parts.now,
+            sleep=parts.sleep,
+            rng=parts.rng,
+        )
+
+
+def _first_of_each(questions: Questions, pending: dict[str, Pending]) -> list[str]:
+    """The first question of each dimension, where it is open: it has the provider keep the rubric for the others."""
+    firsts = (pairs[0][0] for pairs in questions.keys.values() if pairs)
+    return [key for key in firsts if key in pending]
+
+
+class _Heard:
+    """What the caches hold on the questions of a docket."""
+
+    def __init__(
+        self, questions: Questions, caches: dict[str, VerdictCache], hits: dict[str, int], sink: VerdictSink
+    ) -> None:
+        self._keys = questions.keys
+        self._caches = caches
+        self.stats = {name: self._dimension_stats(name, hits[name], sink) for name in questions.keys}
+
+    def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
+        """The verdicts on a case: the readable ones, or the last failure."""
+        found = (
+            self._verdict(dimension, key, bool(swapped)) for swapped, key in enumerate(self._keys[dimension][place])
+        )
+        return tuple(verdict for verdict in found if verdict is not None)
+
+    def _verdict(self, dimension: str, key: str, swapped: bool) -> Verdict | None:
+        cache = self._caches[dimension]
+        verdict = cache.get(key)
+        if verdict is None:
+            attempts = cache.attempts(key)
+            verdict = attempts[-1] if attempts else None
+        # Cases with the same texts share a verdict, and one of them may show as swapped what the other shows in order.
+        if verdict is None or verdict.position_swap == swapped:
+            return verdict
+        return msgspec.structs.replace(verdict, position_swap=swapped)
+
+    def _dimension_stats(self, dimension: str, hits: int, sink: VerdictSink) -> JudgingStats:
+        cache, pairs = self._caches[dimension], self._keys[dimension]
+        failures: Counter[str] = Counter()
+        missing = 0
+        for key in (key for pair in pairs for key in pair if key not in cache):
+            attempts = cache.attempts(key)
+            if attempts:
+                failures[attempts[-1].verdict.value] += 1
+            else:
+                missing += 1
+        return JudgingStats(
+            cases=len(pairs),
+            questions=2 * len(pairs),
+            cache_hits=hits,
+            fresh_calls=sink.calls[dimension],
+            usage=sink.usage.get(dimension, Usage()),
+            failures=dict(failures),
+            missing=missing,
+            cost=sink.cost.get(dimension, 0.0),
+        )

@@ -1,0 +1,242 @@
+"""The judge against people: how far a judge agrees with human labels on the same pairs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.bank import Prompt
+from tiltyard.bank.records import read_objects
+from tiltyard.errors import BankError, JudgingError
+from tiltyard.judging.bias import Bias, length_preference, measure_bias
+from tiltyard.judging.docket import Case, Docket
+from tiltyard.judging.judge import judge
+from tiltyard.judging.records import Judgment, Matchup, Said
+from tiltyard.judging.rubric import Rubric, default_rubric
+from tiltyard.validity.agreement import Estimate, cohen_kappa, share
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict
+    from tiltyard.llm.asking import Watch
+
+_VOTES = {"A": Said.A, "B": Said.B, "TIE": Said.TIE, "BOTH_BAD": Said.TIE}
+"""What people may say. That both are bad says of the two what a tie says: neither is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPair:
+    """Two answers to a prompt and what people say of them: A, B, TIE, or None where no word has the most votes."""
+
+    case: Case
+    people: Said | None
+
+
+class _Row(msgspec.Struct, kw_only=True):
+    prompt: str
+    response_a: str
+    response_b: str
+    label: str | None = None
+    votes: dict[str, int] | None = None
+    id: str | int | None = None
+    prompt_id: str | int | None = None
+    entrant_a: str = "A"
+    entrant_b: str = "B"
+    gold_answer: str | None = None
+    expected_behavior: str | None = None
+
+
+def read_labelled_pairs(path: str | Path, dimension: str = "quality") -> list[LabelledPair]:
+    """The pairs of a JSON Lines file: `prompt, response_a, response_b`, and `label` or `votes`.
+
+    A label is `A`, `B` or `TIE`; votes count them (`{"A": 3, "B": 1}`), and the word with more votes than any other is
+    what people say. `prompt_id` (or `id`, or else the line number) with `entrant_a` and `entrant_b` (or else A and B)
+    names the pair to a file of recorded verdicts.
+    """
+    path = Path(path)
+    pairs = []
+    try:
+        for number, record in read_objects(path, "file of labelled pairs"):
+            pairs.append(_pair(record, f"{path}:{number}", number, dimension))
+    except BankError as error:
+        raise JudgingError(str(error)) from None
+    if not pairs:
+        raise JudgingError(f"{path}: there is no labelled pair in the file.")
+    return pairs
+
+
+def majority(votes: Mapping[str, int]) -> Said | None:
+    """The word that more people said than any other; None when two words share the lead or nobody voted."""
+    counts: Counter[Said] = Counter()
+    for word, count in votes.items():
+        counts[_VOTES[word.upper()]] += count
+    first, second = ([*counts.most_common(2), (None, 0), (None, 0)])[:2]
+    return first[0] if first[1] > second[1] else None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCheck:
+    """How a judge compares with people.
+
+    `pairs` were read, on `with_majority` of them people agree on a word, and `compared` of those the judge settled too.
+    `said` counts the judge's verdicts by slot as shown, failures by their names. A pair that the judge decided
+    differently in the two orders counts as its tie. `agreement` and `kappa` are over pairs where neither says tie;
+    `…_with_ties` over all that were compared. `people_prefer_longer` is for comparison with `prefers_longer`.
+    """
+
+    judge_model: str
+    both_orders: bool
+    pairs: int
+    with_majority: int
+    compared: int
+    said: dict[str, int]
+    agreement: Estimate
+    kappa: Estimate
+    agreement_with_ties: Estimate
+    kappa_with_ties: Estimate
+    bias: Bias
+    prefers_longer: Estimate
+    people_prefer_longer: Estimate
+    stats: JudgingStats | None = None
+
+    def estimates(self) -> list[tuple[str, Estimate]]:
+        """Every number with its interval, under the name that a table shows."""
+        return [
+            ("agreement (neither says tie)", self.agreement),
+            ("kappa (neither says tie)", self.kappa),
+            ("agreement (with ties)", self.agreement_with_ties),
+            ("kappa (with ties)", self.kappa_with_ties),
+            ("readable verdicts", self.bias.coverage),
+            ("flip rate", self.bias.flip_rate),
+            ("first-slot rate", self.bias.first_slot_rate),
+            ("judge prefers longer", self.prefers_longer),
+            ("people prefer longer", self.people_prefer_longer),
+        ]
+
+
+async def check_judge(
+    pairs: Sequence[LabelledPair],
+    judge_: Judge,
+    *,
+    rubric: Rubric | None = None,
+    single_order: bool = False,
+    watch: Watch | None = None,
+    on_verdict: OnVerdict | None = None,
+) -> JudgeCheck:
+    """Have a judge (live or recorded) judge labelled pairs, and compare it with people.
+
+    `single_order` accepts a recording of one order only; there is then no flip rate.
+    """
+    rubric = rubric or default_rubric()
+    docket = labelled_docket(pairs, rubric)
+    judged = await judge(docket, judge_, single_order=single_order, watch=watch, on_verdict=on_verdict)
+    judgments = list(judged.judgments[rubric.dimension])
+    found = compare_with_people(pairs, judgments, judge_model=judged.judge_model, both_orders=judged.both_orders)
+    return replace(found, stats=judged.stats[rubric.dimension])
+
+
+def labelled_docket(pairs: Sequence[LabelledPair], rubric: Rubric) -> Docket:
+    """What a judge hears of labelled pairs: their cases, under a rubric's dimension."""
+    cases = [_under(pair.case, rubric.dimension) for pair in pairs]
+    return Docket({rubric.dimension: rubric}, {rubric.dimension: cases})
+
+
+def compare_with_people(
+    pairs: Sequence[LabelledPair], judgments: Sequence[Judgment], *, judge_model: str, both_orders: bool = True
+) -> JudgeCheck:
+    """The comparison of judgments with the labels of the same pairs, in the same order."""
+    compared = [
+        (pair.people, word, pair.case.prompt.text)
+        for pair, judgment in zip(pairs, judgments, strict=True)
+        if pair.people is not None and (word := _word(judgment)) is not None
+    ]
+    decided = [row for row in compared if Said.TIE not in row[:2]]
+    cases = [pair.case for pair in pairs]
+    return JudgeCheck(
+        judge_model=judge_model,
+        both_orders=both_orders,
+        pairs=len(pairs),
+        with_majority=sum(pair.people is not None for pair in pairs),
+        compared=len(compared),
+        said=dict(Counter(verdict.verdict.value for judgment in judgments for verdict in judgment.raw)),
+        agreement=_agreement(decided),
+        kappa=_kappa(decided),
+        agreement_with_ties=_agreement(compared),
+        kappa_with_ties=_kappa(compared),
+        bias=measure_bias(judgments),
+        prefers_longer=length_preference(cases, judgments),
+        people_prefer_longer=length_preference(cases, [_peoples_judgment(pair) for pair in pairs]),
+    )
+
+
+_Compared = tuple[Said, Said, str]
+"""What people say, what the judge says, the prompt."""
+
+
+def _agreement(rows: Sequence[_Compared]) -> Estimate:
+    return share([people is word for people, word, _ in rows], [prompt for *_, prompt in rows])
+
+
+def _kappa(rows: Sequence[_Compared]) -> Estimate:
+    return cohen_kappa(
+        [people for people, _, _ in rows], [word for _, word, _ in rows], [prompt for *_, prompt in rows]
+    )
+
+
+def _word(judgment: Judgment) -> Said | None:
+    """What a judgment says of entrant_a (A) and entrant_b (B); None for a failed one."""
+    if judgment.status != "ok":
+        return None
+    if judgment.winner is None:
+        return Said.TIE
+    return Said.A if judgment.winner == judgment.entrant_a else Said.B
+
+
+def _peoples_judgment(pair: LabelledPair) -> Judgment:
+    """People's word in the shape of a judgment."""
+    matchup = pair.case.matchup
+    winner = {Said.A: matchup.entrant_a, Said.B: matchup.entrant_b}.get(pair.people or Said.TIE)
+    return Judgment(
+        prompt_id=matchup.prompt_id,
+        dimension=matchup.dimension,
+        entrant_a=matchup.entrant_a,
+        entrant_b=matchup.entrant_b,
+        winner=winner,
+        inconsistent=False,
+        status="ok" if pair.people is not None else "failed",
+        raw=(),
+    )
+
+
+def _under(case: Case, dimension: str) -> Case:
+    return replace(case, matchup=msgspec.structs.replace(case.matchup, dimension=dimension))
+
+
+def _pair(record: dict[str, Any], where: str, number: int, dimension: str) -> LabelledPair:
+    try:
+        row = msgspec.convert(record, _Row)
+    except msgspec.ValidationError as error:
+        raise JudgingError(f"{where}: {error}. A labelled pair has prompt, response_a and response_b.") from None
+    if row.entrant_a == row.entrant_b:
+        raise JudgingError(f"{where}: both answers are by {row.entrant_a!r}. Name two different entrants.")
+    name = next(str(name) for name in (row.prompt_id, row.id, number) if name is not None)
+    prompt = Prompt(
+        prompt_id=name, text=row.prompt, gold_answer=row.gold_answer, expected_behavior=row.expected_behavior
+    )
+    matchup = Matchup(prompt_id=name, dimension=dimension, entrant_a=row.entrant_a, entrant_b=row.entrant_b)
+    return LabelledPair(Case(matchup, prompt, row.response_a, row.response_b), _people(row, where))
+
+
+def _people(row: _Row, where: str) -> Said | None:
+    if (row.label is None) == (row.votes is None):
+        raise JudgingError(f"{where}: a labelled pair has either a label or votes. Give one of them.")
+    votes = {row.label: 1} if row.label is not None else (row.votes or {})
+    for word, count in votes.items():
+        if word.upper() not in _VOTES or count < 0:
+            raise JudgingError(f"{where}: {count} × {word!r} is no vote. The words are {', '.join(_VOTES)}.")
+    return majority(votes)

@@ -1,0 +1,218 @@
+"""From cases to asks, and from replies to kept verdicts: what is open, how often it is asked, what comes next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tiltyard.judging.questions import make_questions
+from tiltyard.judging.reading import read_reply
+from tiltyard.judging.records import Said, Verdict
+from tiltyard.llm.asking import Ask
+from tiltyard.llm.keys import redact
+from tiltyard.llm.records import Usage
+from tiltyard.llm.totals import add_costs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from tiltyard.judging.cache import VerdictCache
+    from tiltyard.judging.docket import Case, Docket
+    from tiltyard.judging.judge import OnVerdict
+    from tiltyard.judging.language_model import JudgeSettings
+    from tiltyard.judging.questions import Question
+    from tiltyard.judging.rubric import Rubric
+    from tiltyard.llm.prices import PriceTable
+    from tiltyard.llm.records import Reply
+
+LONGER = 2
+"""Each time a reply is cut off, the next one may be this many times as long."""
+
+
+class Questions:
+    """The keys of all questions of a docket; the questions themselves are made when they are needed.
+
+    A hundred thousand cases then take tens of megabytes, not the gigabyte that their texts would take twice over.
+    """
+
+    def __init__(self, docket: Docket, settings: JudgeSettings) -> None:
+        self.docket = docket
+        self.settings = settings
+        self.cases: dict[str, list[Case]] = {name: docket.hearings(name) for name in docket.dimensions}
+        self.keys: dict[str, list[tuple[str, str]]] = {}
+        for dimension, cases in self.cases.items():
+            rubric = docket.rubrics[dimension]
+            self.keys[dimension] = [(pair[0].key, pair[1].key) for pair in (self._make(case, rubric) for case in cases)]
+
+    def make(self, dimension: str, place: int) -> tuple[Question, Question]:
+        """Both questions about a case."""
+        return self._make(self.cases[dimension][place], self.docket.rubrics[dimension])
+
+    def _make(self, case: Case, rubric: Rubric) -> tuple[Question, Question]:
+        return make_questions(
+            case.matchup,
+            case.prompt,
+            case.response_a,
+            case.response_b,
+            rubric,
+            judge_model=self.settings.model,
+            max_tokens=self.settings.max_tokens,
+            options=self.settings.options,
+            reply=self.settings.reply,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """One question that is still open: where it stands in the docket, and how often it may be asked in all."""
+
+    dimension: str
+    place: int
+    swapped: bool
+    limit: int
+
+
+def open_questions(
+    questions: Questions, caches: dict[str, VerdictCache], *, retry_failed: bool = False
+) -> dict[str, Pending]:
+    """The questions that have no readable verdict and may still be asked, by key, in the docket's order.
+
+    Cases with the same texts share a key, and are asked once.
+    """
+    found: dict[str, Pending] = {}
+    for dimension, pairs in questions.keys.items():
+        cache = caches[dimension]
+        for place, pair in enumerate(pairs):
+            for swapped, key in enumerate(pair):
+                if key in found or key in cache:
+                    continue
+                asked = cache.attempts(key)
+                limit = questions.settings.max_attempts + (len(counted(asked)) if retry_failed else 0)
+                if retry_failed or not is_closed(asked, limit):
+                    found[key] = Pending(dimension, place, bool(swapped), limit)
+    return found
+
+
+def counted(attempts: Iterable[Verdict]) -> list[Verdict]:
+    """The attempts that the judge itself failed. An error on the way to it is none: the next run may try again."""
+    return [attempt for attempt in attempts if attempt.verdict is not Said.ERROR]
+
+
+def is_closed(attempts: Sequence[Verdict], limit: int) -> bool:
+    """Whether a question without a readable verdict has been asked for the last time."""
+    return len(counted(attempts)) >= limit or any(attempt.final for attempt in attempts)
+
+
+def make_asks(
+    keys: Iterable[str], pending: dict[str, Pending], questions: Questions, caches: dict[str, VerdictCache]
+) -> Iterator[Ask]:
+    """The asks of open questions, made as they are taken; one that was asked before goes on where it stopped."""
+    for cache in caches.values():
+        cache.refresh()
+    for key in keys:
+        where = pending[key]
+        attempts = caches[where.dimension].attempts(key)
+        # Another process may have answered it since: `ask_all` waits for its turn before it takes the first ask.
+        if key in caches[where.dimension] or len(counted(attempts)) >= where.limit:
+            continue
+        question = questions.make(where.dimension, where.place)[where.swapped]
+        asked = counted(attempts)
+        cut_off = sum(attempt.verdict is Said.TRUNCATED for attempt in asked)
+        request = msgspec.structs.replace(question.request, max_tokens=question.request.max_tokens * LONGER**cut_off)
+        yield Ask(key, request, where.dimension, attempt=len(asked) + 1)
+
+
+class VerdictSink:
+    """Keeps every reply as a verdict in the cache of its dimension, counts it, and says what to ask next.
+
+    A reply that comes a second time, after a crash between keeping and forgetting it, changes nothing.
+    """
+
+    def __init__(
+        self,
+        questions: Questions,
+        pending: dict[str, Pending],
+        cache_of: Callable[[str], VerdictCache],
+        *,
+        judge_model: str,
+        prices: PriceTable,
+        now: Callable[[], float],
+        on_verdict: OnVerdict | None,
+    ) -> None:
+        self._questions = questions
+        self._pending = pending
+        self._cache_of = cache_of
+        self._judge_model = judge_model
+        self._prices = prices
+        self._now = now
+        self._on_verdict = on_verdict
+        self.calls: Counter[str] = Counter()
+        self.usage: dict[str, Usage] = {}
+        self.cost: dict[str, float | None] = {}
+
+    def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
+        """Keep one reply."""
+        cache = self._cache_of(ask.shelf)
+        if ask.key in cache:
+            return None
+        verdict = self._read(ask, reply)
+        if not any(_same(verdict, attempt) for attempt in cache.attempts(ask.key)):
+            cache.add(verdict)
+            self._count(ask, reply, verdict)
+        return self._follow_up(ask, verdict)
+
+    def _read(self, ask: Ask, reply: Reply) -> Verdict:
+        reading = read_reply(reply, ask.request.choices)
+        where = self._pending.get(ask.key)
+        rubric = self._questions.docket.rubrics.get(ask.shelf)
+        return Verdict(
+            cache_key=ask.key,
+            rubric_version=rubric.version if rubric else "",
+            judge_model=self._judge_model,
+            position_swap=where is not None and where.swapped,
+            verdict=reading.said,
+            reasoning=reply.text if reply.error is None else redact(reply.text),
+            timestamp=datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds"),
+            input_tokens=reply.usage.input_tokens,
+            output_tokens=reply.usage.output_tokens,
+            cache_creation_input_tokens=reply.usage.cache_creation_input_tokens,
+            cache_read_input_tokens=reply.usage.cache_read_input_tokens,
+            attempts=ask.attempt,
+            batched=reply.batched,
+            error=None if reading.why is None else redact(reading.why),
+            score_a=reading.score_a,
+            final=reply.error is not None and reply.final,
+        )
+
+    def _count(self, ask: Ask, reply: Reply, verdict: Verdict) -> None:
+        shelf = ask.shelf
+        self.calls[shelf] += 1
+        self.usage[shelf] = self.usage.get(shelf, Usage()) + reply.usage
+        cost = self._prices.cost(ask.request.model, reply.usage, reply.batched)
+        self.cost[shelf] = add_costs(self.cost.get(shelf, 0.0), cost)
+        where = self._pending.get(ask.key)
+        if self._on_verdict is not None and where is not None:
+            self._on_verdict(self._questions.cases[where.dimension][where.place].matchup, verdict)
+
+    def _follow_up(self, ask: Ask, verdict: Verdict) -> Ask | None:
+        """One more ask, where the judge failed and may be asked again. What errors deserve was decided below us."""
+        where = self._pending.get(ask.key)
+        if verdict.verdict.readable or verdict.verdict is Said.ERROR or where is None or ask.attempt >= where.limit:
+            return None
+        request = ask.request
+        if verdict.verdict is Said.TRUNCATED:
+            request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER)
+        return replace(ask, request=request, attempt=ask.attempt + 1)
+
+
+def _same(verdict: Verdict, attempt: Verdict) -> bool:
+    return (verdict.attempts, verdict.verdict, verdict.reasoning, verdict.error) == (
+        attempt.attempts,
+        attempt.verdict,
+        attempt.reasoning,
+        attempt.error,
+    )

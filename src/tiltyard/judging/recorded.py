@@ -1,0 +1,208 @@
+"""Recorded verdicts as judge: a file says what someone's judge said of which pair, and nobody is asked again.
+
+A row names a pair and the verdict on it: `prompt_id, entrant_a, entrant_b, verdict`. The verdict (`A`, `B`, `TIE`, or a
+named failure) speaks of the answers as they were shown, entrant_a's as A. The other order is a row with the entrants
+exchanged, or a column `verdict_swapped` (again as shown: A is then entrant_b's answer). The files
+`verdicts/<dimension>.jsonl` of a run are read as they are, and so are rows `prompt, left, right, winner`.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.bank.records import read_objects
+from tiltyard.errors import BankError, JudgingError
+from tiltyard.judging.judge import JudgingStats
+from tiltyard.judging.records import Said, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tiltyard.judging.docket import Docket
+    from tiltyard.judging.judge import Hearing, Terms
+    from tiltyard.judging.records import Matchup
+
+_WORDS = {word.value.lower(): word for word in Said}
+_SIDES = {"left": "A", "right": "B", "tie": "TIE"}
+_Shown = tuple[str, str, str]
+"""Prompt, the entrant shown as A, the entrant shown as B."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    said: Said
+    reasoning: str
+    timestamp: str
+    where: str
+
+
+class RecordedJudge:
+    """Answers from a file of recorded verdicts (JSON Lines or CSV), and refuses a pair it never heard."""
+
+    def __init__(self, path: str | Path, *, name: str | None = None) -> None:
+        self._path = Path(path)
+        self._name = name or f"recorded/{self._path.name}"
+        self._words: dict[str | None, dict[_Shown, _Word]] = {}
+        for where, row in _rows(self._path):
+            for dimension, shown, word in _read_row(row, where):
+                self._learn(dimension, shown, word)
+        if not self._words:
+            raise JudgingError(f"{self._path}: the file holds no verdict.")
+
+    @property
+    def name(self) -> str:
+        """`recorded/` and the name of the file."""
+        return self._name
+
+    @property
+    def both_orders(self) -> bool:
+        """Whether every pair of the file was heard in both orders."""
+        return all(
+            (prompt, second, first) in words for words in self._words.values() for prompt, first, second in words
+        )
+
+    async def hear(self, docket: Docket, terms: Terms) -> Hearing:  # noqa: ARG002 - nothing is asked, on any terms
+        """The recorded verdicts on a docket; a pair that the file does not know is an error that names it."""
+        verdicts: dict[str, list[tuple[Verdict, ...]]] = {}
+        for dimension in docket.dimensions:
+            version = docket.rubrics[dimension].version
+            verdicts[dimension] = [self._recall(case.matchup, version) for case in docket.hearings(dimension)]
+        return _Recalled(verdicts)
+
+    def _learn(self, dimension: str | None, shown: _Shown, word: _Word) -> None:
+        words = self._words.setdefault(dimension, {})
+        known = words.setdefault(shown, word)
+        if known.said is not word.said:
+            prompt, first, second = shown
+            raise JudgingError(
+                f"{word.where}: {word.said.value} for prompt {prompt!r}, {first!r} against {second!r}, "
+                f"but {known.where} says {known.said.value}. Remove one of them."
+            )
+
+    def _recall(self, matchup: Matchup, rubric_version: str) -> tuple[Verdict, ...]:
+        """What was recorded about a matchup, under its dimension or under none; forward first."""
+        found = []
+        for swapped in (False, True):
+            first, second = (matchup.entrant_a, matchup.entrant_b)[:: -1 if swapped else 1]
+            shown = (matchup.prompt_id, first, second)
+            word = self._find(matchup.dimension, shown)
+            if word is not None:
+                found.append(self._verdict(matchup, shown, word, rubric_version, position_swap=swapped))
+        if not found:
+            raise JudgingError(
+                f"{self.name} never heard prompt {matchup.prompt_id!r}, {matchup.entrant_a!r} against "
+                f"{matchup.entrant_b!r}, on {matchup.dimension!r}. Add the pair to {self._path}, or ask a live judge."
+            )
+        return tuple(found)
+
+    def _find(self, dimension: str, shown: _Shown) -> _Word | None:
+        return self._words.get(dimension, {}).get(shown) or self._words.get(None, {}).get(shown)
+
+    def _verdict(
+        self, matchup: Matchup, shown: _Shown, word: _Word, rubric_version: str, *, position_swap: bool
+    ) -> Verdict:
+        return Verdict(
+            cache_key=hashlib.sha256("\0".join((self.name, matchup.dimension, *shown)).encode()).hexdigest(),
+            rubric_version=rubric_version,
+            judge_model=self.name,
+            position_swap=position_swap,
+            verdict=word.said,
+            reasoning=word.reasoning,
+            timestamp=word.timestamp,
+        )
+
+
+class _Recalled:
+    """Verdicts that were all there before."""
+
+    def __init__(self, verdicts: dict[str, list[tuple[Verdict, ...]]]) -> None:
+        self._verdicts = verdicts
+        self.stats = {dimension: _stats(found) for dimension, found in verdicts.items()}
+
+    def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
+        """The verdicts on a case."""
+        return self._verdicts[dimension][place]
+
+
+def _stats(found: list[tuple[Verdict, ...]]) -> JudgingStats:
+    said = Counter(verdict.verdict for verdicts in found for verdict in verdicts)
+    heard = sum(said.values())
+    failures = {word.value: count for word, count in said.items() if not word.readable}
+    hits = heard - sum(failures.values())
+    return JudgingStats(cases=len(found), questions=heard, cache_hits=hits, failures=failures)
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every row of a file with its place."""
+    if path.suffix.lower() in (".csv", ".tsv"):
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+                for row in reader:
+                    yield f"{path}:{reader.line_num}", row
+        except OSError as error:
+            raise JudgingError(f"cannot read the recorded verdicts {path}: {error.strerror}. Check the path.") from None
+        return
+    try:
+        for number, record in read_objects(path, "file of recorded verdicts"):
+            yield f"{path}:{number}", record
+    except BankError as error:
+        raise JudgingError(str(error)) from None
+
+
+def _read_row(row: Mapping[str, Any], where: str) -> Iterator[tuple[str | None, _Shown, _Word]]:
+    """The verdicts of a row: dimension, what was shown, what was said."""
+    if "left" in row and "right" in row and "winner" in row:
+        row = {
+            "prompt_id": row.get("prompt"),
+            "entrant_a": row["left"],
+            "entrant_b": row["right"],
+            "verdict": _SIDES.get(str(row["winner"]).lower(), row["winner"]),
+        }
+    prompt, first, second = (_needed(row, name, where) for name in ("prompt_id", "entrant_a", "entrant_b"))
+    dimension = str(row["dimension"]) if row.get("dimension") else None
+    found = list(_words_of(row, where))
+    if not found and "raw" not in row:  # a run writes an empty `raw` for a matchup that was never judged
+        raise JudgingError(f"{where}: the row has no verdict. It needs `verdict`, `verdict_swapped` or `raw`.")
+    for swapped, word in found:
+        yield dimension, (prompt, second, first) if swapped else (prompt, first, second), word
+
+
+def _words_of(row: Mapping[str, Any], where: str) -> Iterator[tuple[bool, _Word]]:
+    """Each verdict of a row, with whether it was given on the swapped order."""
+    when = str(row.get("timestamp") or "")
+    for swapped, suffix in ((False, ""), (True, "_swapped")):
+        if row.get(f"verdict{suffix}"):
+            said = _said(row[f"verdict{suffix}"], where)
+            yield swapped, _Word(said, str(row.get(f"reasoning{suffix}") or ""), when, where)
+    for record in row.get("raw") or ():
+        if not isinstance(record, dict) or "verdict" not in record:
+            raise JudgingError(f"{where}: `raw` must be a list of verdicts, as a run writes it.")
+        word = _Word(
+            _said(record["verdict"], where),
+            str(record.get("reasoning") or ""),
+            str(record.get("timestamp") or when),
+            where,
+        )
+        yield bool(record.get("position_swap")), word
+
+
+def _said(value: object, where: str) -> Said:
+    try:
+        return _WORDS[str(value).strip().lower()]
+    except KeyError:
+        raise JudgingError(f"{where}: unknown verdict {value!r}. It is one of {', '.join(Said)}.") from None
+
+
+def _needed(row: Mapping[str, Any], name: str, where: str) -> str:
+    value = row.get(name)
+    if value is None or value == "":
+        raise JudgingError(
+            f"{where}: the row has no {name}. A recorded verdict names prompt_id, entrant_a and entrant_b."
+        )
+    return str(value)

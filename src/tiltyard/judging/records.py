@@ -1,0 +1,152 @@
+"""The things of judging: a matchup, one verdict on it in one order, and the judgment settled from both."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tiltyard.battles import Battle, Outcome, Source
+from tiltyard.llm.records import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Said(enum.StrEnum):
+    """What one verdict is: a word of the judge about the two slots as it saw them, or a named failure."""
+
+    A = "A"
+    B = "B"
+    TIE = "TIE"
+    UNPARSED = "unparsed"
+    TRUNCATED = "truncated"
+    REFUSED = "refused"
+    ERROR = "error"
+
+    @property
+    def readable(self) -> bool:
+        """Whether the judge said something about the pair."""
+        return self in (Said.A, Said.B, Said.TIE)
+
+    @property
+    def other_slot(self) -> Said:
+        """The same word with the two slots exchanged."""
+        return {Said.A: Said.B, Said.B: Said.A}.get(self, self)
+
+
+class Matchup(msgspec.Struct, frozen=True, kw_only=True):
+    """A planned comparison: one prompt, two entrants, one dimension."""
+
+    prompt_id: str
+    dimension: str
+    entrant_a: str
+    entrant_b: str
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What one judge said of one matchup in one order.
+
+    `verdict` speaks of the slots as shown: with `position_swap`, slot A held entrant_b. `reasoning` is the judge's
+    whole text. `attempts` counts how often it was asked; `error` says more about a failure.
+    """
+
+    cache_key: str
+    rubric_version: str
+    judge_model: str
+    position_swap: bool
+    verdict: Said
+    reasoning: str
+    timestamp: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    attempts: int = 1
+    batched: bool = False
+    error: str | None = None
+    score_a: float | None = None
+    """The soft preference for the first slot as shown, where the judge gives probabilities."""
+    final: bool = False
+    """Whether asking again is pointless: the provider will not answer this very question."""
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of this verdict."""
+        return Usage(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cache_creation_input_tokens=self.cache_creation_input_tokens,
+            cache_read_input_tokens=self.cache_read_input_tokens,
+        )
+
+    @property
+    def for_entrants(self) -> Said:
+        """The verdict about entrant_a (A) and entrant_b (B), whichever slot they sat in."""
+        return self.verdict.other_slot if self.position_swap else self.verdict
+
+
+class Judgment(msgspec.Struct, frozen=True, kw_only=True):
+    """Two verdicts on one matchup, settled. `winner` is an entrant; None for a tie, an inconsistency or a failure."""
+
+    prompt_id: str
+    dimension: str
+    entrant_a: str
+    entrant_b: str
+    winner: str | None
+    inconsistent: bool
+    status: str
+    raw: tuple[Verdict, ...]
+
+
+def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
+    """Both orders agree: winner, or tie. Two readable verdicts that differ: inconsistent. One missing: failed."""
+    said = [verdict.for_entrants for verdict in verdicts]
+    readable = len(said) == 2 and all(word.readable for word in said)
+    agreed = readable and said[0] == said[1]
+    winner = None
+    if agreed and said[0] is not Said.TIE:
+        winner = matchup.entrant_a if said[0] is Said.A else matchup.entrant_b
+    return _judgment(matchup, winner, verdicts, readable=readable, inconsistent=readable and not agreed)
+
+
+def settle_one(matchup: Matchup, verdict: Verdict) -> Judgment:
+    """The judgment of a single verdict, for judges that heard one order only: what it said, position bias and all."""
+    said = verdict.for_entrants
+    winner = {Said.A: matchup.entrant_a, Said.B: matchup.entrant_b}.get(said)
+    return _judgment(matchup, winner, [verdict], readable=said.readable, inconsistent=False)
+
+
+def _judgment(
+    matchup: Matchup, winner: str | None, verdicts: Sequence[Verdict], *, readable: bool, inconsistent: bool
+) -> Judgment:
+    return Judgment(
+        prompt_id=matchup.prompt_id,
+        dimension=matchup.dimension,
+        entrant_a=matchup.entrant_a,
+        entrant_b=matchup.entrant_b,
+        winner=winner,
+        inconsistent=inconsistent,
+        status="ok" if readable else "failed",
+        raw=tuple(verdicts),
+    )
+
+
+def to_battle(judgment: Judgment) -> Battle | None:
+    """The battle of a judgment that was settled; None for a failed one, which is no data."""
+    if judgment.status != "ok":
+        return None
+    outcome = Outcome.TIE
+    if judgment.winner is not None:
+        outcome = Outcome.A if judgment.winner == judgment.entrant_a else Outcome.B
+    return Battle(
+        model_a=judgment.entrant_a,
+        model_b=judgment.entrant_b,
+        winner=outcome,
+        source=Source.LLM_JUDGE,
+        question_id=judgment.prompt_id,
+        judge_model=judgment.raw[0].judge_model,
+        dimension=judgment.dimension,
+        inconsistent=judgment.inconsistent,
+    )

@@ -1,0 +1,87 @@
+"""A rubric: what one dimension is judged by, as a text file with a version."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from tiltyard.errors import JudgingError
+
+HEADER = re.compile(r"#\s*(version|needs|shows)\s*:\s*(.*)", re.IGNORECASE)
+NEEDS = "gold_answer"
+SHOWS = "expected_behavior"
+GOLD_DIMENSION = "factuality"
+"""A dimension of this name needs a gold answer whatever its rubric says: facts are checked against something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """What a dimension is judged by. `text` is everything below the header lines, as the judge reads it.
+
+    With `needs_gold`, only prompts with a gold answer are judged and the judge sees it; with `shows_expected`, it sees
+    what a good answer was expected to do, where the prompt says so.
+    """
+
+    dimension: str
+    version: str
+    text: str
+    needs_gold: bool = False
+    shows_expected: bool = False
+
+    @classmethod
+    def load(cls, dimension: str, path: str | Path) -> Rubric:
+        """The rubric of a file whose first non-empty line is `# version: …`; further header lines may follow it."""
+        path = Path(path)
+        try:
+            content = path.read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            raise JudgingError(f"there is no rubric for {dimension!r} at {path}. Check the path.") from None
+        except OSError as error:
+            raise JudgingError(f"cannot read the rubric {path}: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise JudgingError(f"the rubric {path} is not UTF-8 text. Save it as UTF-8.") from None
+        return cls.parse(dimension, content, str(path))
+
+    @classmethod
+    def parse(cls, dimension: str, content: str, where: str) -> Rubric:
+        """The rubric of a text; `where` names it in errors."""
+        header, body = _split_header(content)
+        if not header or header[0][0] != "version" or not header[0][1]:
+            raise JudgingError(f"{where}: the first line of a rubric must be `# version: …`. Add it, with a version.")
+        if not body:
+            raise JudgingError(f"{where}: the rubric has a header but no text. Say what the judge should look at.")
+        for name, allowed in (("needs", NEEDS), ("shows", SHOWS)):
+            for word in _words(header, name) - {allowed}:
+                raise JudgingError(f"{where}: `# {name}: {word}` is not known. The only word there is `{allowed}`.")
+        return cls(
+            dimension=dimension,
+            version=header[0][1],
+            text=body,
+            needs_gold=NEEDS in _words(header, "needs") or dimension == GOLD_DIMENSION,
+            shows_expected=SHOWS in _words(header, "shows"),
+        )
+
+
+def default_rubric(dimension: str = "quality") -> Rubric:
+    """The general-quality rubric that comes with Tiltyard, for pairs that bring no rubric of their own."""
+    file = resources.files("tiltyard.judging").joinpath("rubrics/quality.md")
+    return Rubric.parse(dimension, file.read_text(encoding="utf-8"), "the rubric of the package")
+
+
+def _split_header(content: str) -> tuple[list[tuple[str, str]], str]:
+    """The header lines at the top as (name, value), and the text below them."""
+    lines = content.strip().splitlines()
+    header: list[tuple[str, str]] = []
+    for place, line in enumerate(lines):
+        match = HEADER.fullmatch(line.strip())
+        if not match and line.strip():
+            return header, "\n".join(lines[place:]).strip()
+        if match:
+            header.append((match[1].lower(), match[2].strip()))
+    return header, ""
+
+
+def _words(header: list[tuple[str, str]], name: str) -> set[str]:
+    return {word for key, value in header if key == name for word in re.split(r"[,\s]+", value) if word}

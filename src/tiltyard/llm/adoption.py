@@ -1,0 +1,124 @@
+"""Finding a batch whose id was never written down, because the process ended just as it was accepted.
+
+A provider that keeps our tag tells at once. Elsewhere every batch of the right time and size that the journal does not
+know is a candidate; its custom ids tell, but only when it has ended. So an intent is found, or certainly not there, or
+undecided for now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from tiltyard.errors import Refused
+
+if TYPE_CHECKING:
+    from tiltyard.llm.claims import Held
+    from tiltyard.llm.journal import Journal, OpenIntent
+    from tiltyard.llm.provider import BatchProvider, BatchState
+
+Item = TypeVar("Item")
+
+CLOCK_SKEW_SECONDS = 300.0
+"""How far the provider's clock may be from ours."""
+ACCEPT_WINDOW_SECONDS = 3600.0
+"""How long after the last try a provider may still accept a batch: large files take their time."""
+
+
+class Adoption:
+    """Looks for lost batches among those of the account."""
+
+    def __init__(
+        self, provider: BatchProvider, journal: Journal, *, grace_seconds: float, now: Callable[[], float]
+    ) -> None:
+        self._provider = provider
+        self._journal = journal
+        self._grace_seconds = grace_seconds
+        self._now = now
+        self._first_ids: dict[str, str | None] = {}
+
+    async def look(self, lost: Sequence[Held]) -> dict[str, str | None]:
+        """The batch id of each intent that was found, None for each that has no batch; the others are undecided."""
+        asked_at = self._now()
+        candidates = await self._candidates(min(held.open.first_try_at for held in lost) - CLOCK_SKEW_SECONDS)
+        decided: dict[str, str | None] = {}
+        for held in lost:
+            batch_id, waiting = await self._recognise(held.open, candidates)
+            if batch_id is not None:
+                decided[held.open.id] = batch_id
+                candidates = [state for state in candidates if state.batch_id != batch_id]
+            elif not waiting and asked_at >= self._listed_by(held):
+                decided[held.open.id] = None
+        return decided
+
+    def _listed_by(self, held: Held) -> float:
+        """From when on a batch that exists is surely in the list."""
+        return min(held.open.last_try_at + ACCEPT_WINDOW_SECONDS, held.known_at) + self._grace_seconds
+
+    async def _candidates(self, since: float) -> list[BatchState]:
+        candidates = []
+        async with _closing(self._provider.recent_batches()) as batches:
+            async for state in batches:
+                if state.created_at < since:
+                    break
+                if state.batch_id not in self._journal.batch_ids:
+                    candidates.append(state)
+        return candidates
+
+    async def _recognise(self, intent: OpenIntent, candidates: Sequence[BatchState]) -> tuple[str | None, bool]:
+        """The batch that is this intent's, and whether one that may be is still under way."""
+        waiting = False
+        for state in candidates:
+            if state.tag == intent.id:
+                return state.batch_id, False
+            if state.tag is not None or not _may_be(intent, state):
+                continue
+            if not await self._has_ended(state):
+                waiting = True
+                continue
+            first_id = await self._first_custom_id(state.batch_id)
+            if first_id is not None and intent.owns(first_id):
+                return state.batch_id, False
+        return None, waiting
+
+    async def _has_ended(self, state: BatchState) -> bool:
+        """Whether a candidate has ended; a batch that is not ours to see counts as ended."""
+        try:
+            return state.ended or (await self._provider.state(state.batch_id)).ended
+        except Refused:
+            return True
+
+    async def _first_custom_id(self, batch_id: str) -> str | None:
+        """The custom id of a batch's first result; None where there is none, or it is not ours to see."""
+        if batch_id not in self._first_ids:
+            first_id = None
+            try:
+                async with _closing(self._provider.results(batch_id)) as results:
+                    async for custom_id, _ in results:
+                        first_id = custom_id
+                        break
+            except Refused:
+                first_id = None
+            self._first_ids[batch_id] = first_id
+        return self._first_ids[batch_id]
+
+
+@asynccontextmanager
+async def _closing(stream: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[Item]]:
+    """A stream that is closed at the end of the block, read to its end or not."""
+    try:
+        yield stream
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+
+
+def _may_be(intent: OpenIntent, state: BatchState) -> bool:
+    """Whether time and size allow a batch to be this intent's. A size of 0 is not known yet."""
+    in_time = (
+        intent.first_try_at - CLOCK_SKEW_SECONDS
+        <= state.created_at
+        <= intent.last_try_at + ACCEPT_WINDOW_SECONDS + CLOCK_SKEW_SECONDS
+    )
+    return in_time and (not state.size or state.size == len(intent.intent.entries))

@@ -1,0 +1,42 @@
+"""What the runners take: an `Ask` with a key, and a sink that keeps every reply and says what to ask next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tiltyard.llm.records import Reply, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question on its way: `key` names what is wanted (it stays when the request is asked again, more loosely)."""
+
+    key: str
+    request: Request
+    shelf: str
+    """Which part of the work it belongs to (a dimension, an entrant): for progress, prices and budgets."""
+    attempt: int = 1
+
+
+class Sink(Protocol):
+    """Keeps replies. It must have the reply on disk when it returns, and must take the same reply twice in its stride."""
+
+    def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
+        """Keep a reply; give back a further ask (a larger token budget, one more try) or None when this one is done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One step of the work, for whoever shows it."""
+
+    shelf: str
+    sent: int = 0
+    done: int = 0
+    failed: int = 0
+    cost: float | None = 0.0
+
+
+Watch = Callable[[Progress], None]

@@ -1,0 +1,292 @@
+"""Asking in batches that survive a crash: claim, hand over, wait, collect.
+
+Every batch is in the journal before the provider hears of it, and its requests are never sent again while it is open. A
+restart finds the open ones, waits for them and collects them as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tiltyard.errors import Refused, TryLater
+from tiltyard.llm.adoption import Adoption
+from tiltyard.llm.claims import Claims, Held
+from tiltyard.llm.collecting import Collector
+from tiltyard.llm.packing import Packer, Parcel
+from tiltyard.llm.patience import backoff_seconds
+from tiltyard.llm.records import Reply
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+    from tiltyard.llm.asking import Ask
+    from tiltyard.llm.journal import Journal, OpenIntent
+    from tiltyard.llm.keeping import Keeper
+    from tiltyard.llm.provider import BatchProvider
+    from tiltyard.llm.settings import AskingSettings
+
+RESULTS_KEPT_SECONDS = 28 * 86_400.0
+"""How long a batch is worth returning to: providers keep results for 29 or 30 days."""
+OUTAGE_SECONDS = 3600.0
+"""How long every call about batches under way may fail, and no reply arrive, before we stop waiting for them."""
+POLL_GROWTH = 1.5
+SMALLEST_CUT = 0.1
+"""A batch cut short by the budget goes out only if it holds at least this part of what the first such batch held."""
+
+
+class Batches:
+    """The batches of one folder and one provider."""
+
+    def __init__(
+        self,
+        provider: BatchProvider,
+        journal: Journal,
+        keeper: Keeper,
+        settings: AskingSettings,
+        *,
+        notice: Callable[[str], None],
+        now: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+        rng: random.Random,
+    ) -> None:
+        self._provider = provider
+        self._journal = journal
+        self._keeper = keeper
+        self._settings = settings
+        self._notice = notice
+        self._now = now
+        self._sleep = sleep
+        self._rng = rng
+        self._opened_at = now()
+        self._claims = Claims()
+        self._held: dict[str, Held] = {}
+        self._parcels: dict[str, Parcel] = {}
+        self._packer = Packer(provider, settings.max_batch)
+        self._adoption = Adoption(provider, journal, grace_seconds=settings.adoption_grace_seconds, now=now)
+        self.collector = Collector(
+            provider, journal, self._claims, keeper, max_resubmits=settings.max_resubmits, notice=notice
+        )
+        self._lost_in_a_row = 0
+        self._out_of_reach_since: float | None = None
+        self._first_cut: int | None = None
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Claim what earlier runs left open. An intent of which later ones hold every request is over."""
+        mine = [
+            intent
+            for intent in self._journal.open.values()
+            if intent.intent.provider == self._provider.name
+            and self._opened_at - intent.first_try_at < RESULTS_KEPT_SECONDS
+        ]
+        for intent in mine:
+            self._claims.add(intent)
+        if all(intent.batch_id is not None for intent in mine):
+            self.collector.close(mine)
+
+    @property
+    def under_way(self) -> int:
+        """How many batches of this run are open."""
+        return len(self._held)
+
+    @property
+    def any_lost(self) -> bool:
+        """Whether it is unknown of a batch if it was accepted."""
+        return any(held.open.batch_id is None for held in self._held.values())
+
+    def claim(self, asks: Iterable[Ask]) -> Iterator[Ask]:
+        """The asks that are not with the provider yet; the others are attached to the batch that holds them."""
+        for ask in asks:
+            found = self._claims.find(ask)
+            if found is None:
+                yield ask
+                continue
+            intent, entry, restored = found
+            held = self._hold(intent)
+            if entry.custom_id not in held.asks:
+                held.asks[entry.custom_id] = (restored, entry)
+                self._keeper.budget.promise(self._keeper.most(restored, batched=True))
+                self._keeper.tally.sent(restored.shelf, found=True)
+
+    async def submit(self, asks: Iterator[Ask]) -> None:
+        """Hand all asks over, in as many batches as it takes; where too much is out, some are collected meanwhile."""
+        for ask in asks:
+            size = self._packer.size(ask)
+            if size is None:
+                self.collector.keep(ask, Reply(error="too large for a batch", final=True))
+                continue
+            parcel = self._parcels.setdefault(ask.request.model, Parcel())
+            if ask.key in parcel.asks:
+                continue
+            if not self._packer.has_room(parcel, size):
+                await self._hand_over(ask.request.model)
+            promised = await self._promise(ask)
+            self._parcels.setdefault(ask.request.model, Parcel()).add(ask, size, promised)
+        await self._hand_over_all()
+
+    async def settle(self) -> None:
+        """Wait for every batch of this run to end, and collect it."""
+        pause = self._settings.poll_initial_seconds
+        while self._held:
+            await self._poll()
+            if self._held:
+                await self._sleep(pause)
+                pause = min(self._settings.poll_max_seconds, pause * POLL_GROWTH)
+
+    def drop_parcels(self) -> None:
+        """Forget what was packed and not handed over: there is no money for it."""
+        for parcel in self._parcels.values():
+            self._keeper.budget.settle(parcel.promised, 0.0)
+        self._parcels.clear()
+
+    def _hold(self, intent: OpenIntent) -> Held:
+        if intent.id not in self._held:
+            if intent.batch_id is not None:
+                self._notice(f"batch {intent.batch_id} of an earlier run is taken up again.")
+            self._held[intent.id] = Held(intent, known_at=self._opened_at)
+        return self._held[intent.id]
+
+    async def _promise(self, ask: Ask) -> float:
+        """Money set aside for an ask. Where it does not fit, what is packed goes out and may come in for less."""
+        most = self._keeper.most(ask, batched=True)
+        while not self._keeper.budget.fits(most):
+            packed = sum(len(parcel.asks) for parcel in self._parcels.values())
+            first_cut = self._first_cut = self._first_cut or packed
+            if packed and packed >= first_cut * SMALLEST_CUT:
+                await self._hand_over_all()
+            elif not packed and self._held:
+                await self._collect_some()
+            else:
+                raise self._keeper.budget.reached()
+        self._keeper.budget.promise(most)
+        return most
+
+    async def _hand_over_all(self) -> None:
+        for model in list(self._parcels):
+            await self._hand_over(model)
+
+    async def _hand_over(self, model: str) -> None:
+        """Write a parcel into the journal, then submit it. What became of an unclear submission is found out later."""
+        parcel = self._parcels.pop(model)
+        while self._held and self._requests_out + len(parcel.asks) > self._settings.max_open:
+            await self._collect_some()
+        asks = list(parcel.asks.values())
+        intent = self._journal.intend(self._provider.name, [(ask, self.collector.tries(ask)) for ask in asks])
+        self._claims.add(intent)
+        pairs = zip(intent.intent.entries, asks, strict=True)
+        for shelf, count in Counter(ask.shelf for ask in asks).items():
+            self._keeper.tally.sent(shelf, count)
+        await self._submit(Held(intent, {entry.custom_id: (ask, entry) for entry, ask in pairs}))
+
+    @property
+    def _requests_out(self) -> int:
+        return sum(len(held.asks) for held in self._held.values())
+
+    async def _submit(self, held: Held) -> None:
+        requests = [(custom_id, ask.request) for custom_id, (ask, _) in held.asks.items()]
+        tries = 0
+        while True:
+            try:
+                batch_id = await self._provider.submit(requests, held.open.id)
+            except TryLater as error:
+                tries += 1
+                if error.retry_after is None:
+                    await self._unclear(held, error)
+                    return
+                await self._later(held, error, tries)
+                self._journal.trying(held.open)
+            except Refused:
+                self._journal.abandoned(held.open, "refused")
+                raise
+            else:
+                self._lost_in_a_row = 0
+                self._journal.submitted(held.open, batch_id)
+                self._held[held.open.id] = held
+                return
+
+    async def _unclear(self, held: Held, error: TryLater) -> None:
+        """No word came back, so the batch may have been accepted: the provider's list will tell."""
+        held.known_at = self._now()
+        self._held[held.open.id] = held
+        self._lost_in_a_row += 1
+        self._notice(f"unclear whether a batch was accepted ({error}): looking for it before anything is sent again.")
+        if self._lost_in_a_row >= self._settings.max_tries:
+            raise error
+        await self._sleep(backoff_seconds(self._lost_in_a_row, None, self._rng))
+
+    async def _later(self, held: Held, error: TryLater, tries: int) -> None:
+        """The provider takes no batch now. Where others are under way, their end may make room."""
+        if tries < self._settings.max_tries:
+            await self._sleep(backoff_seconds(tries, error.retry_after, self._rng))
+        elif self._held:
+            await self._collect_some()
+        else:
+            self._journal.abandoned(held.open, "not taken")
+            raise error
+
+    async def _collect_some(self) -> None:
+        """Wait until at least one batch less is under way."""
+        before = len(self._held)
+        pause = self._settings.poll_initial_seconds
+        while len(self._held) >= before:
+            await self._poll()
+            if len(self._held) >= before:
+                await self._sleep(pause)
+                pause = min(self._settings.poll_max_seconds, pause * POLL_GROWTH)
+
+    async def _poll(self) -> None:
+        """Look after every batch once: find the lost ones, collect those that have ended."""
+        failure: TryLater | None = None
+        reached = False
+        try:
+            await self._find_lost()
+        except TryLater as error:
+            failure = error
+        for held in list(self._held.values()):
+            if held.open.batch_id is None:
+                continue
+            waiting = len(held.asks)
+            try:
+                await self._collect_if_ended(held, held.open.batch_id)
+                reached = True
+            except TryLater as error:
+                failure = error
+                reached = reached or len(held.asks) < waiting
+        self._bear(None if reached else failure)
+
+    async def _collect_if_ended(self, held: Held, batch_id: str) -> None:
+        try:
+            state = await self._provider.state(batch_id)
+            if state.ended:
+                await self.collector.collect(held, batch_id)
+                del self._held[held.open.id]
+        except Refused as error:
+            line = f'{{"kind":"abandoned","intent":"{held.open.id}","at":0,"why":"gone"}}'
+            raise Refused(
+                f"{error} The batch is under way in {self._journal.path}: use the key it was submitted with. "
+                f"If it is gone for good, add this line there and its requests are sent again: {line}"
+            ) from None
+
+    async def _find_lost(self) -> None:
+        lost = [held for held in self._held.values() if held.open.batch_id is None]
+        if not lost:
+            return
+        for intent_id, batch_id in (await self._adoption.look(lost)).items():
+            if batch_id is not None:
+                self._lost_in_a_row = 0
+                self._notice(f"batch {batch_id} had been accepted after all: taken up.")
+                self._journal.submitted(self._held[intent_id].open, batch_id, adopted=True)
+            else:
+                self.collector.give_up(self._held.pop(intent_id), "never accepted")
+
+    def _bear(self, failure: TryLater | None) -> None:
+        """A provider out of reach is borne for an hour: what is under way goes on without us."""
+        if failure is None:
+            self._out_of_reach_since = None
+        elif self._out_of_reach_since is None:
+            self._out_of_reach_since = self._now()
+            self._notice(f"{failure} Batches under way go on; looking again later.")
+        elif self._now() - self._out_of_reach_since > OUTAGE_SECONDS:
+            raise failure

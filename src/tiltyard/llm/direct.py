@@ -1,0 +1,178 @@
+"""Asking one by one: as many at a time as the provider bears, each reply kept the moment it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tiltyard.errors import TryLater
+from tiltyard.llm.patience import Width, backoff_seconds
+from tiltyard.llm.records import Reply
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from tiltyard.llm.asking import Ask
+    from tiltyard.llm.keeping import Keeper
+    from tiltyard.llm.provider import Provider
+    from tiltyard.llm.settings import AskingSettings
+
+
+class DirectAsking:
+    """A row of workers. Each takes an ask, sees it and all that follows from it through, and takes the next.
+
+    Worker number n rests while the width is n or less. Asks are taken from their iterator one by one, so that no more
+    of them are alive than there are workers.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        keeper: Keeper,
+        settings: AskingSettings,
+        *,
+        notice: Callable[[str], None],
+        now: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+        rng: random.Random,
+    ) -> None:
+        self._provider = provider
+        self._keeper = keeper
+        self._settings = settings
+        self._notice = notice
+        self._now = now
+        self._sleep = sleep
+        self._rng = rng
+        self._width = Width(settings.concurrency)
+        self._out = 0
+        self._not_before = float("-inf")
+        self._exhausted = False
+        self._stopped = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._failure: Exception | None = None
+
+    async def run(self, asks: Iterator[Ask]) -> None:
+        """Returns when every ask is answered or has failed; raises the first error after what was out has come back."""
+        workers = [asyncio.create_task(self._work(number, asks)) for number in range(self._settings.concurrency)]
+        try:
+            await asyncio.wait(workers)
+        except asyncio.CancelledError:
+            await self._interrupted(workers)
+            raise
+        if self._failure is not None:
+            raise self._failure
+
+    async def _interrupted(self, workers: list[asyncio.Task[None]]) -> None:
+        """Takes nothing new, gives the replies on their way a moment to arrive, then lets go."""
+        self._stop()
+        grace = self._settings.interrupt_grace_seconds
+        if self._out:
+            self._notice(f"interrupted: waiting up to {grace:g} s for {self._out} replies on their way.")
+        try:
+            await asyncio.wait(workers, timeout=grace)
+        finally:
+            for worker in workers:
+                worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self, number: int, asks: Iterator[Ask]) -> None:
+        try:
+            while await self._turn(number):
+                ask = next(asks, None)
+                self._exhausted = self._exhausted or ask is None
+                while ask is not None:
+                    ask = await self._see_through(ask)
+        except Exception as error:  # `run` raises it, once all that is out has come back
+            self._failure = self._failure or error
+            self._stop()
+        self._wake()
+
+    async def _turn(self, number: int) -> bool:
+        """Whether worker `number` may take an ask, once it is its turn."""
+        while not self._over and number >= self._width.now:
+            await self._changed.wait()
+        return not self._over
+
+    async def _see_through(self, ask: Ask) -> Ask | None:
+        """Send an ask and keep its reply; what the sink asks next."""
+        promised = await self._promise(ask)
+        if self._stopped.is_set():
+            return None
+        self._keeper.budget.promise(promised)
+        self._keeper.tally.sent(ask.shelf)
+        self._out += 1
+        reply = None
+        try:
+            reply = await self._reply(ask)
+        finally:
+            self._out -= 1
+            if reply is None:
+                self._keeper.budget.settle(promised, 0.0)
+        if reply is None:
+            return None
+        further = self._keeper.keep(ask, reply, promised=promised)
+        self._wake()
+        return further
+
+    async def _promise(self, ask: Ask) -> float:
+        """What must be set aside for an ask. Where it does not fit, what is out may yet come in for less."""
+        most = self._keeper.most(ask, batched=False)
+        while not self._stopped.is_set() and not self._keeper.budget.fits(most):
+            if self._out == 0:
+                raise self._keeper.budget.reached()
+            await self._changed.wait()
+        return most
+
+    async def _reply(self, ask: Ask) -> Reply | None:
+        """The reply to an ask, after as many tries as allowed; None when all was stopped meanwhile."""
+        tries = 0
+        while await self._pause(self._not_before - self._now()):
+            sent_at = self._now()
+            retry_after = None
+            try:
+                reply = await self._provider.ask(ask.request)
+            except TryLater as error:
+                retry_after = error.retry_after
+                self._width.pressed(sent_at, self._now())
+                self._hold(retry_after)
+                reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error))
+                allowed = self._settings.max_tries
+            else:
+                self._width.replied()
+                allowed = self._settings.max_resubmits + 1
+            tries += 1
+            if reply.error is None or reply.final or tries >= allowed:
+                return reply
+            if not await self._pause(backoff_seconds(tries, retry_after, self._rng)):
+                return None
+        return None
+
+    def _hold(self, retry_after: float | None) -> None:
+        """The provider's own word about when to come back counts for everyone."""
+        if retry_after is not None:
+            self._not_before = max(self._not_before, self._now() + retry_after)
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait, unless all is stopped; whether to go on."""
+        if seconds > 0 and not self._stopped.is_set():
+            waits = [asyncio.ensure_future(self._sleep(seconds)), asyncio.ensure_future(self._stopped.wait())]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+        return not self._stopped.is_set()
+
+    @property
+    def _over(self) -> bool:
+        return self._exhausted or self._stopped.is_set()
+
+    def _stop(self) -> None:
+        self._stopped.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let everyone who waits for a change look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()

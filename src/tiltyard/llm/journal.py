@@ -1,0 +1,243 @@
+"""The journal of batches: what was handed over, written down before it is handed over.
+
+`batches.jsonl` only grows, a whole line at a time, each on disk before work goes on. An `intent` names every custom id
+and what it stands for; `trying` comes before each attempt to submit it, `submitted` right after with the batch's id;
+`collected` when every reply is kept, `abandoned` when the batch certainly does not exist. An intent with neither of the
+last two is open: its requests are never sent again.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tiltyard.errors import ModelError
+from tiltyard.llm.asking import Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+JOURNAL_FILE = "batches.jsonl"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of an intent: its custom id and what it stands for. `tries` counts how often it was in a batch."""
+
+    custom_id: str
+    key: str
+    shelf: str
+    attempt: int
+    fingerprint: str
+    max_tokens: int
+    tries: int = 1
+
+    def restored(self, ask: Ask) -> Ask | None:
+        """The ask that this entry stands for, made from an ask of this run with the same key; None when it is another.
+
+        An entry is the same request, or a later attempt at it: then all that differs, as far as the fingerprint can
+        tell, is how many tokens were allowed.
+        """
+        if self.fingerprint == ask.request.fingerprint:
+            return Ask(ask.key, ask.request, ask.shelf, max(self.attempt, ask.attempt))
+        if self.attempt > ask.attempt:
+            request = msgspec.structs.replace(ask.request, max_tokens=self.max_tokens)
+            return Ask(ask.key, request, ask.shelf, self.attempt)
+        return None
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True, tag="intent", tag_field="kind"):
+    """What is about to be handed over as one batch."""
+
+    intent: str
+    provider: str
+    model: str
+    created_at: float
+    entries: tuple[Entry, ...]
+
+
+class Trying(msgspec.Struct, frozen=True, kw_only=True, tag="trying", tag_field="kind"):
+    """The intent is about to be submitted (again)."""
+
+    intent: str
+    at: float
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag="submitted", tag_field="kind"):
+    """The provider took the intent as this batch; `adopted` when that was found out later."""
+
+    intent: str
+    batch_id: str
+    at: float
+    adopted: bool = False
+
+
+class Collected(msgspec.Struct, frozen=True, kw_only=True, tag="collected", tag_field="kind"):
+    """Every reply of the intent is kept."""
+
+    intent: str
+    at: float
+
+
+class Abandoned(msgspec.Struct, frozen=True, kw_only=True, tag="abandoned", tag_field="kind"):
+    """The intent came to nothing; its requests may be sent again."""
+
+    intent: str
+    at: float
+    why: str
+
+
+Record = Intent | Trying | Submitted | Collected | Abandoned
+
+
+@dataclass(slots=True)
+class OpenIntent:
+    """An intent that is not over: where it stands."""
+
+    intent: Intent
+    first_try_at: float
+    last_try_at: float
+    batch_id: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The intent's id, with which each of its custom ids begins."""
+        return self.intent.intent
+
+    def owns(self, custom_id: str) -> bool:
+        """Whether a custom id is one of ours."""
+        return custom_id.startswith(self.id + "-")
+
+
+def new_intent_id() -> str:
+    """Twenty random characters, for a name no other batch of the account has."""
+    return uuid.uuid4().hex[:20]
+
+
+@dataclass(slots=True)
+class Journal:
+    """The journal of one folder, opened by the one process that holds the folder's lock."""
+
+    path: Path
+    now: Callable[[], float]
+    new_id: Callable[[], str] = new_intent_id
+    open: dict[str, OpenIntent] = field(default_factory=dict)
+    batch_ids: set[str] = field(default_factory=set)
+
+    @classmethod
+    def in_folder(cls, folder: Path, now: Callable[[], float]) -> Journal:
+        """The journal of a folder with all that is open in it. The torn end that a kill leaves is cut off."""
+        journal = cls(folder / JOURNAL_FILE, now)
+        if journal.path.exists():
+            _mend(journal.path)
+            journal._read()
+        return journal
+
+    def intend(self, provider: str, asks: Sequence[tuple[Ask, int]]) -> OpenIntent:
+        """Write down a batch to be: its asks, each with the number of times it will have been in a batch."""
+        name = self.new_id()
+        entries = tuple(
+            Entry(
+                custom_id=f"{name}-{number}",
+                key=ask.key,
+                shelf=ask.shelf,
+                attempt=ask.attempt,
+                fingerprint=ask.request.fingerprint,
+                max_tokens=ask.request.max_tokens,
+                tries=tries,
+            )
+            for number, (ask, tries) in enumerate(asks)
+        )
+        model = asks[0][0].request.model
+        self._write(Intent(intent=name, provider=provider, model=model, created_at=self.now(), entries=entries))
+        return self.open[name]
+
+    def trying(self, intent: OpenIntent) -> None:
+        """Write down that the intent is about to be submitted once more."""
+        self._write(Trying(intent=intent.id, at=self.now()))
+
+    def submitted(self, intent: OpenIntent, batch_id: str, *, adopted: bool = False) -> None:
+        """Write down the batch that the intent became."""
+        self._write(Submitted(intent=intent.id, batch_id=batch_id, at=self.now(), adopted=adopted))
+
+    def collected(self, intent: OpenIntent) -> None:
+        """Write down that all its replies are kept."""
+        self._write(Collected(intent=intent.id, at=self.now()))
+
+    def abandoned(self, intent: OpenIntent, why: str) -> None:
+        """Write down that it came to nothing."""
+        self._write(Abandoned(intent=intent.id, at=self.now(), why=why))
+
+    def _read(self) -> None:
+        decoder = msgspec.json.Decoder(Record)
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    record = decoder.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    raise ModelError(
+                        f"{self.path}:{number}: the journal of batches is damaged ({error}). Restore it from a copy; "
+                        "without it, batches that are under way would be paid for twice."
+                    ) from None
+                self._apply(record)
+
+    def _apply(self, record: Record) -> None:
+        if isinstance(record, Intent):
+            self.open[record.intent] = OpenIntent(record, record.created_at, record.created_at)
+        elif isinstance(record, Submitted):
+            self.batch_ids.add(record.batch_id)
+            if record.intent in self.open:
+                self.open[record.intent].batch_id = record.batch_id
+        elif isinstance(record, Trying):
+            if record.intent in self.open:
+                self.open[record.intent].last_try_at = record.at
+        else:
+            self.open.pop(record.intent, None)
+
+    def _write(self, record: Record) -> None:
+        append_line(self.path, msgspec.json.encode(record))
+        self._apply(record)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a whole line to a file; it is on disk when this returns."""
+    fresh = not path.exists()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        rest = memoryview(line + b"\n")
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if fresh:
+        _sync_folder(path.parent)
+
+
+def _mend(path: Path) -> None:
+    """Cut off a last line that has no end: whoever wrote it was killed before acting on it."""
+    with path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        keep = end
+        while keep:
+            start = max(0, keep - 1_000_000)
+            file.seek(start)
+            newline = file.read(keep - start).rfind(b"\n")
+            keep = start + newline + 1 if newline >= 0 else start
+            if newline >= 0:
+                break
+        if keep != end:
+            file.truncate(keep)
+            os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

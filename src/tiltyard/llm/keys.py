@@ -1,0 +1,75 @@
+"""Keys of providers: found in the environment or a `.env` file, and kept out of everything that is written."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from tiltyard.errors import OptionError, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
+_HIDDEN = "[hidden]"
+_SHORTEST_SECRET = 8
+"""A shorter value (`none`, `local`) is a placeholder; hiding it would only blank ordinary words."""
+
+_known: set[str] = set()
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables of a `.env` file: `KEY=VALUE` lines, with quotes, comments and `export` understood."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot be read as a .env file ({type(error).__name__}).") from None
+    matches = (_LINE.match(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return {match[1]: _plain(match[2]) for match in matches if match}
+
+
+def _plain(value: str) -> str:
+    """A value without its quotes, or without the comment that follows it."""
+    quoted = re.match(r"""(["'])(.*?)\1\s*(?:#.*)?$""", value)
+    return quoted[2] if quoted else re.sub(r"(^|\s+)#.*$", "", value).strip()
+
+
+def load_env(folders: Iterable[Path], environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables to look keys up in: the environment first, then the `.env` of each folder, in order."""
+    found = {name: value for name, value in (os.environ if environ is None else environ).items() if value.strip()}
+    for folder in folders:
+        path = folder / ".env"
+        if path.is_file():
+            found = read_env_file(path) | found
+    for name, value in found.items():
+        if name.upper().endswith("_API_KEY"):
+            keep_secret(value)
+    return found
+
+
+def find_key(variable: str, env: Mapping[str, str], *, needed_for: str) -> str:
+    """The key in `variable`; `Refused`, in one line that says where to put it, when there is none."""
+    key = env.get(variable, "").strip()
+    if not key:
+        raise Refused(f"{needed_for} needs a key: set {variable} in the environment or in .env.")
+    keep_secret(key)
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise Refused(f"{variable} holds characters that no key has. Copy the key again into the environment or .env.")
+    return key
+
+
+def keep_secret(value: str | None) -> None:
+    """From now on `redact` removes this value."""
+    if value and len(value.strip()) >= _SHORTEST_SECRET:
+        _known.add(value.strip())
+
+
+def redact(text: str) -> str:
+    """The text without any secret: what providers were given, and the value of every `*_API_KEY` variable."""
+    from_environment = {value.strip() for name, value in os.environ.items() if name.upper().endswith("_API_KEY")}
+    secrets = _known | {value for value in from_environment if len(value) >= _SHORTEST_SECRET}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
+    return text

@@ -1,0 +1,80 @@
+"""The one seam to the outside: what a provider of language models has to be able to do.
+
+A provider that can answer is a `Provider`; one that also takes batches is a `BatchProvider`. Everything else (retries,
+concurrency, journals, budgets) is written once, above them. A provider raises `TryLater` for what may succeed later and
+`Refused` for what will not; it never retries by itself, and never puts a key into an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from tiltyard.llm.records import Reply, Request
+
+
+class Provider(Protocol):
+    """Answers one request at a time."""
+
+    @property
+    def name(self) -> str:
+        """The word before the slash of a model's name: `anthropic`, `openai`, `local`, …"""
+        ...
+
+    async def ask(self, request: Request) -> Reply:
+        """The reply to one request; raises `TryLater` or `Refused` where there is none."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How much fits into one batch."""
+
+    requests: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """Where a batch stands. `size` is how many requests it holds, `tag` the mark we gave it, where the provider knows."""
+
+    batch_id: str
+    ended: bool
+    created_at: float
+    size: int | None = None
+    tag: str | None = None
+
+
+@runtime_checkable
+class BatchProvider(Provider, Protocol):
+    """Also takes many requests at once, at half price, and answers within a day."""
+
+    @property
+    def batch_limits(self) -> BatchLimits:
+        """How much fits into one batch."""
+        ...
+
+    def encoded_size(self, request: Request) -> int:
+        """How many bytes a request takes in a batch."""
+        ...
+
+    async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
+        """Hand over a batch of (custom id, request); its id. `tag` goes along where the provider keeps such marks."""
+        ...
+
+    async def state(self, batch_id: str) -> BatchState:
+        """Where a batch stands now."""
+        ...
+
+    def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+        """The replies of an ended batch, streamed, in any order, each with its custom id."""
+        ...
+
+    def recent_batches(self) -> AsyncIterator[BatchState]:
+        """The batches of this account, newest first."""
+        ...

@@ -1,0 +1,92 @@
+"""One small file per provider, and `make_provider`, which knows them by name and imports only the one it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiltyard.errors import MissingExtra, OptionError
+from tiltyard.llm.keys import find_key, load_env
+from tiltyard.llm.providers.scripted import read_script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tiltyard.llm.names import ModelName
+    from tiltyard.llm.provider import Provider
+
+__all__ = ["make_provider"]
+
+
+def make_provider(
+    name: ModelName,
+    *,
+    base_url: str | None = None,
+    env: Mapping[str, str] | None = None,
+    folders: Sequence[Path] = (Path(),),
+    guided_choice: str | None = None,
+) -> Provider:
+    """The provider that a model's name means, ready to be asked; where it also takes batches, a `BatchProvider`.
+
+    Keys and addresses come from `env`, by default the environment and the `.env` of each of the `folders`, where a
+    script is looked for too. `base_url` wins over `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL` and `LOCAL_BASE_URL`;
+    `guided_choice` is that of `CompatibleProvider`.
+    """
+    if name.provider == "scripted":
+        return read_script(_find_script(name.model, folders))
+    if name.provider not in _MAKERS:
+        raise OptionError(
+            f"{name} is not a model that can be asked. Give anthropic/…, openai/…, local/… or scripted/…."
+        )
+    try:
+        return _MAKERS[name.provider](name, base_url, load_env(folders) if env is None else env, guided_choice)
+    except ImportError as error:
+        if (error.name or "").startswith("tiltyard"):
+            raise
+        raise MissingExtra(f"Asking {name}", "judge") from None
+
+
+def _anthropic(name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None) -> Provider:
+    from tiltyard.llm.providers import anthropic
+
+    _only_local(name, guided_choice)
+    key = find_key(anthropic.KEY_VARIABLE, env, needed_for=str(name))
+    return anthropic.AnthropicProvider(api_key=key, base_url=base_url or env.get("ANTHROPIC_BASE_URL"))
+
+
+def _openai(name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None) -> Provider:
+    from tiltyard.llm.providers import openai
+
+    _only_local(name, guided_choice)
+    key = find_key(openai.KEY_VARIABLE, env, needed_for=str(name))
+    return openai.OpenAIProvider(api_key=key, base_url=base_url or env.get("OPENAI_BASE_URL"))
+
+
+def _local(name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None) -> Provider:
+    from tiltyard.llm.providers import openai
+
+    address = base_url or env.get("LOCAL_BASE_URL")
+    if not address:
+        raise OptionError(f"{name} needs the address of its server: give a base_url such as http://localhost:8000/v1.")
+    key = env.get(openai.LOCAL_KEY_VARIABLE)
+    return openai.CompatibleProvider(base_url=address, api_key=key, guided_choice=guided_choice)
+
+
+def _find_script(script: str, folders: Sequence[Path]) -> Path:
+    tried = [folder / script for folder in folders]
+    for path in tried:
+        if path.is_file():
+            return path
+    raise OptionError(f"There is no script at {' or '.join(str(path) for path in tried)}.")
+
+
+def _only_local(name: ModelName, guided_choice: str | None) -> None:
+    if guided_choice is not None:
+        raise OptionError(f"guided_choice is for local/… models, not for {name}. Leave it out.")
+
+
+_MAKERS: dict[str, Callable[[ModelName, str | None, Mapping[str, str], str | None], Provider]] = {
+    "anthropic": _anthropic,
+    "openai": _openai,
+    "local": _local,
+}

@@ -1,0 +1,173 @@
+"""What went wrong, in our words: errors of the official SDKs become `TryLater` or `Refused`, one line, without keys."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx2
+
+from tiltyard.errors import ModelError, OptionError, Refused, TryLater
+from tiltyard.llm.keys import redact
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Mapping
+
+Answer = TypeVar("Answer")
+
+_NETWORK: tuple[type[Exception], ...] = (httpx2.HTTPError, httpx2.StreamError, OSError, json.JSONDecodeError)
+try:
+    from aiohttp import ClientError
+except ImportError:  # the SDKs then run on httpx2 alone
+    pass
+else:
+    _NETWORK = (*_NETWORK, ClientError)
+
+_LATER = frozenset({408, 409, 425, 429})
+_LONGEST_MESSAGE = 300
+
+_MEANING = {
+    400: "the request is malformed",
+    401: "the key was not accepted",
+    402: "the account cannot pay",
+    403: "the key may not do this",
+    404: "no such model or address",
+    408: "time-out",
+    413: "the request is too large",
+    422: "the request is malformed",
+    429: "rate limit",
+    529: "overloaded",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who was asked, for the sake of messages: the provider, its key's variable, its address, its SDK's error class."""
+
+    provider: str
+    key_variable: str
+    base_url: str
+    api_error: type[Exception]
+
+    def __post_init__(self) -> None:
+        try:
+            address = httpx2.URL(self.base_url)
+        except httpx2.InvalidURL:
+            address = httpx2.URL("")
+        if address.scheme not in {"http", "https"} or not address.host:
+            shown = self.base_url.rpartition("@")[2]  # what stands before it may be a password
+            raise OptionError(f"{shown!r} is no base_url: write it like http://localhost:8000/v1.")
+        if address.userinfo:
+            raise OptionError(f"The base_url of {address.host} holds a user or password: put a key into .env instead.")
+
+    @property
+    def address(self) -> str:
+        """The address without a query."""
+        return str(httpx2.URL(self.base_url).copy_with(query=None, fragment=None))
+
+
+async def answered(waiting: Awaitable[object], kind: type[Answer], caller: Caller, about: str) -> Answer:
+    """What an SDK answers, of the kind it should be; its failures, and the network's, come out as a `ModelError`.
+
+    The new error is raised after the old one was let go, here and in `streamed`: the old one holds the request, and the
+    request the key. For the same reason neither is a context manager: leaving one chains the old error to the new.
+    """
+    try:
+        answer = await waiting
+    except (caller.api_error, *_NETWORK) as error:
+        failure = translate(error, caller, about)
+    else:
+        if isinstance(answer, kind):
+            return answer
+        # a proxy's log-in page also comes with status 200
+        failure = Refused(f"What {caller.address} sent for {about} is no answer of this API. Check the base_url.")
+    raise failure
+
+
+async def streamed(items: AsyncGenerator[Answer, None], caller: Caller, about: str) -> AsyncGenerator[Answer, None]:
+    """The items one by one; failures come out as in `answered`."""
+    failure: ModelError | None = None
+    async with aclosing(items):
+        try:
+            async for item in items:
+                yield item
+        except (caller.api_error, *_NETWORK) as error:
+            failure = translate(error, caller, about)
+    if failure is not None:
+        raise failure
+
+
+def translate(error: Exception, caller: Caller, about: str) -> ModelError:
+    """`TryLater` for what may succeed later, `Refused` for what will not."""
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int):
+        return TryLater(one_line(f"No answer from {caller.address} to {about}: {_network_words(error)}"))
+    names, words = _error_body(error)
+    said = f"{caller.provider} did not answer {about}: {_MEANING.get(status, 'HTTP error')} ({status}): {words}"
+    if "insufficient_quota" in names:
+        return Refused(one_line(said, "Top up the account, then run again."))
+    if status in _LATER or not 400 <= status < 500:
+        return TryLater(one_line(said), retry_after(_headers(error)))
+    return Refused(one_line(said, _advice(status, caller)))
+
+
+def one_line(said: str, advice: str = "") -> str:
+    """A message of one line, not too long, without secrets."""
+    line = " ".join(redact(said).split())
+    if len(line) > _LONGEST_MESSAGE:
+        line = line[: _LONGEST_MESSAGE - 1] + "…"
+    return f"{line.rstrip('.')}. {advice}".strip()
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """How many seconds the provider asks us to wait (a number or an HTTP date), or None where it does not say."""
+    for header, per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(header, "")) / per_second
+        except ValueError:
+            continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    try:
+        moment = email.utils.parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
+    except (TypeError, ValueError, OverflowError, IndexError):
+        return None
+    return max(0.0, moment - (time.time() if now is None else now))
+
+
+def _headers(error: Exception) -> Mapping[str, str]:
+    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
+    return headers
+
+
+def _network_words(error: Exception) -> str:
+    """Why there was no answer: the innermost reason says more than the SDK's own words."""
+    reason: BaseException = error
+    while reason.__cause__ is not None:
+        reason = reason.__cause__
+    return f"{type(reason).__name__} {reason}".strip()
+
+
+def _error_body(error: Exception) -> tuple[set[str], str]:
+    """The names (type, code) and the message in an error's body; OpenAI's SDK unwraps `error`, Anthropic's does not."""
+    body: Any = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    if not isinstance(inner, dict):
+        return set(), str(body or error)
+    names = {str(inner[field]) for field in ("type", "code") if inner.get(field)}
+    return names, str(inner.get("message") or ", ".join(sorted(names)))
+
+
+def _advice(status: int, caller: Caller) -> str:
+    if status == 401:
+        return f"Check {caller.key_variable} in the environment or .env."
+    if status in {403, 404}:
+        return f"Check the model's name, and what {caller.key_variable} may use at {caller.address}."
+    if status == 413:
+        return "Shorten the prompt, or send smaller batches."
+    return "Asking the same again is pointless: change the request or its options."

@@ -1,0 +1,205 @@
+"""OpenAI and whatever speaks like it: chat completions one at a time, and OpenAI's batches of files at half price."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+import openai
+from openai.types import Batch, FileObject
+from openai.types.chat import ChatCompletion
+
+from tiltyard.errors import OptionError, TryLater
+from tiltyard.llm.keys import keep_secret
+from tiltyard.llm.provider import BatchLimits, BatchState
+from tiltyard.llm.providers.chat import batch_reply, chat_reply, chat_request, choice_words
+from tiltyard.llm.providers.clients import connect_timeout, http_client
+from tiltyard.llm.providers.failures import Caller, answered, streamed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+
+    from tiltyard.llm.records import Reply, Request
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+LOCAL_KEY_VARIABLE = "LOCAL_API_KEY"
+
+_ENDPOINT: Final = "/v1/chat/completions"
+_TAG = "tiltyard"
+_ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+_LONGEST_CUSTOM_ID = "x" * 64
+
+
+def _client(api_key: str, base_url: str) -> openai.AsyncOpenAI:
+    keep_secret(api_key)
+    return openai.AsyncOpenAI(
+        api_key=api_key,
+        base_url=base_url,
+        max_retries=0,
+        timeout=connect_timeout(),
+        http_client=http_client(openai.DefaultAioHttpClient, openai.DefaultAsyncHttpxClient),
+    )
+
+
+class CompatibleProvider:
+    """Asks any server that speaks OpenAI's chat completions: vLLM, llama.cpp, Ollama, a gateway.
+
+    With `request.choices` it asks for log-probabilities and returns those of the choices. `guided_choice` names the
+    server's own way to allow nothing but these words: `structured_outputs` or `guided_choice` (vLLM), `grammar`
+    (llama.cpp). The key is optional, and never that of OpenAI.
+    """
+
+    def __init__(self, *, base_url: str, api_key: str | None = None, guided_choice: str | None = None) -> None:
+        if guided_choice not in (None, *choice_words):
+            known = ", ".join(sorted(choice_words))
+            raise OptionError(f"guided_choice {guided_choice!r} is not known. Choose one of {known}, or leave it out.")
+        self._caller = Caller("local", LOCAL_KEY_VARIABLE, base_url, openai.APIError)
+        self._client = _client(api_key or "none", base_url)
+        self._guided_choice = guided_choice
+
+    def __repr__(self) -> str:
+        return f"CompatibleProvider({self._caller.address!r})"
+
+    @property
+    def name(self) -> str:
+        """`local`."""
+        return "local"
+
+    async def ask(self, request: Request) -> Reply:
+        """The reply to one request."""
+        body = chat_request(request, budget="max_tokens", logprobs=True, guided_choice=self._guided_choice)
+        return await _ask(self._client, self._caller, request, body)
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        await self._client.close()
+
+
+class OpenAIProvider:
+    """Asks OpenAI's models. It belongs to the event loop of its first call; close it with `aclose`."""
+
+    def __init__(self, *, api_key: str, base_url: str | None = None) -> None:
+        self._caller = Caller("openai", KEY_VARIABLE, base_url or DEFAULT_BASE_URL, openai.APIError)
+        self._client = _client(api_key, self._caller.base_url)
+
+    def __repr__(self) -> str:
+        return f"OpenAIProvider({self._caller.address!r})"
+
+    @property
+    def name(self) -> str:
+        """`openai`."""
+        return "openai"
+
+    async def ask(self, request: Request) -> Reply:
+        """The reply to one request."""
+        body = chat_request(request, budget="max_completion_tokens")
+        return await _ask(self._client, self._caller, request, body)
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        await self._client.close()
+
+    @property
+    def batch_limits(self) -> BatchLimits:
+        """50,000 requests or 200 MB."""
+        return BatchLimits(requests=50_000, bytes=200_000_000)
+
+    def encoded_size(self, request: Request) -> int:
+        """How many bytes a request takes in a batch, with the longest custom id."""
+        return len(_line(_LONGEST_CUSTOM_ID, request))
+
+    async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
+        """Upload a batch as a file and start it; its id. The tag goes along as metadata."""
+        about = f"a batch of {len(requests)} requests ({tag})"
+        content = b"".join(_line(custom_id, request) for custom_id, request in requests)
+        upload = self._client.files.create(file=("batch.jsonl", content, "application/jsonl"), purpose="batch")
+        waiting = self._client.batches.create(
+            input_file_id=(await answered(upload, FileObject, self._caller, about)).id,
+            endpoint=_ENDPOINT,
+            completion_window="24h",
+            metadata={_TAG: tag},
+        )
+        return (await answered(waiting, Batch, self._caller, about)).id
+
+    async def state(self, batch_id: str) -> BatchState:
+        """Where a batch stands now."""
+        return _state(await self._batch(batch_id))
+
+    async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+        """The replies of an ended batch, streamed: those that succeeded, then those that did not."""
+        batch = await self._batch(batch_id)
+        if batch.status not in _ENDED:
+            raise TryLater(f"Batch {batch_id} has not ended yet ({batch.status}). Ask for its results later.")
+        if batch.status == "failed":
+            files, problem = [batch.input_file_id], _failure(batch)
+        else:
+            files, problem = [name for name in (batch.output_file_id, batch.error_file_id) if name], None
+        for file_id in files:
+            lines = streamed(self._lines(file_id), self._caller, f"a request for the file {file_id}")
+            async with aclosing(lines):
+                async for line in lines:
+                    yield line["custom_id"], batch_reply(line if problem is None else {"error": problem})
+
+    def recent_batches(self) -> AsyncIterator[BatchState]:
+        """The batches of this account, newest first."""
+        return streamed(self._recent_batches(), self._caller, "a request for the list of batches")
+
+    async def _recent_batches(self) -> AsyncGenerator[BatchState, None]:
+        async for batch in self._client.batches.list(limit=100):
+            yield _state(batch)
+
+    async def _batch(self, batch_id: str) -> Batch:
+        waiting = self._client.batches.retrieve(batch_id)
+        return await answered(waiting, Batch, self._caller, f"a question about batch {batch_id}")
+
+    async def _lines(self, file_id: str) -> AsyncGenerator[dict[str, Any], None]:
+        """The lines of a file, as they arrive."""
+        async with self._client.files.with_streaming_response.content(file_id) as answer:
+            rest = b""
+            async for chunk in answer.iter_bytes():
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    if line.strip():
+                        yield _decode(line, file_id)
+            if rest.strip():
+                yield _decode(rest, file_id)
+
+
+async def _ask(client: openai.AsyncOpenAI, caller: Caller, request: Request, body: dict[str, Any]) -> Reply:
+    known = {name: body.pop(name) for name in ("model", "messages")}
+    waiting = client.chat.completions.create(**known, extra_body=body)
+    completion = await answered(waiting, ChatCompletion, caller, f"a request to {request.model}")
+    return chat_reply(completion.to_dict(warnings=False), request.choices)
+
+
+def _line(custom_id: str, request: Request) -> bytes:
+    body = chat_request(request, budget="max_completion_tokens")
+    entry = {"custom_id": custom_id, "method": "POST", "url": _ENDPOINT, "body": body}
+    return msgspec.json.encode(entry) + b"\n"
+
+
+def _decode(line: bytes, file_id: str) -> dict[str, Any]:
+    try:
+        return cast("dict[str, Any]", msgspec.json.decode(line))
+    except msgspec.DecodeError:
+        raise TryLater(f"A line of file {file_id} is not JSON. Ask for the results again.") from None
+
+
+def _failure(batch: Batch) -> dict[str, Any]:
+    """Why a batch never started, as the error of each of its requests."""
+    problems = (batch.errors.data if batch.errors else None) or []
+    if not problems:
+        return {"code": "batch_failed", "message": "The batch failed."}
+    return {"code": problems[0].code or "batch_failed", "message": problems[0].message}
+
+
+def _state(batch: Batch) -> BatchState:
+    return BatchState(
+        batch_id=batch.id,
+        ended=batch.status in _ENDED,
+        created_at=float(batch.created_at),
+        size=batch.request_counts.total if batch.request_counts else None,
+        tag=(batch.metadata or {}).get(_TAG),
+    )

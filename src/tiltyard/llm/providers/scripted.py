@@ -1,0 +1,221 @@
+"""A model that says what a script tells it to: no network, no key, the same answer every time. For tests and demos."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from tiltyard.errors import OptionError, Refused, TryLater
+from tiltyard.llm.provider import BatchLimits, BatchState
+from tiltyard.llm.records import Reply, Request, Stop, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    Answer = Callable[[Request], Reply | str]
+
+_CHARACTERS_PER_TOKEN = 4
+_RULE_WORDS = {"when", "say", "stop", "error", "final"}
+_SCRIPT_WORDS = {"rules", "batches", "polls"}
+
+
+class ScriptedProvider:
+    """Answers one request at a time, from a function. A plain string is a complete answer, cut off at `max_tokens`."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.asked: Counter[str] = Counter()
+        """How often each request was answered, by fingerprint."""
+
+    @property
+    def name(self) -> str:
+        """`scripted`."""
+        return "scripted"
+
+    async def ask(self, request: Request) -> Reply:
+        """The scripted reply."""
+        self.asked[request.fingerprint] += 1
+        return self._reply(request)
+
+    async def aclose(self) -> None:
+        """Nothing to let go of."""
+
+    def _reply(self, request: Request) -> Reply:
+        said = self._answer(request)
+        return said if isinstance(said, Reply) else _as_reply(request, said)
+
+
+class _Batch(msgspec.Struct, frozen=True, kw_only=True):
+    batch_id: str
+    created_at: float
+    tag: str
+    requests: list[tuple[str, Request]]
+
+
+class ScriptedBatchProvider(ScriptedProvider):
+    """Also takes batches: each is in progress for `polls` looks at its state, then has ended.
+
+    With a `folder` batches are kept there, one file each, so that a process that is killed and started again finds
+    what it had sent.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        folder: Path | None = None,
+        polls: int = 0,
+        limits: BatchLimits | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(answer)
+        self._limits = limits or BatchLimits(requests=100_000, bytes=256_000_000)
+        self._folder = folder
+        self._clock = clock
+        self._polls_left: Counter[str] = Counter()
+        self._polls = polls
+        self._batches: dict[str, _Batch] = {}
+        for path in sorted(folder.glob("batch_*.json")) if folder else []:
+            batch = msgspec.json.decode(path.read_bytes(), type=_Batch)
+            self._batches[batch.batch_id] = batch
+            self._count(batch)
+
+    @property
+    def batch_limits(self) -> BatchLimits:
+        """How much fits into one batch."""
+        return self._limits
+
+    def encoded_size(self, request: Request) -> int:
+        """How many bytes a request takes in a batch."""
+        return len(msgspec.json.encode(request))
+
+    async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
+        """Keep a batch; its id."""
+        if not 0 < len(requests) <= self._limits.requests or len({custom_id for custom_id, _ in requests}) < len(
+            requests
+        ):
+            raise Refused(f"A batch holds 1 to {self._limits.requests} requests with different ids.")
+        number = len(self._batches) + 1
+        batch = _Batch(batch_id=f"batch_{number:06d}", created_at=self._clock(), tag=tag, requests=list(requests))
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            unfinished = self._folder / f"{batch.batch_id}.tmp"
+            unfinished.write_bytes(msgspec.json.encode(batch))
+            unfinished.replace(self._folder / f"{batch.batch_id}.json")
+        self._batches[batch.batch_id] = batch
+        self._count(batch)
+        return batch.batch_id
+
+    async def state(self, batch_id: str) -> BatchState:
+        """Where a batch stands; looking brings it nearer to its end."""
+        state = self._state(self._batch(batch_id))
+        self._polls_left[batch_id] -= 1
+        return state
+
+    async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+        """The replies of an ended batch, last first."""
+        batch = self._batch(batch_id)
+        if not self._state(batch).ended:
+            raise TryLater(f"Batch {batch_id} has not ended yet. Ask for its results later.")
+        for custom_id, request in reversed(batch.requests):
+            yield custom_id, msgspec.structs.replace(self._reply(request), batched=True)
+
+    async def recent_batches(self) -> AsyncIterator[BatchState]:
+        """All batches, newest first."""
+        for batch in reversed(self._batches.values()):
+            yield self._state(batch)
+
+    def _batch(self, batch_id: str) -> _Batch:
+        try:
+            return self._batches[batch_id]
+        except KeyError:
+            raise Refused(f"There is no batch {batch_id}.") from None
+
+    def _count(self, batch: _Batch) -> None:
+        self.asked.update(request.fingerprint for _, request in batch.requests)
+        self._polls_left[batch.batch_id] = self._polls
+
+    def _state(self, batch: _Batch) -> BatchState:
+        ended = self._polls_left[batch.batch_id] <= 0
+        return BatchState(batch.batch_id, ended, batch.created_at, len(batch.requests), batch.tag)
+
+
+def read_script(path: Path) -> ScriptedProvider:
+    """The model that a script file describes.
+
+    A script is YAML or JSON: `rules`, a list; the first rule whose `when` words all stand in what is asked answers with
+    its `say`. A `say` that is a list is picked from by content. A rule may also give `stop` (`end`, `length`,
+    `refusal`) or `error` and `final`. With `batches: true`, or a folder for them beside the script, it takes batches;
+    `polls` says for how many looks they are in progress.
+    """
+    try:
+        script = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise OptionError(f"{path}: cannot be read as a script ({type(error).__name__}).") from None
+    if not isinstance(script, dict) or not isinstance(script.get("rules"), list) or set(script) - _SCRIPT_WORDS:
+        raise OptionError(f"{path}: a script needs `rules`, a list, and may have `batches` and `polls`, nothing else.")
+    answer = answer_by_rules(script["rules"], str(path))
+    batches = script.get("batches", False)
+    if not batches:
+        return ScriptedProvider(answer)
+    folder = path.parent / batches if isinstance(batches, str) else None
+    return ScriptedBatchProvider(answer, folder=folder, polls=int(script.get("polls", 0)))
+
+
+def answer_by_rules(rules: Sequence[Mapping[str, Any]], where: str = "script") -> Answer:
+    """A function that answers by the first rule that fits; a request that none fits is `Refused`."""
+    for number, rule in enumerate(rules, 1):
+        _check_rule(rule, f"{where}: rule {number}")
+
+    def answer(request: Request) -> Reply | str:
+        asked = f"{request.system}\n{request.user}"
+        for rule in rules:
+            words = rule.get("when", [])
+            if all(word in asked for word in ([words] if isinstance(words, str) else words)):
+                return _by_rule(request, rule)
+        raise Refused(
+            f"{where}: no rule fits the request {request.fingerprint[:12]}. Add one without `when` at the end."
+        )
+
+    return answer
+
+
+def _check_rule(rule: object, where: str) -> None:
+    if not isinstance(rule, dict) or set(rule) - _RULE_WORDS or not {"say", "error"} & set(rule):
+        raise OptionError(f"{where} needs `say` or `error`, and may have `when`, `stop` and `final`, nothing else.")
+    if rule.get("say") == []:
+        raise OptionError(f"{where} has an empty list to `say`.")
+    if rule.get("stop", Stop.END) not in list(Stop):
+        raise OptionError(f"{where}: `stop` is {rule['stop']!r}. It is one of {', '.join(Stop)}.")
+
+
+def _by_rule(request: Request, rule: Mapping[str, Any]) -> Reply | str:
+    if "error" in rule:
+        return Reply(error=str(rule["error"]), final=bool(rule.get("final", False)))
+    say = rule["say"]
+    if isinstance(say, list):
+        say = say[int(hashlib.sha256(f"{request.system}\0{request.user}".encode()).hexdigest(), 16) % len(say)]
+    if "stop" in rule:
+        return msgspec.structs.replace(_as_reply(request, str(say)), stop=Stop(rule["stop"]))
+    return str(say)
+
+
+def _as_reply(request: Request, text: str) -> Reply:
+    """A complete answer, with about as many tokens as a real one, cut off at the request's budget."""
+    most = request.max_tokens * _CHARACTERS_PER_TOKEN
+    kept = text[:most]
+    return Reply(
+        text=kept,
+        stop=Stop.LENGTH if len(text) > most else Stop.END,
+        usage=Usage(
+            input_tokens=(len(request.system) + len(request.user)) // _CHARACTERS_PER_TOKEN,
+            output_tokens=len(kept) // _CHARACTERS_PER_TOKEN,
+        ),
+        model=request.model,
+    )

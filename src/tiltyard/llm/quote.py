@@ -1,0 +1,114 @@
+"""What asking will cost, before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tiltyard.llm.prices import Price, PriceTable, estimate_tokens
+from tiltyard.llm.records import Usage
+from tiltyard.llm.totals import add_costs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tiltyard.llm.asking import Ask
+
+
+@dataclass(frozen=True, slots=True)
+class ShelfQuote:
+    """About what one shelf will take. The four prices are in USD, None where a model's price is unknown.
+
+    `cached` prices suppose that the provider keeps each shared system text after it was sent once; in a batch that is
+    the best case, since its requests run side by side. Where nothing is to be cached, both prices are the same.
+    """
+
+    queries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    direct: float | None = 0.0
+    direct_cached: float | None = 0.0
+    batch: float | None = 0.0
+    batch_cached: float | None = 0.0
+
+    def __add__(self, other: ShelfQuote) -> ShelfQuote:
+        return ShelfQuote(
+            self.queries + other.queries,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            add_costs(self.direct, other.direct),
+            add_costs(self.direct_cached, other.direct_cached),
+            add_costs(self.batch, other.batch),
+            add_costs(self.batch_cached, other.batch_cached),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """About what asking will take, by shelf and in all, at prices `as_of` a date."""
+
+    as_of: str
+    shelves: Mapping[str, ShelfQuote] = field(default_factory=dict)
+    unknown_models: frozenset[str] = frozenset()
+    too_short_to_cache: frozenset[str] = frozenset()
+    """Shelves whose system text is to be cached but is shorter than the provider caches."""
+
+    @property
+    def all(self) -> ShelfQuote:
+        """All shelves together."""
+        return sum(self.shelves.values(), ShelfQuote())
+
+
+def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str, int] | None = None) -> Quote:
+    """The quote for these asks, by the rule of thumb of `estimate_tokens`.
+
+    A reply is taken to be as long as it may be (`max_tokens`), so that a quote is on the safe side; where it is known
+    how long the replies of a shelf are, say so in `output_tokens`. Follow-up asks (a larger budget, one more try) are
+    not in it.
+    """
+    lengths = output_tokens or {}
+    shelves: dict[str, ShelfQuote] = {}
+    unknown, short = set(), set()
+    system_tokens: dict[str, int] = {}
+    sent: set[tuple[str, str]] = set()
+    for ask in asks:
+        request = ask.request
+        system = system_tokens.get(request.system)
+        if system is None:
+            system = system_tokens[request.system] = estimate_tokens(request.system)
+        user, output = estimate_tokens(request.user), lengths.get(ask.shelf, request.max_tokens)
+        price = prices.price(request.model)
+        if price is None:
+            unknown.add(request.model)
+        elif request.cache_system and system < price.cache_minimum_tokens:
+            short.add(ask.shelf)
+        again = (request.model, request.system) in sent
+        sent.add((request.model, request.system))
+        step = _one(price, system, user, output, cache=request.cache_system, again=again)
+        shelves[ask.shelf] = shelves.get(ask.shelf, ShelfQuote()) + step
+    return Quote(prices.as_of, shelves, frozenset(unknown), frozenset(short))
+
+
+def _one(price: Price | None, system: int, user: int, output: int, *, cache: bool, again: bool) -> ShelfQuote:
+    """The quote of one ask, whose system text was sent before (`again`) or not."""
+    if price is None:
+        return ShelfQuote(1, system + user, output, None, None, None, None)
+    plain = Usage(input_tokens=system + user, output_tokens=output)
+    cached = plain
+    if cache and system >= price.cache_minimum_tokens:
+        written, read = (0, system) if again else (system, 0)
+        cached = Usage(
+            input_tokens=user,
+            output_tokens=output,
+            cache_creation_input_tokens=written,
+            cache_read_input_tokens=read,
+        )
+    return ShelfQuote(
+        1,
+        system + user,
+        output,
+        price.cost(plain, batched=False),
+        price.cost(cached, batched=False),
+        price.cost(plain, batched=True),
+        price.cost(cached, batched=True),
+    )

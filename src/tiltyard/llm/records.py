@@ -1,0 +1,77 @@
+"""What is asked and what comes back, in no provider's words: `Request`, `Reply`, `Usage`."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from typing import Any
+
+import msgspec
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is sent for one question.
+
+    `system` is the part that many requests share (a rubric); with `cache_system` the provider is asked to keep it for an
+    hour. `options` are further parameters of the provider (temperature, seed, …), sent only when given. With
+    `choices`, the answer is one of these words and their probabilities are asked for, where the provider can.
+    """
+
+    model: str
+    system: str
+    user: str
+    max_tokens: int
+    cache_system: bool = False
+    choices: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of everything sent: two requests share it only if the provider sees the same."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
+
+
+class Stop(enum.StrEnum):
+    """Why a reply ended."""
+
+    END = "end"
+    """The model said all it wanted to say."""
+    LENGTH = "length"
+    """It was cut off at `max_tokens`."""
+    REFUSAL = "refusal"
+    """The model or its provider declined."""
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one or many replies. `input_tokens` are those neither written to nor read from the provider's cache."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_creation_input_tokens=self.cache_creation_input_tokens + other.cache_creation_input_tokens,
+            cache_read_input_tokens=self.cache_read_input_tokens + other.cache_read_input_tokens,
+        )
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back for one request.
+
+    A reply exists also where there is no answer: `error` then says why in a word or two (`expired`, `canceled`,
+    `errored: invalid_request_error`), and `final` whether asking again is pointless. `choice_probabilities` are those of
+    `Request.choices`. `batched` replies cost half.
+    """
+
+    text: str = ""
+    stop: Stop = Stop.END
+    usage: Usage = Usage()
+    model: str | None = None
+    error: str | None = None
+    final: bool = False
+    batched: bool = False
+    choice_probabilities: dict[str, float] | None = None

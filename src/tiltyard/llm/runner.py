@@ -1,0 +1,137 @@
+"""The one door to asking: `ask_all` takes asks, decides how to send them, and sees each of them through to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from tiltyard.errors import BudgetReached, OptionError
+from tiltyard.llm.batches import Batches
+from tiltyard.llm.budget import Budget
+from tiltyard.llm.direct import DirectAsking
+from tiltyard.llm.journal import Journal, OpenIntent
+from tiltyard.llm.keeping import Keeper
+from tiltyard.llm.locking import folder_lock
+from tiltyard.llm.provider import BatchProvider, Provider
+from tiltyard.llm.settings import AskingSettings
+from tiltyard.llm.totals import Tally, Totals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiltyard.llm.asking import Ask, Sink, Watch
+    from tiltyard.llm.prices import PriceTable
+
+Notice = Callable[[str], None]
+DEFAULT_SETTINGS = AskingSettings()
+
+
+async def ask_all(
+    asks: Iterable[Ask],
+    provider: Provider,
+    sink: Sink,
+    *,
+    folder: Path,
+    prices: PriceTable,
+    settings: AskingSettings = DEFAULT_SETTINGS,
+    watch: Watch | None = None,
+    notice: Notice | None = None,
+    budget: Budget | None = None,
+    tally: Tally | None = None,
+    now: Callable[[], float] = time.time,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    rng: random.Random | None = None,
+) -> Totals:
+    """What asking came to, once every key is answered or has failed, with all that the sink asked for in between.
+
+    `folder` holds the journal of batches and a lock: a second process waits. `asks` is not touched before the lock is
+    held and is taken bit by bit, so a generator that looks at its cache only when it is begun sees what the other
+    process kept. Keys are unique among the asks. A caller whose store remembers attempts hands in the attempt it has
+    reached.
+
+    Progress goes to `watch` in steps (each says how much was added), single lines worth reading to `notice`. `budget`
+    and `tally` may be handed in to share them between calls, or to read them after an error: a budget reached, a
+    refusal or an interrupt leaves a folder that the same call goes on from. `now` is seconds since 1970; `rng` serves
+    jitter only.
+    """
+    notice = notice or logging.getLogger("tiltyard.llm").info
+    tally = tally or Tally(watch)
+    keeper = Keeper(sink, tally, budget or Budget(settings.budget_usd), prices)
+    rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
+
+    def direct() -> DirectAsking:
+        return DirectAsking(provider, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng)
+
+    async with folder_lock(folder, notice=notice, sleep=sleep):
+        if isinstance(provider, BatchProvider):
+            journal = Journal.in_folder(folder, now)
+            batches = Batches(provider, journal, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng)
+            await _in_rounds(asks, batches, direct, settings, notice)
+            _mention_others(journal, notice)
+        elif settings.batch:
+            raise OptionError(f"{provider.name} takes no batches. Leave `batch` out, or set it to false.")
+        else:
+            await direct().run(iter(asks))
+    return tally.totals()
+
+
+async def _in_rounds(
+    asks: Iterable[Ask],
+    batches: Batches,
+    direct: Callable[[], DirectAsking],
+    settings: AskingSettings,
+    notice: Notice,
+) -> None:
+    """Rounds of asking, each with what the one before left to ask, until nothing is left."""
+    pending: Iterable[Ask] = asks
+    to_close: list[OpenIntent] = []
+    while True:
+        try:
+            await _send(batches.claim(pending), batches, direct, settings)
+            if not batches.any_lost:
+                batches.collector.close(to_close)
+                to_close = []
+            await batches.settle()
+        except BudgetReached:
+            batches.drop_parcels()
+            await batches.settle()
+            raise
+        except asyncio.CancelledError:
+            if batches.under_way:
+                notice(
+                    f"interrupted: {batches.under_way} batches go on without us. Run the same again to collect them."
+                )
+            raise
+        again, indebted = batches.collector.next_round()
+        to_close += indebted
+        if not again:
+            batches.collector.close(to_close)
+            return
+        pending = again
+
+
+async def _send(
+    fresh: Iterator[Ask], batches: Batches, direct: Callable[[], DirectAsking], settings: AskingSettings
+) -> None:
+    """Send what is not under way yet: in batches, or directly where that was asked for or there are too few."""
+    head = list(islice(fresh, max(1, settings.batch_floor)))
+    if not head:
+        return
+    if settings.batch is False or len(head) < settings.batch_floor:
+        await direct().run(chain(head, fresh))
+    else:
+        await batches.submit(chain(head, fresh))
+
+
+def _mention_others(journal: Journal, notice: Notice) -> None:
+    if journal.open:
+        count = sum(len(intent.intent.entries) for intent in journal.open.values())
+        notice(
+            f"{journal.path} holds {len(journal.open)} open batches ({count} requests) with replies that this run "
+            "does not ask for: left alone."
+        )

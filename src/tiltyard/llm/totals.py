@@ -1,0 +1,125 @@
+"""What asking came to, shelf by shelf: `Tally` while it runs, `Totals` when it has ended."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tiltyard.llm.asking import Progress, Watch
+from tiltyard.llm.records import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NO_TOKENS = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class ShelfTotals:
+    """What one shelf came to.
+
+    `sent` counts the asks handed to the provider, `found` those of them that a batch of an earlier run already held.
+    A `done` ask ended with a reply, a `failed` one without; every key ends as one of the two. An ask that was
+    followed by another (a larger token budget) is neither, but its tokens and its money are in. `cost` is None where
+    a price is unknown.
+    """
+
+    sent: int = 0
+    found: int = 0
+    done: int = 0
+    failed: int = 0
+    usage: Usage = NO_TOKENS
+    cost: float | None = 0.0
+
+    def __add__(self, other: ShelfTotals) -> ShelfTotals:
+        return ShelfTotals(
+            self.sent + other.sent,
+            self.found + other.found,
+            self.done + other.done,
+            self.failed + other.failed,
+            self.usage + other.usage,
+            add_costs(self.cost, other.cost),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What asking came to, by shelf and in all."""
+
+    shelves: Mapping[str, ShelfTotals] = field(default_factory=dict)
+
+    @property
+    def all(self) -> ShelfTotals:
+        """All shelves together."""
+        return sum(self.shelves.values(), ShelfTotals())
+
+    def __add__(self, other: Totals) -> Totals:
+        both: dict[str, ShelfTotals] = dict(self.shelves)
+        for shelf, totals in other.shelves.items():
+            both[shelf] = both.get(shelf, ShelfTotals()) + totals
+        return Totals(both)
+
+
+def add_costs(first: float | None, second: float | None) -> float | None:
+    """The sum of two prices; unknown when either is."""
+    return None if first is None or second is None else first + second
+
+
+@dataclass(slots=True)
+class _Count:
+    """What one shelf has come to so far: numbers that change in place, since every reply changes them."""
+
+    sent: int = 0
+    found: int = 0
+    done: int = 0
+    failed: int = 0
+    input: int = 0
+    output: int = 0
+    written: int = 0
+    read: int = 0
+    cost: float | None = 0.0
+
+    def add_reply(self, usage: Usage, cost: float | None, done: int, failed: int) -> None:
+        self.done += done
+        self.failed += failed
+        self.input += usage.input_tokens
+        self.output += usage.output_tokens
+        self.written += usage.cache_creation_input_tokens
+        self.read += usage.cache_read_input_tokens
+        self.cost = add_costs(self.cost, cost)
+
+    def totals(self) -> ShelfTotals:
+        usage = Usage(
+            input_tokens=self.input,
+            output_tokens=self.output,
+            cache_creation_input_tokens=self.written,
+            cache_read_input_tokens=self.read,
+        )
+        return ShelfTotals(self.sent, self.found, self.done, self.failed, usage, self.cost)
+
+
+class Tally:
+    """The running count. Hand one in to know what was done even when asking ends with an error or an interrupt."""
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch = watch
+        self._counts: defaultdict[str, _Count] = defaultdict(_Count)
+
+    def sent(self, shelf: str, count: int = 1, *, found: bool = False) -> None:
+        """Asks went out, or were found in a batch that had gone out before."""
+        counts = self._counts[shelf]
+        counts.sent += count
+        counts.found += count if found else 0
+        if self._watch is not None:
+            self._watch(Progress(shelf, sent=count))
+
+    def reply(self, shelf: str, usage: Usage, cost: float | None, *, done: int = 0, failed: int = 0) -> None:
+        """A reply came: its tokens, its price, and whether it ended a key."""
+        self._counts[shelf].add_reply(usage, cost, done, failed)
+        if self._watch is not None:
+            self._watch(Progress(shelf, done=done, failed=failed, cost=cost))
+
+    def totals(self) -> Totals:
+        """What there is so far."""
+        return Totals({shelf: counts.totals() for shelf, counts in self._counts.items()})

@@ -1,0 +1,96 @@
+"""Judgments without their texts: what lists, counts and links need, small enough to hold a run of any size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tiltyard.judging.records import Judgment, Said
+from tiltyard.report.files import Line, decode, read_lines, require
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+DECODER = msgspec.json.Decoder(Judgment)
+
+
+class Bout(msgspec.Struct, frozen=True, kw_only=True):
+    """One judgment in brief. `slots` are the verdicts as said of the slots shown, `said` the same of the entrants."""
+
+    number: int
+    dimension: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    winner: str | None
+    inconsistent: bool
+    status: str
+    slots: tuple[Said, ...]
+    said: tuple[Said, ...]
+    judges: tuple[str, ...]
+    file: str
+    line: Line
+
+    @property
+    def entrants(self) -> tuple[str, str]:
+        """The two, entrant_a first."""
+        return (self.entrant_a, self.entrant_b)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it made a battle; a failed judgment is no data."""
+        return self.status == "ok"
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, in one word: the winner's name, `tie`, `inconsistent` or `failed`."""
+        if not self.settled:
+            return "failed"
+        return self.winner or ("inconsistent" if self.inconsistent else "tie")
+
+    def word(self, place: int) -> str:
+        """What the verdict in this order said: an entrant's name, `tie`, a failure's name, or `missing`."""
+        if place >= len(self.said):
+            return "missing"
+        said = self.said[place]
+        return {Said.A: self.entrant_a, Said.B: self.entrant_b, Said.TIE: "tie"}.get(said, str(said))
+
+
+def list_bouts(folder: Path, dimensions: Sequence[str]) -> tuple[Bout, ...]:
+    """Every judgment of every dimension in brief, in the order of the files."""
+    bouts: list[Bout] = []
+    for dimension in dimensions:
+        path = require(folder / "verdicts" / f"{dimension}.jsonl", folder)
+        for place, judgment in read_lines(path, DECODER):
+            bouts.append(_brief(judgment, len(bouts), path.relative_to(folder).as_posix(), place, dimension))
+    return tuple(bouts)
+
+
+def _brief(judgment: Judgment, number: int, file: str, place: Line, dimension: str) -> Bout:
+    return Bout(
+        number=number,
+        dimension=dimension,
+        prompt_id=judgment.prompt_id,
+        entrant_a=judgment.entrant_a,
+        entrant_b=judgment.entrant_b,
+        winner=judgment.winner,
+        inconsistent=judgment.inconsistent,
+        status=judgment.status,
+        slots=tuple(verdict.verdict for verdict in judgment.raw),
+        said=tuple(verdict.for_entrants for verdict in judgment.raw),
+        judges=tuple(dict.fromkeys(verdict.judge_model for verdict in judgment.raw)),
+        file=file,
+        line=place,
+    )
+
+
+def read_judgment(folder: Path, bout: Bout) -> Judgment:
+    """The whole judgment of a bout, from its line."""
+    path = folder / bout.file
+    with path.open("rb") as file:
+        file.seek(bout.line.start)
+        line = file.read(bout.line.end - bout.line.start)
+    judgment: Judgment = decode(line, DECODER, path, bout.line.number)
+    return judgment

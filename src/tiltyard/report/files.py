@@ -1,0 +1,74 @@
+"""Reading the files of a run folder: each whole, or one clear line about what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.errors import TiltyardError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class RunFolderError(TiltyardError):
+    """A run folder cannot be reported as it is: a file is missing, torn, or says something impossible."""
+
+
+def require(path: Path, folder: Path) -> Path:
+    """The path of a file that a finished run has."""
+    if not folder.is_dir():
+        raise RunFolderError(f"there is no run folder {folder}. Check the path.")
+    if not path.is_file():
+        raise RunFolderError(
+            f"{folder} has no {path.relative_to(folder).as_posix()}: not a run folder, or its run has not finished. "
+            "Finish it with `tiltyard run`, then report again."
+        )
+    return path
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:
+        raise RunFolderError(f"{path}: torn or not JSON ({error}). {AGAIN}") from None
+    if not isinstance(value, dict):
+        raise RunFolderError(f"{path}: expected one JSON object, found {type(value).__name__}. {AGAIN}")
+    return value
+
+
+AGAIN = "Write it again with `tiltyard run`, which asks no question twice."
+
+
+class Line(msgspec.Struct, frozen=True):
+    """Where one line stands: its number, and where its bytes begin and end."""
+
+    number: int
+    start: int
+    end: int
+
+
+def read_lines(path: Path, decoder: msgspec.json.Decoder[Any]) -> Iterator[tuple[Line, Any]]:
+    """Every record of a JSON Lines file with its place; a torn or wrong line is an error that names it."""
+    start = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            place = Line(number, start, start + len(line))
+            start = place.end
+            if line.strip():
+                yield place, decode(line, decoder, path, number)
+
+
+def decode(line: bytes, decoder: msgspec.json.Decoder[Any], path: Path, number: int) -> Any:
+    """One record."""
+    try:
+        return decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        what = "not what stands there in a run" if isinstance(error, msgspec.ValidationError) else "torn or not JSON"
+        raise RunFolderError(f"{path}:{number}: {what} ({error}). {AGAIN}") from None

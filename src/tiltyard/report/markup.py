@@ -1,0 +1,147 @@
+"""HTML that cannot be broken by what stands in it: plain text is escaped wherever it is placed, only `Html` is not."""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+VOID = frozenset({"br", "hr", "input", "link", "meta"})
+CONTROLS = (
+    {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"}
+    | {0x7F: 0x2421}
+    | dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
+)
+"""Control characters become their visible pictures: a page may not hold them, and a reader should see them."""
+
+UNSAFE = re.compile("[&<>\"'" + "".join(map(chr, CONTROLS)) + "]")
+
+Value = str | int | float | bool | None
+
+
+class Html(str):
+    """Markup that is safe to place on a page, because `el` made it."""
+
+    __slots__ = ()
+
+
+def text(value: str) -> Html:
+    """Any text as markup that shows exactly this text; markup stays as it is."""
+    if isinstance(value, Html):
+        return value
+    return Html(html.escape(value).translate(CONTROLS) if UNSAFE.search(value) else value)
+
+
+def el(name: str, /, *children: str, **attributes: Value) -> Html:
+    """One element. `class_` and `aria_label` stand for `class` and `aria-label`; None and False leave it out."""
+    opening = name + "".join(
+        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
+    )
+    if name in VOID:
+        return Html(f"<{opening}>")
+    return Html(f"<{opening}>{''.join([text(child) for child in children])}</{name}>")
+
+
+def _attribute(key: str, value: Value) -> str:
+    return f" {_label(key)}" if value is True else f' {_label(key)}="{text(str(value))}"'
+
+
+@cache
+def _label(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+def join(parts: Iterable[str], between: str = "") -> Html:
+    """Pieces of markup or text in a row."""
+    return Html(text(between).join([text(part) for part in parts]))
+
+
+def raw(name: str, content: str) -> Html:
+    """A style or script element: its content is our own file, in which a browser reads no markup."""
+    if f"</{name}" in content.lower():
+        raise ValueError(f"the text of a {name} element would end it")
+    return Html(f"<{name}>{content}</{name}>")
+
+
+def link(target: str, *children: str, **attributes: Value) -> Html:
+    """A link inside the report."""
+    return el("a", *children, href=target, **attributes)
+
+
+def number(value: float | None, digits: int = 0, unit: str = "") -> Html:
+    """A figure as people read it, with the exact value of the file as its machine-readable `value`."""
+    if value is None:
+        return el("span", "–", class_="none")
+    shown = f"{value:,.{digits}f}".replace("-", "−")
+    return el("data", shown + unit, value=repr(value))
+
+
+def rating(value: float | None, digits: int = 1) -> Html:
+    """A rating as every board of ours writes it, without separators, with its exact value beside."""
+    if value is None:
+        return el("span", "–", class_="none")
+    return el("data", f"{value:.{digits}f}".replace("-", "−"), value=repr(value))
+
+
+def percent(share: float | None, digits: int = 0) -> Html:
+    """A share as a percentage, with the exact share as its machine-readable `value`."""
+    if share is None:
+        return el("span", "–", class_="none")
+    return el("data", f"{100 * share:.{digits}f} %", value=repr(share))
+
+
+def table(
+    head: Iterable[str | tuple[str, str]],
+    rows: Iterable[Iterable[str]],
+    *,
+    caption: str = "",
+    class_: str | None = None,
+    id: str | None = None,
+) -> Html:
+    """A table in a box that scrolls sideways; a head cell may be `(text, class)`, a row's first cell is its header."""
+    heads = [cell if isinstance(cell, tuple) else (cell, "") for cell in head]
+    top = el("tr", *[el("th", cell, scope="col", class_=class_ or None) for cell, class_ in heads])
+    classes = [class_ or None for _, class_ in heads]
+    body = [_row(list(cells), classes) for cells in rows]
+    said = [el("caption", caption)] if caption else []
+    inner = el("table", *said, el("thead", top), el("tbody", *body), class_=class_, id=id)
+    label = plain(caption) or ", ".join(filter(None, (plain(cell) for cell, _ in heads)))
+    return el("div", inner, class_="scroll", tabindex="0", role="group", aria_label=label or "table")
+
+
+def _row(cells: list[str], classes: list[str | None]) -> Html:
+    """A row; a single header cell is the title of the rows that follow."""
+    if len(cells) == 1 and cells[0].startswith("<th"):
+        return el("tr", cells[0])
+    numbered = enumerate(zip(cells, classes, strict=True))
+    return el("tr", *[_cell(cell, place, class_) for place, (cell, class_) in numbered])
+
+
+def _cell(cell: str, place: int, class_: str | None) -> Html:
+    """One cell of a table; markup that is a cell already stays one."""
+    if isinstance(cell, Html) and cell.startswith(("<td", "<th")):
+        return cell
+    return el("td", cell, class_=class_) if place else el("th", cell, scope="row", class_=class_)
+
+
+def plain(markup: str) -> str:
+    """The text of a piece of markup, for a label."""
+    if not isinstance(markup, Html):
+        return markup
+    pieces = [piece.rpartition(">")[2] for piece in markup.split("<")]
+    return html.unescape("".join(pieces))
+
+
+def pairs(items: Iterable[tuple[str, str]], class_: str = "facts") -> Html:
+    """A description list: what, and its value."""
+    return el("dl", *[el("div", el("dt", what), el("dd", value)) for what, value in items], class_=class_)
+
+
+def shortened(value: str, length: int = 90) -> str:
+    """The beginning of a text on one line."""
+    line = " ".join(value[: 4 * length].split())
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"

@@ -1,0 +1,260 @@
+"""A run folder as one frozen record: what ran, its numbers, its texts, and its judgments where they are asked for."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.boards import EloReport
+from tiltyard.errors import BattleError
+from tiltyard.report.bouts import Bout, list_bouts, read_judgment
+from tiltyard.report.files import AGAIN, RunFolderError, read_lines, read_object, require
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tiltyard.judging.records import Judgment
+
+Floats = NDArray[np.float64]
+
+
+class EloLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One entrant's permutation Elo as it stands in `elo_results.json`."""
+
+    entrant_id: str
+    mean: float
+    sem: float
+    ci95_low: float
+    ci95_high: float
+    sampling_low: float | None = None
+    sampling_high: float | None = None
+
+
+class EloResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of `elo_results.json`."""
+
+    default_k: float
+    primary: dict[str, dict[str, EloLine]]
+    k_sensitivity: dict[str, dict[str, dict[str, EloLine]]]
+    n_decisive_matches: dict[str, int]
+
+
+class PairTally(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `pairwise_winrates.csv`; an inconsistent judgment is also a tie."""
+
+    dimension: str
+    entrant_a: str
+    entrant_b: str
+    a_wins: int
+    b_wins: int
+    ties: int
+    inconsistent: int
+
+    @property
+    def n(self) -> int:
+        """How often the two were compared with a readable result."""
+        return self.a_wins + self.b_wins + self.ties
+
+    def seen_from(self, entrant: str) -> tuple[int, int]:
+        """Wins and losses of one of the two."""
+        return (self.a_wins, self.b_wins) if entrant == self.entrant_a else (self.b_wins, self.a_wins)
+
+
+class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `matches/matches.jsonl`."""
+
+    dimension: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    prompt_text: str
+    response_a: str
+    response_b: str
+    source: str | None = None
+    subject: str | None = None
+    gold_answer: str | None = None
+    expected_behavior: str | None = None
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt as the judge was shown it."""
+
+    prompt_id: str
+    text: str
+    source: str
+    subject: str | None
+    gold_answer: str | None
+    expected_behavior: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dimension:
+    """The numbers of one dimension, as the files have them. Without a decisive match the Elo parts are empty."""
+
+    name: str
+    n_matches: int
+    n_decisive: int
+    elo: Mapping[str, EloLine]
+    sweep: Mapping[str, Mapping[str, EloLine]]
+    traces: Floats
+    trace_entrants: tuple[str, ...]
+    pairs: tuple[PairTally, ...]
+    board: EloReport | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Everything a report shows. Texts are kept once each; judge texts stay in their files until asked for."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    usage: Mapping[str, Any] | None
+    default_k: float
+    entrants: tuple[str, ...]
+    dimensions: tuple[Dimension, ...]
+    questions: Mapping[str, Question]
+    answers: Mapping[tuple[str, str], str]
+    """The text of an answer by prompt and entrant."""
+    bouts: tuple[Bout, ...]
+    """Every judgment without its texts, in the order of the files."""
+
+    def judgment(self, bout: Bout) -> Judgment:
+        """A judgment with the judge's words, read from its file now."""
+        return read_judgment(self.folder, bout)
+
+    def judgments(self, dimension: str) -> Iterator[Judgment]:
+        """The judgments of a dimension, one at a time."""
+        return (self.judgment(bout) for bout in self.bouts if bout.dimension == dimension)
+
+
+def read_run(folder: str | Path) -> Run:
+    """Read a finished run folder; a missing or torn file is one clear error."""
+    folder = Path(folder)
+    manifest = read_object(require(folder / "manifest.json", folder))
+    results = _elo_results(require(folder / "elo_results.json", folder))
+    tallies = _tallies(require(folder / "pairwise_winrates.csv", folder))
+    traces = _traces(folder, results)
+    questions, answers, n_matches = _texts(require(folder / "matches" / "matches.jsonl", folder))
+    names = tuple(results.primary)
+    bouts = list_bouts(folder, names)
+    for bout in bouts:
+        _check_texts(bout, questions, answers)
+    usage = folder / "usage.json"
+    return Run(
+        folder=folder,
+        manifest=manifest,
+        usage=read_object(usage) if usage.is_file() else None,
+        default_k=results.default_k,
+        entrants=_entrants(manifest, answers),
+        dimensions=tuple(
+            Dimension(
+                name=name,
+                n_matches=n_matches.get(name, 0),
+                n_decisive=results.n_decisive_matches.get(name, 0),
+                elo=results.primary[name],
+                sweep=results.k_sensitivity.get(name, {}),
+                traces=traces[name][0],
+                trace_entrants=traces[name][1],
+                pairs=tuple(pair for pair in tallies if pair.dimension == name),
+                board=_board(folder / "ratings" / f"{name}.json"),
+            )
+            for name in names
+        ),
+        questions=questions,
+        answers=answers,
+        bouts=bouts,
+    )
+
+
+def _elo_results(path: Path) -> EloResults:
+    try:
+        return msgspec.convert(read_object(path), EloResults)
+    except msgspec.ValidationError as error:
+        raise RunFolderError(f"{path}: {error}. {AGAIN}") from None
+
+
+def _tallies(path: Path) -> list[PairTally]:
+    with path.open(encoding="utf-8", newline="") as file:
+        try:
+            return [msgspec.convert(row, PairTally, strict=False) for row in csv.DictReader(file)]
+        except (msgspec.ValidationError, UnicodeDecodeError, csv.Error, TypeError) as error:
+            raise RunFolderError(f"{path}: not a table of pairs ({error}). {AGAIN}") from None
+
+
+def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[str, ...]]]:
+    """The Elo of every shuffle by dimension; empty where nothing was decided."""
+    found: dict[str, tuple[Floats, tuple[str, ...]]] = {name: (np.empty((0, 0)), ()) for name in results.primary}
+    rated = [name for name, lines in results.primary.items() if lines]
+    if not rated:
+        return found
+    path = require(folder / "elo_per_perm.npz", folder)
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            for name in rated:
+                entrants = tuple(str(entrant) for entrant in arrays[f"{name}__entrants"])
+                data = np.asarray(arrays[f"{name}__data"], dtype=np.float64)
+                if data.ndim != 2 or data.shape[1] != len(entrants):
+                    raise ValueError(f"{name}__data has shape {data.shape} for {len(entrants)} entrants")
+                found[name] = (data, entrants)
+    except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+        raise RunFolderError(f"{path}: torn, or not the traces of this run ({error}). {AGAIN}") from None
+    return found
+
+
+def _board(path: Path) -> EloReport | None:
+    """A dimension's Bradley–Terry board; a run writes none where the battles do not allow one, and says why."""
+    if not path.is_file():
+        return None
+    try:
+        return EloReport.read(path)
+    except (BattleError, TypeError) as error:
+        raise RunFolderError(f"{path}: torn, or not a ratings file ({error}). {AGAIN}") from None
+
+
+def _texts(path: Path) -> tuple[dict[str, Question], dict[tuple[str, str], str], dict[str, int]]:
+    """Every prompt and answer once, and the number of matches of each dimension."""
+    questions: dict[str, Question] = {}
+    answers: dict[tuple[str, str], str] = {}
+    counts: dict[str, int] = {}
+    for place, match in read_lines(path, msgspec.json.Decoder(MatchLine)):
+        counts[match.dimension] = counts.get(match.dimension, 0) + 1
+        questions.setdefault(match.prompt_id, _question(match))
+        for entrant, answer in ((match.entrant_a, match.response_a), (match.entrant_b, match.response_b)):
+            if answers.setdefault((match.prompt_id, entrant), answer) != answer:
+                raise RunFolderError(
+                    f"{path}:{place.number}: {entrant} has two different answers to {match.prompt_id}. {AGAIN}"
+                )
+    return questions, answers, counts
+
+
+def _question(match: MatchLine) -> Question:
+    return Question(
+        prompt_id=match.prompt_id,
+        text=match.prompt_text,
+        source=match.source or "",
+        subject=match.subject,
+        gold_answer=match.gold_answer,
+        expected_behavior=match.expected_behavior,
+    )
+
+
+def _check_texts(bout: Bout, questions: Mapping[str, Question], answers: Mapping[tuple[str, str], str]) -> None:
+    known = bout.prompt_id in questions and all((bout.prompt_id, name) in answers for name in bout.entrants)
+    if not known:
+        raise RunFolderError(
+            f"{bout.file}:{bout.line.number}: matches/matches.jsonl has no texts for {bout.prompt_id} of "
+            f"{' and '.join(bout.entrants)}. {AGAIN}"
+        )
+
+
+def _entrants(manifest: Mapping[str, Any], answers: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
+    """The entrants in the order of the config, then any other that was compared."""
+    listed = [str(name) for name in manifest.get("entrants") or []]
+    return tuple(dict.fromkeys([*listed, *(name for _, name in answers)]))

@@ -1,0 +1,174 @@
+"""From a rating to its battles: an entrant's opponents, and every battle of a pair."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tiltyard.boards.text import rank_text
+from tiltyard.report.markup import Html, el, join, link, number, percent, rating, shortened, table
+from tiltyard.report.sections.board import order
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.boards import RatingEntry
+    from tiltyard.report.bouts import Bout
+    from tiltyard.report.run import Dimension
+    from tiltyard.report.site import Here
+
+OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
+
+
+def opponents_section(here: Here, dimension: Dimension) -> Html:
+    """Every entrant of a dimension with its opponents, each a link to the list of their battles."""
+    entries = {entry.model: entry for entry in dimension.board.ratings} if dimension.board else {}
+    judged = {name for bout in here.run.bouts if bout.dimension == dimension.name for name in bout.entrants}
+    names = [*order(here, dimension), *(name for name in here.run.entrants if name in judged)]
+    cards = [_card(here, dimension, name, entries.get(name)) for name in dict.fromkeys(names)]
+    return el("section", el("h3", dimension.name), el("div", *cards, class_="cards"))
+
+
+def _card(here: Here, dimension: Dimension, name: str, entry: RatingEntry | None) -> Html:
+    site = here.site
+    place = (site.dimensions[dimension.name], site.entrants[name])
+    said = [el("b", name)]
+    if entry is not None:
+        said.append(el("span", rating(entry.rating, 0), ", rank ", rank_text(entry), class_="aside"))
+    keys = [key for key in site.by_pair if key[0] == place[0] and place[1] in key[1:]]
+    rows = []
+    for key in keys:
+        opponent = here.run.entrants[key[2] if key[1] == place[1] else key[1]]
+        rows.append(_opponent(here, dimension, name, opponent, site.by_pair[key]))
+    head: list[str | tuple[str, str]] = ["against", *((word, "num") for word in ("won", "lost", "tied", "failed", ""))]
+    return el(
+        "details",
+        el("summary", *said),
+        table(head, rows),
+        class_="card",
+        open=True,
+        id=f"e{place[0]}-{place[1]}",
+    )
+
+
+def _opponent(here: Here, dimension: Dimension, name: str, opponent: str, bouts: Sequence[Bout]) -> list[str]:
+    count = tally(bouts)
+    ties = number(count["tie"] + count["inconsistent"])
+    if count["inconsistent"]:
+        ties = join([ties, " ", el("small", "(", number(count["inconsistent"]), " inconsistent)")])
+    return [
+        opponent,
+        number(count[name]),
+        number(count[opponent]),
+        ties,
+        number(count["failed"]),
+        link(here.pair(dimension.name, name, opponent), f"{len(bouts)} battles"),
+    ]
+
+
+def tally(bouts: Sequence[Bout]) -> Counter[str]:
+    """How often each thing came of these judgments."""
+    counts: Counter[str] = Counter()
+    for bout in bouts:
+        counts[bout.winner or bout.outcome] += 1
+    return counts
+
+
+def pair_view(here: Here, key: tuple[int, int, int]) -> Html:
+    """The battles of a pair, one line each: prompt, what the judge said in either order, what came of it."""
+    run = here.run
+    dimension, a, b = run.dimensions[key[0]].name, run.entrants[key[1]], run.entrants[key[2]]
+    bouts = here.site.by_pair[key]
+    rows = [el("tr", *_cells(here, bout), data_outcome=kind(bout)) for bout in bouts]
+    heads = ("prompt", f"{a} shown first", f"{b} shown first", "outcome")
+    top = el("thead", el("tr", *[el("th", word, scope="col") for word in heads]))
+    inner = el("table", top, el("tbody", *rows), class_="list")
+    return el(
+        "section",
+        el(
+            "p",
+            link(here.section("battles"), "Battles"),
+            " / ",
+            link(here.entrant(dimension, a), dimension),
+            class_="up",
+        ),
+        el("h3", link(here.entrant(dimension, a), a), " against ", link(here.entrant(dimension, b), b)),
+        el("p", _summary(dimension, a, b, bouts), class_="note"),
+        el("div", inner, class_="scroll", tabindex="0", role="group", aria_label=f"{a} against {b}: {dimension}"),
+        class_="view pair",
+        id="m{}-{}-{}".format(*key),
+    )
+
+
+def _summary(dimension: str, a: str, b: str, bouts: Sequence[Bout]) -> Html:
+    count = tally(bouts)
+    settled = len(bouts) - count["failed"]
+    ties = count["tie"] + count["inconsistent"]
+    share = (count[a] + 0.5 * ties) / settled if settled else None
+    return join(
+        [
+            join([f"{dimension}: {a} won ", number(count[a]), f", {b} won ", number(count[b]), ", "]),
+            join([number(count["tie"]), " ties, ", number(count["inconsistent"]), " inconsistent, "]),
+            join([number(count["failed"]), " failed. Ties counting half, ", a, " won ", percent(share), "."]),
+        ]
+    )
+
+
+def kind(bout: Bout) -> str:
+    """Which of the four outcomes a judgment had, whoever won."""
+    return "decisive" if bout.winner is not None else bout.outcome
+
+
+def badge(bout: Bout) -> Html:
+    """What came of a judgment, as a small label."""
+    return el("span", bout.outcome, class_=f"badge {kind(bout)}")
+
+
+def _cells(here: Here, bout: Bout) -> list[Html]:
+    question = here.run.questions[bout.prompt_id]
+    swapped = _order_of(here, bout)
+    label = link(here.bout(bout), bout.prompt_id)
+    return [
+        el("th", label, " ", el("bdi", shortened(question.text, 72)), scope="row"),
+        el("td", bout.word(swapped[0])),
+        el("td", bout.word(swapped[1])),
+        el("td", badge(bout)),
+    ]
+
+
+def _order_of(here: Here, bout: Bout) -> tuple[int, int]:
+    """Which verdict had the first of the pair on top: forward first, unless the match lists the two the other way."""
+    return (0, 1) if here.site.entrants[bout.entrant_a] < here.site.entrants[bout.entrant_b] else (1, 0)
+
+
+def filter_form() -> Html:
+    """The search over the lists, shown only where the script runs."""
+    options = [el("option", "any outcome", value=""), *(el("option", word, value=word) for word in OUTCOMES)]
+    return el(
+        "div",
+        el("label", "Search ", el("input", type="search", id="find", placeholder="prompt, answer, judge’s words")),
+        el("label", "Outcome ", el("select", *options, id="outcome")),
+        el("output", id="found", aria_live="polite"),
+        class_="filter",
+        id="filter",
+        hidden=True,
+    )
+
+
+def battles_section(here: Here) -> Html:
+    """The way down: entrant, opponent, battle. In a large run the lists themselves are files of their own."""
+    site = here.site
+    said = (
+        f"This run has {len(here.run.bouts):,} judgments: too many for one page. The lists and battles are in the "
+        "files of the folder report/ beside this page; keep the two together."
+        if site.split
+        else "Choose an opponent, then a battle: its prompt, both answers, and the judge’s words in both orders."
+    )
+    return el(
+        "section",
+        el("h2", "Battles"),
+        el("p", said, class_="note"),
+        *[opponents_section(here, dimension) for dimension in here.run.dimensions],
+        Html("") if site.split else filter_form(),
+        id="battles",
+    )

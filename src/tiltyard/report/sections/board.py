@@ -1,0 +1,160 @@
+"""Ratings of one dimension: the Bradley–Terry board, and permutation Elo with both of its errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.boards import EloReport, Leaderboard, RatingEntry
+from tiltyard.boards.text import footnotes, headline, interval_text, rank_text
+from tiltyard.report import svg
+from tiltyard.report.markup import Html, el, join, link, number, rating, table
+from tiltyard.report.sections.header import why_no_board
+
+if TYPE_CHECKING:
+    from tiltyard.report.run import Dimension
+    from tiltyard.report.site import Here
+
+BINS = 101
+
+
+def order(here: Here, dimension: Dimension) -> list[str]:
+    """The entrants of a dimension, best first: by its board, then by Elo, then as configured."""
+    rated = [entry.model for entry in dimension.board.ratings] if dimension.board else []
+    by_elo = sorted(dimension.elo, key=lambda name: -dimension.elo[name].mean)
+    met = {name for pair in dimension.pairs for name in (pair.entrant_a, pair.entrant_b)}
+    return list(dict.fromkeys([*rated, *by_elo, *(name for name in here.run.entrants if name in met)]))
+
+
+def board_section(here: Here, dimension: Dimension) -> Html:
+    """The Bradley–Terry board: rating, interval, the places it could hold, and what it was counted from."""
+    report = dimension.board
+    if report is None or not report.ratings:
+        reason = why_no_board(here.run, dimension)
+        return el(
+            "section", el("h3", "Ratings"), el("p", "There is no Bradley–Terry board: ", reason, ".", class_="note")
+        )
+    board = as_leaderboard(report)
+    scale = svg.Scale.of([v for entry in board for v in (entry.rating, entry.ci_low, entry.ci_high) if v is not None])
+    head: list[str | tuple[str, str]] = [
+        "entrant",
+        ("rank", "num"),
+        ("rating", "num"),
+        (svg.axis(scale), "chart"),
+        (_interval_head(board), "num"),
+        *((word, "num extra") for word in ("battles", "won", "lost", "tied")),
+    ]
+    rows = [_board_row(here, dimension, entry, scale) for entry in board]
+    notes = [el("li", note) for note in footnotes(board)]
+    return el(
+        "section",
+        el("h3", "Ratings"),
+        el("p", headline(board).replace("by question_id", "by prompt"), class_="note"),
+        table(head, rows, class_="board ratings"),
+        el("ul", *notes, class_="note") if notes else Html(""),
+    )
+
+
+def as_leaderboard(report: EloReport) -> Leaderboard:
+    """A ratings file as the leaderboard it was written from."""
+    details = report.details
+    n_battles = details.get("n_battles")
+    return Leaderboard(
+        entries=report.ratings,
+        settings=details,
+        n_battles=float(n_battles) if n_battles is not None else sum(e.n_battles for e in report.ratings) / 2,
+        left_out=details.get("left_out") or {},
+        remarks=tuple(details.get("remarks") or ()),
+    )
+
+
+def _interval_head(board: Leaderboard) -> str:
+    level = (board.settings.get("interval") or {}).get("level")
+    return f"{100 * level:g} % interval" if level else "interval"
+
+
+def _board_row(here: Here, dimension: Dimension, entry: RatingEntry, scale: svg.Scale) -> list[str]:
+    places = rank_text(entry)
+    label = f"{entry.model}: {entry.rating:.1f}, interval {interval_text(entry)}, place {places}"
+    return [
+        link(here.entrant(dimension.name, entry.model), entry.model),
+        el("span", places, class_="rank"),
+        el("b", rating(entry.rating)),
+        svg.interval(scale, entry.rating, entry.ci_low, entry.ci_high, label),
+        span(entry.ci_low, entry.ci_high),
+        *(number(value) for value in (entry.n_battles, entry.wins, entry.losses, entry.ties)),
+    ]
+
+
+def span(low: float | None, high: float | None, digits: int = 0) -> Html:
+    """`1012 – 1050`, with an ellipsis on an open side."""
+    ends = [Html("…") if end is None else rating(end, digits) for end in (low, high)]
+    return el("span", ends[0], " – ", ends[1], class_="span")
+
+
+def elo_section(here: Here, dimension: Dimension) -> Html:
+    """Permutation Elo: mean, its shuffle error, the sampling interval beside it, and the spread over the shuffles."""
+    title = el("h3", "Elo over shuffles")
+    if not dimension.elo:
+        return el("section", title, el("p", "No decisive match, so no Elo.", class_="note"))
+    lines = dimension.elo
+    ends = [end for line in lines.values() for end in (line.sampling_low, line.sampling_high) if end is not None]
+    scale = svg.Scale.of([float(dimension.traces.min()), float(dimension.traces.max()), *ends])
+    counts = _histograms(dimension, scale)
+    most = max(int(row.max()) for row in counts.values()) or 1
+    rows = [
+        _elo_row(here, dimension, name, _hill(dimension, name, scale, counts[name].tolist(), most))
+        for name in order(here, dimension)
+        if name in lines
+    ]
+    head: list[str | tuple[str, str]] = [
+        "entrant",
+        ("mean", "num"),
+        (join(["± SEM ", el("small", "shuffle error only")]), "num"),
+        (join(["95 % interval ", el("small", "other prompts")]), "num"),
+        (svg.axis(scale), "chart"),
+    ]
+    return el(
+        "section", title, el("p", _elo_note(here, dimension), class_="note"), table(head, rows, class_="board elo")
+    )
+
+
+def _hill(dimension: Dimension, name: str, scale: svg.Scale, counts: list[int], most: int) -> Html:
+    line = dimension.elo[name]
+    label = f"{name}: mean {line.mean:.1f} over {len(dimension.traces)} shuffles"
+    if line.sampling_low is not None and line.sampling_high is not None:
+        label += f", sampling interval {line.sampling_low:.0f} to {line.sampling_high:.0f}"
+    return svg.histogram(scale, counts, most, label, mean=line.mean, low=line.sampling_low, high=line.sampling_high)
+
+
+def _elo_row(here: Here, dimension: Dimension, name: str, picture: Html) -> list[str]:
+    line = dimension.elo[name]
+    return [
+        link(here.entrant(dimension.name, name), name),
+        el("b", rating(line.mean)),
+        join(["± ", number(line.sem, 2)]),
+        span(line.sampling_low, line.sampling_high) if line.sampling_low is not None else number(None),
+        picture,
+    ]
+
+
+def _elo_note(here: Here, dimension: Dimension) -> Html:
+    return join(
+        [
+            number(dimension.n_decisive),
+            " decisive match in " if dimension.n_decisive == 1 else " decisive matches in ",
+            number(len(dimension.traces)),
+            " random orders, K ",
+            number(here.run.default_k),
+            "; ties and inconsistent judgments left out. The hill shows where the orders put an entrant. The SEM "
+            "shrinks with more shuffles and says nothing about other prompts; the line below the hill does.",
+        ]
+    )
+
+
+def _histograms(dimension: Dimension, scale: svg.Scale) -> dict[str, np.ndarray]:
+    edges = np.linspace(scale.low, scale.high, BINS + 1)
+    return {
+        name: np.histogram(dimension.traces[:, place], edges)[0] for place, name in enumerate(dimension.trace_entrants)
+    }

@@ -1,0 +1,163 @@
+"""The judge’s habits: how often it changed its mind with the order, and how often it chose what it was shown first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tiltyard.report import svg
+from tiltyard.report.markup import Html, el, join, link, number, percent, table
+from tiltyard.report.rates import Behaviour, Share, behaviour, behaviour_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.report.bouts import Bout
+    from tiltyard.report.run import Dimension
+    from tiltyard.report.site import Here
+
+SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
+MOST_LINKS = 200
+
+
+def bouts_of(here: Here, dimension: Dimension) -> list[Bout]:
+    """The judgments of a dimension."""
+    return [bout for bout in here.run.bouts if bout.dimension == dimension.name]
+
+
+def habits_section(here: Here, dimension: Dimension) -> Html:
+    """Flip rate and first-slot rate with Wilson intervals: in all, by judge, by source, by pair."""
+    bouts = bouts_of(here, dimension)
+    whole = behaviour(bouts)
+    heading, anchor = el("h3", "The judge’s habits"), f"h{here.site.dimensions[dimension.name]}"
+    if not whole.first_slot.n and not whole.flips.n:
+        return el("section", heading, el("p", "No verdict was readable.", class_="note"), id=anchor)
+    sources = {prompt: question.source or "no source" for prompt, question in here.run.questions.items()}
+    groups: list[tuple[str, list[tuple[str, Behaviour]]]] = [
+        ("", [("all judgments", whole)]),
+        ("by judge", list(behaviour_by(bouts, lambda bout: ", ".join(bout.judges) or "none").items())),
+        ("by source", list(behaviour_by(bouts, lambda bout: sources[bout.prompt_id]).items())),
+        ("by pair", _by_pair(here, dimension, bouts)),
+    ]
+    rows: list[Sequence[str]] = []
+    for title, group in groups:
+        if title:
+            rows.append([_group_head(title)])
+        rows += [_row(here, title, name, habits) for name, habits in group]
+    axis = svg.axis(svg.Scale(0.0, 100.0, (25.0, 50.0, 75.0)), " %")
+    head: list[str | tuple[str, str]] = [
+        "",
+        ("changed with the order", "num"),
+        (axis, "chart"),
+        ("chose the first shown", "num"),
+        (axis, "chart"),
+    ]
+    return el(
+        "section",
+        heading,
+        el("p", _note(whole), class_="note"),
+        table(head, rows, class_="board habits"),
+        id=anchor,
+    )
+
+
+def _by_pair(here: Here, dimension: Dimension, bouts: Sequence[Bout]) -> list[tuple[str, Behaviour]]:
+    number_of = here.site.dimensions[dimension.name]
+    names = here.run.entrants
+    found = behaviour_by(bouts, lambda bout: "{}-{}-{}".format(*here.site.pair_key(bout.dimension, *bout.entrants)))
+    rows: list[tuple[str, Behaviour]] = []
+    for key in (key for key in here.site.by_pair if key[0] == number_of):
+        label = link(here.pair(dimension.name, names[key[1]], names[key[2]]), f"{names[key[1]]} – {names[key[2]]}")
+        rows.append((label, found["{}-{}-{}".format(*key)]))
+    return rows
+
+
+def _group_head(title: str) -> Html:
+    return el("th", title, scope="colgroup", colspan=5, class_="group")
+
+
+def _row(here: Here, title: str, name: str, habits: Behaviour) -> list[str]:
+    label = link(here.section(source_anchor(here, name)), name) if title == "by source" else name
+    return [
+        label,
+        _figure(habits.flips),
+        _strip(habits.flips, "changed with the order", None),
+        _figure(habits.first_slot),
+        _strip(habits.first_slot, "chose the first shown", 0.5),
+    ]
+
+
+def source_anchor(here: Here, source: str) -> str:
+    """The anchor of a source in the list of prompts."""
+    names = list(dict.fromkeys(question.source or "no source" for question in here.run.questions.values()))
+    return f"s{names.index(source)}"
+
+
+def _figure(share: Share) -> Html:
+    return join([percent(share.value, 1), " ", el("small", number(share.hits), " of ", number(share.n))])
+
+
+def _strip(share: Share, what: str, guide: float | None) -> Html:
+    if share.value is None or share.interval is None:
+        return Html("")
+    low, high = share.interval
+    label = f"{what}: {100 * share.value:.1f} %, interval {100 * low:.1f} to {100 * high:.1f} %"
+    return svg.interval(SCALE, share.value, low, high, label, guide=guide)
+
+
+def _note(habits: Behaviour) -> Html:
+    return join(
+        [
+            "Every pair was shown both ways round. ",
+            number(habits.flips.hits),
+            " of ",
+            number(habits.flips.n),
+            " judgments changed with the order: ",
+            number(habits.opposite),
+            " named the other winner, ",
+            number(habits.flips.hits - habits.opposite),
+            " said tie one way round. A judge without position bias chooses the first shown half the time (dashed). "
+            "95 % Wilson intervals.",
+        ]
+    )
+
+
+def failures_section(here: Here) -> Html:
+    """Verdicts that could not be used, by name, and every judgment that failed for it."""
+    names = list(dict.fromkeys(str(word) for bout in here.run.bouts for word in bout.said if not word.readable))
+    failed = [bout for bout in here.run.bouts if not bout.settled]
+    if not failed and not names:
+        body = el("p", "None: every verdict was readable.", class_="note")
+        return el("section", el("h2", "Failures"), body, id="failures")
+    rows = []
+    for dimension in here.run.dimensions:
+        bouts = bouts_of(here, dimension)
+        counts = Counter(str(word) for bout in bouts for word in bout.said)
+        asked = sum(counts.values())
+        lost = sum(not bout.settled for bout in bouts)
+        rows.append([dimension.name, number(asked), *(number(counts[name]) for name in names), number(lost)])
+    head: list[str | tuple[str, str]] = [
+        "dimension",
+        ("verdicts", "num"),
+        *((name, "num") for name in names),
+        ("judgments failed", "num"),
+    ]
+    items = [
+        el("li", link(here.bout(bout), f"{bout.entrant_a} – {bout.entrant_b}, {bout.prompt_id}"), f" {_words(bout)}")
+        for bout in failed[:MOST_LINKS]
+    ]
+    more = len(failed) - len(items)
+    if more:
+        items.append(el("li", f"and {more:,} more, marked in the lists of their pairs"))
+    return el(
+        "section",
+        el("h2", "Failures"),
+        el("p", "A failed judgment is not data: it is in no rating and no win rate.", class_="note"),
+        table(head, rows),
+        el("details", el("summary", number(len(failed)), " failed judgments"), el("ul", *items, class_="columns")),
+        id="failures",
+    )
+
+
+def _words(bout: Bout) -> str:
+    return f"({bout.dimension}: {bout.word(0)}, {bout.word(1)})"

@@ -1,0 +1,175 @@
+"""The top of the page: what ran, who could be first, and what a reader has to know before believing it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tiltyard.boards.text import rank_text
+from tiltyard.report.markup import Html, el, join, link, number, pairs, percent, rating, table
+from tiltyard.report.rates import behaviour
+
+if TYPE_CHECKING:
+    from tiltyard.report.run import Dimension, Run
+    from tiltyard.report.site import Here
+
+
+def header(here: Here) -> Html:
+    """Title, the answer in a sentence per dimension, and the run in figures."""
+    run = here.run
+    mode = str(run.manifest.get("mode") or "tournament")
+    return el(
+        "header",
+        el("p", "Tiltyard · judged tournament", class_="over"),
+        el("h1", f"{mode.capitalize()} run"),
+        el("p", _subtitle(run), class_="sub"),
+        el("p", _when(run), class_="when"),
+        el("ul", *[el("li", _who_leads(here, dimension)) for dimension in run.dimensions], class_="leads"),
+        _tiles(here),
+    )
+
+
+def _subtitle(run: Run) -> Html:
+    judge = str(run.manifest.get("judge_model") or "an unnamed judge")
+    single = sum(bout.settled and len(bout.said) == 1 for bout in run.bouts)
+    orders = f"judged in both orders but for {single:,} pairs" if single else "every pair judged in both orders"
+    return join(
+        [
+            join([number(len(run.entrants)), " entrants, ", number(len(run.questions)), " prompts, "]),
+            join([number(len(run.dimensions)), " dimension" + ("" if len(run.dimensions) == 1 else "s")]),
+            join([", ", orders, " by ", el("b", judge)]),
+        ]
+    )
+
+
+def _when(run: Run) -> str:
+    started, finished = run.manifest.get("started_at"), run.manifest.get("finished_at")
+    versions = run.manifest.get("versions") or {}
+    parts = [f"started {started}" if started else "", f"finished {finished}" if finished else ""]
+    parts += [f"{name} {version}" for name, version in versions.items()]
+    return " · ".join(part for part in parts if part)
+
+
+def _who_leads(here: Here, dimension: Dimension) -> Html:
+    name = link(here.section(f"d{here.site.dimensions[dimension.name]}"), dimension.name, class_="dimension")
+    if dimension.board is None:
+        return join([name, "no board: " + why_no_board(here.run, dimension)])
+    first = [entry.model for entry in dimension.board.ratings if (entry.rank_low or entry.rank) == 1]
+    if len(first) == 1:
+        return join([name, el("span", el("b", first[0]), " leads, and no other could be first")])
+    leaders = join([el("b", model) for model in first[:-1]], ", ")
+    return join([name, el("span", leaders, " and ", el("b", first[-1]), " could each be first")])
+
+
+def why_no_board(run: Run, dimension: Dimension) -> str:
+    """Why a dimension has no Bradley–Terry board, as the run put it down."""
+    results = (run.manifest.get("results") or {}).get("dimensions") or {}
+    reason = (results.get(dimension.name) or {}).get("bradley_terry")
+    return str(reason) if reason and reason != "ok" else f"ratings/{dimension.name}.json is not in the run folder"
+
+
+def _tiles(here: Here) -> Html:
+    """The run in figures, each a way down to where it comes from."""
+    run = here.run
+    habits = behaviour(run.bouts)
+    failed = sum(not bout.settled for bout in run.bouts)
+    decisive = sum(bout.winner is not None for bout in run.bouts)
+    habits_at = "h0" if run.dimensions else "battles"
+    items: list[tuple[str, str, str]] = [
+        ("judgments", "battles", number(len(run.bouts))),
+        ("decisive", "battles", join([number(decisive), _of(decisive, len(run.bouts))])),
+        ("changed with the order", habits_at, percent(habits.flips.value, 1)),
+        ("chose the first shown", habits_at, percent(habits.first_slot.value, 1)),
+        ("failed", "failures", join([number(failed), _of(failed, len(run.bouts))])),
+    ]
+    cost = ((run.usage or {}).get("total") or {}).get("cost_usd")
+    if cost is not None:
+        items.append(("US $", "usage", number(cost, 2)))
+    return pairs([(link(here.section(anchor), what), value) for what, anchor, value in items], class_="tiles")
+
+
+def _of(part: int, whole: int) -> Html:
+    return el("small", f"{100 * part / whole:.1f} %") if whole else Html("")
+
+
+def warnings(here: Here, found: list[str]) -> Html:
+    """What a reader should not miss: an unfinished run, failures by name, what was left out, numbers that disagree."""
+    run = here.run
+    lines: list[str] = []
+    if run.manifest.get("finished_at") is None:
+        lines.append("The manifest says that this run has not finished.")
+    failures = Counter(str(word) for bout in run.bouts for word in bout.said if not word.readable)
+    if failures:
+        named = ", ".join(f"{count} {name}" for name, count in failures.most_common())
+        lines.append(
+            join(["Verdicts that could not be used, in no rating: ", link(here.section("failures"), named), "."])
+        )
+    lines += _unjudged(run) + _dropped(run)
+    lines += [f"Numbers disagree: {line}." for line in found]
+    if not lines:
+        return Html("")
+    return el("ul", *[el("li", line) for line in lines], class_="warnings", aria_label="What to know first")
+
+
+def _unjudged(run: Run) -> list[str]:
+    lines = []
+    for dimension in run.dimensions:
+        bouts = [bout for bout in run.bouts if bout.dimension == dimension.name]
+        missing = sum(not bout.settled and len(bout.said) < 2 for bout in bouts)
+        absent = dimension.n_matches - len(bouts)
+        if missing or absent:
+            lines.append(f"{dimension.name}: {missing + absent:,} of {dimension.n_matches:,} matches lack a verdict.")
+    return lines
+
+
+def _dropped(run: Run) -> list[str]:
+    """What the match list had to leave out, in sentences; unknown entries are listed with the manifest."""
+    dropped = run.manifest.get("dropped") or {}
+    lines = []
+    prompts = dropped.get("prompts_without_every_answer")
+    if prompts:
+        lacking = ", ".join(f"{name} lacks {count}" for name, count in (dropped.get("answers_missing") or {}).items())
+        lines.append(f"{len(prompts)} prompts dropped, because not every entrant answered them ({lacking}).")
+    for dimension, count in (dropped.get("prompts_without_gold_answer") or {}).items():
+        lines.append(f"{dimension}: {count} prompts skipped, because they have no gold answer.")
+    return lines
+
+
+def glance(here: Here) -> Html:
+    """Entrants × dimensions: the places each could hold, and its rating."""
+    boards = [(dimension, dimension.board) for dimension in here.run.dimensions if dimension.board is not None]
+    if not boards:
+        return Html("")
+    lines = {
+        (dimension.name, entry.model): (rank_text(entry), entry.rating, entry.rank)
+        for dimension, board in boards
+        for entry in board.ratings
+    }
+
+    def cell(dimension: str, entrant: str) -> Html:
+        if (dimension, entrant) not in lines:
+            return number(None)
+        rank, value, _ = lines[dimension, entrant]
+        target = here.entrant(dimension, entrant)
+        return join([link(target, rank, class_="rank"), " ", el("small", rating(value, 0))])
+
+    def standing(entrant: str) -> float:
+        places = [lines[dimension.name, entrant][2] for dimension, _ in boards if (dimension.name, entrant) in lines]
+        return sum(places) / len(places) if places else float("inf")
+
+    rows = [
+        [el("b", entrant), *(cell(dimension.name, entrant) for dimension, _ in boards)]
+        for entrant in sorted(here.run.entrants, key=standing)
+    ]
+    head: list[str | tuple[str, str]] = ["entrant", *((dimension.name, "num") for dimension, _ in boards)]
+    return el(
+        "section",
+        el("h2", "At a glance"),
+        el(
+            "p",
+            "The places each entrant could hold, all entrants at once, and its Bradley–Terry rating.",
+            class_="note",
+        ),
+        table(head, rows, class_="glance"),
+        id="glance",
+    )

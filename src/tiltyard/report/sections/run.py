@@ -1,0 +1,129 @@
+"""The bottom of the page: what it cost, how the canaries did, and the manifest in full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.report.facts import fact, facts, scalar, words
+from tiltyard.report.markup import Html, el, join, number, pairs, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.report.site import Here
+
+FIRST = (
+    "mode",
+    "judge_model",
+    "entrants",
+    "dimensions",
+    "bank_size",
+    "selected_prompt_count",
+    "started_at",
+    "finished_at",
+    "n_perms",
+    "shuffle_seed",
+    "pilot_seed",
+    "versions",
+    "rubric_versions",
+    "dropped",
+    "results",
+)
+"""What the manifest says first; the rest follows in its own order."""
+
+
+def usage_section(here: Here) -> Html:
+    """Tokens and money as `usage.json` has them."""
+    usage = here.run.usage
+    if usage is None:
+        body = el("p", "There is no usage.json in the run folder: what the run cost is not known.", class_="note")
+    elif isinstance(usage.get("dimensions"), dict) and isinstance(usage.get("total"), dict):
+        body = _usage_table(usage)
+    else:
+        body = facts(usage)
+    return el("section", el("h2", "Cost and tokens"), body, id="usage")
+
+
+COLUMNS = {
+    "cache_creation_input_tokens": "cache writes",
+    "cache_read_input_tokens": "cache reads",
+    "cost_usd": "US $",
+}
+
+
+def _usage_table(usage: Mapping[str, Any]) -> Html:
+    """Dimensions × what they took, the total last."""
+    rows = [*usage["dimensions"].items(), ("total", usage["total"])]
+    columns = list(usage["total"])
+    head: list[str | tuple[str, str]] = ["", *((COLUMNS.get(key, words(key)), "num") for key in columns)]
+    body = [
+        [el("b", name) if row is usage["total"] else name, *(_amount(key, row.get(key)) for key in columns)]
+        for name, row in rows
+    ]
+    rest = {key: value for key, value in usage.items() if key not in ("dimensions", "total", "judge_model")}
+    return join([table(head, body), facts(rest) if rest else ""])
+
+
+def _amount(key: str, value: Any) -> Html:
+    if value is None:
+        return el("span", "unknown", class_="none")
+    return number(value, 2) if key == "cost_usd" else scalar(value)
+
+
+def gate_section(here: Here) -> Html:
+    """A pilot's last word: go or no-go for the headline run, and every check behind it."""
+    checks = (here.run.manifest.get("results") or {}).get("gate")
+    if not checks:
+        return Html("")
+    passed = all(check.get("passed") for check in checks)
+    rows = [[_word(check, "check"), _passed(check), _word(check, "detail")] for check in checks]
+    word = "Go: the pilot found nothing against the headline run." if passed else "No-go: see what failed."
+    return el("section", el("h2", "Go or no-go"), el("p", el("b", word)), table(["check", "", ""], rows), id="gate")
+
+
+def _word(check: Mapping[str, Any], key: str) -> str:
+    return str(check.get(key, ""))
+
+
+def _passed(check: Mapping[str, Any]) -> Html:
+    return Html("passed") if check.get("passed") else el("b", "failed")
+
+
+def canary_section(here: Here) -> Html:
+    """How the judge did on pairs whose answer is known, where the run had some."""
+    canaries: Any = (here.run.manifest.get("results") or {}).get("canaries")
+    if not canaries:
+        return Html("")
+    return el(
+        "section",
+        el("h2", "Canaries"),
+        el("p", "Pairs with a known answer, judged along with the others and kept out of every rating.", class_="note"),
+        facts(canaries),
+        id="canaries",
+    )
+
+
+def _once(key: str, value: Any) -> Any:
+    """The results without what has its own section."""
+    if key != "results" or not isinstance(value, dict):
+        return value
+    return {name: part for name, part in value.items() if name not in ("canaries", "gate")}
+
+
+def run_section(here: Here, found: list[str]) -> Html:
+    """The manifest, every field of it, and whether the numbers were found to follow from the verdicts."""
+    manifest = here.run.manifest
+    keys = [key for key in FIRST if key in manifest]
+    keys += [key for key in manifest if key not in FIRST]
+    checked = (
+        "Counted again from the verdicts while this page was made: decisive matches, every pair, every board’s wins, "
+        "losses and ties, every mean over shuffles. "
+    )
+    checked += f"{len(found)} disagree; see the top." if found else "All agree with the files."
+    return el(
+        "section",
+        el("h2", "The run"),
+        el("p", checked, class_="note"),
+        pairs([(words(key), fact(key, _once(key, manifest[key]))) for key in keys], class_="facts manifest"),
+        id="run",
+    )

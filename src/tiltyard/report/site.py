@@ -1,0 +1,123 @@
+"""Where everything of a report stands: one page for ordinary runs, sibling files for the battles of a large one."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tiltyard.report.bouts import Bout
+    from tiltyard.report.run import Run
+
+MAIN = "report.html"
+ONE_PAGE = 4_000
+"""Judgments up to which a run is one self-contained page: about 15 MB, which a browser opens in a second or two."""
+
+BOUTS_PER_FILE = 400
+"""Judgments in one sibling file, rounded up to whole prompts."""
+
+
+class Site:
+    """The pages of one run: what is numbered how, and which view stands in which file.
+
+    Anchors are numbers (`b12` a battle, `p3` a prompt, `m0-1-2` a pair and `e0-1` an entrant in dimension 0), so no
+    name of an entrant or prompt can break one.
+    """
+
+    def __init__(self, run: Run, one_page: int = ONE_PAGE) -> None:
+        self.run = run
+        self.split = len(run.bouts) > one_page
+        self.entrants: Mapping[str, int] = {name: i for i, name in enumerate(run.entrants)}
+        self.dimensions: Mapping[str, int] = {dimension.name: i for i, dimension in enumerate(run.dimensions)}
+        self.prompts: Mapping[str, int] = {name: i for i, name in enumerate(run.questions)}
+
+    def pair_key(self, dimension: str, a: str, b: str) -> tuple[int, int, int]:
+        """The numbers of a pair in a dimension, entrants in the order of the config."""
+        first, second = sorted((self.entrants[a], self.entrants[b]))
+        return (self.dimensions[dimension], first, second)
+
+    @cached_property
+    def by_pair(self) -> Mapping[tuple[int, int, int], Sequence[Bout]]:
+        """The judgments of every pair that was judged, dimension by dimension."""
+        groups: dict[tuple[int, int, int], list[Bout]] = {}
+        for bout in self.run.bouts:
+            groups.setdefault(self.pair_key(bout.dimension, *bout.entrants), []).append(bout)
+        return dict(sorted(groups.items()))
+
+    @cached_property
+    def by_prompt(self) -> Mapping[str, Sequence[Bout]]:
+        """The judgments on every prompt, in the order of the match list."""
+        groups: dict[str, list[Bout]] = {name: [] for name in self.run.questions}
+        for bout in self.run.bouts:
+            groups[bout.prompt_id].append(bout)
+        return groups
+
+    @cached_property
+    def neighbours(self) -> Mapping[int, tuple[Bout | None, Bout | None]]:
+        """The judgments before and after each one in the list of its pair."""
+        found: dict[int, tuple[Bout | None, Bout | None]] = {}
+        for bouts in self.by_pair.values():
+            around = [None, *bouts, None]
+            for place, bout in enumerate(bouts):
+                found[bout.number] = (around[place], around[place + 2])
+        return found
+
+    @cached_property
+    def prompt_files(self) -> Mapping[str, str]:
+        """The file that holds each prompt with its answers and judgments."""
+        files: dict[str, str] = {}
+        number = room = 0
+        for prompt, bouts in self.by_prompt.items():
+            if room <= 0:
+                number, room = number + 1, BOUTS_PER_FILE
+            files[prompt] = f"report/prompts-{number:03d}.html" if self.split else MAIN
+            room -= len(bouts)
+        return files
+
+    def pair_file(self, key: tuple[int, int, int]) -> str:
+        """The file that holds the list of a pair's battles."""
+        return f"report/pair-{key[0]}-{key[1]}-{key[2]}.html" if self.split else MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """One page of a site while it is written: knows how to link from there to anything."""
+
+    site: Site
+    file: str = MAIN
+
+    @property
+    def run(self) -> Run:
+        """The run that is reported."""
+        return self.site.run
+
+    def to(self, file: str, anchor: str) -> str:
+        """The address of an anchor in a file of the site."""
+        if file == self.file:
+            return f"#{anchor}"
+        return f"{posixpath.relpath(file, posixpath.dirname(self.file) or '.')}#{anchor}"
+
+    def section(self, anchor: str) -> str:
+        """A section of the main page."""
+        return self.to(MAIN, anchor)
+
+    def entrant(self, dimension: str, name: str) -> str:
+        """An entrant's opponents in a dimension."""
+        return self.section(f"e{self.site.dimensions[dimension]}-{self.site.entrants[name]}")
+
+    def pair(self, dimension: str, a: str, b: str) -> str:
+        """The battles of two entrants in a dimension."""
+        key = self.site.pair_key(dimension, a, b)
+        return self.to(self.site.pair_file(key), "m{}-{}-{}".format(*key))
+
+    def prompt(self, prompt_id: str) -> str:
+        """A prompt with all its answers and judgments."""
+        return self.to(self.site.prompt_files[prompt_id], f"p{self.site.prompts[prompt_id]}")
+
+    def bout(self, bout: Bout) -> str:
+        """One battle: its prompt, both answers and both judge texts."""
+        return self.to(self.site.prompt_files[bout.prompt_id], f"b{bout.number}")

@@ -1,0 +1,134 @@
+"""The run folder: every file of a tournament run, written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from tiltyard.judging.records import Judgment
+    from tiltyard.tournament.matches import MatchList
+    from tiltyard.tournament.standings import EloLine, PairTally, Standing
+
+WIN_RATE_COLUMNS = ("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, never half of either."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_lines(path: Path, rows: Iterable[Any]) -> None:
+    """Write one JSON value per line, as they come: the rows need not fit into memory."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        for row in rows:
+            file.write(msgspec.json.encode(row) + b"\n")
+    part.replace(path)
+
+
+def write_matches(folder: Path, matches: MatchList) -> None:
+    """`matches/matches.jsonl`: one line per match, with everything the judge is shown."""
+    write_lines(
+        folder / "matches" / "matches.jsonl",
+        (
+            {
+                "dimension": match.matchup.dimension,
+                "prompt_id": match.matchup.prompt_id,
+                "entrant_a": match.matchup.entrant_a,
+                "entrant_b": match.matchup.entrant_b,
+                "prompt_text": match.prompt.text,
+                "source": match.prompt.source,
+                "subject": match.prompt.subject,
+                "gold_answer": match.prompt.gold_answer,
+                "expected_behavior": match.prompt.expected_behavior,
+                "response_a": match.response_a,
+                "response_b": match.response_b,
+            }
+            for rows in matches.by_dimension.values()
+            for match in rows
+        ),
+    )
+
+
+def write_verdicts(folder: Path, dimension: str, judgments: Sequence[Judgment]) -> None:
+    """`verdicts/<dimension>.jsonl`: one line per judgment with both raw verdicts, forward first."""
+    write_lines(folder / "verdicts" / f"{dimension}.jsonl", judgments)
+
+
+def write_standings(folder: Path, standings: Mapping[str, Standing], default_k: float) -> None:
+    """Elo results and traces, win rates, battles, and a Bradley–Terry board per dimension."""
+    write_json(folder / "elo_results.json", elo_results(standings, default_k))
+    _write_traces(folder / "elo_per_perm.npz", standings)
+    write_text(folder / "pairwise_winrates.csv", win_rate_table(standings))
+    write_lines(
+        folder / "battles.jsonl", (battle.to_dict() for standing in standings.values() for battle in standing.battles)
+    )
+    for dimension, standing in standings.items():
+        if standing.board is not None:
+            write_text(folder / "ratings" / f"{dimension}.json", standing.board.to_json())
+
+
+def elo_results(standings: Mapping[str, Standing], default_k: float) -> dict[str, Any]:
+    """The contents of `elo_results.json`."""
+
+    def lines(by_entrant: Mapping[str, EloLine]) -> dict[str, Any]:
+        return {name: asdict(line) for name, line in by_entrant.items()}
+
+    return {
+        "default_k": default_k,
+        "primary": {dimension: lines(standing.elo) for dimension, standing in standings.items()},
+        "k_sensitivity": {
+            dimension: {f"{k:g}": lines(by_entrant) for k, by_entrant in standing.sweep.items()}
+            for dimension, standing in standings.items()
+        },
+        "n_decisive_matches": {dimension: standing.n_decisive for dimension, standing in standings.items()},
+    }
+
+
+def _write_traces(path: Path, standings: Mapping[str, Standing]) -> None:
+    arrays: dict[str, Any] = {}
+    for dimension, standing in standings.items():
+        if standing.elo:
+            arrays[f"{dimension}__data"] = standing.traces
+            arrays[f"{dimension}__entrants"] = np.array(standing.entrants)
+    if not arrays:
+        path.unlink(missing_ok=True)
+        return
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        np.savez(file, **arrays)
+    part.replace(path)
+
+
+def win_rate_table(standings: Mapping[str, Standing]) -> str:
+    """The contents of `pairwise_winrates.csv`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(WIN_RATE_COLUMNS)
+    for dimension, standing in standings.items():
+        for pair in standing.pairs:
+            writer.writerow([dimension, *_cells(pair)])
+    return text.getvalue()
+
+
+def _cells(pair: PairTally) -> tuple[object, ...]:
+    return (pair.entrant_a, pair.entrant_b, pair.a_wins, pair.b_wins, pair.ties, pair.inconsistent)

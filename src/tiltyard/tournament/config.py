@@ -1,0 +1,215 @@
+"""A tournament's settings: the YAML file, checked once, as one frozen object."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.bank import PILOT_SEED, PILOT_SIZE
+from tiltyard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Entrant(msgspec.Struct, frozen=True, kw_only=True):
+    """One contestant. `model` and what follows are only needed to generate its answers."""
+
+    entrant_id: str
+    model: str | None = None
+    system: str = ""
+    max_tokens: int = 1024
+    seed: int | None = None
+    send_seed: bool = False
+    options: dict[str, Any] = {}
+    base_url: str | None = None
+
+
+class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the bank is, and how a pilot is drawn from it: `pilot_strata` gives places per source by hand."""
+
+    bank_path: str
+    pilot_size: int = PILOT_SIZE
+    pilot_seed: int = PILOT_SEED
+    pilot_strata: dict[str, int] | None = None
+
+
+class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where answers and verdicts are kept between runs."""
+
+    responses_dir: str
+    judgments_dir: str
+
+
+class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who judges, and how it is asked. `batch` None means: where the maker takes batches."""
+
+    pilot_model: str
+    headline_model: str
+    max_tokens: int = 1024
+    max_attempts: int = 3
+    batch: bool | None = None
+    max_batch: int | None = None
+    concurrency: int = 16
+    poll_initial_seconds: float = 30.0
+    poll_max_seconds: float = 300.0
+    budget_usd: float | None = None
+    base_url: str | None = None
+    prices_path: str | None = None
+    options: dict[str, Any] = {}
+
+
+class EloSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Permutation Elo."""
+
+    n_perms: int = 500
+    shuffle_seed: int = 0
+    initial_rating: float = 1400.0
+    default_k: float = 16.0
+    k_factor_sweep: tuple[float, ...] = (1.0, 4.0, 8.0, 16.0, 32.0)
+
+
+class RubricSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a dimension's rubric is."""
+
+    path: str
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a tournament file says. Dimensions are judged in the order of `rubrics`."""
+
+    entrants: tuple[Entrant, ...]
+    prompts: PromptSettings
+    caches: CacheSettings
+    judge: JudgeSettings
+    rubrics: dict[str, RubricSettings]
+    elo: EloSettings = EloSettings()
+    canaries: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A config with its paths found on this disk, and what was odd about the file."""
+
+    config: Config
+    path: Path
+    bank_path: Path
+    responses_dir: Path
+    judgments_dir: Path
+    rubric_paths: dict[str, Path]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def entrant_ids(self) -> tuple[str, ...]:
+        """The entrants in the order of the file."""
+        return tuple(entrant.entrant_id for entrant in self.config.entrants)
+
+
+def load_setup(path: str | Path) -> Setup:
+    """Read a tournament file and find what it names. Relative paths are tried from its folder, then from here."""
+    path = Path(path)
+    raw = _read_yaml(path)
+    try:
+        config = msgspec.convert(raw, Config, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {_say(str(error))}") from None
+    _check(config, path)
+    bases = (path.parent, Path())
+    bank = _find(config.prompts.bank_path, bases, path, "prompts.bank_path")
+    home = _home(bank, config.prompts.bank_path, bases)
+    return Setup(
+        config=config,
+        path=path,
+        bank_path=bank,
+        responses_dir=_folder(config.caches.responses_dir, bases, home),
+        judgments_dir=_folder(config.caches.judgments_dir, bases, home),
+        rubric_paths={
+            name: _find(rubric.path, bases, path, f"rubrics.{name}.path") for name, rubric in config.rubrics.items()
+        },
+        warnings=tuple(_unknown_keys(raw)),
+    )
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no tournament file {path}. Check the path.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}.") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+        raise ConfigError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}.") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: expected a mapping with entrants, prompts, caches, judge, elo and rubrics.")
+    return raw
+
+
+def _say(message: str) -> str:
+    """A validation message of the decoder in the words of the file."""
+    text = message.replace("Object missing required field", "missing").replace("`$.", "`").replace(" - at `$`", "")
+    return f"{text}. Correct the file."
+
+
+def _check(config: Config, path: Path) -> None:
+    ids = [entrant.entrant_id for entrant in config.entrants]
+    if len(ids) < 2:
+        raise ConfigError(f"{path}: a tournament needs two entrants or more, the file has {len(ids)}.")
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise ConfigError(f"{path}: entrant_id {twice[0]!r} stands there twice. Ids must differ.")
+    if not config.rubrics:
+        raise ConfigError(f"{path}: no rubric is given. Add one dimension under `rubrics`.")
+    for name in (*ids, *config.rubrics):
+        if not name or name.startswith(".") or any(letter in name for letter in "/\\\0"):
+            raise ConfigError(f"{path}: {name!r} cannot be part of a file name. Use letters, digits, - and _.")
+    if config.elo.n_perms < 2:
+        raise ConfigError(
+            f"{path}: elo.n_perms is {config.elo.n_perms}: at least 2 are needed for an error of the mean."
+        )
+
+
+def _find(given: str, bases: tuple[Path, ...], config: Path, key: str) -> Path:
+    tried = list(dict.fromkeys(base / given for base in bases))
+    for place in tried:
+        if place.exists():
+            return place
+    raise ConfigError(f"{config}: {key} is {given!r}, found neither at {' nor at '.join(map(str, tried))}.")
+
+
+def _home(found: Path, given: str, bases: tuple[Path, ...]) -> Path:
+    """The folder from which the bank was found: new folders are made there too."""
+    return next((base for base in bases if base / given == found), bases[0])
+
+
+def _folder(given: str, bases: tuple[Path, ...], home: Path) -> Path:
+    return next((base / given for base in bases if (base / given).is_dir()), home / given)
+
+
+KNOWN: dict[str, Any] = {
+    "prompts": PromptSettings,
+    "caches": CacheSettings,
+    "judge": JudgeSettings,
+    "elo": EloSettings,
+}
+
+
+def _unknown_keys(raw: Mapping[str, Any]) -> list[str]:
+    """A word about every key that means nothing here, so that a misspelt option is not silently ignored."""
+    odd = [(str(key), Config.__struct_fields__, "") for key in raw if key not in Config.__struct_fields__]
+    for section, kind in KNOWN.items():
+        known = kind.__struct_fields__
+        odd += [(str(key), known, f"{section}.") for key in raw.get(section) or {} if key not in known]
+    warnings = []
+    for key, known, prefix in odd:
+        close = difflib.get_close_matches(key, known, n=1)
+        hint = f"; did you mean {prefix}{close[0]}?" if close else ""
+        warnings.append(f"the setting {prefix}{key} means nothing here and is ignored{hint}")
+    return warnings

@@ -1,0 +1,79 @@
+"""The pilot's last word: is the headline run worth its money? A plain go or no-go, with the reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tiltyard.judging.judge import Judged
+    from tiltyard.tournament.plan import Plan
+    from tiltyard.tournament.standings import Standing
+
+MOST_FAILED = 0.05
+"""Above this share of failed judgments the judge does not do what the rubric asks; more money will not mend that."""
+
+MOST_INCONSISTENT = 0.35
+"""Above this share of contradictions the judge answers to the order of the answers more than to the answers. A coin
+that ignores the answers contradicts itself half the time."""
+
+FEWEST_DECISIVE = 10
+"""Below this many decisive matches a dimension cannot order even two entrants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition of the gate."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+def gate(plan: Plan, judged: Judged, standings: Mapping[str, Standing]) -> list[Check]:
+    """The checks of every dimension, and of the answers."""
+    matches = plan.matches
+    checks = [
+        Check(
+            "answers complete",
+            matches.cells_present == matches.cells_expected,
+            f"{matches.cells_present} of {matches.cells_expected} cells",
+        )
+    ]
+    for dimension, standing in standings.items():
+        stats = judged.stats[dimension]
+        settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in standing.pairs)
+        cases = len(matches.by_dimension[dimension])
+        failed = cases - settled
+        contradicted = sum(pair.inconsistent for pair in standing.pairs)
+        checks += [
+            Check(
+                f"{dimension}: verdicts readable",
+                failed <= MOST_FAILED * max(cases, 1),
+                f"{failed} of {cases} judgments failed ({_names(stats.failures)})",
+            ),
+            Check(
+                f"{dimension}: judge consistent",
+                contradicted <= MOST_INCONSISTENT * max(settled, 1),
+                f"{contradicted} of {settled} judgments changed with the order of the answers",
+            ),
+            Check(
+                f"{dimension}: enough decisive matches",
+                standing.n_decisive >= FEWEST_DECISIVE,
+                f"{standing.n_decisive} decisive",
+            ),
+        ]
+    return checks
+
+
+def _names(failures: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in failures.items()) or "none"
+
+
+def verdict_lines(checks: Sequence[Check]) -> list[str]:
+    """The gate in words: GO or NO-GO, then every check."""
+    passed = all(check.passed for check in checks)
+    head = "GO: the pilot found nothing against the headline run" if passed else "NO-GO: see what failed below"
+    return [head, *(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}" for check in checks)]

@@ -1,0 +1,85 @@
+"""Filling the response cache of a tournament: every entrant that has a model, only what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiltyard.bank import Prompt, read_prompts, read_responses, responses_path
+from tiltyard.errors import ConfigError
+from tiltyard.llm.generation import EntrantSettings, Generated, generate
+from tiltyard.llm.keys import load_env
+from tiltyard.llm.names import parse_model_name
+from tiltyard.llm.providers import make_provider
+from tiltyard.tournament.run import asking_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tiltyard.llm.asking import Watch
+    from tiltyard.tournament.config import Entrant, Setup
+
+
+async def generate_missing(
+    setup: Setup,
+    entrants: Sequence[str],
+    *,
+    budget_usd: float | None,
+    confirm: Callable[[str], None],
+    watch: Watch | None,
+    notice: Callable[[str], None],
+) -> list[Generated]:
+    """Ask each entrant's model for the answers it lacks. `confirm` is asked once, before anything is sent."""
+    prompts = read_prompts(setup.bank_path)
+    chosen = [entrant for entrant in setup.config.entrants if entrant.entrant_id in entrants]
+    settings = {entrant.entrant_id: _settings(entrant, setup) for entrant in chosen}
+    total = sum(_missing(setup.responses_dir, name, prompts) for name in settings)
+    if total:
+        confirm(f"Ask {len(chosen)} models for {total:,} answers?")
+    judge = setup.config.judge
+    asking = asking_parts(setup, notice, budget_usd=budget_usd, max_batch=None)
+    results = []
+    folders = (Path(), setup.path.parent)
+    for entrant in chosen:
+        name = parse_model_name(entrant.model or "")
+        base_url = entrant.base_url or judge.base_url
+        provider = make_provider(name, base_url=base_url, env=load_env(folders), folders=folders)
+        try:
+            results.append(
+                await generate(
+                    settings[entrant.entrant_id],
+                    prompts,
+                    setup.responses_dir,
+                    provider,
+                    prices=asking.prices,
+                    settings=asking.settings,
+                    watch=watch,
+                    notice=notice,
+                )
+            )
+        finally:
+            await provider.aclose()
+    return results
+
+
+def _settings(entrant: Entrant, setup: Setup) -> EntrantSettings:
+    if entrant.model is None:
+        raise ConfigError(
+            f"{setup.path}: entrant {entrant.entrant_id!r} has no `model`, so its answers cannot be generated. "
+            "Add one, such as anthropic/…, openai/… or local/…."
+        )
+    return EntrantSettings(
+        entrant_id=entrant.entrant_id,
+        model=parse_model_name(entrant.model).model,
+        system=entrant.system,
+        max_tokens=entrant.max_tokens,
+        options=entrant.options,
+        seed=entrant.seed,
+        send_seed=entrant.send_seed,
+    )
+
+
+def _missing(folder: Path, entrant_id: str, prompts: Sequence[Prompt]) -> int:
+    """How many prompts an entrant has not answered yet."""
+    there = read_responses(folder, entrant_id) if responses_path(folder, entrant_id).exists() else {}
+    return sum(prompt.prompt_id not in there for prompt in prompts)

@@ -1,0 +1,88 @@
+"""The manifest: what ran, on what, with which seeds; written when a run starts and completed when it ends."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.bank import responses_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tiltyard.judging.judge import Judged
+    from tiltyard.tournament.plan import Plan
+    from tiltyard.tournament.standings import Standing
+
+
+def manifest(
+    plan: Plan, *, started_at: str, finished_at: str | None, results: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The manifest of a run; `results` is what only the end knows."""
+    from tiltyard import __version__
+
+    setup, matches = plan.setup, plan.matches
+    return {
+        "mode": plan.options.mode,
+        "config_path": str(setup.path),
+        "judge_model": plan.judge_model,
+        "entrants": list(setup.entrant_ids),
+        "dimensions": [rubric.dimension for rubric in plan.rubrics],
+        "bank_size": len(plan.bank),
+        "selected_prompt_count": len(plan.selected),
+        "n_perms": plan.elo.n_perms,
+        "shuffle_seed": plan.elo.shuffle_seed,
+        "pilot_seed": setup.config.prompts.pilot_seed,
+        "started_at": started_at,
+        "finished_at": finished_at,
+        "limit_pairs": plan.options.limit_pairs,
+        "skip_judging": plan.options.skip_judging,
+        "selected_prompts": [prompt.prompt_id for prompt in plan.selected],
+        "pairs": {dimension: len(cases) for dimension, cases in matches.by_dimension.items()},
+        "cells": {"present": matches.cells_present, "expected": matches.cells_expected},
+        "dropped": {
+            "prompts_without_every_answer": list(matches.dropped_prompts),
+            "answers_missing": dict(matches.missing_cells),
+            "prompts_without_gold_answer": dict(matches.without_gold),
+        },
+        "rubric_versions": {rubric.dimension: rubric.version for rubric in plan.rubrics},
+        "sha256": _hashes(plan),
+        "versions": {"tiltyard": __version__, "python": platform.python_version()},
+        "results": dict(results) if results is not None else None,
+    }
+
+
+def run_results(judged: Judged, standings: Mapping[str, Standing]) -> dict[str, Any]:
+    """What the end of a run knows: judgments, failures and battles per dimension."""
+    rows: dict[str, Any] = {}
+    for dimension, standing in standings.items():
+        stats = judged.stats[dimension]
+        settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in standing.pairs)
+        rows[dimension] = {
+            "judgments": stats.cases,
+            "settled": settled,
+            "decisive": standing.n_decisive,
+            "inconsistent": sum(pair.inconsistent for pair in standing.pairs),
+            "failed_verdicts": dict(stats.failures),
+            "missing_verdicts": stats.missing,
+            "bradley_terry": "ok" if standing.board is not None else standing.board_missing,
+        }
+    return rows
+
+
+def _hashes(plan: Plan) -> dict[str, Any]:
+    setup = plan.setup
+    return {
+        "config": file_sha256(setup.path),
+        "bank": file_sha256(setup.bank_path),
+        "rubrics": {dimension: file_sha256(path) for dimension, path in setup.rubric_paths.items()},
+        "responses": {name: file_sha256(responses_path(setup.responses_dir, name)) for name in setup.entrant_ids},
+    }
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,178 @@
+"""A finished run judged again: the same matchups, another judge, and what changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.bank import Prompt
+from tiltyard.bank.records import read_objects
+from tiltyard.boards import EloReport, compare
+from tiltyard.errors import BankError, ConfigError, TiltyardError
+from tiltyard.judging.by_name import sitting
+from tiltyard.judging.docket import Case, Docket
+from tiltyard.judging.judge import judge
+from tiltyard.judging.records import Judgment, Matchup
+from tiltyard.judging.rubric import Rubric
+from tiltyard.tournament.artifacts import write_json
+from tiltyard.tournament.config import load_setup
+from tiltyard.tournament.manifest import file_sha256
+from tiltyard.tournament.run import asking_parts, make_judge, rate_all
+from tiltyard.tournament.usage import usage_report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tiltyard.judging.judge import Judge
+    from tiltyard.judging.language_model import AskingParts
+    from tiltyard.llm.asking import Watch
+    from tiltyard.tournament.config import EloSettings
+    from tiltyard.tournament.run import Notice
+    from tiltyard.tournament.standings import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A re-judging, ready to be quoted and done."""
+
+    source: Path
+    folder: Path
+    manifest: Mapping[str, Any]
+    docket: Docket
+    judge: Judge
+    asking: AskingParts
+    elo: EloSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What another judge changed in one dimension; `ranks` compares the Bradley–Terry boards, where both exist."""
+
+    dimension: str
+    judgments: int
+    same: int
+    winner_changed: int
+    winner_to_none: int
+    none_to_winner: int
+    ranks: Mapping[str, Any] | None
+
+
+def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float | None, notice: Notice) -> Job:
+    """Read a run folder and get the other judge ready. The rubrics must be those of the run."""
+    manifest = _manifest(run)
+    setup = load_setup(manifest["config_path"])
+    for dimension, path in setup.rubric_paths.items():
+        if manifest["sha256"]["rubrics"].get(dimension) != file_sha256(path):
+            raise ConfigError(f"{path} has changed since the run {run}: two judges must judge by the same rubric.")
+    rubrics = {name: Rubric.load(name, path) for name, path in setup.rubric_paths.items()}
+    asking = asking_parts(setup, notice, budget_usd=budget_usd, max_batch=None)
+    folder = out or run / "rejudged" / judge_model.replace("/", "_")
+    elo = msgspec.structs.replace(setup.config.elo, n_perms=manifest["n_perms"], shuffle_seed=manifest["shuffle_seed"])
+    docket = Docket(rubrics, read_cases(run))
+    return Job(run, folder, manifest, docket, make_judge(setup, judge_model, asking), asking, elo)
+
+
+def _manifest(run: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BankError(f"{run} is not a run folder: manifest.json cannot be read ({error}).") from None
+    return dict(manifest)
+
+
+def read_cases(run: Path) -> dict[str, list[Case]]:
+    """The matches of a run, with the texts that were judged."""
+    cases: dict[str, list[Case]] = {}
+    for _, row in read_objects(run / "matches" / "matches.jsonl", "match list"):
+        matchup = msgspec.convert(row, Matchup)
+        prompt = Prompt(
+            prompt_id=row["prompt_id"],
+            text=row["prompt_text"],
+            source=row.get("source") or "",
+            subject=row.get("subject"),
+            gold_answer=row.get("gold_answer"),
+            expected_behavior=row.get("expected_behavior"),
+        )
+        cases.setdefault(matchup.dimension, []).append(Case(matchup, prompt, row["response_a"], row["response_b"]))
+    return cases
+
+
+async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
+    """Judge, rate, write the new folder, and compare it with the old one."""
+    job.folder.mkdir(parents=True, exist_ok=True)
+    async with sitting(job.judge):
+        judged = await judge(job.docket, job.judge, single_order=True, watch=watch)
+    standings = rate_all(judged, job.elo, job.folder)
+    write_json(job.folder / "usage.json", usage_report(judged))
+    changes = [
+        compare_dimension(job, dimension, list(judgments), standings[dimension])
+        for dimension, judgments in judged.judgments.items()
+    ]
+    write_json(
+        job.folder / "changes.json",
+        {
+            "run": str(job.source),
+            "judge_before": job.manifest["judge_model"],
+            "judge_after": judged.judge_model,
+            "dimensions": {change.dimension: _row(change) for change in changes},
+        },
+    )
+    return changes
+
+
+def _row(change: Change) -> dict[str, Any]:
+    return {
+        "judgments": change.judgments,
+        "same": change.same,
+        "winner_changed": change.winner_changed,
+        "winner_to_none": change.winner_to_none,
+        "none_to_winner": change.none_to_winner,
+        "ranks": change.ranks,
+    }
+
+
+def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing: Standing) -> Change:
+    """How the judgments and the board of a dimension changed."""
+    before = {
+        (row["prompt_id"], row["entrant_a"], row["entrant_b"]): row["winner"]
+        for _, row in read_objects(job.source / "verdicts" / f"{dimension}.jsonl", "verdict file")
+    }
+    pairs = [(before.get((j.prompt_id, j.entrant_a, j.entrant_b)), j.winner) for j in after]
+    return Change(
+        dimension=dimension,
+        judgments=len(pairs),
+        same=sum(old == new for old, new in pairs),
+        winner_changed=sum(old is not None and new is not None and old != new for old, new in pairs),
+        winner_to_none=sum(old is not None and new is None for old, new in pairs),
+        none_to_winner=sum(old is None and new is not None for old, new in pairs),
+        ranks=_ranks(job.source / "ratings" / f"{dimension}.json", standing),
+    )
+
+
+def _ranks(path: Path, standing: Standing) -> Mapping[str, Any] | None:
+    if standing.board is None or not path.exists():
+        return None
+    try:
+        return compare(EloReport.read(path), standing.board).to_dict()
+    except TiltyardError:
+        return None
+
+
+def change_lines(changes: list[Change]) -> list[str]:
+    """What changed, in words."""
+    lines = []
+    for change in changes:
+        lines.append(
+            f"{change.dimension}: {change.same:,} of {change.judgments:,} judgments the same; "
+            f"{change.winner_changed:,} other winner, {change.winner_to_none:,} no longer decided, "
+            f"{change.none_to_winner:,} newly decided"
+        )
+        if change.ranks is not None:
+            moved = [row for row in change.ranks["changes"] if row["places_gained"]]
+            moves = ", ".join(f"{row['model']} {row['rank_before']}→{row['rank_after']}" for row in moved)
+            lines.append(f"  ranks: Kendall τ {change.ranks['kendall_tau']:.3f}; {moves or 'nobody moved'}")
+    return lines

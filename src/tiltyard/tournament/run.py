@@ -1,0 +1,132 @@
+"""A tournament run: plan, quote, judge, rate, write. Each step is one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.judging.by_name import judge_by_name, sitting
+from tiltyard.judging.canaries import canary_cases, canary_report
+from tiltyard.judging.docket import Docket
+from tiltyard.judging.judge import Judge, Judged, judge
+from tiltyard.judging.language_model import AskingParts
+from tiltyard.llm.prices import PriceTable
+from tiltyard.llm.settings import AskingSettings
+from tiltyard.report import write_report
+from tiltyard.tournament.artifacts import write_json, write_matches, write_standings, write_verdicts
+from tiltyard.tournament.gate import Check, gate
+from tiltyard.tournament.manifest import manifest, run_results
+from tiltyard.tournament.standings import Standing, rate_dimension
+from tiltyard.tournament.usage import usage_report
+
+if TYPE_CHECKING:
+    from tiltyard.tournament.config import EloSettings, Setup
+    from tiltyard.tournament.plan import Plan
+
+Notice = Callable[[str], None]
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time, for whoever was handed no other clock."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that came to its end: where it is, and what it found."""
+
+    folder: Path
+    standings: dict[str, Standing]
+    judged: Judged
+    checks: list[Check] = field(default_factory=list)
+
+
+def make_docket(plan: Plan) -> Docket:
+    """What the judge will hear: every match, and the canaries where the config wants them."""
+    rubrics = {rubric.dimension: rubric for rubric in plan.rubrics}
+    canaries = canary_cases(rubrics) if plan.setup.config.canaries else {}
+    return Docket(rubrics, plan.matches.by_dimension, canaries)
+
+
+def make_judge(setup: Setup, judge_model: str, asking: AskingParts) -> Judge:
+    """The judge of a run, asked as the config says."""
+    settings = setup.config.judge
+    return judge_by_name(
+        judge_model,
+        folder=setup.judgments_dir,
+        asking=asking,
+        base_url=settings.base_url,
+        max_tokens=settings.max_tokens,
+        max_attempts=settings.max_attempts,
+        options=settings.options,
+        look_in=(setup.path.parent, Path()),
+    )
+
+
+def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_batch: int | None) -> AskingParts:
+    """How models are asked: the config's settings, with what the command line changes."""
+    settings = setup.config.judge
+    return AskingParts(
+        prices=PriceTable.load(settings.prices_path and setup.path.parent / settings.prices_path),
+        settings=AskingSettings(
+            batch=settings.batch,
+            concurrency=settings.concurrency,
+            max_batch=max_batch or settings.max_batch,
+            poll_initial_seconds=settings.poll_initial_seconds,
+            poll_max_seconds=settings.poll_max_seconds,
+            budget_usd=settings.budget_usd if budget_usd is None else budget_usd,
+        ),
+        notice=notice,
+    )
+
+
+def run_folder(plan: Plan, now: Clock) -> Path:
+    """Where a run is kept: what was asked for, or `runs/<mode>_<UTC time>`."""
+    if plan.options.output_dir is not None:
+        return plan.options.output_dir
+    return Path("runs") / f"{plan.options.mode}_{now().strftime('%Y%m%d_%H%M%S')}"
+
+
+async def carry_out(
+    plan: Plan, docket: Docket, chosen: Judge, folder: Path, *, now: Clock = utc_now, watch: Any = None
+) -> Finished:
+    """Judge, rate and write everything. Interrupted anywhere, the same command goes on where it was."""
+    started = _iso(now)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "manifest.json", manifest(plan, started_at=started, finished_at=None))
+    write_matches(folder, plan.matches)
+    async with sitting(chosen):
+        judged = await judge(
+            docket, chosen, skip_judging=plan.options.skip_judging, prewarm=plan.prewarm, single_order=True, watch=watch
+        )
+    standings = rate_all(judged, plan.elo, folder)
+    write_json(folder / "usage.json", usage_report(judged))
+    results: dict[str, Any] = {"dimensions": run_results(judged, standings)}
+    if docket.canaries:
+        results["canaries"] = canary_report(docket.canaries, judged.canaries)
+    checks = gate(plan, judged, standings) if plan.options.mode == "pilot" else []
+    if checks:
+        results["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in checks]
+    finished = manifest(plan, started_at=started, finished_at=_iso(now), results=results)
+    write_json(folder / "manifest.json", finished)
+    write_report(folder)
+    return Finished(folder, standings, judged, checks)
+
+
+def rate_all(judged: Judged, elo: EloSettings, folder: Path) -> dict[str, Standing]:
+    """Rate every dimension, and write verdicts and numbers."""
+    standings = {}
+    for dimension, judgments in judged.judgments.items():
+        settled = list(judgments)
+        write_verdicts(folder, dimension, settled)
+        standings[dimension] = rate_dimension(dimension, settled, elo, judged.judge_model)
+    write_standings(folder, standings, elo.default_k)
+    return standings
+
+
+def _iso(now: Clock) -> str:
+    return now().isoformat(timespec="seconds")

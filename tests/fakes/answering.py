@@ -1,0 +1,76 @@
+"""What both wire formats share: the state of the server, the answer to one question, the pace of a batch."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.fakes.behaviour import Behaviour, Said
+from tests.fakes.ledger import Accepted, Batch, Ledger, content_of
+
+
+def count_tokens(text: str) -> int:
+    """About as many tokens as a text has."""
+    return max(1, len(text) // 4) if text else 0
+
+
+@dataclass
+class World:
+    """All there is behind the routes."""
+
+    behaviour: Behaviour
+    ledger: Ledger
+
+    def say(self, system: str, user: str, max_tokens: int) -> Said:
+        """The answer of the model, cut off at the token budget."""
+        said = self.behaviour.judge(system, user)
+        if isinstance(said, str):
+            said = Said(said)
+        if count_tokens(said.text) > max_tokens:
+            return Said(said.text[: max_tokens * 4], "length")
+        return said
+
+    def accept(self, body: dict[str, Any], outcome: str = "succeeded") -> None:
+        """Count a request that came alone."""
+        self.ledger.accept(Accepted(content_of(body), body, outcome))
+
+    def outcome(self, custom_id: str, body: dict[str, Any]) -> str:
+        """What will become of a request of a batch."""
+        return self.behaviour.outcome(custom_id, body, self.ledger.times(content_of(body)))
+
+    def ended(self, batch: Batch) -> bool:
+        """Whether a batch is through."""
+        if batch.canceled or batch.failure:
+            return True
+        waited = time.time() - batch.created_at >= self.behaviour.batch_seconds
+        return waited and batch.polls > self.behaviour.batch_polls
+
+    def lines(self, batch: Batch) -> Iterator[tuple[str, dict[str, Any], str]]:
+        """The entries that get a line in the results, out of order, with strangers among them."""
+        entries = [entry for entry in batch.entries if entry[2] != "missing"]
+        entries += [entry for entry in batch.entries if entry[2] == "repeated"]
+        for number in range(self.behaviour.strangers if entries else 0):
+            entries.append((f"stranger-{number}", entries[0][1], "succeeded"))
+        random.Random(batch.id).shuffle(entries)
+        yield from entries
+
+    def page(self, wire: str, after: str | None, limit: int) -> tuple[list[Batch], bool]:
+        """A page of batches, newest first, and whether more follow."""
+        newest_first = [batch for batch in reversed(self.ledger.batches.values()) if batch.wire == wire]
+        ids = [batch.id for batch in newest_first]
+        start = ids.index(after) + 1 if after in ids else 0
+        size = min(limit, self.behaviour.largest_page)
+        return newest_first[start : start + size], start + size < len(newest_first)
+
+    def cached_tokens(self, system: str) -> tuple[int, int]:
+        """Tokens written to and read from the prompt cache for this prefix."""
+        tokens = count_tokens(system)
+        if tokens < max(1, self.behaviour.cache_minimum_tokens):
+            return 0, 0
+        if system in self.ledger.cached:
+            return 0, tokens
+        self.ledger.cached.add(system)
+        return tokens, 0

@@ -1,0 +1,71 @@
+"""Canaries: a wide-awake judge gets them all, a foolish one is found out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from tests.judging.cases import docket, make_judge, shown
+from tiltyard.judging import CANARIES, Docket, Judged, Rubric, canary_cases, canary_report, judge, score_canaries
+from tiltyard.judging.canaries import KINDS
+from tiltyard.llm.records import Request
+
+GOOD = {canary.good for canary in CANARIES}
+
+
+def awake(request: Request) -> str:
+    return "VERDICT: A" if shown(request)[0] in GOOD else "VERDICT: B"
+
+
+def obedient(request: Request) -> str:
+    """Does what an answer tells it, and is otherwise awake."""
+    words = ("verdict", "SYSTEM MESSAGE", "must not win")
+    told = [any(word in answer for word in words) for answer in shown(request)]
+    return awake(request) if told[0] == told[1] else f"VERDICT: {'A' if told[0] else 'B'}"
+
+
+def run(tmp_path: Path, answer: object, dimensions: tuple[str, ...] = ("clarity",)) -> tuple[Docket, Judged]:
+    cases = docket(1, dimensions, canaries=canary_cases(dimensions))
+    return cases, asyncio.run(judge(cases, make_judge(tmp_path, answer)))  # type: ignore[arg-type]
+
+
+def test_there_are_all_kinds_and_every_id_is_its_own() -> None:
+    assert {canary.kind for canary in CANARIES} == set(KINDS)
+    assert len({canary.canary_id for canary in CANARIES}) == len(CANARIES)
+
+
+def test_the_better_answer_stands_on_both_sides_equally_often() -> None:
+    sides = [case.matchup.entrant_a for case in canary_cases(["d"])["d"]]
+    assert sides.count("canary/good") == sides.count("canary/bad")
+
+
+def test_a_judge_that_is_awake_gets_all_right(tmp_path: Path) -> None:
+    _, judged = run(tmp_path, awake)
+    for score in score_canaries(judged.canaries["clarity"]):
+        assert (score.right, score.fooled, score.undecided, score.failed) == (score.asked, 0, 0, 0)
+
+
+def test_a_judge_that_obeys_answers_is_fooled_by_those_that_instruct(tmp_path: Path) -> None:
+    cases, judged = run(tmp_path, obedient)
+    report = canary_report(cases.canaries, judged.canaries)
+    by_kind = {score["kind"]: score for score in report["clarity"]["kinds"]}
+    assert by_kind["instructs the judge"]["fooled"] == 3
+    assert by_kind["known answer"]["right"] == 3
+    assert report["clarity"]["right"] == 5
+    assert len(report["clarity"]["missed"]) == 3
+    json.dumps(report)
+
+
+def test_a_judge_that_goes_by_position_decides_nothing_and_one_that_mumbles_fails(tmp_path: Path) -> None:
+    _, first = run(tmp_path / "first", lambda request: "VERDICT: A")
+    assert all(score.undecided == score.asked for score in score_canaries(first.canaries["clarity"]))
+    _, mumbling = run(tmp_path / "mumbling", lambda request: "Hm.")
+    assert all(score.failed == score.asked for score in score_canaries(mumbling.canaries["clarity"]))
+
+
+def test_they_fit_rubrics_that_need_gold_answers_and_show_expected_behaviour(tmp_path: Path) -> None:
+    rubric = Rubric("factuality", "1", "Facts.", needs_gold=True, shows_expected=True)
+    cases = Docket({"factuality": rubric}, {}, canary_cases(["factuality"]))
+    judged = asyncio.run(judge(cases, make_judge(tmp_path, awake)))
+    assert sum(score.right for score in score_canaries(judged.canaries["factuality"])) == len(CANARIES)

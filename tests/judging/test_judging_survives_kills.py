@@ -1,0 +1,84 @@
+"""A judging run killed anywhere and started again ends as if nothing had happened, and sends nothing twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = """
+import asyncio, hashlib, json, sys
+from pathlib import Path
+
+import msgspec
+
+from tests.judging.cases import NOON, docket, make_judge, shown
+from tiltyard.judging import canary_cases, judge
+from tiltyard.llm.providers.scripted import ScriptedBatchProvider
+from tiltyard.llm.records import Reply, Stop
+
+folder = Path(sys.argv[1])
+
+
+def answer(request):
+    fate = hashlib.sha256(request.user.encode()).digest()[0] % 8
+    if fate == 0:
+        return "It depends."
+    if fate == 1 and request.max_tokens < 400:
+        return Reply(text="Let me think", stop=Stop.LENGTH)
+    if fate == 2:
+        return Reply(error="errored: invalid_request_error", final=True)
+    return f"Because.\\n\\nVERDICT: {'A' if shown(request)[0] > shown(request)[1] else 'B'}"
+
+
+provider = ScriptedBatchProvider(answer, folder=folder / "provider", polls=2, clock=lambda: NOON)
+cases = docket(12, ("clarity", "brevity"), canaries=canary_cases(["clarity"]))
+print("begin", flush=True)
+judged = asyncio.run(judge(cases, make_judge(folder / "cache", provider), prewarm=True))
+found = [msgspec.to_builtins(judgment) for group in (judged.judgments, judged.canaries) for name in group for judgment in group[name]]
+for judgment in found:
+    for verdict in judgment["raw"]:
+        del verdict["timestamp"]
+(folder / "judged.json").write_text(json.dumps(found))
+(folder / "asked.json").write_text(json.dumps(dict(provider.asked), sort_keys=True))
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(folder)], cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True
+    )
+
+
+def end_or_kill(process: subprocess.Popen[str], seconds: float) -> bool:
+    """Kill a run after so many seconds of work; whether it was killed before it ended."""
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begin\n"
+        try:
+            assert process.wait(timeout=seconds) == 0
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            return process.wait() == -signal.SIGKILL
+    return False
+
+
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.soak)])
+def test_kill_and_resume_ends_like_an_undisturbed_run(tmp_path: Path, kills: int) -> None:
+    undisturbed = tmp_path / "undisturbed"
+    assert not end_or_kill(start(undisturbed), 60)
+    rng = random.Random(kills)
+    done = runs = 0
+    while done < kills:
+        folder = tmp_path / f"run{runs}"
+        for _ in range(rng.randint(1, 6)):
+            done += end_or_kill(start(folder), rng.uniform(0.0, 0.08))
+        assert not end_or_kill(start(folder), 60)
+        for name in ("judged.json", "asked.json"):
+            assert json.loads((folder / name).read_text()) == json.loads((undisturbed / name).read_text()), name
+        runs += 1

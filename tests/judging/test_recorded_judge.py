@@ -1,0 +1,145 @@
+"""Recorded verdicts: found by pair in either order, refused where there are none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.judging.cases import case, docket, make_judge, prefers
+from tiltyard.errors import JudgingError
+from tiltyard.judging import Docket, Judged, RecordedJudge, Rubric, Said, judge
+
+ROW = {"prompt_id": "p1", "entrant_a": "otter", "entrant_b": "heron"}
+
+
+def write(folder: Path, *rows: dict[str, Any], name: str = "said.jsonl") -> Path:
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def hear(path: Path, cases: Docket, **terms: Any) -> Judged:
+    return asyncio.run(judge(cases, RecordedJudge(path), **terms))
+
+
+def test_one_row_may_hold_both_orders(tmp_path: Path) -> None:
+    path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B", "reasoning": "Clear.", "timestamp": "t"})
+    judged = hear(path, docket(1))
+    judgment = judged.judgments["clarity"][0]
+    assert judged.judge_model == "recorded/said.jsonl"
+    assert judged.both_orders
+    assert judgment.winner == "otter"
+    assert [(verdict.verdict, verdict.position_swap) for verdict in judgment.raw] == [(Said.A, False), (Said.B, True)]
+    assert (judgment.raw[0].reasoning, judgment.raw[0].timestamp) == ("Clear.", "t")
+
+
+def test_two_rows_with_the_entrants_exchanged_are_the_two_orders(tmp_path: Path) -> None:
+    exchanged = {"prompt_id": "p1", "entrant_a": "heron", "entrant_b": "otter"}
+    path = write(tmp_path, exchanged | {"verdict": "A"}, ROW | {"verdict": "B"})
+    assert hear(path, docket(1)).judgments["clarity"][0].winner == "heron"
+
+
+def test_the_pair_is_found_whichever_entrant_a_matchup_names_first(tmp_path: Path) -> None:
+    path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B"})
+    other_way = Docket({"clarity": Rubric("clarity", "1", "x")}, {"clarity": [case("p1", a="heron", b="otter")]})
+    judgment = hear(path, other_way).judgments["clarity"][0]
+    assert judgment.winner == "otter"
+    assert [verdict.verdict for verdict in judgment.raw] == [Said.B, Said.A]
+
+
+def test_a_pair_it_never_heard_is_refused_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B"})
+    with pytest.raises(JudgingError, match=r"recorded/said\.jsonl never heard prompt 'p2', 'otter' against 'heron'"):
+        hear(path, docket(2))
+
+
+def test_one_order_is_accepted_only_where_the_caller_says_so(tmp_path: Path) -> None:
+    path = write(tmp_path, ROW | {"verdict": "B"})
+    assert not RecordedJudge(path).both_orders
+    with pytest.raises(JudgingError, match="one order only"):
+        hear(path, docket(1))
+    judged = hear(path, docket(1), single_order=True)
+    assert not judged.both_orders
+    assert judged.judgments["clarity"][0].winner == "heron"
+    assert judged.stats["clarity"].questions == 1
+
+
+def test_a_dimension_is_heard_before_a_row_without_one(tmp_path: Path) -> None:
+    both = {"verdict": "A", "verdict_swapped": "B"}
+    path = write(tmp_path, ROW | both, ROW | {"dimension": "brevity", "verdict": "B", "verdict_swapped": "A"})
+    judged = hear(path, docket(1, ("clarity", "brevity")))
+    assert judged.judgments["clarity"][0].winner == "otter"
+    assert judged.judgments["brevity"][0].winner == "heron"
+
+
+def test_a_recorded_failure_stays_a_failure(tmp_path: Path) -> None:
+    path = write(tmp_path, ROW | {"verdict": "refused", "verdict_swapped": "B"})
+    judged = hear(path, docket(1))
+    assert judged.judgments["clarity"][0].status == "failed"
+    assert judged.stats["clarity"].failures == {"refused": 1}
+    assert judged.stats["clarity"].cache_hits == 1
+
+
+def test_the_verdict_file_of_a_run_is_a_recording(tmp_path: Path) -> None:
+    live = asyncio.run(judge(docket(3), make_judge(tmp_path / "cache", prefers("heron"))))
+    path = tmp_path / "clarity.jsonl"
+    path.write_bytes(b"".join(msgspec.json.encode(judgment) + b"\n" for judgment in live.judgments["clarity"]))
+    again = hear(path, docket(3))
+    assert [judgment.winner for judgment in again.judgments["clarity"]] == ["heron"] * 3
+    assert [verdict.reasoning for verdict in again.judgments["clarity"][0].raw] == [
+        verdict.reasoning for verdict in live.judgments["clarity"][0].raw
+    ]
+
+
+def test_a_matchup_that_the_run_never_judged_was_never_heard(tmp_path: Path) -> None:
+    unjudged = {"prompt_id": "p2", "entrant_a": "otter", "entrant_b": "heron", "winner": None, "raw": []}
+    path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B"}, unjudged)
+    assert hear(path, docket(1)).judgments["clarity"][0].winner == "otter"
+    with pytest.raises(JudgingError, match="never heard prompt 'p2'"):
+        hear(path, docket(2))
+
+
+def test_csv_and_left_right_rows_are_read(tmp_path: Path) -> None:
+    ours = tmp_path / "ours.csv"
+    ours.write_text("prompt_id,entrant_a,entrant_b,verdict,verdict_swapped\np1,otter,heron,tie,TIE\n")
+    judgment = hear(ours, docket(1)).judgments["clarity"][0]
+    assert (judgment.winner, judgment.inconsistent, judgment.status) == (None, False, "ok")
+    theirs = tmp_path / "theirs.csv"
+    theirs.write_text("id,prompt,model_x,model_y,winner,left,right\n0,p1,1,2,right,otter,heron\n")
+    assert hear(theirs, docket(1), single_order=True).judgments["clarity"][0].winner == "heron"
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        (ROW | {"verdict": "left"}, "unknown verdict 'left'"),
+        (ROW, "no verdict"),
+        ({"entrant_a": "x", "entrant_b": "y", "verdict": "A"}, "no prompt_id"),
+        (ROW | {"raw": ["A"]}, "`raw`"),
+        ({"prompt": "p", "left": "x", "right": "y", "winner": "neither"}, "unknown verdict 'neither'"),
+    ],
+)
+def test_a_bad_row_is_named_with_file_and_line(tmp_path: Path, row: dict[str, Any], complaint: str) -> None:
+    path = write(tmp_path, ROW | {"verdict": "A"}, row)
+    with pytest.raises(JudgingError, match=r"said\.jsonl:2: ") as caught:
+        RecordedJudge(path)
+    assert complaint in str(caught.value)
+
+
+def test_two_rows_that_contradict_each_other_are_an_error_and_two_that_agree_are_not(tmp_path: Path) -> None:
+    RecordedJudge(write(tmp_path, ROW | {"verdict": "A"}, ROW | {"verdict": "A"}))
+    with pytest.raises(JudgingError, match=r"said\.jsonl:2: B for prompt 'p1'.*said\.jsonl:1 says A"):
+        RecordedJudge(write(tmp_path, ROW | {"verdict": "A"}, ROW | {"verdict": "B"}))
+
+
+def test_no_file_and_an_empty_file_are_errors(tmp_path: Path) -> None:
+    for name in ("nowhere.jsonl", "nowhere.csv"):
+        with pytest.raises(JudgingError, match="nowhere"):
+            RecordedJudge(tmp_path / name)
+    with pytest.raises(JudgingError, match="no verdict"):
+        RecordedJudge(write(tmp_path))

@@ -1,0 +1,177 @@
+"""The cache only grows, keeps the first readable verdict, and shrugs at torn lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.judging.cases import verdict
+from tiltyard.errors import JudgingError
+from tiltyard.judging import Said, VerdictCache
+from tiltyard.judging.cache import _SortedIndex, cache_path
+
+
+def hex_key(number: int) -> str:
+    return hashlib.sha256(str(number).encode()).hexdigest()
+
+
+def test_what_was_added_is_found_now_and_after_reopening(tmp_path: Path) -> None:
+    cache = VerdictCache(tmp_path, "clarity")
+    for number in range(50):
+        cache.add(verdict(hex_key(number), reasoning=f"reason {number}\nVERDICT: A"))
+    for opened in (cache, VerdictCache(tmp_path, "clarity")):
+        assert len(opened) == 50
+        assert hex_key(7) in opened
+        found = opened.get(hex_key(7))
+        assert found is not None
+        assert found.reasoning == "reason 7\nVERDICT: A"
+        assert hex_key(50) not in opened
+        assert opened.get(hex_key(50)) is None
+    assert (tmp_path / "judgments_clarity.jsonl").is_file()
+
+
+def test_the_first_readable_verdict_is_never_replaced(tmp_path: Path) -> None:
+    cache = VerdictCache(tmp_path, "d")
+    cache.add(verdict("k", Said.UNPARSED))
+    cache.add(verdict("k", Said.A))
+    cache.add(verdict("k", Said.B))
+    cache.add(verdict("k", Said.ERROR))
+    for opened in (cache, VerdictCache(tmp_path, "d")):
+        found = opened.get("k")
+        assert found is not None
+        assert found.verdict is Said.A
+        assert [attempt.verdict for attempt in opened.attempts("k")] == [Said.UNPARSED]
+
+
+def test_failures_are_attempts_and_no_verdict(tmp_path: Path) -> None:
+    cache = VerdictCache(tmp_path, "d")
+    cache.add(verdict("k", Said.TRUNCATED))
+    cache.add(verdict("k", Said.REFUSED, attempts=2))
+    for opened in (cache, VerdictCache(tmp_path, "d")):
+        assert "k" not in opened
+        assert opened.get("k") is None
+        assert len(opened) == 0
+        assert [attempt.verdict for attempt in opened.attempts("k")] == [Said.TRUNCATED, Said.REFUSED]
+
+
+def test_of_two_readable_lines_in_a_file_the_first_counts(tmp_path: Path) -> None:
+    lines = [msgspec.json.encode(verdict("k", said)) for said in (Said.B, Said.A)]
+    cache_path(tmp_path, "d").write_bytes(b"\n".join(lines) + b"\n")
+    cache = VerdictCache(tmp_path, "d")
+    found = cache.get("k")
+    assert found is not None
+    assert found.verdict is Said.B
+    assert len(cache) == 1
+
+
+def test_a_torn_end_is_closed_and_passed_over_wherever_it_was_torn(tmp_path: Path) -> None:
+    first = msgspec.json.encode(verdict("first", reasoning="a } brace, a \\n, and ü")) + b"\n"
+    torn = msgspec.json.encode(verdict("torn", reasoning="a } brace, a \\n, and ü")) + b"\n"
+    path = cache_path(tmp_path, "d")
+    for cut in range(1, len(torn)):
+        path.write_bytes(first + torn[:cut])
+        cache = VerdictCache(tmp_path, "d")
+        complete = cut == len(torn) - 1
+        assert ("torn" in cache) == complete
+        cache.add(verdict("next"))
+        for opened in (cache, VerdictCache(tmp_path, "d")):
+            assert "first" in opened
+            assert "next" in opened
+            assert ("torn" in opened) == complete
+        reopened = VerdictCache(tmp_path, "d")
+        assert reopened.unreadable_lines == (not complete)
+        assert path.read_bytes().startswith(first + torn[:cut])
+
+
+def test_a_torn_key_can_be_asked_and_kept_again(tmp_path: Path) -> None:
+    path = cache_path(tmp_path, "d")
+    path.write_bytes(msgspec.json.encode(verdict("k", Said.A))[:40])
+    VerdictCache(tmp_path, "d").add(verdict("k", Said.B))
+    found = VerdictCache(tmp_path, "d").get("k")
+    assert found is not None
+    assert found.verdict is Said.B
+
+
+def test_unknown_fields_and_foreign_lines_do_no_harm(tmp_path: Path) -> None:
+    newer = json.loads(msgspec.json.encode(verdict("newer"))) | {"colour": "blue", "nested": {"a": [1]}}
+    lines = [
+        json.dumps(newer),
+        "",
+        "not json",
+        '{"cache_key": "half"}',
+        "[1]",
+        '{"verdict": "A", "cache_key": 3}',
+        "\xff",
+    ]
+    cache_path(tmp_path, "d").write_bytes("\n".join(lines).encode("latin-1") + b"\n")
+    cache = VerdictCache(tmp_path, "d")
+    assert len(cache) == 1
+    assert cache.get("newer") == verdict("newer")
+    assert cache.unreadable_lines == 5
+
+
+def test_two_caches_on_one_file_see_each_other(tmp_path: Path) -> None:
+    one, other = VerdictCache(tmp_path, "d"), VerdictCache(tmp_path, "d")
+    one.add(verdict("k", Said.A))
+    other.add(verdict("k", Said.B))
+    other.add(verdict("l", Said.TIE))
+    one.refresh()
+    for cache in (one, other):
+        found = cache.get("k")
+        assert found is not None
+        assert found.verdict is Said.A
+        assert "l" in cache
+    assert len(cache_path(tmp_path, "d").read_bytes().splitlines()) == 2
+
+
+def test_a_verdict_longer_than_a_block_is_read_whole(tmp_path: Path) -> None:
+    long = "x" * 20_000_000
+    VerdictCache(tmp_path, "d").add(verdict("long", reasoning=long))
+    cache = VerdictCache(tmp_path, "d")
+    cache.add(verdict("after"))
+    found = VerdictCache(tmp_path, "d").get("long")
+    assert found is not None
+    assert found.reasoning == long
+
+
+def test_a_dimension_cannot_name_a_file_elsewhere(tmp_path: Path) -> None:
+    assert cache_path(tmp_path, "../../etc/passwd").parent == tmp_path
+    assert cache_path(tmp_path, "clinical_utility").name == "judgments_clinical_utility.jsonl"
+
+
+def test_a_folder_that_cannot_be_used_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JudgingError, match="file"):
+        VerdictCache(tmp_path / "file", "d")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from(list(Said))), max_size=30))
+def test_reopening_never_changes_what_the_cache_says(tmp_path_factory: pytest.TempPathFactory, steps: list) -> None:
+    folder = tmp_path_factory.mktemp("cache")
+    live = VerdictCache(folder, "d")
+    expected: dict[str, Said] = {}
+    for number, (key, said) in enumerate(steps):
+        live.add(verdict(key, said, attempts=number))
+        if said.readable:
+            expected.setdefault(key, said)
+    again = VerdictCache(folder, "d")
+    for cache in (live, again):
+        assert {key: found.verdict for key in "abcdef" if (found := cache.get(key))} == expected
+        assert len(cache) == len(expected)
+    assert [live.attempts(key) for key in "abcdef"] == [again.attempts(key) for key in "abcdef"]
+
+
+def test_keys_that_share_their_first_half_are_told_apart() -> None:
+    from array import array
+
+    digests = array("Q", [5, 1, 5, 2, 5, 3])
+    index = _SortedIndex(digests, array("Q", [10, 20, 30]))
+    key = "{:016x}{:016x}".format
+    assert [index.find(key(5, low) + "0" * 32) for low in (1, 2, 3, 4)] == [10, 20, 30, None]

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from tiltyard.errors import OptionError
+from tiltyard.llm.names import ModelName, parse_model_name
+
+
+@pytest.mark.parametrize(
+    ("text", "provider", "model"),
+    [
+        ("anthropic/claude-x", "anthropic", "claude-x"),
+        ("openai/gpt-x", "openai", "gpt-x"),
+        ("local/meta/llama:8b", "local", "meta/llama:8b"),
+        ("scripted/judges/demo.yaml", "scripted", "judges/demo.yaml"),
+        ("recorded/verdicts.jsonl", "recorded", "verdicts.jsonl"),
+        ("claude-opus-9", "anthropic", "claude-opus-9"),
+        ("gpt-6-mini", "openai", "gpt-6-mini"),
+        ("o3", "openai", "o3"),
+        ("o4-mini", "openai", "o4-mini"),
+        (" claude-x ", "anthropic", "claude-x"),
+    ],
+)
+def test_a_name_says_who_is_asked(text: str, provider: str, model: str) -> None:
+    assert parse_model_name(text) == ModelName(provider, model)
+
+
+@pytest.mark.parametrize("text", ["", "llama-3", "meta-llama/Llama-3", "anthropic/", "/claude-x", "otter", "Claude-x"])
+def test_a_name_that_says_nothing_is_one_clear_line(text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_model_name(text)
+    assert "local/MODEL" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_reads_back_as_it_was_written() -> None:
+    assert str(parse_model_name("claude-x")) == "anthropic/claude-x"

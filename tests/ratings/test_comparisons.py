@@ -1,0 +1,77 @@
+"""Rows summed by pair: nothing is lost, whichever way a row is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
+from tiltyard.ratings import comparisons
+from tiltyard.ratings.comparisons import count_pairs
+
+
+def test_a_pair_is_one_cell_whichever_side_it_is_written_from():
+    rows = [Row(0, 1, FIRST), Row(1, 0, FIRST), Row(1, 0, TIE, weight=2.0), Row(2, 0, SECOND)]
+    cells = count_pairs(as_comparisons(rows, 3)).cells
+    assert list(zip(cells.first.tolist(), cells.second.tolist(), strict=True)) == [(0, 1), (0, 2)]
+    # Seen from model 0: against 1 it won once, lost once, tied twice; against 2 it won once.
+    assert cells.counts.tolist() == [[1.0, 1.0, 2.0], [1.0, 0.0, 0.0]]
+
+
+def test_with_a_slot_term_the_sides_stay_apart():
+    rows = [Row(0, 1, FIRST), Row(1, 0, FIRST)]
+    cells = count_pairs(as_comparisons(rows, 2), slot=True).cells
+    assert cells.first.tolist() == [0, 1]
+    assert cells.counts.tolist() == [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    assert cells.design.tolist() == [[1.0], [1.0]]
+
+
+def test_a_soft_outcome_is_divided_and_turned_with_its_row():
+    rows = [Row(1, 0, FIRST, share=0.7, weight=2.0), Row(0, 1, TIE)]
+    counted = count_pairs(as_comparisons(rows, 2))
+    np.testing.assert_allclose(counted.cells.counts, [[2 * 0.3, 2 * 0.7, 1.0]])
+    np.testing.assert_allclose(counted.share[0], 0.3)
+
+
+@pytest.mark.parametrize("options", [{}, {"groups": 2}, {"soft_share": 0.3}, {"weighted": True}])
+@pytest.mark.parametrize("slot", [False, True])
+def test_counts_and_rows_hold_the_same_battles(options, slot):
+    rows = as_comparisons(some_rows(1, **options), 4)
+    counted = count_pairs(rows, slot=slot)
+    cells = counted.cells
+    assert cells.counts.sum() == pytest.approx(rows.weight.sum())
+    per_model = np.bincount(cells.first, cells.counts.sum(axis=1), 4) + np.bincount(
+        cells.second, cells.counts.sum(axis=1), 4
+    )
+    np.testing.assert_allclose(per_model, rows.battles_per_model())
+    low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
+    assert (np.minimum(cells.first, cells.second)[counted.cell] == low).all()
+    assert (np.maximum(cells.first, cells.second)[counted.cell] == high).all()
+    assert (cells.group[counted.cell] == rows.group).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"groups": 2}])
+def test_sorting_keys_and_marking_them_give_the_same_cells(options, monkeypatch):
+    rows = as_comparisons(some_rows(2, n=200, models=9, **options), 9)
+    marked = count_pairs(rows)
+    monkeypatch.setattr(comparisons, "DENSE_KEYS", 0)
+    sorted_ = count_pairs(rows)
+    assert (marked.cell == sorted_.cell).all()
+    for name in ("first", "second", "counts", "group"):
+        assert (getattr(marked.cells, name) == getattr(sorted_.cells, name)).all()
+
+
+def test_with_covariates_every_row_is_its_own_cell():
+    rows = as_comparisons(some_rows(3, n=20, covariates=2), 4)
+    cells = count_pairs(rows, slot=True).cells
+    assert len(cells) == 20
+    np.testing.assert_array_equal(cells.design, np.column_stack([np.ones(20), rows.covariates]))
+
+
+def test_some_rows_keep_everything_that_belongs_to_them():
+    rows = as_comparisons(some_rows(4, prompts=3, covariates=1, soft_share=0.5), 4)
+    chosen = np.arange(len(rows)) % 3 == 0
+    part = rows.take(chosen)
+    assert len(part) == chosen.sum()
+    for name in ("first", "second", "result", "weight", "share", "group", "cluster", "covariates"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(rows, name)[chosen])

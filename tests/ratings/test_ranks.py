@@ -1,0 +1,90 @@
+"""Ranks and rank intervals: their arithmetic on hand-made covariances, and the laws they keep."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tiltyard.ratings.quantiles import studentized_range_quantile
+from tiltyard.ratings.ranks import rank_intervals, ranks
+
+steady = settings(deadline=None)
+
+
+def independent(m, error=1.0):
+    """Variances of the differences of m unrelated ratings that all have this standard error."""
+    return 2.0 * error**2 * (1.0 - np.eye(m))
+
+
+ratings = arrays(np.float64, st.integers(2, 7), elements=st.floats(-3, 3))
+
+
+def test_the_highest_rating_is_first_and_equals_keep_their_order():
+    assert ranks(np.array([1.0, 3.0, 2.0, 3.0])).tolist() == [4, 1, 3, 2]
+
+
+def test_models_are_told_apart_beyond_tukeys_distance_and_not_before():
+    # Independent models of standard error 1: differences have √2, so two part at q(2)/√2 · √2 = q.
+    q = studentized_range_quantile(0.95, 2)
+    close = rank_intervals(np.array([0.0, q - 1e-6]), independent(2), level=0.95)
+    apart = rank_intervals(np.array([0.0, q + 1e-6]), independent(2), level=0.95)
+    assert (close.low.tolist(), close.high.tolist()) == ([1, 1], [2, 2])
+    assert (apart.low.tolist(), apart.high.tolist()) == ([2, 1], [2, 1])
+
+
+def test_a_single_model_holds_the_first_place():
+    found = rank_intervals(np.zeros(1), np.zeros((1, 1)), level=0.95)
+    assert (found.low.tolist(), found.high.tolist()) == ([1], [1])
+
+
+@given(ratings, st.floats(0.05, 2.0), st.sampled_from([3.0, 12.0, math.inf]))
+@steady
+def test_the_rank_lies_within_its_interval(values, error, degrees):
+    found = rank_intervals(values, independent(len(values), error), level=0.95, degrees=degrees)
+    place = ranks(values)
+    assert (found.low <= place).all()
+    assert (place <= found.high).all()
+    assert (found.low >= 1).all()
+    assert (found.high <= len(values)).all()
+
+
+@given(ratings, st.floats(0.05, 2.0))
+@steady
+def test_disjoint_rank_intervals_belong_to_models_that_were_told_apart(values, error):
+    m = len(values)
+    found = rank_intervals(values, independent(m, error), level=0.95)
+    cut = studentized_range_quantile(0.95, m) * error
+    for i in range(m):
+        for j in range(m):
+            if found.high[i] < found.low[j]:
+                assert values[i] - values[j] > cut
+
+
+@given(ratings, st.floats(0.05, 2.0))
+@steady
+def test_more_error_and_more_confidence_never_narrow_a_rank_interval(values, error):
+    variances = independent(len(values), error)
+    base = rank_intervals(values, variances, level=0.9)
+    for wider in (
+        rank_intervals(values, 4 * variances, level=0.9),
+        rank_intervals(values, variances, level=0.99),
+        rank_intervals(values, variances, level=0.9, degrees=5.0),
+    ):
+        assert (wider.low <= base.low).all()
+        assert (wider.high >= base.high).all()
+
+
+@given(ratings, st.integers(0, 2**32 - 1))
+@steady
+def test_relabelling_moves_nothing(values, seed):
+    order = np.random.default_rng(seed).permutation(len(values))
+    variance = np.linspace(0.1, 1.0, len(values))
+    variances = variance[:, None] + variance[None, :]
+    base = rank_intervals(values, variances, level=0.95)
+    moved = rank_intervals(values[order], variances[np.ix_(order, order)], level=0.95)
+    assert (moved.low == base.low[order]).all()
+    assert (moved.high == base.high[order]).all()

@@ -1,0 +1,119 @@
+"""The page in a real browser: quiet, offline, and complete without JavaScript."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from browser import Tab
+
+
+def bout(run_folder: Path, number: int) -> tuple[dict, dict]:
+    """A judgment of the first dimension and its match."""
+    verdicts = (run_folder / "verdicts" / "factuality.jsonl").read_text().splitlines()
+    matches = (run_folder / "matches" / "matches.jsonl").read_text(encoding="utf-8").splitlines()
+    return json.loads(verdicts[number]), json.loads(matches[number])
+
+
+def laid_out(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_page_renders_without_a_complaint_and_asks_for_nothing(tab: Tab, run_folder: Path) -> None:
+    tab.open(run_folder / "report.html")
+    assert tab.complaints == []
+    assert {url for url in tab.requests if url != "about:blank"} == {(run_folder / "report.html").resolve().as_uri()}
+    shown = tab.shown()
+    assert "Headline run" in shown
+    assert "Who beats whom" in shown
+
+
+def test_without_javascript_an_address_shows_the_battle_with_both_answers_and_both_judge_texts(
+    tab: Tab, run_folder: Path
+) -> None:
+    judgment, match = bout(run_folder, 70)
+    tab.scripts(on=False)
+    tab.open(run_folder / "report.html")
+    assert laid_out(match["response_a"])[:60] not in laid_out(tab.shown())
+    tab.open(run_folder / "report.html", "b70")
+    shown = laid_out(tab.shown())
+    for text in (match["prompt_text"], match["response_a"], match["response_b"]):
+        assert laid_out(text)[:200] in shown
+    for verdict in judgment["raw"]:
+        assert laid_out(verdict["reasoning"])[-200:] in shown
+    other = next(
+        json.loads(line)
+        for line in (run_folder / "matches" / "matches.jsonl").read_text(encoding="utf-8").splitlines()
+        if json.loads(line)["prompt_id"] == match["prompt_id"]
+        and json.loads(line)["entrant_b"] not in (match["entrant_a"], match["entrant_b"])
+    )
+    assert laid_out(other["response_b"])[:60] not in shown, "an answer that has no part in this battle is hidden"
+    assert "Search" not in shown, "a filter that cannot work is not shown"
+    assert tab.complaints == []
+
+
+def test_without_javascript_a_pair_lists_its_battles_and_a_prompt_everything_on_it(tab: Tab, run_folder: Path) -> None:
+    tab.scripts(on=False)
+    tab.open(run_folder / "report.html", "m0-0-1")
+    shown = laid_out(tab.shown())
+    assert all(f"q{number:03d}" in shown for number in range(1, 30))
+    tab.open(run_folder / "report.html", "p9")
+    shown = laid_out(tab.shown())
+    assert shown.count("shown first:") == 24
+
+
+def test_scripts_of_an_answer_are_text_and_do_not_run(tab: Tab, run_folder: Path) -> None:
+    tab.open(run_folder / "report.html", "b0")
+    assert "<script>alert('from an answer')</script>" in tab.shown()
+    assert tab.evaluate("document.images.length") == 0
+    assert tab.evaluate("document.scripts.length") == 1
+    assert tab.complaints == []
+
+
+def test_the_filter_finds_battles_by_outcome_and_by_the_judges_words(tab: Tab, run_folder: Path) -> None:
+    lines = [
+        json.loads(line)
+        for dimension in ("factuality", "clarity")
+        for line in (run_folder / "verdicts" / f"{dimension}.jsonl").read_text().splitlines()
+    ]
+    tab.open(run_folder / "report.html")
+    tab.evaluate("outcome.value = 'failed'; outcome.dispatchEvent(new Event('change'))")
+    failed = sum(line["status"] == "failed" for line in lines)
+    assert tab.evaluate("found.textContent") == f"{failed} battles"
+    visible = "[...document.querySelectorAll('.pair tbody tr')].filter(row => row.offsetParent).length"
+    assert tab.evaluate(visible) == failed
+    words = lines[70]["raw"][0]["reasoning"][:80]
+    tab.evaluate(f"outcome.value = ''; document.getElementById('find').value = {json.dumps(words)}")
+    tab.evaluate("outcome.dispatchEvent(new Event('change'))")
+    assert tab.evaluate("found.textContent") == "1 battle"
+    tab.evaluate("document.getElementById('find').value = ''; outcome.dispatchEvent(new Event('change'))")
+    assert tab.evaluate(visible) == 0
+    assert tab.complaints == []
+
+
+def test_a_phone_needs_no_sideways_scrolling_of_the_page(tab: Tab, run_folder: Path) -> None:
+    tab.screen(390, 844)
+    for anchor in ("", "b0", "b5", "m0-0-1", "p2"):
+        tab.open(run_folder / "report.html", anchor)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_dark_readers_get_a_dark_page_and_printers_a_white_one(tab: Tab, run_folder: Path) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    tab.open(run_folder / "report.html")
+    light = tab.evaluate(paper)
+    tab.screen(1280, 900, dark=True)
+    dark = tab.evaluate(paper)
+    tab.screen(794, 1123, dark=True, media="print")
+    assert len({light, dark, tab.evaluate(paper)}) == 3
+    assert tab.evaluate(paper) == "rgb(255, 255, 255)"
+    assert tab.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+
+
+def test_everything_that_scrolls_can_be_reached_by_keyboard(tab: Tab, run_folder: Path) -> None:
+    tab.open(run_folder / "report.html", "b0")
+    unreachable = """[...document.querySelectorAll('*')].filter(node => node.offsetParent
+        && /auto|scroll/.test(getComputedStyle(node).overflowX + getComputedStyle(node).overflowY)
+        && (node.scrollHeight > node.clientHeight + 1 || node.scrollWidth > node.clientWidth + 1)
+        && node.tabIndex < 0 && !node.querySelector('a')).length"""
+    assert tab.evaluate(unreachable) == 0

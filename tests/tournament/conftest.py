@@ -1,0 +1,57 @@
+"""Every test here may run commands as a user does, and have a server to ask; no key or address of the user's own."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.conftest import tiltyard as tiltyard_from_scratch
+from tests.fakes import FakeServer
+from tests.fakes.fixtures import fake_server, running_fake_server
+from tests.tournament.forked import Forked, command
+
+__all__ = ["fake_server", "running_fake_server", "tiltyard_from_scratch"]
+
+KEY = "sk-test-0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever keys and addresses are in the environment, the tests do not see them."""
+    for maker in ("ANTHROPIC", "OPENAI", "LOCAL"):
+        for what in ("API_KEY", "BASE_URL", "AUTH_TOKEN"):
+            monkeypatch.delenv(f"{maker}_{what}", raising=False)
+
+
+@pytest.fixture
+def tiltyard(tmp_path: Path) -> Run:
+    """Run `tiltyard …` in the test's folder, in a process that starts quickly."""
+    numbers = count(1)
+
+    def run(*arguments: str) -> CompletedProcess[str]:
+        forked = Forked(tmp_path, f"../{tmp_path.name}-streams-{next(numbers)}", command, *arguments)
+        return forked.wait()
+
+    return run
+
+
+@pytest.fixture
+def anthropic_server(fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    """A server that commands take for Anthropic's; its batches have ended when first looked at."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", fake_server.anthropic_url)
+    fake_server.behaviour.batch_polls = 0
+    return fake_server
+
+
+@pytest.fixture
+def openai_server(fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    """A server that commands take for OpenAI's; its batches have ended when first looked at."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", fake_server.openai_url)
+    fake_server.behaviour.batch_polls = 0
+    return fake_server

@@ -1,0 +1,77 @@
+"""`kill -9` at any moment costs nothing: the same command goes on, to the same files, and nothing is paid for twice."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeServer
+from tests.tournament.killing import ANYWHERE, MOMENTS, QUERIES, Site
+
+KILLS = 4
+"""Of each tournament in an ordinary run: six tournaments, two dozen kills."""
+
+References = dict[str, tuple[dict[str, Any], float]]
+
+
+@pytest.fixture(scope="module")
+def references() -> References:
+    """The artifacts of undisturbed runs, and how long they took."""
+    return {}
+
+
+def undisturbed(references: References, root: Path, server: FakeServer, wire: str) -> tuple[dict[str, Any], float]:
+    if wire not in references:
+        site = Site(root / f"undisturbed-{wire}", server, wire)
+        began = time.monotonic()
+        site.finish()
+        references[wire] = site.artifacts(), time.monotonic() - began
+        assert len(server.ledger.accepted) == QUERIES
+    return references[wire]
+
+
+def killed_and_resumed(site: Site, rng: random.Random, seconds: float, kills: int) -> list[str]:
+    """Kill a tournament that often, or until it is done; then let it finish. The moments at which it was killed."""
+    moments = [*rng.sample(MOMENTS[:-1], min(kills - 1, 6)), ANYWHERE]
+    moments.sort(key=MOMENTS.index if rng.random() < 0.5 else lambda _: rng.random())
+    found = [moment for moment in moments if site.kill(moment, rng, seconds)]
+    site.finish()
+    return found
+
+
+def check(site: Site, wanted: dict[str, Any]) -> None:
+    assert site.artifacts() == wanted
+    assert not site.server.ledger.paid_twice()
+    succeeded = [one for one in site.server.ledger.accepted if one.outcome == "succeeded"]
+    assert len(succeeded) == QUERIES
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_run_killed_at_random_moments_ends_like_one_that_was_not(
+    references: References, tmp_path: Path, fake_server: FakeServer, wire: str, seed: int
+) -> None:
+    wanted, seconds = undisturbed(references, tmp_path, fake_server, wire)
+    site = Site(tmp_path / "site", fake_server, wire, expiring=seed == 3)
+    found = killed_and_resumed(site, random.Random(seed), seconds, KILLS)
+    assert len(found) >= KILLS - 1, f"only killed {found}"
+    check(site, wanted)
+
+
+@pytest.mark.soak
+def test_hundreds_of_kills_cost_nothing(references: References, tmp_path: Path, fake_server: FakeServer) -> None:
+    struck: Counter[str] = Counter()
+    for number in range(60):
+        wire = ("anthropic", "openai")[number % 2]
+        wanted, seconds = undisturbed(references, tmp_path, fake_server, wire)
+        site = Site(tmp_path / f"site-{number}", fake_server, wire, expiring=number % 3 == 0)
+        struck.update(killed_and_resumed(site, random.Random(1000 + number), seconds, 6))
+        check(site, wanted)
+    print(f"kills: {struck.total()}; {dict(struck)}")  # noqa: T201 (pytest -s shows it)
+    assert struck.total() >= 200
+    assert min(struck[moment] for moment in MOMENTS) >= 10

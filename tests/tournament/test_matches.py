@@ -1,0 +1,72 @@
+"""The match list and what it leaves out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tournament.folder import make_folder
+from tiltyard.errors import ConfigError
+from tiltyard.tournament.config import load_setup
+from tiltyard.tournament.plan import RunOptions, make_plan
+
+
+def test_every_pair_meets_on_every_prompt_in_config_order_and_gold_is_needed_for_factuality(tmp_path: Path) -> None:
+    plan = make_plan(load_setup(make_folder(tmp_path)), RunOptions(mode="headline"))
+    met = {
+        dimension: [(case.matchup.entrant_a, case.matchup.entrant_b, case.matchup.prompt_id) for case in cases]
+        for dimension, cases in plan.matches.by_dimension.items()
+    }
+    assert list(met) == ["factuality", "calibration"]
+    assert len(met["calibration"]) == 3 * 4
+    assert len(met["factuality"]) == 3 * 3
+    assert met["calibration"][:5] == [
+        ("otter", "heron", "p1"),
+        ("otter", "heron", "p2"),
+        ("otter", "heron", "p3"),
+        ("otter", "heron", "p4"),
+        ("otter", "crane", "p1"),
+    ]
+    assert plan.matches.without_gold == {"factuality": 1}
+    assert any("factuality: 9 pairs, 18 judge queries" in line for line in plan.announcements())
+
+
+def test_a_prompt_that_somebody_did_not_answer_is_dropped_and_counted(tmp_path: Path) -> None:
+    config = make_folder(tmp_path)
+    path = tmp_path / "responses" / "responses_crane.jsonl"
+    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if json.loads(line)["prompt_id"] != "p2"]
+    path.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    plan = make_plan(load_setup(config), RunOptions(mode="headline"))
+    assert plan.matches.dropped_prompts == ("p2",)
+    assert (plan.matches.cells_present, plan.matches.cells_expected) == (11, 12)
+    assert len(plan.matches.by_dimension["calibration"]) == 9
+    assert any("dropped 1 prompts" in line and "crane lacks 1" in line for line in plan.announcements())
+
+
+def test_a_missing_response_file_names_the_entrant_and_the_command_that_fills_it(tmp_path: Path) -> None:
+    config = make_folder(tmp_path)
+    (tmp_path / "responses" / "responses_heron.jsonl").unlink()
+    with pytest.raises(
+        ConfigError, match=r"no answers of heron: .*tiltyard generate .*tournament\.yaml --entrant heron"
+    ):
+        make_plan(load_setup(config), RunOptions(mode="headline"))
+
+
+def test_limit_pairs_keeps_the_first_of_each_dimension(tmp_path: Path) -> None:
+    plan = make_plan(load_setup(make_folder(tmp_path)), RunOptions(mode="headline", limit_pairs=2))
+    assert {dimension: len(cases) for dimension, cases in plan.matches.by_dimension.items()} == {
+        "factuality": 2,
+        "calibration": 2,
+    }
+
+
+def test_a_pilot_takes_its_subset_and_its_judge(tmp_path: Path) -> None:
+    config = make_folder(tmp_path, prompts={"bank_path": "bank.jsonl", "pilot_size": 2, "pilot_seed": 1})
+    plan = make_plan(load_setup(config), RunOptions(mode="pilot", judge_model="gpt-x", n_perms=9))
+    assert len(plan.selected) == 2
+    assert len(plan.bank) == 4
+    assert plan.judge_model == "gpt-x"
+    assert plan.elo.n_perms == 9
+    assert not plan.prewarm
