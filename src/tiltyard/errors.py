@@ -14,6 +14,7 @@ TiltyardError
 │   ├── TryLater             it may answer later: rate limit, overload, lost connection
 │   ├── Refused              it will not: wrong key, wrong model, malformed request
 │   └── BudgetReached        asking on would cost more than allowed
+├── RunFolderError           a run folder lacks a file, or one of its files is torn
 ├── OptionError              an option, or a combination of options, makes no sense
 └── MissingExtra             an optional part is not installed: says which command installs it
 
@@ -98,6 +99,10 @@ class Refused(ModelError):
 
 class BudgetReached(ModelError):
     """Asking on would cost more than allowed."""
+
+
+class RunFolderError(TiltyardError):
+    """A run folder lacks a file, or one of its files is torn."""
 
 
 class OptionError(TiltyardError):

@@ -1,8 +1,8 @@
 """A run of its own process, to be killed: `python -m tests.llm.killable FOLDER [options]`.
 
-With `--kill-at N` it ends itself with SIGKILL at the N-th point where something could be half done: in the middle of a write,
-before and after it is on disk, before and after the provider accepts, at each reply. Without, it prints how many points
-it passed. The provider's state lies in FOLDER/provider, the work in FOLDER/work.
+With `--kill-at N` it ends itself with SIGKILL at the N-th point where something could be half done: in the middle of a
+write, before and after it is on disk, before and after the provider accepts, at each reply. Without, it prints how
+many points it passed. The provider's state lies in FOLDER/provider, the work in FOLDER/work.
 """
 
 from __future__ import annotations
@@ -201,12 +201,12 @@ async def _run(options: argparse.Namespace, fuse: Fuse) -> None:
             folder=options.folder / "work",
             prices=PriceTable.load(),
             settings=settings,
-            notice=lambda line: print(line, file=sys.stderr, flush=True),
+            notice=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
             rng=random.Random(0),
         )
     finally:
         await provider.aclose()
-    print(json.dumps({"points": fuse.passed, "sent": totals.all.sent, "done": totals.all.done}))
+    print(json.dumps({"points": fuse.passed, "sent": totals.all.sent, "done": totals.all.done}))  # noqa: T201
 
 
 def main() -> None:

@@ -33,7 +33,15 @@ def ask(folder, sink, what, prepare=lambda provider: None, **options):
         provider = BatchesInMemory(now, limits=limits, **options.pop("provider", {}))
         prepare(provider)
         totals = await ask_all(
-            what, provider, sink, folder=folder, prices=PRICES, settings=settings, now=now, rng=random.Random(1), **options
+            what,
+            provider,
+            sink,
+            folder=folder,
+            prices=PRICES,
+            settings=settings,
+            now=now,
+            rng=random.Random(1),
+            **options,
         )
         return provider, totals, now() - START
 

@@ -27,7 +27,15 @@ def ask(folder, provider, sink, what, **options):
 
     async def work(now):
         totals = await ask_all(
-            what, provider, sink, folder=folder, prices=PRICES, settings=settings, now=now, rng=random.Random(1), **options
+            what,
+            provider,
+            sink,
+            folder=folder,
+            prices=PRICES,
+            settings=settings,
+            now=now,
+            rng=random.Random(1),
+            **options,
         )
         return totals, now() - START
 
@@ -273,7 +281,9 @@ def test_batches_asked_for_where_there_are_none_is_an_error(tmp_path: Path) -> N
         ask(tmp_path, DirectProvider(), Shelf(), asks(1), settings=AskingSettings(batch=True))
 
 
-@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"max_batch": 0}, {"poll_max_seconds": 1.0}, {"budget_usd": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"concurrency": 0}, {"max_batch": 0}, {"poll_max_seconds": 1.0}, {"budget_usd": -1.0}]
+)
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OptionError, match="must be at least"):
         AskingSettings(**wrong)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, Shelf, Unlucky, answer, asks, larger_budget, request
-from tiltyard.errors import ModelError, Refused
+from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.journal import JOURNAL_FILE, Journal
 from tiltyard.llm.prices import PriceTable
@@ -110,6 +110,7 @@ def test_a_batch_whose_id_was_never_written_is_found_and_adopted(tmp_path: Path,
     async def tale(story):
         story.kill_once("after")
         await story.killed_run(asks(8), Shelf(), "submit")
+        story.provider.strangers = 2
         shelf = Shelf()
         await story.run(asks(8), shelf)
         assert story.sizes == [8]
@@ -133,7 +134,7 @@ def test_a_batch_that_never_arrived_is_sent_after_a_second_look(tmp_path: Path, 
 
 
 def test_other_peoples_batches_of_the_same_size_are_not_adopted(tmp_path: Path) -> None:
-    """One foreign batch has ended, one runs for a day, one is ours: only the last is taken, and nothing is sent again."""
+    """One foreign batch has ended, one runs for a day, one is ours: only that is taken, and nothing is sent again."""
 
     async def tale(story):
         foreign = [(f"theirs-{n}", request(f"their question {n}")) for n in range(8)]
@@ -224,7 +225,7 @@ def test_what_is_in_a_batch_is_not_asked_directly(tmp_path: Path) -> None:
 
 
 def test_a_larger_budget_under_way_is_recognised_by_a_caller_who_forgot_it(tmp_path: Path) -> None:
-    """The first attempt was truncated and the second is under way; a caller that begins at the first gets the second."""
+    """The first attempt was truncated, the second is under way; a caller that begins at the first gets the second."""
 
     def short(asked):
         return answer(asked) if asked.max_tokens >= 20 else Reply(stop=Stop.LENGTH)
@@ -256,6 +257,44 @@ def test_a_crash_between_a_truncated_reply_and_its_second_attempt_repeats_nothin
         story.kill_once("before")
         with pytest.raises(Killed):
             await task
+        shelf = Shelf(larger_budget)
+        await story.run(asks(4), shelf)
+        assert len(shelf.ended) == 4
+        assert set(story.provider.accepted.values()) == {1}
+
+    tell(tmp_path, tale, reply=short)
+
+
+@pytest.mark.parametrize("second", ["killed", "lost"])
+def test_two_mishaps_between_a_truncated_reply_and_its_second_attempt_repeat_nothing(
+    tmp_path: Path, second: str
+) -> None:
+    """The second attempt comes to nothing (killed, or lost on the way); a kill comes just before it is sent again."""
+
+    def short(asked):
+        return answer(asked) if asked.max_tokens >= 20 else Reply(stop=Stop.LENGTH)
+
+    async def tale(story):
+        mishaps = [None, Killed() if second == "killed" else TryLater("connection lost")]
+        measured = []
+
+        def on_submit(when):
+            mishap = mishaps.pop(0) if mishaps and when == "before" else None
+            if mishap is not None:
+                raise mishap
+
+        def encoded_size(asked):
+            measured.append(asked)
+            if len(measured) == 9:  # four first attempts, four second ones, and the first of those once more
+                raise Killed
+            return 1
+
+        story.provider.on_submit = on_submit
+        story.provider.encoded_size = encoded_size
+        for _ in range(2 if second == "killed" else 1):
+            with pytest.raises(Killed):
+                await story.run(asks(4), Shelf(larger_budget))
+        assert len(measured) == 9
         shelf = Shelf(larger_budget)
         await story.run(asks(4), shelf)
         assert len(shelf.ended) == 4

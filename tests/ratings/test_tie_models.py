@@ -44,7 +44,7 @@ def test_slopes_and_curvatures_are_differences_of_the_log_likelihood(model, delt
 def test_a_cell_is_the_sum_of_its_battles(model, delta, tie, cell):
     at = np.array([delta]), np.array([tie])
     scores = model.result_scores(*at)
-    by_delta, by_tie = model.gradient(*at, CellSums.of(np.array([cell])))
+    by_delta, by_tie = model.gradient(np.exp(0.5 * at[0]), at[1], CellSums.of(np.array([cell])))
     whole = model.evaluate(*at, CellSums.of(np.array([cell])))
     np.testing.assert_allclose(by_delta, (np.array([cell]) * scores.delta).sum(axis=1), atol=1e-10)
     np.testing.assert_allclose(by_tie, (np.array([cell]) * scores.tie).sum(axis=1), atol=1e-9)

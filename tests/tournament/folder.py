@@ -128,7 +128,11 @@ def seed_folder(root: Path) -> Path:
     bank = []
     for source, size in SEED_SOURCES.items():
         for number in range(size):
-            prompt = {"prompt_id": f"{source}-{number:02d}", "text": f"Question {number} of {source}?", "source": source}
+            prompt = {
+                "prompt_id": f"{source}-{number:02d}",
+                "text": f"Question {number} of {source}?",
+                "source": source,
+            }
             prompt["subject"] = "medicine"
             prompt["expected_behavior"] = "answer" if number % 2 else "hedge"
             if source != "open_questions":

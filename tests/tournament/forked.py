@@ -72,9 +72,9 @@ def _enter(place: tuple[str, dict[str, str], str, str], work: Callable[..., None
     writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     for number, (name, flags) in enumerate([(os.devnull, os.O_RDONLY), (out, writing), (err, writing)]):
         os.dup2(os.open(name, flags, 0o644), number)
-    sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: PTH123, SIM115 (they live as long as the process)
-    sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: PTH123, SIM115
-    sys.stderr = open(2, "w", buffering=1, closefd=False, encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115 (they live as long as the process)
+    sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False, encoding="utf-8")  # noqa: SIM115
     try:
         work(*arguments)
     finally:
@@ -101,7 +101,7 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
 
     setup = load_setup(config)
     plan = make_plan(setup, RunOptions(mode="headline"))
-    asking = asking_parts(setup, lambda line: print(line, file=sys.stderr), budget_usd=None, max_batch=None)
+    asking = asking_parts(setup, lambda line: None, budget_usd=None, max_batch=None)
     asking = replace(asking, settings=replace(asking.settings, adoption_grace_seconds=grace_seconds))
     judge = make_judge(setup, plan.judge_model, asking)
     asyncio.run(carry_out(plan, make_docket(plan), judge, Path(folder)))

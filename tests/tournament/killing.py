@@ -93,9 +93,7 @@ class Site:
         return {name: data[: data.rfind(b"\n") + 1] for name, data in files.items()}
 
     @contextmanager
-    def _armed(
-        self, moment: str, forked: Forked, rng: random.Random, seconds: float
-    ) -> Iterator[Callable[[], bool]]:
+    def _armed(self, moment: str, forked: Forked, rng: random.Random, seconds: float) -> Iterator[Callable[[], bool]]:
         behaviour, calls = self.server.behaviour, self.server.ledger.calls
         pid = forked.process.pid
         assert pid is not None

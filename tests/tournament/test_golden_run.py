@@ -46,8 +46,14 @@ RULES: tuple[dict[str, Any], ...] = (
         "say": "VERDICT: A, I would say, but the matter is open.",
     },
     # One inconsistent pair: whoever is shown first wins.
-    {"when": ["dimension: factuality", shown_as("heron", "A", "p1"), shown_as("crane", "B", "p1")], "say": "VERDICT: A"},
-    {"when": ["dimension: factuality", shown_as("heron", "B", "p1"), shown_as("crane", "A", "p1")], "say": "VERDICT: A"},
+    {
+        "when": ["dimension: factuality", shown_as("heron", "A", "p1"), shown_as("crane", "B", "p1")],
+        "say": "VERDICT: A",
+    },
+    {
+        "when": ["dimension: factuality", shown_as("heron", "B", "p1"), shown_as("crane", "A", "p1")],
+        "say": "VERDICT: A",
+    },
     # One tie.
     {"when": ["dimension: calibration", "careful answer to p3", "middling answer to p3"], "say": "VERDICT: TIE"},
     # Upsets, so that nobody is undefeated.

@@ -182,7 +182,10 @@ def _sampling(line: dict[str, float]) -> dict[str, float]:
 
 def test_the_pilots_choice_depends_on_bank_and_seed_alone_and_keeps_the_banks_order(tmp_path: Path) -> None:
     seed_folder(tmp_path)
-    bank = [Prompt(prompt_id=r["prompt_id"], text=r["text"], source=r["source"]) for r in read_lines(tmp_path / "bank.jsonl")]
+    bank = [
+        Prompt(prompt_id=r["prompt_id"], text=r["text"], source=r["source"])
+        for r in read_lines(tmp_path / "bank.jsonl")
+    ]
     chosen = stratified_subset(bank, size=50, seed=20260427)
     assert [prompt.prompt_id for prompt in stratified_subset(bank)] == [prompt.prompt_id for prompt in chosen]
     assert sources([prompt.prompt_id for prompt in chosen]) == {"hard_facts": 8, "open_questions": 24, "clinic": 18}

@@ -55,10 +55,19 @@ def dense_codes(hashes: Hashes) -> tuple[Int32s, Hashes]:
 
 def _distinct(hashes: Hashes) -> Hashes:
     """The distinct hashes in order, without the one for missing; block by block, to sort little at a time."""
-    blocks = [np.unique(hashes[start : start + BLOCK]) for start in range(0, len(hashes), BLOCK)]
-    distinct: Hashes = np.unique(np.concatenate(blocks)) if blocks else hashes
+    blocks = [_sorted_once(hashes[start : start + BLOCK]) for start in range(0, len(hashes), BLOCK)]
+    distinct = _sorted_once(np.concatenate(blocks)) if blocks else hashes
     given: Hashes = distinct[distinct != 0]
     return given
+
+
+def _sorted_once(hashes: Hashes) -> Hashes:
+    """The distinct hashes in order: a plain sort, which is several times faster here than `numpy.unique`'s hashing."""
+    ordered = np.sort(hashes)
+    new = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    once: Hashes = ordered[new]
+    return once
 
 
 def _look_up(hashes: Hashes, distinct: Hashes, table: Int32s, shift: np.uint64) -> Int32s:

@@ -20,6 +20,7 @@ from tiltyard.boards.preparation import (
     comparisons,
     connected,
     covariates,
+    merged,
     settle_tie_model,
     without_ties,
 )
@@ -102,6 +103,11 @@ class BradleyTerry:
     def fit(self, table: BattleTable) -> Leaderboard:
         """Rate the battles. A second fit knows nothing of the first."""
         remarks: list[str] = []
+        if self._needs_only_counts(table, remarks):
+            return replace(self, cluster="none")._fit(merged(table), remarks)
+        return self._fit(table, remarks)
+
+    def _fit(self, table: BattleTable, remarks: list[str]) -> Leaderboard:
         selected = select(table, self.selection)
         if self.ties == "drop":
             selected = without_ties(selected)
@@ -110,6 +116,16 @@ class BradleyTerry:
         fitted, state = fit_bounded(prepared.counted.cells, prepared.tie_model)
         certainty = self._certainty(prepared, fitted)
         return self._board(prepared, fitted, state, certainty)
+
+    def _needs_only_counts(self, table: BattleTable, remarks: list[str]) -> bool:
+        """Whether no column of the rows is looked at, so that equal rows can be counted first."""
+        if self.control or self.selection.columns():
+            return False
+        notes: list[str] = []
+        if self.ci != "none" and choose_clusters(table, self.cluster, notes) is not None:
+            return False
+        remarks += notes
+        return True
 
     def _prepare(self, selected: Selected, remarks: list[str]) -> Prepared:
         """Comparisons with their clusters, tie groups and covariates, counted by pair."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
 from tiltyard.errors import NotConnected, OptionError, RatingError
 from tiltyard.ratings.bradley_terry import bounded
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, count_pairs
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, count_pairs, sum_by
 from tiltyard.ratings.controls import scaled_difference
 from tiltyard.ratings.graph import islands, ties_bounded
 from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
@@ -46,6 +46,31 @@ def comparisons(table: BattleTable) -> Comparisons:
         result=table.outcome,
         weight=table.weight,
         share=table.score_a,
+    )
+
+
+MERGED_KEYS = 4_000_000
+"""Up to this many possible rows (pair, outcome, source) are counted in one array; above, rows stay as they are."""
+
+
+def merged(table: BattleTable) -> BattleTable:
+    """The same battles with equal rows as one, where nothing but who met, who won and who decided matters."""
+    m = len(table.models)
+    keys = m * m * len(Outcome) * len(Source)
+    if table.score_a is not None or keys > MERGED_KEYS or len(table) < keys // 16:
+        return table
+    key = ((table.model_a.astype(np.int64) * m + table.model_b) * len(Outcome) + table.outcome) * len(Source)
+    weight = sum_by(key + table.source, table.weight, keys)
+    filled = np.flatnonzero(weight)
+    pair, kind = np.divmod(filled, len(Outcome) * len(Source))
+    return replace(
+        table,
+        model_a=(pair // m).astype(np.int32),
+        model_b=(pair % m).astype(np.int32),
+        outcome=(kind // len(Source)).astype(np.int8),
+        source=(kind % len(Source)).astype(np.int8),
+        weight=weight[filled],
+        columns={},
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.cli.output import note
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
     from tiltyard.llm.asking import Progress
@@ -58,6 +59,15 @@ def confirm(question: str, *, yes: bool) -> None:
         raise OptionError("asking models costs money, and nobody can be asked here: pass --yes to go ahead.")
     if not input(f"{question} [y/N] ").strip().lower().startswith("y"):
         raise OptionError("nothing was asked.")
+
+
+@contextmanager
+def interruptible(how_to_go_on: str) -> Iterator[None]:
+    """An interrupt (Ctrl-C) becomes one line that says how to go on; what was answered and sent is kept on disk."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise TiltyardError(f"interrupted. Nothing is lost: {how_to_go_on}") from None
 
 
 class ProgressView:

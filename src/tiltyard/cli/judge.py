@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.asking import ProgressView, confirm, quote_table
+from tiltyard.cli.asking import ProgressView, confirm, interruptible, quote_table
 from tiltyard.cli.output import note
 
 if TYPE_CHECKING:
     from tiltyard.judging.people import JudgeCheck
+    from tiltyard.llm.asking import Watch
 
 app = typer.Typer(no_args_is_help=True, help="A judge against people, and a run judged again by another judge.")
+
+GO_ON = "the same command goes on where it stopped."
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
 BudgetOption = Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")]
@@ -41,7 +44,7 @@ def check_command(
     """Compare a judge with people on labelled pairs: agreement, kappa, flips, slot and length preference."""
     import asyncio
 
-    from tiltyard.judging.by_name import judge_by_name
+    from tiltyard.judging.by_name import judge_by_name, sitting
     from tiltyard.judging.language_model import AskingParts, LanguageModelJudge
     from tiltyard.judging.people import check_judge, labelled_docket, read_labelled_pairs
     from tiltyard.judging.rubric import Rubric, default_rubric
@@ -58,8 +61,13 @@ def check_command(
         if needed.all.queries:
             note(quote_table(needed))
             confirm(f"Ask {judge.name} {needed.all.queries:,} questions?", yes=yes)
-    with ProgressView() as watch:
-        found = asyncio.run(check_judge(labelled, judge, rubric=chosen_rubric, single_order=single_order, watch=watch))
+
+    async def check(watch: Watch) -> JudgeCheck:
+        async with sitting(judge):
+            return await check_judge(labelled, judge, rubric=chosen_rubric, single_order=single_order, watch=watch)
+
+    with interruptible(GO_ON), ProgressView() as watch:
+        found = asyncio.run(check(watch))
     typer.echo(_check_json(found) if format == "json" else _check_table(found))
 
 
@@ -106,7 +114,7 @@ def rejudge_command(
         if needed.all.queries:
             note(quote_table(needed))
             confirm(f"Ask {judge_model} {needed.all.queries:,} questions?", yes=yes)
-    with ProgressView() as watch:
+    with interruptible(GO_ON), ProgressView() as watch:
         changes = asyncio.run(rejudge(job, watch=watch))
     typer.echo("\n".join(change_lines(changes)))
     note(f"new run folder: {job.folder}; changes.json says what changed")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.asking import ProgressView, confirm, money, quote_table
+from tiltyard.cli.asking import ProgressView, confirm, interruptible, money, quote_table
 from tiltyard.cli.output import note
 from tiltyard.errors import BudgetReached, OptionError
 
@@ -70,25 +71,24 @@ def _run(plan: Plan, *, yes: bool) -> None:
     from tiltyard.llm.quote import quote
     from tiltyard.tournament.gate import verdict_lines
     from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge, run_folder, utc_now
-    from tiltyard.tournament.summary import summary_table, usage_lines
+    from tiltyard.tournament.summary import failure_lines, summary_table, usage_lines
 
     docket = make_docket(plan)
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
-    judge = make_judge(plan.setup, plan.judge_model, asking)
+    judge = make_judge(plan.setup, plan.judge_model, asking, silent=plan.options.skip_judging)
     if isinstance(judge, LanguageModelJudge) and not plan.options.skip_judging:
         needed = quote(judge.pending(docket), asking.prices)
         if needed.all.queries:
             note(quote_table(needed))
             confirm(f"Ask {plan.judge_model} {needed.all.queries:,} questions?", yes=yes)
     folder = run_folder(plan, utc_now)
+    again = _again(plan, folder, yes=yes)
     try:
-        with ProgressView() as watch:
+        with interruptible(f"go on with {again}"), ProgressView() as watch:
             finished = asyncio.run(carry_out(plan, docket, judge, folder, watch=watch))
-    except KeyboardInterrupt:
-        raise OptionError(f"interrupted. Nothing is lost: {_again(plan, folder)}") from None
     except BudgetReached as error:
-        raise BudgetReached(f"{error} Nothing is lost: {_again(plan, folder)} with a larger --budget.") from None
-    typer.echo(summary_table(finished.standings))
+        raise BudgetReached(f"{error} That is: {again} --budget USD") from None
+    typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
     for line in usage_lines(finished.judged):
         note(line)
     if finished.checks:
@@ -96,13 +96,23 @@ def _run(plan: Plan, *, yes: bool) -> None:
     note(f"run folder: {finished.folder}; report: {finished.folder / 'report.html'}")
 
 
-def _again(plan: Plan, folder: Path) -> str:
-    return f"go on with tiltyard run {plan.setup.path} --mode {plan.options.mode} --output-dir {folder}"
+def _again(plan: Plan, folder: Path, *, yes: bool) -> str:
+    """The command that goes on with a run: what was asked for, in the same folder. The budget is the user's to set."""
+    options = plan.options
+    changed = {
+        "--judge-model": options.judge_model,
+        "--n-perms": options.n_perms,
+        "--limit-pairs": options.limit_pairs,
+        "--max-batch": options.max_batch,
+    }
+    words = ["tiltyard", "run", str(plan.setup.path), "--mode", options.mode, "--output-dir", str(folder)]
+    words += [word for name, value in changed.items() if value is not None for word in (name, str(value))]
+    return shlex.join([*words, *(["--yes"] if yes else [])])
 
 
 def _config_path(argument: Path | None, option: Path | None) -> Path:
     if (argument is None) == (option is None):
-        raise OptionError("name the tournament file once: tiltyard run CONFIG, or --config CONFIG.")
+        raise typer.BadParameter("name the tournament file once, as CONFIG or as --config CONFIG.", param_hint="CONFIG")
     return argument or option  # type: ignore[return-value]
 
 
@@ -125,7 +135,7 @@ def generate_command(
     def ask(question: str) -> None:
         confirm(question, yes=yes)
 
-    with ProgressView() as watch:
+    with interruptible("the same command goes on where it stopped."), ProgressView() as watch:
         results = asyncio.run(generate_missing(setup, chosen, budget_usd=budget, confirm=ask, watch=watch, notice=note))
     failed = 0
     for result in results:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, Refused
 from tiltyard.judging.language_model import AskingParts, JudgeSettings, LanguageModelJudge
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.llm.keys import load_env
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tiltyard.judging.judge import Judge
+    from tiltyard.llm.records import Reply, Request
 
 
 def judge_by_name(
@@ -29,20 +30,40 @@ def judge_by_name(
     max_tokens: int = 1024,
     max_attempts: int = 3,
     options: Mapping[str, Any] | None = None,
+    silent: bool = False,
     look_in: Sequence[Path] = (Path(),),
 ) -> Judge:
     """A language model whose verdicts and batches are kept in `folder`, or a file of recorded verdicts.
 
-    Files and `.env` are looked for in the folders of `look_in`, in order.
+    Files and `.env` are looked for in the folders of `look_in`, in order. A `silent` judge is for runs that ask
+    nothing: it needs neither key nor SDK, and knows what its cache holds.
     """
     name = parse_model_name(judge_model)
     if name.provider == "recorded":
         return RecordedJudge(_find(name.model, look_in))
-    provider = make_provider(name, base_url=base_url, env=load_env(look_in), folders=look_in)
+    provider = (
+        _Silent(name.provider)
+        if silent
+        else make_provider(name, base_url=base_url, env=load_env(look_in), folders=look_in)
+    )
     settings = JudgeSettings(
         model=name.model, name=str(name), max_tokens=max_tokens, max_attempts=max_attempts, options=options or {}
     )
     return LanguageModelJudge(provider, settings, folder=folder, asking=asking)
+
+
+class _Silent:
+    """Stands in for a provider that nothing will be asked of."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def ask(self, request: Request) -> Reply:
+        """Never."""
+        raise Refused(f"{self.name}/{request.model} is not to be asked in this run.")
+
+    async def aclose(self) -> None:
+        """Nothing to let go of."""
 
 
 def _find(given: str, look_in: Sequence[Path]) -> Path:

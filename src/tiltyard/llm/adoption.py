@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from tiltyard.errors import Refused
+from tiltyard.llm.journal import intent_of
 
 if TYPE_CHECKING:
     from tiltyard.llm.claims import Held
@@ -36,7 +37,7 @@ class Adoption:
         self._journal = journal
         self._grace_seconds = grace_seconds
         self._now = now
-        self._first_ids: dict[str, str | None] = {}
+        self._owners: dict[str, str | None] = {}
 
     async def look(self, lost: Sequence[Held]) -> dict[str, str | None]:
         """The batch id of each intent that was found, None for each that has no batch; the others are undecided."""
@@ -77,8 +78,7 @@ class Adoption:
             if not await self._has_ended(state):
                 waiting = True
                 continue
-            first_id = await self._first_custom_id(state.batch_id)
-            if first_id is not None and intent.owns(first_id):
+            if await self._owner(state.batch_id) == intent.id:
                 return state.batch_id, False
         return None, waiting
 
@@ -89,19 +89,20 @@ class Adoption:
         except Refused:
             return True
 
-    async def _first_custom_id(self, batch_id: str) -> str | None:
-        """The custom id of a batch's first result; None where there is none, or it is not ours to see."""
-        if batch_id not in self._first_ids:
-            first_id = None
+    async def _owner(self, batch_id: str) -> str | None:
+        """The open intent that a batch's custom ids name; None where there is none, or it is not ours to see."""
+        if batch_id not in self._owners:
+            owner = None
             try:
                 async with _closing(self._provider.results(batch_id)) as results:
                     async for custom_id, _ in results:
-                        first_id = custom_id
-                        break
+                        if intent_of(custom_id) in self._journal.open:
+                            owner = intent_of(custom_id)
+                            break
             except Refused:
-                first_id = None
-            self._first_ids[batch_id] = first_id
-        return self._first_ids[batch_id]
+                owner = None
+            self._owners[batch_id] = owner
+        return self._owners[batch_id]
 
 
 @asynccontextmanager

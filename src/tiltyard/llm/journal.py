@@ -110,7 +110,12 @@ class OpenIntent:
 
     def owns(self, custom_id: str) -> bool:
         """Whether a custom id is one of ours."""
-        return custom_id.startswith(self.id + "-")
+        return intent_of(custom_id) == self.id
+
+
+def intent_of(custom_id: str) -> str:
+    """The id of the intent that a custom id names: all before its number."""
+    return custom_id.rpartition("-")[0]
 
 
 def new_intent_id() -> str:

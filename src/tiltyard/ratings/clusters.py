@@ -28,7 +28,7 @@ class RowScores:
     """Scores of rows that share clusters with others.
 
     A row pulls model `first` up and `second` down by `pull`; `rest` holds its scores by all other parameters, one
-    column each. `cluster` numbers the clusters 0, 1, 2, … without gaps.
+    column each. `cluster` numbers the clusters 0, 1, 2, … without gaps, in order.
     """
 
     n_models: int
@@ -43,21 +43,9 @@ class RowScores:
         """How many clusters there are."""
         return int(self.cluster.max(initial=-1)) + 1
 
-    def sorted(self) -> RowScores:
-        """The same rows, cluster by cluster."""
-        order = np.argsort(self.cluster, kind="stable")
-        return RowScores(
-            self.n_models,
-            self.first[order],
-            self.second[order],
-            self.pull[order],
-            self.rest[order],
-            self.cluster[order],
-        )
-
 
 def sum_of_squares(rows: RowScores) -> Floats:
-    """Σ_p s_p s_pᵀ over all clusters, in the order models, then the other parameters. The rows are sorted."""
+    """Σ_p s_p s_pᵀ over all clusters, in the order models, then the other parameters."""
     m, extra = rows.n_models, rows.rest.shape[1]
     sizes = np.bincount(rows.cluster, minlength=rows.n_clusters)
     lag_cost = LAG_NANOSECONDS * float((sizes.astype(np.float64) ** 2).sum())
@@ -78,7 +66,7 @@ def sum_of_squares(rows: RowScores) -> Floats:
 
 
 def clusters_per_model(rows: RowScores) -> Floats:
-    """In how many clusters each model appears. The rows are sorted."""
+    """In how many clusters each model appears."""
     m, found = rows.n_models, np.zeros(rows.n_models)
     for start, end, low, high in _pieces(rows):
         seen = np.zeros((high - low) * m, dtype=bool)

@@ -20,7 +20,12 @@ from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import Curvature, ResultScores
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
+
+ROWS_AT_ONCE = 1 << 19
+"""Clustered rows are summed in pieces of about this size, so that they need little memory."""
 
 FEW = 20
 """A model with fewer battles or clusters than this takes the wider of its sandwich and Fisher intervals."""
@@ -58,10 +63,10 @@ def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Covar
     per_model = rows.battles_per_model() if own.all() else rows.take(own).battles_per_model()
     n_clusters = float(rows.weight[own].sum())
     if not own.all():
-        shared = _shared_scores(fit, scores, rows, counted, np.flatnonzero(~own)).sorted()
-        middle += sum_of_squares(shared)
-        n_clusters += shared.n_clusters
-        per_model = per_model + clusters_per_model(shared)
+        for shared in _shared_scores(fit, scores, rows, counted, np.flatnonzero(~own)):
+            middle += sum_of_squares(shared)
+            n_clusters += shared.n_clusters
+            per_model = per_model + clusters_per_model(shared)
     inverse = fit.inverse_information()
     matrix = inverse @ middle @ inverse * (n_clusters / max(n_clusters - 1.0, 1.0))
     return Covariance(matrix, inverse, n_clusters, per_model, clustered=rows.cluster is not None)
@@ -113,23 +118,37 @@ def _row_scores(table: Floats, counted: Counted, chosen: NDArray[np.intp]) -> Fl
 
 def _shared_scores(
     fit: BradleyTerryFit, scores: ResultScores, rows: Comparisons, counted: Counted, shared: NDArray[np.intp]
-) -> RowScores:
-    """The scores, by all parameters, of rows that share their clusters."""
+) -> Iterator[RowScores]:
+    """The scores, by all parameters, of rows that share their clusters: cluster by cluster, in pieces."""
     assert rows.cluster is not None
-    cell, weight = counted.cell[shared], rows.weight[shared]
-    pull = weight * _row_scores(scores.delta, counted, shared)
-    columns = [pull * fit.cells.design[cell, k] for k in range(fit.cells.design.shape[1])]
-    if len(fit.tied_groups):
-        tied = weight * _row_scores(scores.tie, counted, shared)
-        columns += [np.where(fit.cells.group[cell] == group, tied, 0.0) for group in fit.tied_groups]
-    return RowScores(
-        n_models=fit.cells.n_models,
-        first=fit.cells.first[cell],
-        second=fit.cells.second[cell],
-        pull=pull,
-        rest=np.column_stack(columns) if columns else np.empty((len(cell), 0)),
-        cluster=number_clusters(rows.cluster[shared]),
-    )
+    shared = shared[np.argsort(rows.cluster[shared], kind="stable")]
+    for chosen in cut_between_clusters(shared, rows.cluster):
+        cell, weight = counted.cell[chosen], rows.weight[chosen]
+        pull = weight * _row_scores(scores.delta, counted, chosen)
+        columns = [pull * fit.cells.design[cell, k] for k in range(fit.cells.design.shape[1])]
+        if len(fit.tied_groups):
+            tied = weight * _row_scores(scores.tie, counted, chosen)
+            columns += [np.where(fit.cells.group[cell] == group, tied, 0.0) for group in fit.tied_groups]
+        yield RowScores(
+            n_models=fit.cells.n_models,
+            first=fit.cells.first[cell],
+            second=fit.cells.second[cell],
+            pull=pull,
+            rest=np.column_stack(columns) if columns else np.empty((len(cell), 0)),
+            cluster=number_clusters(rows.cluster[chosen]),
+        )
+
+
+def cut_between_clusters(ordered: NDArray[np.intp], cluster: Ints) -> Iterator[NDArray[np.intp]]:
+    """Rows sorted by cluster in pieces of about ROWS_AT_ONCE, no cluster cut in two."""
+    start = 0
+    while start < len(ordered):
+        end = min(start + ROWS_AT_ONCE, len(ordered))
+        last = cluster[ordered[end - 1]]
+        while end < len(ordered) and cluster[ordered[end]] == last:
+            end += int(np.argmin(np.append(cluster[ordered[end : end + ROWS_AT_ONCE]] == last, False)))
+        yield ordered[start:end]
+        start = end
 
 
 def number_clusters(cluster: Ints) -> Ints:

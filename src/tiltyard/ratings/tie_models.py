@@ -97,8 +97,8 @@ class TieModel(Protocol):
         """Value, slope and curvature of the log-likelihood."""
         ...
 
-    def gradient(self, delta: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
-        """The slopes alone: by delta and by the tie parameter."""
+    def gradient(self, root_odds: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
+        """The slopes alone, by delta and by the tie parameter, given e^{delta/2}: no exponential per cell."""
         ...
 
     def result_scores(self, delta: Floats, tie: Floats) -> ResultScores:
@@ -146,9 +146,10 @@ class Half:
         curvature = Curvature(0.25 * sums.n * (1.0 - advantage * advantage), zero, zero)
         return Evaluation(float(value), 0.5 * (sums.net - sums.n * advantage), zero, curvature)
 
-    def gradient(self, delta: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
+    def gradient(self, root_odds: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
         """Half the net wins minus their expectation."""
-        return 0.5 * (sums.net - sums.n * np.tanh(0.5 * delta)), np.zeros_like(sums.n)
+        odds = root_odds * root_odds
+        return 0.5 * (sums.net - sums.n * ((odds - 1.0) / (odds + 1.0))), np.zeros_like(sums.n)
 
     def result_scores(self, delta: Floats, tie: Floats) -> ResultScores:
         """1 − p, −p and ½ − p."""
@@ -196,11 +197,11 @@ class Davidson:
         )
         return Evaluation(float(value), 0.5 * (sums.net - sums.n * net), sums.tied - n_tied, curvature)
 
-    def gradient(self, delta: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
+    def gradient(self, root_odds: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
         """Observed minus expected: half the net wins, and the ties."""
-        up, down, nu = self._weights(delta, tie)
-        scaled = sums.n / (up + down + nu)
-        return 0.5 * (sums.net - scaled * (up - down)), sums.tied - scaled * nu
+        down, nu = 1.0 / root_odds, np.exp(tie)
+        scaled = sums.n / (root_odds + down + nu)
+        return 0.5 * (sums.net - scaled * (root_odds - down)), sums.tied - scaled * nu
 
     def result_scores(self, delta: Floats, tie: Floats) -> ResultScores:
         """Each result's statistics minus their expectation."""
@@ -249,10 +250,11 @@ class RaoKupper:
         )
         return Evaluation(float(value), up - down, sums.tied * slope - up - down, curvature)
 
-    def gradient(self, delta: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
+    def gradient(self, root_odds: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
         """The slopes of `evaluate`."""
         first, second = self._passed(sums)
-        up, down = first * sigmoid(tie - delta), second * sigmoid(delta + tie)
+        eta, odds = np.exp(tie), root_odds * root_odds
+        up, down = first * (eta / (eta + odds)), second * (eta * odds / (1.0 + eta * odds))
         return up - down, sums.tied * self._excess_slope(tie) - up - down
 
     def result_scores(self, delta: Floats, tie: Floats) -> ResultScores:

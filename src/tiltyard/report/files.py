@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.errors import TiltyardError
+from tiltyard.errors import RunFolderError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-
-class RunFolderError(TiltyardError):
-    """A run folder cannot be reported as it is: a file is missing, torn, or says something impossible."""
 
 
 def require(path: Path, folder: Path) -> Path:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.boards import EloReport
-from tiltyard.errors import BattleError
+from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.report.bouts import Bout, list_bouts, read_judgment
-from tiltyard.report.files import AGAIN, RunFolderError, read_lines, read_object, require
+from tiltyard.report.files import AGAIN, read_lines, read_object, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -83,8 +83,11 @@ def write_standings(folder: Path, standings: Mapping[str, Standing], default_k: 
         folder / "battles.jsonl", (battle.to_dict() for standing in standings.values() for battle in standing.battles)
     )
     for dimension, standing in standings.items():
+        path = folder / "ratings" / f"{dimension}.json"
         if standing.board is not None:
-            write_text(folder / "ratings" / f"{dimension}.json", standing.board.to_json())
+            write_text(path, standing.board.to_json())
+        else:
+            path.unlink(missing_ok=True)
 
 
 def elo_results(standings: Mapping[str, Standing], default_k: float) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tiltyard.tournament.counts import own_counts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -43,7 +45,7 @@ def gate(plan: Plan, judged: Judged, standings: Mapping[str, Standing]) -> list[
         )
     ]
     for dimension, standing in standings.items():
-        stats = judged.stats[dimension]
+        failures = own_counts(judged, dimension).failed_verdicts
         settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in standing.pairs)
         cases = len(matches.by_dimension[dimension])
         failed = cases - settled
@@ -52,7 +54,7 @@ def gate(plan: Plan, judged: Judged, standings: Mapping[str, Standing]) -> list[
             Check(
                 f"{dimension}: verdicts readable",
                 failed <= MOST_FAILED * max(cases, 1),
-                f"{failed} of {cases} judgments failed ({_names(stats.failures)})",
+                f"{failed} of {cases} judgments failed ({_names(failures)})",
             ),
             Check(
                 f"{dimension}: judge consistent",

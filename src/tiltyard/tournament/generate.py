@@ -55,6 +55,7 @@ async def generate_missing(
                     settings=asking.settings,
                     watch=watch,
                     notice=notice,
+                    budget=asking.budget,
                 )
             )
         finally:

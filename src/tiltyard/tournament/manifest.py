@@ -7,6 +7,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.bank import responses_path
+from tiltyard.tournament.counts import own_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,15 +59,15 @@ def run_results(judged: Judged, standings: Mapping[str, Standing]) -> dict[str, 
     """What the end of a run knows: judgments, failures and battles per dimension."""
     rows: dict[str, Any] = {}
     for dimension, standing in standings.items():
-        stats = judged.stats[dimension]
+        counts = own_counts(judged, dimension)
         settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in standing.pairs)
         rows[dimension] = {
-            "judgments": stats.cases,
+            "judgments": counts.judgments,
             "settled": settled,
             "decisive": standing.n_decisive,
             "inconsistent": sum(pair.inconsistent for pair in standing.pairs),
-            "failed_verdicts": dict(stats.failures),
-            "missing_verdicts": stats.missing,
+            "failed_verdicts": dict(counts.failed_verdicts),
+            "missing_verdicts": counts.missing_verdicts,
             "bradley_terry": "ok" if standing.board is not None else standing.board_missing,
         }
     return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,13 @@ import msgspec
 from tiltyard.bank import Prompt
 from tiltyard.bank.records import read_objects
 from tiltyard.boards import EloReport, compare
-from tiltyard.errors import BankError, ConfigError, TiltyardError
+from tiltyard.errors import ConfigError, TiltyardError
 from tiltyard.judging.by_name import sitting
 from tiltyard.judging.docket import Case, Docket
 from tiltyard.judging.judge import judge
 from tiltyard.judging.records import Judgment, Matchup
 from tiltyard.judging.rubric import Rubric
+from tiltyard.report.files import read_object, require
 from tiltyard.tournament.artifacts import write_json
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.manifest import file_sha256
@@ -63,7 +63,7 @@ class Change:
 
 def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float | None, notice: Notice) -> Job:
     """Read a run folder and get the other judge ready. The rubrics must be those of the run."""
-    manifest = _manifest(run)
+    manifest = read_object(require(run / "manifest.json", run))
     setup = load_setup(manifest["config_path"])
     for dimension, path in setup.rubric_paths.items():
         if manifest["sha256"]["rubrics"].get(dimension) != file_sha256(path):
@@ -74,14 +74,6 @@ def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float 
     elo = msgspec.structs.replace(setup.config.elo, n_perms=manifest["n_perms"], shuffle_seed=manifest["shuffle_seed"])
     docket = Docket(rubrics, read_cases(run))
     return Job(run, folder, manifest, docket, make_judge(setup, judge_model, asking), asking, elo)
-
-
-def _manifest(run: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BankError(f"{run} is not a run folder: manifest.json cannot be read ({error}).") from None
-    return dict(manifest)
 
 
 def read_cases(run: Path) -> dict[str, list[Case]]:

@@ -13,6 +13,7 @@ from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.docket import Docket
 from tiltyard.judging.judge import Judge, Judged, judge
 from tiltyard.judging.language_model import AskingParts
+from tiltyard.llm.budget import Budget
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.settings import AskingSettings
 from tiltyard.report import write_report
@@ -52,8 +53,8 @@ def make_docket(plan: Plan) -> Docket:
     return Docket(rubrics, plan.matches.by_dimension, canaries)
 
 
-def make_judge(setup: Setup, judge_model: str, asking: AskingParts) -> Judge:
-    """The judge of a run, asked as the config says."""
+def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: bool = False) -> Judge:
+    """The judge of a run, asked as the config says; a `silent` one only knows what it said before, and needs no key."""
     settings = setup.config.judge
     return judge_by_name(
         judge_model,
@@ -63,6 +64,7 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts) -> Judge:
         max_tokens=settings.max_tokens,
         max_attempts=settings.max_attempts,
         options=settings.options,
+        silent=silent,
         look_in=(setup.path.parent, Path()),
     )
 
@@ -70,6 +72,7 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts) -> Judge:
 def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_batch: int | None) -> AskingParts:
     """How models are asked: the config's settings, with what the command line changes."""
     settings = setup.config.judge
+    limit_usd = settings.budget_usd if budget_usd is None else budget_usd
     return AskingParts(
         prices=PriceTable.load(settings.prices_path and setup.path.parent / settings.prices_path),
         settings=AskingSettings(
@@ -78,8 +81,10 @@ def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_
             max_batch=max_batch or settings.max_batch,
             poll_initial_seconds=settings.poll_initial_seconds,
             poll_max_seconds=settings.poll_max_seconds,
-            budget_usd=settings.budget_usd if budget_usd is None else budget_usd,
+            budget_usd=limit_usd,
         ),
+        # One budget for all that a command asks: the pre-warm and the bulk, one entrant and the next.
+        budget=Budget(limit_usd),
         notice=notice,
     )
 

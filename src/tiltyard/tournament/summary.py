@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tiltyard.tournament.counts import own_counts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -44,6 +46,18 @@ def summary_table(standings: Mapping[str, Standing]) -> str:
             line(rows[-1]),
         ]
     )
+
+
+def failure_lines(judged: Judged) -> list[str]:
+    """Per dimension that has any: the verdicts that failed, by name, and those that were never given."""
+    lines = []
+    for dimension in judged.judgments:
+        counts = own_counts(judged, dimension)
+        words = [f"{count:,} {name}" for name, count in counts.failed_verdicts.items()]
+        words += [f"{counts.missing_verdicts:,} never asked for"] if counts.missing_verdicts else []
+        if words:
+            lines.append(f"{dimension}: verdicts that failed, which are in no rating: {', '.join(words)}")
+    return lines
 
 
 def usage_lines(judged: Judged) -> list[str]:

@@ -1,0 +1,75 @@
+"""The middle of a clustered sandwich: both ways to it end at the sum written out cluster by cluster."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from oracles.plain_bradley_terry import as_comparisons, some_rows
+from tiltyard.ratings import clusters
+from tiltyard.ratings.bradley_terry import fit
+from tiltyard.ratings.clusters import RowScores, clusters_per_model, sum_of_squares
+from tiltyard.ratings.comparisons import count_pairs
+from tiltyard.ratings.intervals import sandwich
+from tiltyard.ratings.tie_models import DAVIDSON
+
+WAYS = {"row with row": 0.0, "dense product": math.inf}
+"""What a product of two rows is said to cost: nothing, or too much."""
+
+
+@pytest.fixture(params=list(WAYS))
+def way(request, monkeypatch):
+    monkeypatch.setattr(clusters, "LAG_NANOSECONDS", WAYS[request.param])
+    return request.param
+
+
+def some_scores(seed, n=80, models=6, n_clusters=11, extra=2):
+    rng = np.random.default_rng(seed)
+    first = rng.integers(models, size=n)
+    second = (first + rng.integers(1, models, size=n)) % models
+    cluster = np.append(np.arange(n_clusters), rng.integers(n_clusters, size=n - n_clusters))
+    return RowScores(models, first, second, rng.normal(size=n), rng.normal(size=(n, extra)), cluster)
+
+
+def written_out(rows):
+    """One vector per cluster, added up row by row, and the sum of their squares."""
+    sums = np.zeros((rows.n_clusters, rows.n_models + rows.rest.shape[1]))
+    for at, cluster in enumerate(rows.cluster):
+        sums[cluster, rows.first[at]] += rows.pull[at]
+        sums[cluster, rows.second[at]] -= rows.pull[at]
+        sums[cluster, rows.n_models :] += rows.rest[at]
+    return sum(np.outer(line, line) for line in sums)
+
+
+@pytest.mark.parametrize("extra", [0, 1, 3])
+@pytest.mark.parametrize("n_clusters", [1, 2, 11, 80])
+@pytest.mark.parametrize("piece", [1, 20, 4_000_000])
+def test_both_ways_are_the_sum_written_out(way, extra, n_clusters, piece, monkeypatch):
+    monkeypatch.setattr(clusters, "DENSE_NUMBERS", piece)
+    rows = some_scores(1, n_clusters=n_clusters, extra=extra)
+    np.testing.assert_allclose(sum_of_squares(rows.sorted()), written_out(rows), atol=1e-10)
+
+
+@pytest.mark.parametrize("piece", [1, 20, 4_000_000])
+def test_clusters_are_counted_per_model(piece, monkeypatch):
+    monkeypatch.setattr(clusters, "DENSE_NUMBERS", piece)
+    rows = some_scores(2, n_clusters=25)
+    met = [
+        {int(c) for c, i, j in zip(rows.cluster, rows.first, rows.second, strict=True) if model in (i, j)}
+        for model in range(rows.n_models)
+    ]
+    assert clusters_per_model(rows.sorted()).tolist() == [len(seen) for seen in met]
+
+
+@pytest.mark.parametrize("options", [{"prompts": 12}, {"prompts": 25, "lone_share": 0.3, "weighted": True}])
+def test_the_sandwich_does_not_depend_on_the_way(options, monkeypatch):
+    table = as_comparisons(some_rows(3, n=200, models=7, **options), 7)
+    counted = count_pairs(table)
+    result = fit(counted.cells, DAVIDSON)
+    found = []
+    for cost in WAYS.values():
+        monkeypatch.setattr(clusters, "LAG_NANOSECONDS", cost)
+        found.append(sandwich(result, table, counted).matrix)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
