@@ -21,7 +21,9 @@ def test_public_names_are_sorted_and_all_there() -> None:
     assert ty.__all__ == sorted(ty.__all__)
     for name in ty.__all__:
         assert getattr(ty, name).__name__ == name
-    assert {"Battle", "EloReport", "RatingEntry", "battles_to_frame", "read_battles", "write_battles"} <= set(ty.__all__)
+    assert {"Battle", "EloReport", "RatingEntry", "battles_to_frame", "read_battles", "write_battles"} <= set(
+        ty.__all__
+    )
     assert set(ty.__all__) <= set(dir(ty))
 
 
@@ -38,5 +40,6 @@ def test_the_command_line_starts_without_arithmetic() -> None:
 
 
 def test_rating_does_not_load_what_it_does_not_use() -> None:
-    code = "import tiltyard as ty\nty.rate([dict(model_a=a, model_b=b, winner='model_a', source='human') for a, b in ('xy', 'yx')])"
+    row = "dict(model_a=a, model_b=b, winner='model_a', source='human')"
+    code = f"import tiltyard as ty\nty.rate([{row} for a, b in ('xy', 'yx')])"
     assert not loaded_by(code) & {"numba", "altair", "typer", "rich", "pandas"}

@@ -36,7 +36,18 @@ def test_the_table_goes_to_stdout_and_nothing_else_does(tiltyard: Run, birds: st
 def test_json_has_every_field_of_the_ratings_file(tiltyard: Run, birds: str) -> None:
     done = tiltyard("rate", birds, "--format", "json", "--evaluated", "heron", "--ci", "bootstrap", "--rounds", "50")
     report = json.loads(done.stdout)
-    top = {"arena", "model", "judge_model", "n_bootstraps", "seed", "method", "tie_model", "both_bad", "scale", "anchor"}
+    top = {
+        "arena",
+        "model",
+        "judge_model",
+        "n_bootstraps",
+        "seed",
+        "method",
+        "tie_model",
+        "both_bad",
+        "scale",
+        "anchor",
+    }
     assert top | {"interval", "battles_sha256", "tiltyard_version", "ratings"} <= set(report)
     assert report["model"] == "heron"
     assert report["n_bootstraps"] == 50
@@ -54,8 +65,8 @@ def test_the_same_command_prints_the_same_bytes(tiltyard: Run, birds: str) -> No
 
 
 def test_every_format_names_every_model(tiltyard: Run, birds: str) -> None:
-    for format in ("table", "json", "csv", "md"):
-        done = tiltyard("rate", birds, "--format", format)
+    for kind in ("table", "json", "csv", "md"):
+        done = tiltyard("rate", birds, "--format", kind)
         assert done.returncode == 0
         assert all(name in done.stdout for name in ("osprey", "sanderling"))
     rows = list(csv.DictReader(io.StringIO(tiltyard("rate", birds, "--format", "csv").stdout)))

@@ -37,7 +37,9 @@ def test_every_block_of_a_page_runs_and_prints_what_it_says(page: Path, workplac
         if kind == "python":
             python.append(code)
             script = "\n".join(python)
-            done = subprocess.run([sys.executable, "-c", script], cwd=workplace, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, "-c", script], cwd=workplace, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, f"{page.name}:\n{code}\n{done.stderr}"
         else:
             run_console(page, code, workplace)
@@ -59,8 +61,10 @@ def run_console(page: Path, code: str, workplace: Path) -> None:
             text=True,
             check=False,
         )
-        pattern = re.escape(expected.rstrip()).replace("…\\\n", "(?:.*\n)*?").replace("\n…", "(?:\n.*)*")
-        assert re.fullmatch(pattern, done.stdout.rstrip()), f"{page.name}: $ {command}\n{done.stdout}"
+        wanted = [line.rstrip() for line in expected.rstrip().splitlines()]
+        pattern = "".join("(?:.*\n)*" if line == "…" else re.escape(line) + "\n" for line in wanted)
+        printed = "".join(line.rstrip() + "\n" for line in done.stdout.rstrip().splitlines())
+        assert re.fullmatch(pattern, printed), f"{page.name}: $ {command}\n{done.stdout}"
 
 
 def test_every_page_is_linked_from_the_readme_or_another_page() -> None:

@@ -110,9 +110,9 @@ def test_a_lock_dies_with_its_holder(tmp_path: Path, undisturbed: tuple[Path, in
     check_against(tmp_path, undisturbed[0])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeServerProcess]:
-    """A server that speaks Anthropic's wire format and stays up while its clients are killed."""
+    """A server of this test alone that speaks Anthropic's wire format and stays up while its clients are killed."""
     options = ["--outcomes", '{"expired": 0.1, "missing": 0.1}', "--strangers", "1", "--batch-seconds", "0.7"]
     with FakeServerProcess(tmp_path_factory.mktemp("server"), *options) as process:
         yield process

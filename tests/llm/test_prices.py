@@ -47,7 +47,7 @@ def test_an_unknown_price_is_unknown_and_not_nothing() -> None:
 
 
 def test_the_table_is_dated_and_plausible() -> None:
-    assert PRICES.as_of == "2026-11-15"
+    assert PRICES.as_of == "2025-12-01"
     shipped = json.loads((Path(__file__).parents[2] / "src/tiltyard/llm/prices.json").read_text())
     for model in shipped["models"]:
         price = PRICES.price(model)

@@ -26,7 +26,7 @@ def replace(path: Path, old: str, new: str) -> None:
 @pytest.fixture
 def config(tmp_path: Path, tiltyard: Run, anthropic_server: FakeServer) -> Path:
     """A tournament whose verdicts are all cached."""
-    path = make_folder(tmp_path, judge="claude-sonnet-4-6")
+    path = make_folder(tmp_path, judge="claude-sonnet-4-5")
     done = tiltyard(*RUN)
     assert done.returncode == 0, done.stderr
     assert len(anthropic_server.ledger.accepted) == QUERIES
@@ -55,7 +55,7 @@ NOT_SENT: dict[str, Callable[[Path], object]] = {
         root / "responses" / "responses_heron.jsonl", '"p_correct": 0.5', '"p_correct": 0.9'
     ),
     "the maker's name before the model's": lambda root: change(
-        root / "tournament.yaml", judge__headline_model="anthropic/claude-sonnet-4-6"
+        root / "tournament.yaml", judge__headline_model="anthropic/claude-sonnet-4-5"
     ),
     "another order of the entrants": lambda root: turned(root / "tournament.yaml"),
 }

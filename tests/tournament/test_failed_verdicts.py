@@ -57,7 +57,7 @@ def outcome(custom_id: str, body: dict[str, Any], accepted_before: int) -> str:
 def config(tmp_path: Path) -> Path:
     """A tournament judged by a model of Anthropic's."""
     return change(
-        make_folder(tmp_path, judge="claude-sonnet-4-6"),
+        make_folder(tmp_path, judge="claude-sonnet-4-5"),
         judge__max_tokens=100,
         judge__poll_initial_seconds=0.01,
         judge__poll_max_seconds=0.02,

@@ -27,7 +27,7 @@ RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "-
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """A tournament judged by a model of Anthropic's, which is looked after often."""
-    path = make_folder(tmp_path, judge="claude-sonnet-4-6")
+    path = make_folder(tmp_path, judge="claude-sonnet-4-5")
     return change(path, judge__poll_initial_seconds=0.01, judge__poll_max_seconds=0.02)
 
 

@@ -28,7 +28,7 @@ def settled(root: Path) -> list[int]:
 def test_openais_batches_are_files_with_our_tag_and_come_back_at_half_price(
     tmp_path: Path, tiltyard: Run, openai_server: FakeServer
 ) -> None:
-    make_folder(tmp_path, judge="gpt-5.4-mini")
+    make_folder(tmp_path, judge="gpt-5-mini")
     done = tiltyard(*RUN)
     assert done.returncode == 0, done.stderr
     ledger = openai_server.ledger
@@ -38,7 +38,7 @@ def test_openais_batches_are_files_with_our_tag_and_come_back_at_half_price(
     assert {one.body["max_completion_tokens"] for one in ledger.accepted} == {1024}
     assert settled(tmp_path) == [9, 12]
     (row, *_) = read_lines(tmp_path / "run" / "verdicts" / "factuality.jsonl")
-    assert row["raw"][0]["judge_model"] == "openai/gpt-5.4-mini"
+    assert row["raw"][0]["judge_model"] == "openai/gpt-5-mini"
     assert row["raw"][0]["batched"] is True
     found = usage(tmp_path)
     # $0.75 and $4.50 a million tokens, a tenth for what was read from the cache, and half of it all in a batch.
@@ -46,7 +46,7 @@ def test_openais_batches_are_files_with_our_tag_and_come_back_at_half_price(
     assert found["cost_usd"] == pytest.approx(cost / 2e6)
 
 
-@pytest.mark.parametrize("model", ["gpt-5.4-mini", "claude-sonnet-4-6"])
+@pytest.mark.parametrize("model", ["gpt-5-mini", "claude-sonnet-4-5"])
 def test_entries_that_expire_or_err_or_go_missing_are_sent_once_more_and_strangers_ignored(
     tmp_path: Path, tiltyard: Run, openai_server: FakeServer, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
@@ -88,7 +88,7 @@ def test_a_local_server_is_asked_one_by_one_through_rate_limits_and_dropped_conn
     assert row["raw"][0]["batched"] is False
 
 
-@pytest.mark.parametrize("model", ["gpt-5.4-mini", "claude-sonnet-4-6"])
+@pytest.mark.parametrize("model", ["gpt-5-mini", "claude-sonnet-4-5"])
 def test_with_batch_false_a_maker_is_asked_one_by_one_and_every_verdict_is_the_same(
     tmp_path: Path, tiltyard: Run, openai_server: FakeServer, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:

@@ -54,7 +54,7 @@ def test_a_pilot_judges_fifty_prompts_in_the_banks_proportions_and_ends_with_go_
     run = the_one_run(tmp_path, "pilot")
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     assert set(manifest) >= SEED_MANIFEST
-    assert manifest["judge_model"] == "claude-sonnet-4-6"
+    assert manifest["judge_model"] == "claude-sonnet-4-5"
     assert (manifest["bank_size"], manifest["selected_prompt_count"], manifest["pilot_seed"]) == (143, 50, 20260427)
     assert sources(manifest["selected_prompts"]) == {"hard_facts": 8, "open_questions": 24, "clinic": 18}
     assert manifest["finished_at"] >= manifest["started_at"]
@@ -63,7 +63,7 @@ def test_a_pilot_judges_fifty_prompts_in_the_banks_proportions_and_ends_with_go_
     assert len(anthropic_server.ledger.accepted) == 2 * 3 * (26 + 50 + 50)
     assert not anthropic_server.ledger.paid_twice()
     assert [len(batch.entries) for batch in anthropic_server.ledger.batches.values()] == [756]  # no pre-warm
-    assert {one.body["model"] for one in anthropic_server.ledger.accepted} == {"claude-sonnet-4-6"}
+    assert {one.body["model"] for one in anthropic_server.ledger.accepted} == {"claude-sonnet-4-5"}
     assert "\nGO: " in done.stdout
     assert "ok   factuality: judge consistent: 0 of 78" in done.stdout
     assert "decisive matches" in done.stdout

@@ -132,7 +132,7 @@ class BradleyTerry:
         table = selected.table
         tie_model = choose_tie_model(table, self.ties, remarks, controlled=bool(self.control))
         rows = comparisons(table)
-        if tie_model.has_parameter and len(set(table.source.tolist())) > 1:
+        if tie_model.has_parameter and table.source.min() != table.source.max():
             rows = replace(rows, group=table.source.astype(np.int64))
         cluster = None if self.ci == "none" else choose_clusters(table, self.cluster, remarks)
         if cluster is not None:

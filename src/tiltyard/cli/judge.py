@@ -86,11 +86,11 @@ def _check_table(found: JudgeCheck) -> str:
 
 
 def _check_json(found: JudgeCheck) -> str:
-    from dataclasses import asdict
+    import msgspec
 
     from tiltyard.boards.text import json_text
 
-    return json_text(asdict(found)).rstrip()
+    return json_text(msgspec.to_builtins(found)).rstrip()
 
 
 @app.command("rejudge")

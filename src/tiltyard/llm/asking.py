@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tiltyard.llm.records import Reply, Request
+if TYPE_CHECKING:
+    from tiltyard.llm.records import Reply, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Ask:
 
 
 class Sink(Protocol):
-    """Keeps replies. It must have the reply on disk when it returns, and must take the same reply twice in its stride."""
+    """Keeps replies: a reply is on disk when it returns, and the same reply twice does no harm."""
 
     def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
         """Keep a reply; give back a further ask (a larger token budget, one more try) or None when this one is done."""

@@ -7,11 +7,13 @@ concurrency, journals, budgets) is written once, above them. A provider raises `
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from tiltyard.llm.records import Reply, Request
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from tiltyard.llm.records import Reply, Request
 
 
 class Provider(Protocol):
@@ -19,7 +21,7 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """The word before the slash of a model's name: `anthropic`, `openai`, `local`, …"""
+        """The word before the slash of a model's name, such as `anthropic`, `openai` or `local`."""
         ...
 
     async def ask(self, request: Request) -> Reply:
@@ -41,7 +43,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """Where a batch stands. `size` is how many requests it holds, `tag` the mark we gave it, where the provider knows."""
+    """Where a batch stands. `size` is how many requests it holds, `tag` our mark on it, where the provider knows."""
 
     batch_id: str
     ended: bool

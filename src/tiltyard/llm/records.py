@@ -12,8 +12,8 @@ import msgspec
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is sent for one question.
 
-    `system` is the part that many requests share (a rubric); with `cache_system` the provider is asked to keep it for an
-    hour. `options` are further parameters of the provider (temperature, seed, …), sent only when given. With
+    `system` is the part that many requests share (a rubric); with `cache_system` the provider is asked to keep it for
+    an hour. `options` are further parameters of the provider (temperature, seed, …), sent only when given. With
     `choices`, the answer is one of these words and their probabilities are asked for, where the provider can.
     """
 
@@ -63,8 +63,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What came back for one request.
 
     A reply exists also where there is no answer: `error` then says why in a word or two (`expired`, `canceled`,
-    `errored: invalid_request_error`), and `final` whether asking again is pointless. `choice_probabilities` are those of
-    `Request.choices`. `batched` replies cost half.
+    `errored: invalid_request_error`), and `final` whether asking again is pointless. `choice_probabilities` are those
+    of `Request.choices`. `batched` replies cost half.
     """
 
     text: str = ""

@@ -50,10 +50,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What another judge changed in one dimension; `ranks` compares the Bradley–Terry boards, where both exist."""
+    """What another judge changed in one dimension; `ranks` compares the Bradley–Terry boards, where both exist.
+
+    `compared` are the judgments that neither judge failed on: a failure agrees with nothing.
+    """
 
     dimension: str
     judgments: int
+    compared: int
     same: int
     winner_changed: int
     winner_to_none: int
@@ -119,6 +123,7 @@ async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
 def _row(change: Change) -> dict[str, Any]:
     return {
         "judgments": change.judgments,
+        "compared": change.compared,
         "same": change.same,
         "winner_changed": change.winner_changed,
         "winner_to_none": change.winner_to_none,
@@ -132,11 +137,14 @@ def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing:
     before = {
         (row["prompt_id"], row["entrant_a"], row["entrant_b"]): row["winner"]
         for _, row in read_objects(job.source / "verdicts" / f"{dimension}.jsonl", "verdict file")
+        if row["status"] == "ok"
     }
-    pairs = [(before.get((j.prompt_id, j.entrant_a, j.entrant_b)), j.winner) for j in after]
+    named = [((j.prompt_id, j.entrant_a, j.entrant_b), j.winner) for j in after if j.status == "ok"]
+    pairs = [(before[name], winner) for name, winner in named if name in before]
     return Change(
         dimension=dimension,
-        judgments=len(pairs),
+        judgments=len(after),
+        compared=len(pairs),
         same=sum(old == new for old, new in pairs),
         winner_changed=sum(old is not None and new is not None and old != new for old, new in pairs),
         winner_to_none=sum(old is not None and new is None for old, new in pairs),
@@ -158,10 +166,12 @@ def change_lines(changes: list[Change]) -> list[str]:
     """What changed, in words."""
     lines = []
     for change in changes:
+        failed = change.judgments - change.compared
         lines.append(
-            f"{change.dimension}: {change.same:,} of {change.judgments:,} judgments the same; "
+            f"{change.dimension}: {change.same:,} of {change.compared:,} judgments the same; "
             f"{change.winner_changed:,} other winner, {change.winner_to_none:,} no longer decided, "
             f"{change.none_to_winner:,} newly decided"
+            + (f"; {failed:,} cannot be compared, since a judge failed" if failed else "")
         )
         if change.ranks is not None:
             moved = [row for row in change.ranks["changes"] if row["places_gained"]]

@@ -1,0 +1,68 @@
+"""Canaries: judged along with the matches, kept out of every number, and reported."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.fakes import FakeServer
+from tests.tournament.folder import change, make_folder, read_lines
+from tiltyard.judging.canaries import CANARIES
+
+RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "--yes")
+QUERIES = 2 * (9 + 12)
+RATED = (
+    "battles.jsonl",
+    "pairwise_winrates.csv",
+    "elo_results.json",
+    "ratings/factuality.json",
+    "matches/matches.jsonl",
+)
+
+
+def judge(system: str, user: str) -> str:
+    """The longer answer wins, except that no verdict can be read on one canary."""
+    first, second = re.findall(r"\[ANSWER [AB] \w+\]\n(.*?)\n\[END ANSWER [AB] \w{12}", user, re.DOTALL)
+    if "pencils" in user:
+        return "Both shops are expensive."
+    return f"VERDICT: {'A' if len(first) > len(second) else 'B'}"
+
+
+def test_canaries_are_judged_reported_and_in_no_rating(
+    tmp_path: Path, tiltyard: Run, anthropic_server: FakeServer
+) -> None:
+    config = change(make_folder(tmp_path, judge="claude-sonnet-4-5"), judge__max_attempts=1)
+    anthropic_server.behaviour.judge = judge
+    assert tiltyard(*RUN).returncode == 0
+    without = {name: (tmp_path / "run" / name).read_bytes() for name in RATED}
+    assert len(anthropic_server.ledger.accepted) == QUERIES
+    change(config, canaries=True)
+    done = tiltyard(*RUN)
+    assert done.returncode == 0, done.stderr
+    assert len(anthropic_server.ledger.accepted) == QUERIES + 2 * 2 * len(CANARIES)
+    assert {name: (tmp_path / "run" / name).read_bytes() for name in RATED} == without
+    for path in (tmp_path / "run" / "verdicts").iterdir():
+        assert not any("canary" in row["prompt_id"] for row in read_lines(path))
+    results = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))["results"]
+    for dimension, matches in (("factuality", 9), ("calibration", 12)):
+        counts = results["dimensions"][dimension]
+        assert (counts["judgments"], counts["settled"]) == (matches, matches)
+        assert (counts["failed_verdicts"], counts["missing_verdicts"]) == ({}, 0)
+        report = results["canaries"][dimension]
+        assert report["asked"] == len(CANARIES)
+        assert "canary-sum" in report["missed"]  # it could not be read
+        assert "canary-claimed-verdict" in report["missed"]  # the judge took the longer answer
+        assert report["right"] == len(CANARIES) - len(report["missed"])
+        assert sum(kind["failed"] for kind in report["kinds"]) == 1
+    assert "verdicts that failed" not in done.stdout
+
+
+def test_without_judging_canaries_are_missing_and_said_to_be(tmp_path: Path, tiltyard: Run) -> None:
+    change(make_folder(tmp_path, judge="claude-sonnet-4-5"), canaries=True)
+    done = tiltyard(*RUN, "--skip-judging")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))["results"]
+    assert results["dimensions"]["factuality"]["missing_verdicts"] == 18
+    assert results["canaries"]["factuality"]["right"] == 0
