@@ -74,15 +74,22 @@ def test_responses_round_trip_and_the_later_of_two_counts(tmp_path: Path) -> Non
     assert read_responses(tmp_path, "otter")["p"].response_text == "new"
 
 
-def test_a_torn_last_line_is_passed_over_and_the_next_append_begins_a_new_one(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_passed_over_and_cut_off_by_the_next_append(tmp_path: Path) -> None:
     append_responses(tmp_path, "otter", [Response(entrant_id="otter", prompt_id="p", response_text="whole")])
     with responses_path(tmp_path, "otter").open("ab") as file:
         file.write(b'{"entrant_id": "otter", "prompt_id": "q", "resp')
     assert set(read_responses(tmp_path, "otter")) == {"p"}
     append_responses(tmp_path, "otter", [Response(entrant_id="otter", prompt_id="r", response_text="after")])
     lines = responses_path(tmp_path, "otter").read_bytes().splitlines()
-    assert len(lines) == 3
-    assert json.loads(lines[2])["prompt_id"] == "r"
+    assert [json.loads(line)["prompt_id"] for line in lines] == ["p", "r"]
+    assert set(read_responses(tmp_path, "otter")) == {"p", "r"}
+
+
+def test_a_whole_last_line_without_a_line_break_is_kept_by_the_next_append(tmp_path: Path) -> None:
+    path = responses_path(tmp_path, "otter")
+    path.write_text('{"prompt_id": "p", "response_text": "by hand"}', encoding="utf-8")
+    append_responses(tmp_path, "otter", [Response(entrant_id="otter", prompt_id="q", response_text="after")])
+    assert set(read_responses(tmp_path, "otter")) == {"p", "q"}
 
 
 def test_answers_of_another_entrant_in_the_file_are_refused(tmp_path: Path) -> None:

@@ -131,6 +131,24 @@ def test_a_run_can_be_judged_again_from_the_verdicts_of_another(tmp_path: Path, 
     assert "calibration: 12 of 12 judgments the same" in done.stdout
 
 
+def test_a_tournament_judged_from_a_recording_of_one_order_says_so(tmp_path: Path, tiltyard: Run) -> None:
+    make_folder(tmp_path, judge="recorded/heard.jsonl")
+    pairs = [("otter", "heron"), ("otter", "crane"), ("heron", "crane")]
+    heard = [
+        {"prompt_id": f"p{number}", "entrant_a": a, "entrant_b": b, "verdict": "A" if number < 4 else "B"}
+        for a, b in pairs
+        for number in (1, 2, 3, 4)
+    ]
+    lines(tmp_path / "heard.jsonl", heard)
+    done = tiltyard(*RUN[:-1])  # nothing is asked, so nobody need agree
+    assert done.returncode == 0, done.stderr
+    assert "recorded/heard.jsonl heard one order only" in done.stderr
+    results = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))["results"]
+    assert results["both_orders"] is False
+    assert results["dimensions"]["calibration"]["decisive"] == 12
+    assert "verdicts that failed" not in done.stdout
+
+
 LABELLED = [
     {
         "prompt": f"Question {n}?",

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+TAIL_BYTES = 1 << 16
+"""The end of a file is looked for in steps of this size."""
+
+
 class Response(msgspec.Struct, frozen=True, kw_only=True):
     """One entrant's answer to one prompt. Unknown fields of a file are ignored."""
 
@@ -45,15 +49,32 @@ def read_responses(folder: str | Path, entrant_id: str) -> dict[str, Response]:
 
 
 def append_responses(folder: str | Path, entrant_id: str, responses: Iterable[Response]) -> None:
-    """Add responses to an entrant's file, safely: whole lines, on disk before this returns, a torn end closed first."""
+    """Add responses to an entrant's file: whole lines, on disk before this returns, a torn end cut off first."""
     path = responses_path(folder, entrant_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = b"".join(msgspec.json.encode(response) + b"\n" for response in responses)
-    with path.open("a+b") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                lines = b"\n" + lines
+    _close_last_line(path)
+    with path.open("ab") as file:
         file.write(lines)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _close_last_line(path: Path) -> None:
+    """End the last line of a file: cut off what a killed writer left of it, or add the line break it lacks."""
+    with path.open("a+b") as file:
+        end = start = file.seek(0, os.SEEK_END)
+        tail = b""
+        while start and b"\n" not in tail:
+            start = max(0, start - TAIL_BYTES)
+            file.seek(start)
+            tail = file.read(end - start)
+        last = tail[tail.rfind(b"\n") + 1 :]
+        if not last:
+            return
+        try:
+            msgspec.json.decode(last)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            file.truncate(end - len(last))
+        else:
+            file.write(b"\n")

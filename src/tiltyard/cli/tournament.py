@@ -89,6 +89,8 @@ def _run(plan: Plan, *, yes: bool) -> None:
     except BudgetReached as error:
         raise BudgetReached(f"{error} That is: {again} --budget USD") from None
     typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
+    if not finished.judged.both_orders:
+        note(f"{finished.judged.judge_model} heard one order only: what it makes of the order is in these numbers")
     for line in usage_lines(finished.judged):
         note(line)
     if finished.checks:

@@ -99,6 +99,9 @@ class Batches:
     def claim(self, asks: Iterable[Ask]) -> Iterator[Ask]:
         """The asks that are not with the provider yet; the others are attached to the batch that holds them."""
         for ask in asks:
+            answered = self._claims.supersede(ask)
+            if answered is not None:
+                self.collector.owe(answered)
             found = self._claims.find(ask)
             if found is None:
                 yield ask

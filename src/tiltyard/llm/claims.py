@@ -45,6 +45,14 @@ class Claims:
         restored = held[1].restored(ask) if held is not None else None
         return None if held is None or restored is None else (held[0], held[1], restored)
 
+    def supersede(self, ask: Ask) -> OpenIntent | None:
+        """The intent that held an earlier attempt at this ask, whose reply is kept already: it holds it no longer."""
+        held = self._by_key.get(ask.key)
+        if held is None or held[1].attempt >= ask.attempt:
+            return None
+        self.drop(ask.key)
+        return held[0]
+
     def drop(self, key: str) -> None:
         """This key's request is answered, or must be sent again."""
         intent, _ = self._by_key.pop(key)

@@ -80,6 +80,10 @@ class Collector:
             self._again.append(further)
         return further is not None
 
+    def owe(self, intent: OpenIntent) -> None:
+        """Something further is asked because of what this intent brought: close it only once that is safe."""
+        self._indebted[intent.id] = intent
+
     def give_up(self, held: Held, why: str) -> None:
         """The intent came to nothing: ask its requests again, as if they had never gone out."""
         self._journal.abandoned(held.open, why)
@@ -105,6 +109,6 @@ class Collector:
             self._keeper.budget.settle(promised, 0.0)
             self._tries[ask.key] = entry.tries + 1
             self._again.append(ask)
-            self._indebted[intent.id] = intent
+            self.owe(intent)
         elif self.keep(ask, reply, promised=promised):
-            self._indebted[intent.id] = intent
+            self.owe(intent)

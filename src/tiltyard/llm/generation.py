@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -145,7 +144,6 @@ class _Bench:
         path = responses_path(self._folder, self._entrant.entrant_id)
         responses: dict[str, Response] = {}
         if path.exists():
-            cut_torn_end(path)
             responses = read_responses(self._folder, self._entrant.entrant_id)
         self._have = set(responses)
         self.present = sum(prompt.prompt_id in responses for prompt in self._prompts)
@@ -204,16 +202,3 @@ class _Bench:
                 f"{others} responses of {self._entrant.entrant_id} were made with another model or system text "
                 "and are kept. Remove them from its file to have them made anew."
             )
-
-
-def cut_torn_end(path: Path) -> None:
-    """Cut off a last line that has no end and cannot be read: its writer was killed, and its answer is asked again."""
-    with path.open("r+b") as file:
-        data = file.read()
-        start = data.rfind(b"\n") + 1
-        try:
-            if data[start:].strip():
-                msgspec.json.decode(data[start:])
-        except msgspec.DecodeError:
-            file.truncate(start)
-            os.fsync(file.fileno())

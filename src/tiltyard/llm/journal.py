@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         tell, is how many tokens were allowed.
         """
         if self.fingerprint == ask.request.fingerprint:
-            return Ask(ask.key, ask.request, ask.shelf, max(self.attempt, ask.attempt))
+            return Ask(ask.key, ask.request, ask.shelf, self.attempt)
         if self.attempt > ask.attempt:
             request = msgspec.structs.replace(ask.request, max_tokens=self.max_tokens)
             return Ask(ask.key, request, ask.shelf, self.attempt)

@@ -110,7 +110,7 @@ async def carry_out(
         )
     standings = rate_all(judged, plan.elo, folder)
     write_json(folder / "usage.json", usage_report(judged))
-    results: dict[str, Any] = {"dimensions": run_results(judged, standings)}
+    results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
     if docket.canaries:
         results["canaries"] = canary_report(docket.canaries, judged.canaries)
     checks = gate(plan, judged, standings) if plan.options.mode == "pilot" else []
