@@ -214,3 +214,11 @@ def test_a_wrong_value_is_one_clear_line(tiltyard: Run, birds: str, arguments: t
 def test_help_and_version_are_quick_to_say(tiltyard: Run) -> None:
     assert "--robustness" in tiltyard("rate", "--help").stdout
     assert tiltyard("--version").stdout.startswith("tiltyard 0.")
+
+
+def test_a_part_that_cannot_be_rated_is_named(tiltyard: Run, tmp_path: Path) -> None:
+    rows = [fought("a", "b", category="fine"), fought("b", "a", category="fine")]
+    rows += [fought("a", "b", category="torn"), fought("c", "d", category="torn")]
+    done = tiltyard("rate", write(tmp_path / "b.jsonl", *rows), "--by", "category")
+    assert done.returncode == 1
+    assert done.stderr.startswith("tiltyard: category torn: cannot rate 4 models together")

@@ -75,6 +75,17 @@ def test_a_known_error_is_one_line_and_exit_1(tmp_path: Path, tiltyard: Run, con
     assert "tiltyard generate tournament.yaml --entrant heron" in line
 
 
+def test_a_folder_that_cannot_be_written_is_one_line_that_says_how_to_go_on(
+    tmp_path: Path, tiltyard: Run, config: Path
+) -> None:
+    (tmp_path / "run").write_text("a file where the folder should be", encoding="utf-8")
+    done = tiltyard(*RUN)
+    assert done.returncode == 1
+    line = only_line(done.stderr)
+    assert "cannot write run: File exists" in line
+    assert "another --output-dir; nothing is lost: tiltyard run tournament.yaml --mode headline" in line
+
+
 def test_a_model_that_nobody_makes_is_one_line(tiltyard: Run, config: Path) -> None:
     done = tiltyard(*RUN, "--judge-model", "hal-9000")
     assert done.returncode == 1

@@ -160,7 +160,7 @@ def seed_folder(root: Path) -> Path:
         "entrants": [{"entrant_id": entrant} for entrant in ENTRANTS],
         "prompts": {"bank_path": "bank.jsonl"},
         "caches": {"responses_dir": "responses", "judgments_dir": "judgments"},
-        "judge": {"pilot_model": "claude-sonnet-4-5", "headline_model": "claude-opus-4-7"},
+        "judge": {"pilot_model": "claude-sonnet-4-5", "headline_model": "claude-opus-4-5"},
         "elo": {
             "n_perms": 50,
             "shuffle_seed": 0,

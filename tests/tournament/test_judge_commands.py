@@ -89,7 +89,7 @@ def test_rejudge_by_the_same_judge_asks_nothing_and_changes_nothing(
 def test_rejudge_asks_a_live_judge_in_batches_and_needs_yes(
     tmp_path: Path, tiltyard: Run, finished: Path, anthropic_server: FakeServer
 ) -> None:
-    arguments = ("judge", "rejudge", "run", "--judge-model", "claude-sonnet-4-6")
+    arguments = ("judge", "rejudge", "run", "--judge-model", "claude-sonnet-4-5")
     done = tiltyard(*arguments)
     assert done.returncode == 1
     assert "pass --yes" in done.stderr

@@ -41,8 +41,8 @@ def test_openais_batches_are_files_with_our_tag_and_come_back_at_half_price(
     assert row["raw"][0]["judge_model"] == "openai/gpt-5-mini"
     assert row["raw"][0]["batched"] is True
     found = usage(tmp_path)
-    # $0.75 and $4.50 a million tokens, a tenth for what was read from the cache, and half of it all in a batch.
-    cost = 0.75 * found["input_tokens"] + 0.075 * found["cache_read_input_tokens"] + 4.5 * found["output_tokens"]
+    # $0.25 and $2 a million tokens, a tenth for what was read from the cache, and half of it all in a batch.
+    cost = 0.25 * found["input_tokens"] + 0.025 * found["cache_read_input_tokens"] + 2.0 * found["output_tokens"]
     assert found["cost_usd"] == pytest.approx(cost / 2e6)
 
 

@@ -106,7 +106,7 @@ def test_a_headline_run_judges_the_whole_bank_after_one_real_query_per_rubric(
     for one in ledger.accepted:
         (block,) = one.body["system"]
         assert block["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
-        assert one.body["model"] == "claude-opus-4-7"
+        assert one.body["model"] == "claude-opus-4-5"
         assert one.body["max_tokens"] == 1024
     # The rubric was written to the provider's cache once each, by the pre-warm, and read from it by the bulk.
     run = the_one_run(tmp_path, "headline")

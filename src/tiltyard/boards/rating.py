@@ -16,7 +16,7 @@ from tiltyard.boards.elo import Elo, PermutationElo
 from tiltyard.boards.glicko2 import Glicko2
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection, check_choice
 from tiltyard.boards.win_rate import WinRate
-from tiltyard.errors import OptionError
+from tiltyard.errors import BattleError, OptionError, RatingError
 
 if TYPE_CHECKING:
     from tiltyard.boards.leaderboard import Leaderboard
@@ -116,15 +116,24 @@ def rate(
 
 def rate_with(estimator: Estimator, battles: BattleData, reading: Reading = AS_IT_IS) -> Leaderboard:
     """A leaderboard from an estimator that is built already."""
-    return with_origin(estimator.fit(read_for(estimator, battles, reading)), battles, reading)
+    board = estimator.fit(read_for(estimator, battles, reading))
+    return replace(board, settings={**board.settings, **origin(battles, reading)})
 
 
 def rate_by(
     battles: BattleData, column: str, estimator: Estimator, reading: Reading = AS_IT_IS
 ) -> dict[str, Leaderboard]:
-    """One leaderboard per value of a column."""
+    """One leaderboard per value of a column; an error names the value whose battles cannot be rated."""
     table = read_for(estimator, battles, reading, also=(column,))
-    return {value: with_origin(estimator.fit(part), battles, reading) for value, part in table.split(column)}
+    settings = origin(battles, reading)
+    boards = {}
+    for value, part in table.split(column):
+        try:
+            board = estimator.fit(part)
+        except (BattleError, RatingError) as error:
+            raise RatingError(f"{column} {value}: {error}") from None
+        boards[value] = replace(board, settings={**board.settings, **settings})
+    return boards
 
 
 def make_estimator(method: str, selection: Selection, **options: Any) -> Estimator:
@@ -194,17 +203,15 @@ def _is_used_up(battles: BattleData) -> TypeGuard[Iterator[Any]]:
     return isinstance(battles, Iterator)
 
 
-def with_origin(board: Leaderboard, battles: BattleData, reading: Reading) -> Leaderboard:
-    """The board with where its battles came from: the files' hash, the filter, our version."""
+def origin(battles: BattleData, reading: Reading) -> dict[str, Any]:
+    """Where battles came from, as it stands in a ratings file: the filter, the files' hash, our version."""
     from tiltyard import __version__
 
-    settings = {
-        **board.settings,
+    return {
         "where": reading.where,
         "battles_sha256": _files_sha256(battles),
         "tiltyard_version": __version__,
     }
-    return replace(board, settings=settings)
 
 
 def _files_sha256(battles: BattleData) -> str | None:

@@ -10,7 +10,7 @@ import typer
 
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, money, quote_table
 from tiltyard.cli.output import note
-from tiltyard.errors import BudgetReached, OptionError
+from tiltyard.errors import BudgetReached, OptionError, TiltyardError
 
 if TYPE_CHECKING:
     from tiltyard.tournament.config import Setup
@@ -88,6 +88,11 @@ def _run(plan: Plan, *, yes: bool) -> None:
             finished = asyncio.run(carry_out(plan, docket, judge, folder, watch=watch))
     except BudgetReached as error:
         raise BudgetReached(f"{error} That is: {again} --budget USD") from None
+    except OSError as error:
+        raise TiltyardError(
+            f"cannot write {error.filename or folder}: {error.strerror or error}. Make room, or choose another "
+            f"--output-dir; nothing is lost: {again}"
+        ) from None
     typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
     if not finished.judged.both_orders:
         note(f"{finished.judged.judge_model} heard one order only: what it makes of the order is in these numbers")

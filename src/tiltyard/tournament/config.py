@@ -174,6 +174,10 @@ def _check(config: Config, path: Path) -> None:
         raise ConfigError(
             f"{path}: elo.n_perms is {config.elo.n_perms}: at least 2 are needed for an error of the mean."
         )
+    for key, k in (("default_k", config.elo.default_k), *(("k_factor_sweep", k) for k in config.elo.k_factor_sweep)):
+        # Known before anything is asked: judging is paid for, and Elo comes after it.
+        if not 0 < k < float("inf"):
+            raise ConfigError(f"{path}: elo.{key} holds {k:g}: K is the most a rating can move, a positive number.")
 
 
 def _find(given: str, bases: tuple[Path, ...], config: Path, key: str) -> Path:
