@@ -50,7 +50,7 @@ def test_an_interrupt_is_one_line_that_says_how_to_go_on_and_that_command_finish
     behaviour, ledger = anthropic_server.behaviour, anthropic_server.ledger
     behaviour.batch_polls = 10**9  # it never ends by itself …
     behaviour.latency_seconds = 0.02
-    forked = Forked(tmp_path, "streams", command, *RUN, "--limit-pairs", "9", "--max-batch", "30")
+    forked = Forked(tmp_path, "streams", command, *RUN, "--limit-pairs", "9", "--max-batch", "30", "--budget", "5")
     wait_until(lambda: ledger.calls["state"] > 3 if batch else len(ledger.accepted) > 5, forked)
     assert forked.process.pid is not None
     os.kill(forked.process.pid, signal.SIGINT)
@@ -61,7 +61,7 @@ def test_an_interrupt_is_one_line_that_says_how_to_go_on_and_that_command_finish
     assert "interrupted. Nothing is lost: go on with tiltyard run" in line
     behaviour.batch_polls = 0  # … until nobody waits for it
     told = shlex.split(line.partition("go on with tiltyard ")[2])
-    assert told == [*RUN[:-1], "--limit-pairs", "9", "--max-batch", "30", "--yes"]
+    assert told == [*RUN[:-1], "--limit-pairs", "9", "--max-batch", "30", "--yes", "--budget", "5"]
     done = tiltyard(*told)
     assert done.returncode == 0, done.stderr
     assert len(ledger.accepted) == 36

@@ -83,8 +83,9 @@ def _run(plan: Plan, *, yes: bool) -> None:
             confirm(f"Ask {plan.judge_model} {needed.all.queries:,} questions?", yes=yes)
     folder = run_folder(plan, utc_now)
     again = _again(plan, folder, yes=yes)
+    limit = "" if plan.options.budget_usd is None else f" --budget {plan.options.budget_usd:g}"
     try:
-        with interruptible(f"go on with {again}"), ProgressView() as watch:
+        with interruptible(f"go on with {again}{limit}"), ProgressView() as watch:
             finished = asyncio.run(carry_out(plan, docket, judge, folder, watch=watch))
     except BudgetReached as error:
         raise BudgetReached(f"{error} That is: {again} --budget USD") from None
@@ -104,7 +105,7 @@ def _run(plan: Plan, *, yes: bool) -> None:
 
 
 def _again(plan: Plan, folder: Path, *, yes: bool) -> str:
-    """The command that goes on with a run: what was asked for, in the same folder. The budget is the user's to set."""
+    """The command that goes on with a run: what was asked for, in the same folder, but for the budget."""
     options = plan.options
     changed = {
         "--judge-model": options.judge_model,

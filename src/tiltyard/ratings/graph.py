@@ -94,7 +94,7 @@ def ties_bounded(cells: PairCells) -> bool:
     pair that beat each other, or any cycle of wins, rules that out; the rest is a linear program.
     """
     tied = np.flatnonzero(np.bincount(cells.group, cells.counts[:, TIED], cells.n_groups) > 0)
-    return all(_has_cycle(cells, group) for group in tied) or not _can_be_levelled(cells, tied)
+    return all(_has_cycle(cells, int(group)) for group in tied) or not _can_be_levelled(cells, tied)
 
 
 def _has_cycle(cells: PairCells, group: int) -> bool:
