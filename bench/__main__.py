@@ -10,7 +10,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from bench import rows, rows_files
+from bench import rows, rows_files, rows_judging
 from bench.measure import ONE_THREAD, QUICK, ROOT
 from bench.report import Row, print_row, print_summary
 
@@ -26,10 +26,11 @@ ROWS = {
     "many": rows.many,
     "control": rows.control,
     "coverage": rows.coverage,
+    "judging": rows_judging.judging,
 }
 PACKAGES = (
     *("tiltyard", "numpy", "scipy", "duckdb", "numba", "pandas", "pyarrow"),
-    *("arena-rank", "evalica", "choix", "glicko2"),
+    *("arena-rank", "evalica", "choix", "glicko2", "anthropic", "aiohttp"),
 )
 
 

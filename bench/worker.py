@@ -6,7 +6,8 @@ import json
 import sys
 from dataclasses import asdict
 
-import bench.coverage  # noqa: F401 - lists its job
+import bench.coverage
+import bench.judging  # noqa: F401 - both list their jobs
 from bench.jobs import JOBS
 from bench.measure import measure
 

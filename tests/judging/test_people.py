@@ -14,8 +14,9 @@ import pytest
 from tests.judging.cases import make_judge, shown
 from tiltyard.errors import JudgingError
 from tiltyard.judging import JudgeCheck, RecordedJudge, Rubric, Said, check_judge, read_labelled_pairs
-from tiltyard.judging.people import majority
+from tiltyard.judging.people import _own_names, majority
 from tiltyard.llm.records import Request
+from tiltyard.validity.agreement import Estimate
 
 
 def write(folder: Path, *rows: dict[str, Any]) -> Path:
@@ -99,7 +100,7 @@ def test_a_live_judge_is_compared_pair_by_pair(tmp_path: Path) -> None:
         pair("A", response_a="good ?"),  # unreadable: not compared
         pair(None, votes={"A": 1, "B": 1}, response_a="good +"),  # no majority: not compared
     ]
-    rows = [row | {"prompt": f"Q{number}?"} for number, row in enumerate(rows)]
+    rows = [row | {"prompt": f"Q{number}?", "entrant_a": "judge-1"} for number, row in enumerate(rows)]
     pairs = read_labelled_pairs(write(tmp_path, *rows))
     found = asyncio.run(check_judge(pairs, make_judge(tmp_path / "cache", by_marks), rubric=Rubric("any", "1", "x")))
     assert (found.pairs, found.with_majority, found.compared) == (8, 7, 6)
@@ -109,6 +110,7 @@ def test_a_live_judge_is_compared_pair_by_pair(tmp_path: Path) -> None:
     assert (found.bias.coverage.value, found.bias.coverage.n) == (pytest.approx(14 / 16), 16)
     assert found.said == {"A": 6, "B": 4, "TIE": 4, "unparsed": 2}
     assert found.people_prefer_longer.n == 5
+    assert (found.prefers_own.value, found.people_prefer_own.value) == (1.0, 0.5)
     assert found.stats is not None
     assert found.stats.failures == {"unparsed": 2}
     assert all(estimate.n > 0 for _, estimate in found.estimates())
@@ -121,6 +123,74 @@ def test_a_recording_is_compared_without_a_call(tmp_path: Path) -> None:
     found = asyncio.run(check_judge(pairs, RecordedJudge(recorded)))
     assert found.agreement.value == 0.5
     assert found.bias.flip_rate.value == 0.0
+
+
+OWN_ROWS = [
+    # entrant_a, entrant_b, label, verdicts on (entrant_a first, entrant_b first) as shown
+    ("lab/judge", "otter", "A", "A", "B"),  # both prefer the judge's own
+    ("otter", "judge", "A", "B", "A"),  # the judge prefers its own, people do not; called without its provider
+    ("judge", "heron", "B", "A", "B"),  # the same
+    ("heron", "judge", "B", "A", "B"),  # people prefer the judge's own, the judge does not
+    ("lab/judge", "judge", "A", "A", "B"),  # both are its own
+    ("otter", "heron", "A", "A", "B"),  # neither is
+    ("judge", "otter", "TIE", "A", "B"),  # people do not decide
+    ("judge", "otter", "A", "TIE", "TIE"),  # the judge does not
+    ("judge", "otter", "A", "A", "A"),  # nor here, with the orders in disagreement
+    ("judge", "otter", "A", "unparsed", "B"),  # nor here
+]
+
+
+def check_own(folder: Path, own: str | None = None, prompts: int = 99) -> JudgeCheck:
+    rows, said = [], ["prompt_id,entrant_a,entrant_b,verdict,verdict_swapped"]
+    for number, (a, b, label, forward, swapped) in enumerate(OWN_ROWS):
+        rows.append(pair(label, id=number, prompt=f"Q{number % prompts}?", entrant_a=a, entrant_b=b))
+        said.append(f"{number},{a},{b},{forward},{swapped}")
+    recorded = folder / "recorded.csv"
+    recorded.write_text("\n".join(said), encoding="utf-8")
+    judge = RecordedJudge(recorded, name="lab/judge")
+    return asyncio.run(check_judge(read_labelled_pairs(write(folder, *rows)), judge, own=own))
+
+
+def test_self_preference_is_over_decided_pairs_with_one_answer_of_the_judge(tmp_path: Path) -> None:
+    found = check_own(tmp_path)
+    assert (found.prefers_own.value, found.prefers_own.n) == (3 / 4, 4)
+    assert (found.people_prefer_own.value, found.people_prefer_own.n) == (2 / 4, 4)
+    assert found.estimates()[-2:] == [
+        ("judge prefers its own", found.prefers_own),
+        ("people prefer the judge's own", found.people_prefer_own),
+    ]
+
+
+def test_the_judges_own_entrant_may_be_named(tmp_path: Path) -> None:
+    found = check_own(tmp_path, own="heron")  # rows 3, 4 and 6: the judge prefers it in row 4, people in row 3
+    assert (found.prefers_own.value, found.prefers_own.n) == (pytest.approx(1 / 3), 3)
+    assert (found.people_prefer_own.value, found.people_prefer_own.n) == (pytest.approx(1 / 3), 3)
+
+
+def test_without_an_answer_of_the_judge_there_is_no_self_preference(tmp_path: Path) -> None:
+    found = check_own(tmp_path, own="crane")
+    assert found.prefers_own == found.people_prefer_own == Estimate(None, None, None, 0)
+    assert str(found.prefers_own) == "– (n=0)"
+
+
+def test_self_preference_on_one_prompt_says_nothing_about_another(tmp_path: Path) -> None:
+    found = check_own(tmp_path, prompts=1)
+    assert found.prefers_own == Estimate(3 / 4, 0.0, 1.0, 4)
+    assert found.people_prefer_own == Estimate(2 / 4, 0.0, 1.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("judge_model", "names"),
+    [
+        ("lab/judge", {"lab/judge", "judge"}),
+        ("local/house/judge", {"local/house/judge", "house/judge"}),
+        ("judge", {"judge"}),
+        ("judge/", {"judge/"}),
+    ],
+)
+def test_a_judge_is_called_by_its_name_or_its_model(judge_model: str, names: set[str]) -> None:
+    assert _own_names(judge_model, None) == names
+    assert _own_names(judge_model, "otter") == {"otter"}
 
 
 @pytest.fixture(scope="module")

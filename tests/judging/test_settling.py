@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.judging.cases import verdict
-from tiltyard.battles import Outcome
+from tiltyard.battles import Battle, Outcome, read_battles
 from tiltyard.judging import Matchup, Said, settle, settle_one, to_battle
+from tiltyard.judging.reading import read_probabilities
 
 MATCHUP = Matchup(prompt_id="p", dimension="d", entrant_a="otter", entrant_b="heron")
 
@@ -64,3 +68,78 @@ def test_a_single_verdict_settles_where_the_caller_says_so(said: str, swapped: b
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_single_failure_is_a_failed_judgment(failure: Said) -> None:
     assert settle_one(MATCHUP, verdict("f", failure)).status == "failed"
+
+
+def soft_battle(forward: tuple[str, float | None], swapped: tuple[str, float | None]) -> Battle:
+    verdicts = [
+        verdict("f", Said(forward[0]), score_a=forward[1]),
+        verdict("s", Said(swapped[0]), swapped=True, score_a=swapped[1]),
+    ]
+    battle = to_battle(settle(MATCHUP, verdicts))
+    assert battle is not None
+    return battle
+
+
+SOFT = [
+    # forward, swapped (word and preference for the slot shown first), preference for otter
+    (("A", 0.875), ("B", 0.375), 0.75),  # (0.875 + 0.625) / 2
+    (("B", 0.25), ("A", 0.75), 0.25),  # (0.25 + 0.25) / 2
+    (("A", 1.0), ("B", 0.0), 1.0),
+    (("B", 0.0), ("A", 1.0), 0.0),
+    (("TIE", 0.625), ("TIE", 0.625), 0.5),  # (0.625 + 0.375) / 2: the lean is the first slot's
+    (("TIE", 0.625), ("TIE", 0.375), 0.625),  # an agreed tie may lean
+    (("A", 0.75), ("A", 0.75), 0.5),  # inconsistent, and even
+]
+
+
+@pytest.mark.parametrize(("forward", "swapped", "score"), SOFT)
+def test_a_battle_carries_the_mean_preference_over_both_orders(
+    forward: tuple[str, float], swapped: tuple[str, float], score: float
+) -> None:
+    assert soft_battle(forward, swapped).score_a == score
+
+
+@pytest.mark.parametrize(
+    ("forward", "swapped"),
+    [
+        (("A", 0.875), ("A", 0.75)),  # inconsistent: 0.5625 would lean
+        (("A", 0.75), ("TIE", 0.5)),  # inconsistent too
+        (("A", 0.5), ("B", 0.5)),  # A wins, but 0.5 says tie
+        (("A", 0.25), ("B", 0.5)),
+        (("B", 0.75), ("A", 0.5)),
+        (("TIE", 1.0), ("TIE", 0.0)),  # all the way to A
+        (("TIE", 0.0), ("TIE", 1.0)),
+        (("A", 2.0), ("B", 0.0)),  # no probability
+        (("A", float("nan")), ("B", 0.0)),
+        (("A", 0.75), ("B", None)),  # one order only
+        (("A", None), ("B", 0.25)),
+        (("A", None), ("B", None)),
+    ],
+)
+def test_a_score_that_contradicts_the_outcome_or_lacks_an_order_is_left_out(
+    forward: tuple[str, float | None], swapped: tuple[str, float | None]
+) -> None:
+    assert soft_battle(forward, swapped).score_a is None
+
+
+def test_a_single_verdict_makes_no_soft_score() -> None:
+    battle = to_battle(settle_one(MATCHUP, verdict("f", Said.A, score_a=0.75)))
+    assert battle is not None
+    assert battle.score_a is None
+
+
+CHANCES = [{"A": a / 8, "B": b / 8, "TIE": (8 - a - b) / 8} for a in range(9) for b in range(9 - a)]
+
+
+def test_every_battle_from_probabilities_is_one_that_can_be_read(tmp_path: Path) -> None:
+    path, readings = tmp_path / "battles.jsonl", [read_probabilities(chances) for chances in CHANCES]
+    battles = [
+        soft_battle((forward.said, forward.score_a), (swapped.said, swapped.score_a))
+        for forward, swapped in itertools.product(readings, readings)
+    ]
+    path.write_text("".join(json.dumps(battle.to_dict()) + "\n" for battle in battles), encoding="utf-8")
+    table = read_battles(path)
+    assert len(table) == len(battles) == 45 * 45
+    assert table.score_a is not None
+    hard = (None, 0.0, 0.5, 1.0)
+    assert (~np.isnan(table.score_a)).sum() == sum(battle.score_a not in hard for battle in battles)

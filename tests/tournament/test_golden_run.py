@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from tests.tournament.folder import make_folder, script, shown_as
+from tiltyard.llm.prices import PriceTable
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
 from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge
@@ -80,7 +81,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asking = replace(asking_parts(setup, print, budget_usd=None, max_batch=None), now=lambda: NOON.timestamp())
     folder = root / "run"
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(carry_out(plan, make_docket(plan), judge, folder, now=ticking()))
+    asyncio.run(carry_out(plan, make_docket(plan), judge, folder, prices=PriceTable.load(), now=ticking()))
     return folder
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from tiltyard.cli.output import note
 from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
+    from tiltyard.judging.records import Matchup, Said, Verdict
     from tiltyard.llm.asking import Progress
     from tiltyard.llm.quote import Quote, ShelfQuote
 
@@ -70,23 +72,42 @@ def interruptible(how_to_go_on: str) -> Iterator[None]:
         raise TiltyardError(f"interrupted. Nothing is lost: {how_to_go_on}") from None
 
 
+@dataclass
+class _Row:
+    """What is known of one shelf so far."""
+
+    cached: int = 0
+    sent: int = 0
+    done: int = 0
+    failed: int = 0
+    cost: float | None = 0.0
+    settled: int = 0
+    flipped: int = 0
+
+    @property
+    def flips(self) -> str:
+        """The share of pairs heard in both orders, so far, whose verdict changed with the order."""
+        return f"{self.flipped / self.settled:.0%}" if self.settled else "–"
+
+
 class ProgressView:
     """Progress per shelf: a live table on a terminal, now and then a plain line elsewhere."""
 
-    def __init__(self, *, every: int = 100) -> None:
-        self._shelves: dict[str, list[Any]] = {}
+    def __init__(self, *, cached: Mapping[str, int] | None = None, every: int = 100) -> None:
+        self._rows = {shelf: _Row(cached=count) for shelf, count in (cached or {}).items()}
+        self._waiting: dict[tuple[str, ...], Said] = {}
         self._every = every
         self._steps = 0
         self._live: Any = None
 
-    def __enter__(self) -> Callable[[Progress], None]:
+    def __enter__(self) -> ProgressView:
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.live import Live
 
             self._live = Live(self._table(), console=Console(stderr=True), refresh_per_second=4)
             self._live.__enter__()
-        return self.watch
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -99,27 +120,44 @@ class ProgressView:
 
     def watch(self, step: Progress) -> None:
         """Take one step into account."""
-        row = self._shelves.setdefault(step.shelf, [0, 0, 0, 0.0])
-        for place, value in enumerate((step.sent, step.done, step.failed)):
-            row[place] += value
-        row[3] = None if row[3] is None or step.cost is None else row[3] + step.cost
+        row = self._rows.setdefault(step.shelf, _Row())
+        row.sent += step.sent
+        row.done += step.done
+        row.failed += step.failed
+        row.cost = None if row.cost is None or step.cost is None else row.cost + step.cost
         self._steps += step.done + step.failed
         if self._live is not None:
             self._live.update(self._table())
         elif step.done + step.failed and self._steps % self._every == 0:
             self._say()
 
+    def verdict(self, matchup: Matchup, verdict: Verdict) -> None:
+        """Take a verdict into account: the second one on a pair tells whether the order decided."""
+        if not verdict.verdict.readable:
+            return
+        key = (matchup.dimension, matchup.prompt_id, matchup.entrant_a, matchup.entrant_b)
+        other = self._waiting.pop(key, None)
+        if other is None:
+            self._waiting[key] = verdict.for_entrants
+            return
+        row = self._rows.setdefault(matchup.dimension, _Row())
+        row.settled += 1
+        row.flipped += other is not verdict.for_entrants
+
     def _say(self) -> None:
-        parts = [
-            f"{shelf} {done:,} of {sent:,}" + (f", {failed:,} failed" if failed else "")
-            for shelf, (sent, done, failed, _) in self._shelves.items()
-        ]
+        parts = []
+        for shelf, row in self._rows.items():
+            extra = [f"{row.cached:,} cached"] if row.cached else []
+            extra += [f"{row.failed:,} failed"] if row.failed else []
+            extra += [f"{row.flips} flipped"] if row.settled else []
+            parts.append(", ".join([f"{shelf} {row.done:,} of {row.sent:,}", *extra]))
         note("; ".join(parts))
 
     def _table(self) -> Any:
         from rich.table import Table
 
-        table = Table("", "sent", "done", "failed", "cost", box=None)
-        for shelf, (sent, done, failed, cost) in self._shelves.items():
-            table.add_row(shelf, f"{sent:,}", f"{done:,}", f"{failed:,}", money(cost))
+        table = Table("", "cached", "sent", "done", "failed", "flipped", "cost", box=None)
+        for shelf, row in self._rows.items():
+            counts = (f"{count:,}" for count in (row.cached, row.sent, row.done, row.failed))
+            table.add_row(shelf, *counts, row.flips, money(row.cost))
         return table

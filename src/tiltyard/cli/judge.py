@@ -54,7 +54,9 @@ def check_command(
 
     labelled = read_labelled_pairs(pairs)
     chosen_rubric = default_rubric() if rubric is None else Rubric.load("quality", rubric)
-    asking = AskingParts(prices=PriceTable.load(), settings=AskingSettings(budget_usd=budget), notice=note)
+    asking = AskingParts(
+        prices=PriceTable.load(), settings=AskingSettings(batch_floor=1000, budget_usd=budget), notice=note
+    )
     judge = judge_by_name(judge_model, folder=cache_dir, asking=asking, base_url=base_url)
     if isinstance(judge, LanguageModelJudge):
         needed = quote(judge.pending(labelled_docket(labelled, chosen_rubric)), asking.prices)
@@ -66,8 +68,8 @@ def check_command(
         async with sitting(judge):
             return await check_judge(labelled, judge, rubric=chosen_rubric, single_order=single_order, watch=watch)
 
-    with interruptible(GO_ON), ProgressView() as watch:
-        found = asyncio.run(check(watch))
+    with interruptible(GO_ON), ProgressView() as progress:
+        found = asyncio.run(check(progress.watch))
     typer.echo(_check_json(found) if format == "json" else _check_table(found))
 
 
@@ -114,7 +116,7 @@ def rejudge_command(
         if needed.all.queries:
             note(quote_table(needed))
             confirm(f"Ask {judge_model} {needed.all.queries:,} questions?", yes=yes)
-    with interruptible(GO_ON), ProgressView() as watch:
-        changes = asyncio.run(rejudge(job, watch=watch))
+    with interruptible(GO_ON), ProgressView() as progress:
+        changes = asyncio.run(rejudge(job, watch=progress.watch))
     typer.echo("\n".join(change_lines(changes)))
     note(f"new run folder: {job.folder}; changes.json says what changed")

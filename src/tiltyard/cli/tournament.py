@@ -76,8 +76,12 @@ def _run(plan: Plan, *, yes: bool) -> None:
     docket = make_docket(plan)
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
     judge = make_judge(plan.setup, plan.judge_model, asking, silent=plan.options.skip_judging)
+    cached: dict[str, int] = {}
     if isinstance(judge, LanguageModelJudge) and not plan.options.skip_judging:
         needed = quote(judge.pending(docket), asking.prices)
+        for name in docket.dimensions:
+            open_queries = needed.shelves[name].queries if name in needed.shelves else 0
+            cached[name] = 2 * len(docket.hearings(name)) - open_queries
         if needed.all.queries:
             note(quote_table(needed))
             confirm(f"Ask {plan.judge_model} {needed.all.queries:,} questions?", yes=yes)
@@ -85,8 +89,18 @@ def _run(plan: Plan, *, yes: bool) -> None:
     again = _again(plan, folder, yes=yes)
     limit = "" if plan.options.budget_usd is None else f" --budget {plan.options.budget_usd:g}"
     try:
-        with interruptible(f"go on with {again}{limit}"), ProgressView() as watch:
-            finished = asyncio.run(carry_out(plan, docket, judge, folder, watch=watch))
+        with interruptible(f"go on with {again}{limit}"), ProgressView(cached=cached) as progress:
+            finished = asyncio.run(
+                carry_out(
+                    plan,
+                    docket,
+                    judge,
+                    folder,
+                    prices=asking.prices,
+                    watch=progress.watch,
+                    on_verdict=progress.verdict,
+                )
+            )
     except BudgetReached as error:
         raise BudgetReached(f"{error} That is: {again} --budget USD") from None
     except OSError as error:
@@ -143,8 +157,10 @@ def generate_command(
     def ask(question: str) -> None:
         confirm(question, yes=yes)
 
-    with interruptible("the same command goes on where it stopped."), ProgressView() as watch:
-        results = asyncio.run(generate_missing(setup, chosen, budget_usd=budget, confirm=ask, watch=watch, notice=note))
+    with interruptible("the same command goes on where it stopped."), ProgressView() as progress:
+        results = asyncio.run(
+            generate_missing(setup, chosen, budget_usd=budget, confirm=ask, watch=progress.watch, notice=note)
+        )
     failed = 0
     for result in results:
         failed += len(result.failed)

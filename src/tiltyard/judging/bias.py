@@ -1,8 +1,8 @@
-"""What sways a judge: the order of the answers, their length; and how often it could be read at all."""
+"""What sways a judge: the order of the answers, their length, its own hand; and how often it could be read at all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,6 +79,19 @@ def length_preference(cases: Iterable[Case], judgments: Iterable[Judgment]) -> E
         longer = len(case.response_a) - len(case.response_b)
         if judgment.winner is not None and longer:
             hits.append((judgment.winner == judgment.entrant_a) == (longer > 0))
+            prompts.append(case.prompt.text)
+    return share(hits, prompts)
+
+
+def self_preference(cases: Iterable[Case], judgments: Iterable[Judgment], own: Collection[str]) -> Estimate:
+    """Of the matchups that someone won and in which one answer, not both, is by an entrant of `own`, the share it won.
+
+    One half is no yardstick here, since the judge's answers may be better or worse: compare with what people prefer.
+    """
+    hits, prompts = [], []
+    for case, judgment in zip(cases, judgments, strict=True):
+        if judgment.winner is not None and (judgment.entrant_a in own) != (judgment.entrant_b in own):
+            hits.append(judgment.winner in own)
             prompts.append(case.prompt.text)
     return share(hits, prompts)
 

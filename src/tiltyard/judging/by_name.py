@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tiltyard.judging.judge import Judge
+    from tiltyard.judging.questions import ReplyForm
     from tiltyard.llm.records import Reply, Request
 
 
@@ -30,6 +31,7 @@ def judge_by_name(
     max_tokens: int = 1024,
     max_attempts: int = 3,
     options: Mapping[str, Any] | None = None,
+    reply: ReplyForm = "reasoned",
     silent: bool = False,
     look_in: Sequence[Path] = (Path(),),
 ) -> Judge:
@@ -47,7 +49,12 @@ def judge_by_name(
         else make_provider(name, base_url=base_url, env=load_env(look_in), folders=look_in)
     )
     settings = JudgeSettings(
-        model=name.model, name=str(name), max_tokens=max_tokens, max_attempts=max_attempts, options=options or {}
+        model=name.model,
+        name=str(name),
+        max_tokens=max_tokens,
+        max_attempts=max_attempts,
+        options=options or {},
+        reply=reply,
     )
     return LanguageModelJudge(provider, settings, folder=folder, asking=asking)
 

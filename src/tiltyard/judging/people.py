@@ -12,7 +12,7 @@ import msgspec
 from tiltyard.bank import Prompt
 from tiltyard.bank.records import read_objects
 from tiltyard.errors import BankError, JudgingError
-from tiltyard.judging.bias import Bias, length_preference, measure_bias
+from tiltyard.judging.bias import Bias, length_preference, measure_bias, self_preference
 from tiltyard.judging.docket import Case, Docket
 from tiltyard.judging.judge import judge
 from tiltyard.judging.records import Judgment, Matchup, Said
@@ -87,6 +87,8 @@ class JudgeCheck:
     `said` counts the judge's verdicts by slot as shown, failures by their names. A pair that the judge decided
     differently in the two orders counts as its tie. `agreement` and `kappa` are over pairs where neither says tie;
     `…_with_ties` over all that were compared. `people_prefer_longer` is for comparison with `prefers_longer`.
+    `prefers_own` and `people_prefer_own` are over the same pairs: neither says tie, and one of the two answers is the
+    judge's own.
     """
 
     judge_model: str
@@ -102,6 +104,8 @@ class JudgeCheck:
     bias: Bias
     prefers_longer: Estimate
     people_prefer_longer: Estimate
+    prefers_own: Estimate
+    people_prefer_own: Estimate
     stats: JudgingStats | None = None
 
     def estimates(self) -> list[tuple[str, Estimate]]:
@@ -116,6 +120,8 @@ class JudgeCheck:
             ("first-slot rate", self.bias.first_slot_rate),
             ("judge prefers longer", self.prefers_longer),
             ("people prefer longer", self.people_prefer_longer),
+            ("judge prefers its own", self.prefers_own),
+            ("people prefer the judge's own", self.people_prefer_own),
         ]
 
 
@@ -125,18 +131,22 @@ async def check_judge(
     *,
     rubric: Rubric | None = None,
     single_order: bool = False,
+    own: str | None = None,
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
 ) -> JudgeCheck:
     """Have a judge (live or recorded) judge labelled pairs, and compare it with people.
 
-    `single_order` accepts a recording of one order only; there is then no flip rate.
+    `single_order` accepts a recording of one order only; there is then no flip rate. `own` names the entrant whose
+    answers are the judge's own, where it is not called like the judge.
     """
     rubric = rubric or default_rubric()
     docket = labelled_docket(pairs, rubric)
     judged = await judge(docket, judge_, single_order=single_order, watch=watch, on_verdict=on_verdict)
     judgments = list(judged.judgments[rubric.dimension])
-    found = compare_with_people(pairs, judgments, judge_model=judged.judge_model, both_orders=judged.both_orders)
+    found = compare_with_people(
+        pairs, judgments, judge_model=judged.judge_model, both_orders=judged.both_orders, own=own
+    )
     return replace(found, stats=judged.stats[rubric.dimension])
 
 
@@ -147,9 +157,18 @@ def labelled_docket(pairs: Sequence[LabelledPair], rubric: Rubric) -> Docket:
 
 
 def compare_with_people(
-    pairs: Sequence[LabelledPair], judgments: Sequence[Judgment], *, judge_model: str, both_orders: bool = True
+    pairs: Sequence[LabelledPair],
+    judgments: Sequence[Judgment],
+    *,
+    judge_model: str,
+    both_orders: bool = True,
+    own: str | None = None,
 ) -> JudgeCheck:
-    """The comparison of judgments with the labels of the same pairs, in the same order."""
+    """The comparison of judgments with the labels of the same pairs, in the same order.
+
+    The judge's own answers are those of the entrant `own`; else of the one called like the judge, with or without the
+    provider before the slash.
+    """
     compared = [
         (pair.people, word, pair.case.prompt.text)
         for pair, judgment in zip(pairs, judgments, strict=True)
@@ -157,6 +176,7 @@ def compare_with_people(
     ]
     decided = [row for row in compared if Said.TIE not in row[:2]]
     cases = [pair.case for pair in pairs]
+    prefers_own, people_prefer_own = _own_preferences(pairs, judgments, _own_names(judge_model, own))
     return JudgeCheck(
         judge_model=judge_model,
         both_orders=both_orders,
@@ -171,6 +191,8 @@ def compare_with_people(
         bias=measure_bias(judgments),
         prefers_longer=length_preference(cases, judgments),
         people_prefer_longer=length_preference(cases, [_peoples_judgment(pair) for pair in pairs]),
+        prefers_own=prefers_own,
+        people_prefer_own=people_prefer_own,
     )
 
 
@@ -185,6 +207,27 @@ def _agreement(rows: Sequence[_Compared]) -> Estimate:
 def _kappa(rows: Sequence[_Compared]) -> Estimate:
     return cohen_kappa(
         [people for people, _, _ in rows], [word for _, word, _ in rows], [prompt for *_, prompt in rows]
+    )
+
+
+def _own_names(judge_model: str, own: str | None) -> frozenset[str]:
+    """What the judge is called as an entrant: as told, else its full name or its model without the provider."""
+    return frozenset((own,) if own is not None else (judge_model, judge_model.partition("/")[2] or judge_model))
+
+
+def _own_preferences(
+    pairs: Sequence[LabelledPair], judgments: Sequence[Judgment], own: frozenset[str]
+) -> tuple[Estimate, Estimate]:
+    """How often the judge and people prefer the judge's own answer, over the pairs that both decided."""
+    decided = [
+        (pair, judgment)
+        for pair, judgment in zip(pairs, judgments, strict=True)
+        if pair.people in (Said.A, Said.B) and judgment.winner is not None
+    ]
+    cases = [pair.case for pair, _ in decided]
+    return (
+        self_preference(cases, [judgment for _, judgment in decided], own),
+        self_preference(cases, [_peoples_judgment(pair) for pair, _ in decided], own),
     )
 
 

@@ -86,6 +86,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         """The verdict about entrant_a (A) and entrant_b (B), whichever slot they sat in."""
         return self.verdict.other_slot if self.position_swap else self.verdict
 
+    @property
+    def score_entrant_a(self) -> float | None:
+        """The soft preference for entrant_a, whichever slot it sat in."""
+        return 1.0 - self.score_a if self.position_swap and self.score_a is not None else self.score_a
+
 
 class Judgment(msgspec.Struct, frozen=True, kw_only=True):
     """Two verdicts on one matchup, settled. `winner` is an entrant; None for a tie, an inconsistency or a failure."""
@@ -134,7 +139,10 @@ def _judgment(
 
 
 def to_battle(judgment: Judgment) -> Battle | None:
-    """The battle of a judgment that was settled; None for a failed one, which is no data."""
+    """The battle of a judgment that was settled; None for a failed one, which is no data.
+
+    It has a soft score where the judge gave probabilities in both orders and their mean fits the outcome.
+    """
     if judgment.status != "ok":
         return None
     outcome = Outcome.TIE
@@ -148,5 +156,25 @@ def to_battle(judgment: Judgment) -> Battle | None:
         question_id=judgment.prompt_id,
         judge_model=judgment.raw[0].judge_model,
         dimension=judgment.dimension,
+        score_a=_soft_score(judgment, outcome),
         inconsistent=judgment.inconsistent,
     )
+
+
+def _soft_score(judgment: Judgment, outcome: Outcome) -> float | None:
+    """The mean preference for entrant_a over both orders; None where the reader of battles would see a contradiction.
+
+    An agreed tie may lean, but not all the way. A disagreement between the orders counts as an even tie: its lean is
+    the position's as much as the answers'.
+    """
+    scores = [score for verdict in judgment.raw if (score := verdict.score_entrant_a) is not None]
+    if len(scores) != 2:
+        return None
+    mean = (scores[0] + scores[1]) / 2
+    if judgment.inconsistent:
+        fits = mean == 0.5
+    elif outcome is Outcome.TIE:
+        fits = 0.0 < mean < 1.0
+    else:
+        fits = 0.5 < mean <= 1.0 if outcome is Outcome.A else 0.0 <= mean < 0.5
+    return mean if fits else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -60,6 +60,8 @@ class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     base_url: str | None = None
     prices_path: str | None = None
+    reply: Literal["reasoned", "label"] = "reasoned"
+    """A few sentences and a verdict line, or the bare label with its probabilities where the server gives them."""
     options: dict[str, Any] = {}
 
 

@@ -103,7 +103,7 @@ async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
     async with sitting(job.judge):
         judged = await judge(job.docket, job.judge, single_order=True, watch=watch)
     standings = rate_all(judged, job.elo, job.folder)
-    write_json(job.folder / "usage.json", usage_report(judged))
+    write_json(job.folder / "usage.json", usage_report(judged, job.asking.prices))
     changes = [
         compare_dimension(job, dimension, list(judgments), standings[dimension])
         for dimension, judgments in judged.judgments.items()

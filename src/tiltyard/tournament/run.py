@@ -24,6 +24,8 @@ from tiltyard.tournament.standings import Standing, rate_dimension
 from tiltyard.tournament.usage import usage_report
 
 if TYPE_CHECKING:
+    from tiltyard.judging.judge import OnVerdict
+    from tiltyard.llm.asking import Watch
     from tiltyard.tournament.config import EloSettings, Setup
     from tiltyard.tournament.plan import Plan
 
@@ -64,6 +66,7 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
         max_tokens=settings.max_tokens,
         max_attempts=settings.max_attempts,
         options=settings.options,
+        reply=settings.reply,
         silent=silent,
         look_in=(setup.path.parent, Path()),
     )
@@ -93,11 +96,24 @@ def run_folder(plan: Plan, now: Clock) -> Path:
     """Where a run is kept: what was asked for, or `runs/<mode>_<UTC time>`."""
     if plan.options.output_dir is not None:
         return plan.options.output_dir
-    return Path("runs") / f"{plan.options.mode}_{now().strftime('%Y%m%d_%H%M%S')}"
+    stamp = f"{plan.options.mode}_{now().strftime('%Y%m%d_%H%M%S')}"
+    folder, copies = Path("runs") / stamp, 1
+    while folder.exists():  # another run began in the same second
+        copies += 1
+        folder = Path("runs") / f"{stamp}-{copies}"
+    return folder
 
 
 async def carry_out(
-    plan: Plan, docket: Docket, chosen: Judge, folder: Path, *, now: Clock = utc_now, watch: Any = None
+    plan: Plan,
+    docket: Docket,
+    chosen: Judge,
+    folder: Path,
+    *,
+    prices: PriceTable,
+    now: Clock = utc_now,
+    watch: Watch | None = None,
+    on_verdict: OnVerdict | None = None,
 ) -> Finished:
     """Judge, rate and write everything. Interrupted anywhere, the same command goes on where it was."""
     started = _iso(now)
@@ -106,10 +122,16 @@ async def carry_out(
     write_matches(folder, plan.matches)
     async with sitting(chosen):
         judged = await judge(
-            docket, chosen, skip_judging=plan.options.skip_judging, prewarm=plan.prewarm, single_order=True, watch=watch
+            docket,
+            chosen,
+            skip_judging=plan.options.skip_judging,
+            prewarm=plan.prewarm,
+            single_order=True,
+            watch=watch,
+            on_verdict=on_verdict,
         )
     standings = rate_all(judged, plan.elo, folder)
-    write_json(folder / "usage.json", usage_report(judged))
+    write_json(folder / "usage.json", usage_report(judged, prices))
     results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
     if docket.canaries:
         results["canaries"] = canary_report(docket.canaries, judged.canaries)

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tiltyard.llm.records import Usage
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tiltyard.judging.judge import Judged, JudgingStats
+    from tiltyard.judging.records import Judgment
+    from tiltyard.llm.prices import PriceTable
 
 
-def usage_report(judged: Judged) -> dict[str, Any]:
+def usage_report(judged: Judged, prices: PriceTable) -> dict[str, Any]:
     """What the judging of a run took, canaries included; `cost_usd` is null where a price is not known.
 
-    `failed` counts, by name, the queries that ended without a verdict.
+    Tokens and cost are what this command asked for. Those under `verdicts` are of all verdicts that the run rests on,
+    whichever command asked for them: after a crash or a second run, the first part is less. `failed` counts, by name,
+    the queries that ended without a verdict.
     """
     rows = {dimension: _row(stats) for dimension, stats in judged.stats.items()}
     total: dict[str, Any] = {}
@@ -25,6 +33,7 @@ def usage_report(judged: Judged) -> dict[str, Any]:
     failed: Counter[str] = Counter()
     for dimension, stats in judged.stats.items():
         rows[dimension]["failed"] = dict(stats.failures)
+        rows[dimension]["verdicts"] = _kept(judged.judgments.get(dimension, ()), prices)
         failed.update(stats.failures)
     return {"judge_model": judged.judge_model, "dimensions": rows, "total": {**total, "failed": dict(failed)}}
 
@@ -37,3 +46,17 @@ def _row(stats: JudgingStats) -> dict[str, Any]:
         **msgspec.structs.asdict(stats.usage),
         "cost_usd": stats.cost,
     }
+
+
+def _kept(judgments: Iterable[Judgment], prices: PriceTable) -> dict[str, Any]:
+    """Tokens and cost of the verdicts of these judgments."""
+    usage, cost, count = Usage(), 0.0, 0
+    known = True
+    for judgment in judgments:
+        for verdict in judgment.raw:
+            count += 1
+            usage += verdict.usage
+            price = prices.cost(verdict.judge_model, verdict.usage, verdict.batched)
+            known = known and price is not None
+            cost += price or 0.0
+    return {"count": count, **msgspec.structs.asdict(usage), "cost_usd": cost if known else None}
