@@ -1,8 +1,12 @@
-"""Figures into the manual: `python -m bench.markdown FIGURES.json` rewrites the tables of docs/performance.md."""
+"""Figures into the manual: `python -m bench.markdown FIGURES.json` rewrites the tables of docs/performance.md.
+
+A run of some rows replaces only theirs, or adds them at the end; each then says itself when and how it was measured.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,16 +18,29 @@ PAGE = ROOT / "docs" / "performance.md"
 START, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
-def markdown(figures: dict[str, Any]) -> str:
-    """Every row as a table, with its checks and goals beneath."""
-    about = figures["setting"]
+def markdown(figures: dict[str, Any], page: str = "") -> str:
+    """Every row as a table, with its checks and goals beneath; rows of the page that were not run stay as they are."""
+    head, *tables = re.split(r"^(?=### `)", page, flags=re.MULTILINE)
+    kept = {_name(table): table.strip() for table in tables}
+    fresh = {row["name"]: _row(row) for row in figures["rows"]}
+    about = _setting(figures["setting"])
+    if set(kept) <= set(fresh):
+        return "\n\n".join([about, *fresh.values()])
+    for name, table in fresh.items():
+        kept[name] = table.replace("\n\n", f"\n\n{about}\n\n", 1)
+    return "\n\n".join([head.strip(), *kept.values()])
+
+
+def _name(table: str) -> str:
+    return table.split("`", 2)[1]
+
+
+def _setting(about: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    parts = [
+    return (
         f"Measured on {about['date']}: {about['cpu']}, {about['cores']} cores shared with other work, "
         f"Python {about['python']}; {versions}."
-    ]
-    parts += [_row(row) for row in figures["rows"]]
-    return "\n\n".join(parts)
+    )
 
 
 def _row(row: dict[str, Any]) -> str:
@@ -54,8 +71,8 @@ def main() -> None:
     figures = json.loads(Path(sys.argv[1]).read_text())
     page = PAGE.read_text()
     before, rest = page.split(START)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{START}\n{markdown(figures)}\n{END}{after}")
+    old, after = rest.split(END)
+    PAGE.write_text(f"{before}{START}\n{markdown(figures, old)}\n{END}{after}")
 
 
 if __name__ == "__main__":

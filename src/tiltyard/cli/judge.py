@@ -9,6 +9,7 @@ import typer
 
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, quote_table
 from tiltyard.cli.output import note
+from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
     from tiltyard.judging.people import JudgeCheck
@@ -37,6 +38,10 @@ def check_command(
     single_order: Annotated[
         bool, typer.Option("--single-order", help="Accept a recording of one order only; there is then no flip rate.")
     ] = False,
+    own: Annotated[
+        str | None,
+        typer.Option(help="The entrant that is the judge itself, for self-preference. (default: by its name)"),
+    ] = None,
     format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
     yes: YesOption = False,
     budget: BudgetOption = None,
@@ -53,6 +58,9 @@ def check_command(
     from tiltyard.llm.settings import AskingSettings
 
     labelled = read_labelled_pairs(pairs)
+    entrants = {name for pair in labelled for name in (pair.case.matchup.entrant_a, pair.case.matchup.entrant_b)}
+    if own is not None and own not in entrants:
+        raise OptionError(f"--own {own!r} is in no pair; the entrants are {', '.join(sorted(entrants)[:8])}.")
     chosen_rubric = default_rubric() if rubric is None else Rubric.load("quality", rubric)
     asking = AskingParts(
         prices=PriceTable.load(), settings=AskingSettings(batch_floor=1000, budget_usd=budget), notice=note
@@ -66,7 +74,9 @@ def check_command(
 
     async def check(watch: Watch) -> JudgeCheck:
         async with sitting(judge):
-            return await check_judge(labelled, judge, rubric=chosen_rubric, single_order=single_order, watch=watch)
+            return await check_judge(
+                labelled, judge, rubric=chosen_rubric, single_order=single_order, own=own, watch=watch
+            )
 
     with interruptible(GO_ON), ProgressView() as progress:
         found = asyncio.run(check(progress.watch))
