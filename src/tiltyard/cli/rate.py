@@ -3,179 +3,82 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING
 
 from tiltyard.cli.output import Format, choose_format, deliver, note, working
+from tiltyard.cli.rate_options import (
+    AnchorOption,
+    BothBadOption,
+    ByOption,
+    CiOption,
+    ClusterOption,
+    CompareOption,
+    ControlOption,
+    DefaultSourceOption,
+    DimensionOption,
+    EvaluatedOption,
+    FilesArgument,
+    FormatOption,
+    FromFormatOption,
+    InconsistentOption,
+    InitialRatingOption,
+    KOption,
+    KSweepOption,
+    LevelOption,
+    MethodOption,
+    MinBattlesOption,
+    NPermsOption,
+    OnBadOption,
+    OnlyConnectedOption,
+    OutOption,
+    PlotOption,
+    RobustnessOption,
+    RoundsOption,
+    SeedOption,
+    SlotOption,
+    SourceOption,
+    TiesOption,
+    WhereOption,
+)
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
     from tiltyard.boards import Leaderboard
 
-BATTLES, METHOD, INTERVALS, FILTERS, ELO, OUTPUT = (
-    "Battles",
-    "Method",
-    "Intervals",
-    "Which battles",
-    "Elo",
-    "Output",
-)
-
 
 def rate_command(
-    files: Annotated[
-        list[str],
-        typer.Argument(help="Files, folders or globs of battles (JSONL, CSV, TSV, Parquet; - for standard input)."),
-    ],
-    method: Annotated[
-        Literal["bt", "elo", "elo-perm", "glicko2", "winrate"],
-        typer.Option(
-            help="Bradley–Terry, Elo in order, Elo averaged over shuffles, Glicko-2, or win rates.",
-            rich_help_panel=METHOD,
-        ),
-    ] = "bt",
-    ties: Annotated[
-        Literal["davidson", "rao-kupper", "half", "drop"] | None,
-        typer.Option(
-            help="What a tie says: a model of ties, half a win, or nothing. (bt; default: davidson)",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
-    both_bad: Annotated[
-        Literal["separate", "half", "drop"],
-        typer.Option(
-            help="Both-bad battles: counted beside the rating, rated as ties, or left out.", rich_help_panel=METHOD
-        ),
-    ] = "separate",
-    inconsistent: Annotated[
-        Literal["tie", "drop"],
-        typer.Option(help="Judgments whose two orders disagreed: rated as ties, or left out.", rich_help_panel=METHOD),
-    ] = "tie",
-    evaluated: Annotated[
-        str | None, typer.Option(help="The model under test: its entry has source `evaluated`.", rich_help_panel=METHOD)
-    ] = None,
-    anchor: Annotated[
-        str | None,
-        typer.Option(
-            help="Pin a model to a rating: MODEL=RATING. Without one the mean is 1000. (bt)", rich_help_panel=METHOD
-        ),
-    ] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(
-            help="Style columns to control for: `len,bold` reads len_a, len_b, bold_a, bold_b. (bt)",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
-    slot: Annotated[
-        bool | None,
-        typer.Option(
-            "--slot/--no-slot",
-            help="Fit the advantage of the first side. (bt; default: only with --control, on votes)",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
-    only_connected: Annotated[
-        bool,
-        typer.Option(
-            "--only-connected", help="Where groups of models never met, rate the largest. (bt)", rich_help_panel=METHOD
-        ),
-    ] = False,
-    robustness: Annotated[
-        bool,
-        typer.Option(
-            "--robustness",
-            help="For each neighbouring pair, how few battles have to go to swap it. (bt)",
-            rich_help_panel=METHOD,
-        ),
-    ] = False,
-    ci: Annotated[
-        Literal["sandwich", "bootstrap", "none"] | None,
-        typer.Option(
-            help="How intervals are made. (bt; elo-perm knows its own, or none; default: sandwich)",
-            rich_help_panel=INTERVALS,
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(min=2, help="Bootstrap rounds. (default: 1000)", rich_help_panel=INTERVALS)
-    ] = None,
-    level: Annotated[
-        float | None, typer.Option(help="Confidence level. (default: 0.95)", rich_help_panel=INTERVALS)
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            help="Column whose equal values make battles dependent, or `none`. (default: question_id if there)",
-            rich_help_panel=INTERVALS,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of bootstrap and shuffles. (default: 0)", rich_help_panel=INTERVALS)
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(help="One leaderboard per value of this column.", rich_help_panel=FILTERS)
-    ] = None,
-    source: Annotated[
-        Literal["human", "llm-judge"] | None,
-        typer.Option(help="Only battles decided by people, or by a judge.", rich_help_panel=FILTERS),
-    ] = None,
-    dimension: Annotated[
-        str | None, typer.Option(help="Only battles of this dimension.", rich_help_panel=FILTERS)
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            help="Only rows that satisfy this SQL expression over the file's own columns.", rich_help_panel=FILTERS
-        ),
-    ] = None,
-    min_battles: Annotated[
-        float, typer.Option(help="Leave out models with fewer battles.", rich_help_panel=FILTERS)
-    ] = 0,
-    from_format: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            help="Format: auto, tiltyard, lmarena, evalica, alpaca_eval, judgearena, arena-hard, winner-loser.",
-            rich_help_panel=FILTERS,
-        ),
-    ] = "auto",
-    default_source: Annotated[
-        Literal["human", "llm-judge"] | None,
-        typer.Option(help="Who decided where a row does not say.", rich_help_panel=FILTERS),
-    ] = None,
-    on_bad: Annotated[
-        Literal["error", "skip"],
-        typer.Option(help="Stop at the first bad row, or skip and count bad rows.", rich_help_panel=FILTERS),
-    ] = "error",
-    k: Annotated[
-        float | None, typer.Option("--k", help="Points at stake. (elo, elo-perm; default: 16)", rich_help_panel=ELO)
-    ] = None,
-    initial_rating: Annotated[
-        float | None, typer.Option(help="(elo, elo-perm; default: 1400)", rich_help_panel=ELO)
-    ] = None,
-    n_perms: Annotated[
-        int | None, typer.Option(min=2, help="Shuffles. (elo-perm; default: 500)", rich_help_panel=ELO)
-    ] = None,
-    k_sweep: Annotated[
-        str | None,
-        typer.Option(help="Further K on the same shuffles. (elo-perm; default: 1,4,8,16,32)", rich_help_panel=ELO),
-    ] = None,
-    format: Annotated[
-        Format | None, typer.Option(help="(default: table, or what --out ends in)", rich_help_panel=OUTPUT)
-    ] = None,
-    compare: Annotated[
-        Path | None,
-        typer.Option(
-            help="Compare with this ratings file: agreement of the orders, and who moved.", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the leaderboard here instead of printing it.", rich_help_panel=OUTPUT)
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw it: a file that ends in .svg, .png or .html.", rich_help_panel=OUTPUT)
-    ] = None,
+    files: FilesArgument,
+    method: MethodOption = "bt",
+    ties: TiesOption = None,
+    both_bad: BothBadOption = "separate",
+    inconsistent: InconsistentOption = "tie",
+    evaluated: EvaluatedOption = None,
+    anchor: AnchorOption = None,
+    control: ControlOption = None,
+    slot: SlotOption = None,
+    only_connected: OnlyConnectedOption = False,
+    robustness: RobustnessOption = False,
+    ci: CiOption = None,
+    rounds: RoundsOption = None,
+    level: LevelOption = None,
+    cluster: ClusterOption = None,
+    seed: SeedOption = None,
+    by: ByOption = None,
+    source: SourceOption = None,
+    dimension: DimensionOption = None,
+    where: WhereOption = None,
+    min_battles: MinBattlesOption = 0,
+    from_format: FromFormatOption = "auto",
+    default_source: DefaultSourceOption = None,
+    on_bad: OnBadOption = "error",
+    k: KOption = None,
+    initial_rating: InitialRatingOption = None,
+    n_perms: NPermsOption = None,
+    k_sweep: KSweepOption = None,
+    format: FormatOption = None,
+    compare: CompareOption = None,
+    out: OutOption = None,
+    plot: PlotOption = None,
 ) -> None:
     """Rate models from files of battles: any file of battles in, a leaderboard one can defend out."""
     from tiltyard.boards import Reading, Selection, make_estimator, rate_by

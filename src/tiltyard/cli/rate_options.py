@@ -1,0 +1,164 @@
+"""The options of `tiltyard rate`, in the groups in which `--help` shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tiltyard.cli.output import Format
+
+BATTLES, METHOD, INTERVALS, FILTERS, ELO, OUTPUT = (
+    "Battles",
+    "Method",
+    "Intervals",
+    "Which battles",
+    "Elo",
+    "Output",
+)
+
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(help="Files, folders or globs of battles (JSONL, CSV, TSV, Parquet; - for standard input)."),
+]
+MethodOption = Annotated[
+    Literal["bt", "elo", "elo-perm", "glicko2", "winrate"],
+    typer.Option(
+        help="Bradley–Terry, Elo in order, Elo averaged over shuffles, Glicko-2, or win rates.",
+        rich_help_panel=METHOD,
+    ),
+]
+TiesOption = Annotated[
+    Literal["davidson", "rao-kupper", "half", "drop"] | None,
+    typer.Option(
+        help="What a tie says: a model of ties, half a win, or nothing. (bt; default: davidson)",
+        rich_help_panel=METHOD,
+    ),
+]
+BothBadOption = Annotated[
+    Literal["separate", "half", "drop"],
+    typer.Option(
+        help="Both-bad battles: counted beside the rating, rated as ties, or left out.", rich_help_panel=METHOD
+    ),
+]
+InconsistentOption = Annotated[
+    Literal["tie", "drop"],
+    typer.Option(help="Judgments whose two orders disagreed: rated as ties, or left out.", rich_help_panel=METHOD),
+]
+EvaluatedOption = Annotated[
+    str | None, typer.Option(help="The model under test: its entry has source `evaluated`.", rich_help_panel=METHOD)
+]
+AnchorOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Pin a model to a rating: MODEL=RATING. Without one the mean is 1000. (bt)", rich_help_panel=METHOD
+    ),
+]
+ControlOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Style columns to control for: `len,bold` reads len_a, len_b, bold_a, bold_b. (bt)",
+        rich_help_panel=METHOD,
+    ),
+]
+SlotOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--slot/--no-slot",
+        help="Fit the advantage of the first side. (bt; default: only with --control, on votes)",
+        rich_help_panel=METHOD,
+    ),
+]
+OnlyConnectedOption = Annotated[
+    bool,
+    typer.Option(
+        "--only-connected", help="Where groups of models never met, rate the largest. (bt)", rich_help_panel=METHOD
+    ),
+]
+RobustnessOption = Annotated[
+    bool,
+    typer.Option(
+        "--robustness",
+        help="For each neighbouring pair, how few battles have to go to swap it. (bt)",
+        rich_help_panel=METHOD,
+    ),
+]
+CiOption = Annotated[
+    Literal["sandwich", "bootstrap", "none"] | None,
+    typer.Option(
+        help="How intervals are made. (bt; elo-perm knows its own, or none; default: sandwich)",
+        rich_help_panel=INTERVALS,
+    ),
+]
+RoundsOption = Annotated[
+    int | None, typer.Option(min=2, help="Bootstrap rounds. (default: 1000)", rich_help_panel=INTERVALS)
+]
+LevelOption = Annotated[float | None, typer.Option(help="Confidence level. (default: 0.95)", rich_help_panel=INTERVALS)]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Column whose equal values make battles dependent, or `none`. (default: question_id if there)",
+        rich_help_panel=INTERVALS,
+    ),
+]
+SeedOption = Annotated[
+    int | None, typer.Option(help="Seed of bootstrap and shuffles. (default: 0)", rich_help_panel=INTERVALS)
+]
+ByOption = Annotated[
+    str | None, typer.Option(help="One leaderboard per value of this column.", rich_help_panel=FILTERS)
+]
+SourceOption = Annotated[
+    Literal["human", "llm-judge"] | None,
+    typer.Option(help="Only battles decided by people, or by a judge.", rich_help_panel=FILTERS),
+]
+DimensionOption = Annotated[str | None, typer.Option(help="Only battles of this dimension.", rich_help_panel=FILTERS)]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Only rows that satisfy this SQL expression over the file's own columns.", rich_help_panel=FILTERS
+    ),
+]
+MinBattlesOption = Annotated[float, typer.Option(help="Leave out models with fewer battles.", rich_help_panel=FILTERS)]
+FromFormatOption = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        help="Format: auto, tiltyard, lmarena, evalica, alpaca_eval, judgearena, arena-hard, winner-loser.",
+        rich_help_panel=FILTERS,
+    ),
+]
+DefaultSourceOption = Annotated[
+    Literal["human", "llm-judge"] | None,
+    typer.Option(help="Who decided where a row does not say.", rich_help_panel=FILTERS),
+]
+OnBadOption = Annotated[
+    Literal["error", "skip"],
+    typer.Option(help="Stop at the first bad row, or skip and count bad rows.", rich_help_panel=FILTERS),
+]
+KOption = Annotated[
+    float | None, typer.Option("--k", help="Points at stake. (elo, elo-perm; default: 16)", rich_help_panel=ELO)
+]
+InitialRatingOption = Annotated[float | None, typer.Option(help="(elo, elo-perm; default: 1400)", rich_help_panel=ELO)]
+NPermsOption = Annotated[
+    int | None, typer.Option(min=2, help="Shuffles. (elo-perm; default: 500)", rich_help_panel=ELO)
+]
+KSweepOption = Annotated[
+    str | None,
+    typer.Option(help="Further K on the same shuffles. (elo-perm; default: 1,4,8,16,32)", rich_help_panel=ELO),
+]
+FormatOption = Annotated[
+    Format | None, typer.Option(help="(default: table, or what --out ends in)", rich_help_panel=OUTPUT)
+]
+CompareOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Compare with this ratings file: agreement of the orders, and who moved.", rich_help_panel=OUTPUT
+    ),
+]
+OutOption = Annotated[
+    Path | None, typer.Option(help="Write the leaderboard here instead of printing it.", rich_help_panel=OUTPUT)
+]
+PlotOption = Annotated[
+    Path | None, typer.Option(help="Draw it: a file that ends in .svg, .png or .html.", rich_help_panel=OUTPUT)
+]
