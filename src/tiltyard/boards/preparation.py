@@ -12,7 +12,7 @@ from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
 from tiltyard.errors import NotConnected, OptionError, RatingError
 from tiltyard.ratings.bradley_terry import bounded
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, count_pairs, sum_by
+from tiltyard.ratings.comparisons import DENSE_KEYS, OWN_CLUSTER, Comparisons, Counted, PairCells, count_pairs, sum_by
 from tiltyard.ratings.controls import scaled_difference
 from tiltyard.ratings.graph import islands, ties_bounded
 from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
@@ -84,7 +84,7 @@ def without_ties(selected: Selected) -> Selected:
 
 def connected(selected: Selected, remarks: list[str], *, only_connected: bool) -> Selected:
     """All models, if battles join them; else only the largest group, or an error that names the groups."""
-    groups = islands(count_pairs(comparisons(selected.table)).cells)
+    groups = islands(_met(selected.table))
     if len(groups) <= 1:
         return selected
     names = [[selected.table.models[code] for code in group] for group in groups]
@@ -94,6 +94,18 @@ def connected(selected: Selected, remarks: list[str], *, only_connected: bool) -
     inside[groups[0]] = True
     remarks.append(f"not rated, never met the others: {', '.join(name for group in names[1:] for name in group)}")
     return restrict(selected, inside, "model outside the largest connected group")
+
+
+def _met(table: BattleTable) -> PairCells:
+    """Who met whom, each pair once: all that connections depend on, and much cheaper than counting results."""
+    m = len(table.models)
+    if m * m > DENSE_KEYS:
+        return count_pairs(comparisons(table)).cells
+    met = np.zeros(m * m, dtype=bool)
+    met[table.model_a.astype(np.int64) * m + table.model_b] = True
+    pair = np.flatnonzero(met)
+    once = np.ones((len(pair), 3))
+    return PairCells(m, pair // m, pair % m, once, np.zeros_like(pair), 1, np.empty((len(pair), 0)))
 
 
 def _say_islands(names: list[list[str]]) -> str:
