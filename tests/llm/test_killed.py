@@ -97,7 +97,7 @@ def test_two_processes_in_one_folder_take_turns(tmp_path: Path, undisturbed: tup
     ends = [finish(first), finish(second)]
     assert [code for code, _, _ in ends] == [0, 0]
     assert sorted(json.loads(out)["done"] for _, out, _ in ends) == [0, COUNT]
-    assert sum("is asking in" in err for _, _, err in ends) == 1
+    assert sum("is asking in" in err for _, _, err in ends) <= 1  # who comes late enough need not wait
     check_against(tmp_path, undisturbed[0])
 
 
