@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tiltyard.boards.assemble import build_board
+from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selection, select
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
+from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.win_rates import WinRates, win_rates
 
 if TYPE_CHECKING:
@@ -49,12 +48,4 @@ class WinRate:
 
 def pairwise(table: BattleTable) -> WinRates:
     """Win rates of every pair in a table that holds no both-bad rows."""
-    rows = Comparisons(
-        n_models=len(table.models),
-        first=table.model_a.astype(np.int64),
-        second=table.model_b.astype(np.int64),
-        result=table.outcome,
-        weight=table.weight,
-        share=table.score_a,
-    )
-    return win_rates(count_pairs(rows).cells)
+    return win_rates(count_pairs(comparisons(table)).cells)

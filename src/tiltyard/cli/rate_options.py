@@ -9,14 +9,7 @@ import typer
 
 from tiltyard.cli.output import Format
 
-BATTLES, METHOD, INTERVALS, FILTERS, ELO, OUTPUT = (
-    "Battles",
-    "Method",
-    "Intervals",
-    "Which battles",
-    "Elo",
-    "Output",
-)
+METHOD, INTERVALS, FILTERS, ELO, OUTPUT = "Method", "Intervals", "Which battles", "Elo", "Output"
 
 FilesArgument = Annotated[
     list[str],
