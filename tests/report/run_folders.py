@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from tiltyard.bank import Prompt, Response
+from tiltyard.files import write_json
 from tiltyard.judging.records import Judgment, Said, Verdict, settle
 from tiltyard.judging.rubric import Rubric
-from tiltyard.tournament.artifacts import write_json, write_matches, write_standings, write_verdicts
+from tiltyard.tournament.artifacts import write_matches, write_standings, write_verdicts
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.matches import MatchList, build_matches
 from tiltyard.tournament.standings import rate_dimension

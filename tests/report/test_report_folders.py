@@ -14,9 +14,10 @@ from page_tree import Page, part, read_page, rows
 from run_folders import ENTRANTS, make_run
 
 from tiltyard.errors import RunFolderError
+from tiltyard.files import write_json
 from tiltyard.judging.records import Matchup, Said, settle
 from tiltyard.report import read_run, render_run, write_report
-from tiltyard.tournament.artifacts import write_json, write_standings, write_verdicts
+from tiltyard.tournament.artifacts import write_standings, write_verdicts
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.standings import rate_dimension
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tiltyard.files import write_text
 from tiltyard.report.page import render_site
 from tiltyard.report.run import read_run
 from tiltyard.report.site import MAIN, ONE_PAGE
@@ -20,17 +21,10 @@ def write_report(folder: str | Path, *, one_page: int = ONE_PAGE) -> Path:
     folder = Path(folder)
     written = set()
     for name, page in render_site(read_run(folder), one_page):
-        _replace(folder / name, page)
+        write_text(folder / name, page)
         written.add(folder / name)
     for pattern in OURS:
         for path in (folder / "report").glob(pattern):
             if path not in written:
                 path.unlink()
     return folder / MAIN
-
-
-def _replace(path: Path, page: str) -> None:
-    path.parent.mkdir(exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(page, encoding="utf-8", newline="\n")
-    part.replace(path)

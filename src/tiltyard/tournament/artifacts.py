@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
+from tiltyard.files import write_json, write_lines, write_text
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tiltyard.judging.records import Judgment
@@ -20,29 +20,6 @@ if TYPE_CHECKING:
     from tiltyard.tournament.standings import EloLine, PairTally, Standing
 
 WIN_RATE_COLUMNS = ("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half of either."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def write_lines(path: Path, rows: Iterable[Any]) -> None:
-    """Write one JSON value per line, as they come: the rows need not fit into memory."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        for row in rows:
-            file.write(msgspec.json.encode(row) + b"\n")
-    part.replace(path)
 
 
 def write_matches(folder: Path, matches: MatchList) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.bank import responses_path
+from tiltyard.files import file_sha256
 from tiltyard.tournament.counts import own_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from tiltyard.judging.judge import Judged
     from tiltyard.tournament.plan import Plan
@@ -81,9 +80,3 @@ def _hashes(plan: Plan) -> dict[str, Any]:
         "rubrics": {dimension: file_sha256(path) for dimension, path in setup.rubric_paths.items()},
         "responses": {name: file_sha256(responses_path(setup.responses_dir, name)) for name in setup.entrant_ids},
     }
-
-
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -11,17 +11,16 @@ from tiltyard.bank import Prompt
 from tiltyard.bank.records import read_objects
 from tiltyard.boards import EloReport, compare
 from tiltyard.errors import ConfigError, TiltyardError
+from tiltyard.files import file_sha256, write_json
 from tiltyard.judging.by_name import sitting
 from tiltyard.judging.docket import Case, Docket
 from tiltyard.judging.judge import judge
 from tiltyard.judging.records import Judgment, Matchup
 from tiltyard.judging.rubric import Rubric
+from tiltyard.judging.usage import usage_report
 from tiltyard.report.files import read_object, require
-from tiltyard.tournament.artifacts import write_json
 from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.manifest import file_sha256
 from tiltyard.tournament.run import asking_parts, make_judge, rate_all
-from tiltyard.tournament.usage import usage_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

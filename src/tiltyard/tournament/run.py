@@ -8,20 +8,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.files import write_json
 from tiltyard.judging.by_name import judge_by_name, sitting
 from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.docket import Docket
 from tiltyard.judging.judge import Judge, Judged, judge
 from tiltyard.judging.language_model import AskingParts
+from tiltyard.judging.usage import usage_report
 from tiltyard.llm.budget import Budget
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.settings import AskingSettings
 from tiltyard.report import write_report
-from tiltyard.tournament.artifacts import write_json, write_matches, write_standings, write_verdicts
+from tiltyard.tournament.artifacts import write_matches, write_standings, write_verdicts
 from tiltyard.tournament.gate import Check, gate
 from tiltyard.tournament.manifest import manifest, run_results
 from tiltyard.tournament.standings import Standing, rate_dimension
-from tiltyard.tournament.usage import usage_report
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import OnVerdict
