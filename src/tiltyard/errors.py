@@ -14,6 +14,8 @@ TiltyardError
 │   ├── TryLater             it may answer later: rate limit, overload, lost connection
 │   ├── Refused              it will not: wrong key, wrong model, malformed request
 │   └── BudgetReached        asking on would cost more than allowed
+├── ArenaError               the live arena cannot do what was asked, as its log stands
+│   └── StoreError           its database cannot be used: missing, locked, full, of another version
 ├── RunFolderError           a run folder lacks a file, or one of its files is torn
 ├── OptionError              an option, or a combination of options, makes no sense
 └── MissingExtra             an optional part is not installed: says which command installs it
@@ -114,3 +116,11 @@ class MissingExtra(TiltyardError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the [{extra}] extra. Install it: pip install 'tiltyard[{extra}]'")
+
+
+class ArenaError(TiltyardError):
+    """The live arena cannot do what was asked, as its log stands."""
+
+
+class StoreError(ArenaError):
+    """The arena's database cannot be used: missing, locked, full, of another version."""

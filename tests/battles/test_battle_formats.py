@@ -38,6 +38,11 @@ def verdict(label: str) -> dict[str, Any]:
     return {"model_a": "otter", "model_b": "heron", "verdict": label, "judge": "judge-1", "question_id": "q1"}
 
 
+def comparia(chosen: str | None, *, both_equal: bool = False) -> dict[str, Any]:
+    names = {"model_a_name": "otter", "model_b_name": "heron", "chosen_model_name": chosen, "both_equal": both_equal}
+    return {"timestamp": "2025-03-01T12:00:00", "conversation_pair_id": "pair-1"} | names
+
+
 CASES: dict[str, tuple[list[dict[str, Any]], list[Outcome], Source]] = {
     "lmarena": (
         [lmarena(word) for word in ("model_a", "model_b", "tie", "tie (bothbad)", "both_bad", "bothbad")],
@@ -56,6 +61,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[Outcome], Source]] = {
         [A, A, TIE, B, B],
         Source.LLM_JUDGE,
     ),
+    "comparia": ([comparia("otter"), comparia("heron"), comparia(None, both_equal=True)], [A, B, TIE], Source.HUMAN),
     "winner-loser": ([{"winner": "otter", "loser": "heron"}], [A], Source.HUMAN),
 }
 

@@ -42,9 +42,10 @@ class Format:
     """One spelling of a battle.
 
     `columns` names, for each of our columns, where it may stand in the foreign file (the first one present counts; a
-    dot reaches into a nested value). The outcome comes from `winners` (the spellings of the `winner` column), from
-    `preference` (the number in the column of `score_a`), or is `always` the same. A header with a column of `unless` is
-    not recognised as this format, though it may be named.
+    dot reaches into a nested value, `.0` to the first of a list). The outcome comes from `winners` (the spellings of
+    the `winner` column), from `preference` (the number in the column of `score_a`), or is `always` the same; with
+    `winner_is_a_name`, the `winner` column names the model that won, and the flag `is_tie` says that neither did. A
+    header with a column of `unless` is not recognised as this format, though it may be named.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Format:
     winners: Mapping[str, Outcome] = field(default_factory=dict)
     preference: Preference | None = None
     always: Outcome | None = None
+    winner_is_a_name: bool = False
     unless: tuple[str, ...] = ()
 
     @property
@@ -110,6 +112,22 @@ FORMATS: tuple[Format, ...] = (
         Source.HUMAN,
         winners=OWN_WINNERS | dict.fromkeys(("both_bad", "bothbad", "both bad"), Outcome.BOTH_BAD),
         unless=("judge_model", "dimension", "score_a", "inconsistent"),
+    ),
+    Format(
+        "comparia",
+        {
+            "model_a": ("model_a_name",),
+            "model_b": ("model_b_name",),
+            "winner": ("chosen_model_name",),
+            "is_tie": ("both_equal",),
+            "question_id": ("question_id", "conversation_pair_id", "id"),
+            "language": ("language", "languages.0"),
+            "timestamp": ("timestamp", "tstamp"),
+            "len_a": ("total_conv_a_output_tokens",),
+            "len_b": ("total_conv_b_output_tokens",),
+        },
+        Source.HUMAN,
+        winner_is_a_name=True,
     ),
     Format(
         "arena-hard",

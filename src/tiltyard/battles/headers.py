@@ -26,7 +26,8 @@ CellType = Literal["number", "flag", "text", "nested"]
 class RawColumn:
     """One column of a source, by its own name.
 
-    `holds` says what was seen in it. `top` is the column to read and `inner` the key within it, for a nested value.
+    `holds` says what was seen in it. `top` is the column to read and `inner` the key (or, of a list, the place) within
+    it, for a nested value.
     `sql_type` is the declared type where the source has one (Parquet, frames), else None.
     """
 
@@ -34,7 +35,7 @@ class RawColumn:
     holds: CellType
     sql_type: str | None = None
     top: str = ""
-    inner: str | None = None
+    inner: str | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,19 @@ def file_header(part: Part) -> Header:
 
 
 def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "text"]) -> Header:
-    """The columns of some rows: every key seen, with the keys of nested objects as `outer.inner`."""
-    seen: dict[tuple[str, str | None], CellType | None] = {}
+    """The columns of some rows: every key seen, with the keys of nested objects as `outer.inner`.
+
+    The first of a list of plain values is `outer.0`.
+    """
+    seen: dict[tuple[str, str | int | None], CellType | None] = {}
     for row in rows:
         for key, value in row.items():
             seen[key, None] = _wider(seen.get((key, None)), _holds(value))
             if isinstance(value, dict):
                 for inner, value_inside in value.items():
                     seen[key, inner] = _wider(seen.get((key, inner)), _holds(value_inside))
+            elif isinstance(value, list) and value and _holds(value[0]) != "nested":
+                seen[key, 0] = _wider(seen.get((key, 0)), _holds(value[0]))
     columns: dict[str, RawColumn] = {}
     for (key, inside), holds in sorted(seen.items(), key=lambda item: item[0][1] is not None):
         name = key if inside is None else f"{key}.{inside}"
@@ -92,7 +98,11 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
 
 def typed_header(described: Iterable[tuple[str, str]], first_rows: Mapping[str, Any]) -> Header:
     """The columns of a typed source, from its declared types; `first_rows` shows what is inside its nested columns."""
+    described = list(described)
     columns = {name: RawColumn(name, _sql_holds(sql), sql_type=sql, top=name) for name, sql in described}
+    for name, sql in described:
+        if sql.endswith("[]") and (holds := _sql_holds(sql[:-2])) != "nested":
+            columns.setdefault(f"{name}.0", RawColumn(f"{name}.0", holds, "JSON", name, 0))
     for name, value in first_rows.items():
         if isinstance(value, dict):
             for inner, value_inside in value.items():

@@ -38,18 +38,18 @@ class FieldKind(enum.Enum):
         return self in (FieldKind.NAME, FieldKind.TEXT, FieldKind.FLAG)
 
 
-CORE = ("model_a", "model_b", "winner", "source", "score_a", "weight")
+CORE = ("model_a", "model_b", "winner", "is_tie", "source", "score_a", "weight")
 KINDS = {
     **dict.fromkeys(("model_a", "model_b", "winner", "source"), FieldKind.NAME),
     **dict.fromkeys(TEXT_FIELDS, FieldKind.TEXT),
     **dict.fromkeys(("score_a", "weight"), FieldKind.NUMBER),
     "timestamp": FieldKind.TIME,
-    "inconsistent": FieldKind.FLAG,
+    **dict.fromkeys(("inconsistent", "is_tie"), FieldKind.FLAG),
 }
 STRICT_NUMBERS = ("weight",)
 """Fields in which a NaN is a fault, not a missing value."""
 FEW_VALUED = frozenset(("model_a", "model_b", "winner", "source", "weight", "judge_model", "dimension", "category"))
-FEW_VALUED |= frozenset(("language", "inconsistent"))
+FEW_VALUED |= frozenset(("language", "inconsistent", "is_tie"))
 """Fields that hold few distinct values in practice, so that grouping by them while reading saves memory."""
 
 

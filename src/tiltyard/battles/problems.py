@@ -77,7 +77,7 @@ def explain(reason: Reason, row: Mapping[str, Any], plan: Plan) -> str:
         return f"{_names(empty)} is {shown(_value(row, empty))}"
     if reason in (Reason.MISSING_WINNER, Reason.UNKNOWN_WINNER):
         winner = plan.field("winner")
-        return f"{_names(winner)} is {shown(_value(row, winner))}, expected {', '.join(plan.format.winners)}"
+        return f"{_names(winner)} is {shown(_value(row, winner))}{_expected_winner(row, plan)}"
     if reason in (Reason.MISSING_SOURCE, Reason.UNKNOWN_SOURCE):
         source = plan.field("source")
         return f"{_names(source)} is {shown(_value(row, source))}, expected {' or '.join(SOURCE_LABELS)}"
@@ -104,6 +104,8 @@ def value_of(row: Mapping[str, Any], field: Field) -> Any:
     value = row.get(field.raw.top)
     if field.raw.inner is None:
         return value
+    if isinstance(field.raw.inner, int):
+        return value[field.raw.inner] if isinstance(value, list) and len(value) > field.raw.inner else None
     return value.get(field.raw.inner) if isinstance(value, Mapping) else None
 
 
@@ -115,6 +117,17 @@ def _names(field: Field | None) -> str:
     if field is None:
         return "source"
     return field.raw.name
+
+
+def _expected_winner(row: Mapping[str, Any], plan: Plan) -> str:
+    """What should have stood in the winner's column."""
+    if not plan.format.winner_is_a_name:
+        return f", expected {', '.join(plan.format.winners)}"
+    is_tie = plan.field("is_tie")
+    if read_label(_value(row, is_tie), FieldKind.FLAG) == "true":
+        return f" though {_names(is_tie)} is {shown(_value(row, is_tie))}"
+    models = [shown(_value(row, plan.field(name))) for name in ("model_a", "model_b")]
+    return f", expected {models[0]} or {models[1]}" + ("" if is_tie is None else f", or {_names(is_tie)} true")
 
 
 def _score_range(plan: Plan) -> str:

@@ -127,7 +127,8 @@ def _reference(raw: RawColumn, plan: Plan) -> str:
     column = identifier(prefix + raw.top)
     if raw.inner is None:
         return column
-    path = literal('$."' + raw.inner.replace('"', '\\"') + '"')
+    key = f"[{raw.inner}]" if isinstance(raw.inner, int) else '."' + raw.inner.replace('"', '\\"') + '"'
+    path = literal("$" + key)
     return f"({column} -> {path})" if plan.header.cells == "json" else f"(to_json({column}) -> {path})"
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.cells import WRONG, Reading, read_label
 from tiltyard.battles.labels import HashedLabels, dense_codes
 from tiltyard.battles.outcome import Outcome, Source
-from tiltyard.battles.plan import Field, FieldKind, Plan
+from tiltyard.battles.plan import CORE, Field, FieldKind, Plan
 from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, Floats, Int8s, Int32s, Mask
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ def settle(batch: RawBatch, plan: Plan) -> Settled:
     models, model_a, model_b = _models(readings)
     source = _source(readings.get("source"), plan, batch.n_rows)
     score, outcome = _score_and_outcome(readings.get("winner"), batch, plan)
+    if plan.format.winner_is_a_name:
+        outcome = _outcome_by_name(readings, models, model_a, model_b)
     weight = _weight(batch)
     reasons = np.zeros(batch.n_rows, dtype=np.int8)
     for reason, rows in _rules(readings, batch, plan, Rated(model_a, model_b, outcome, source, weight, score)):
@@ -234,6 +236,20 @@ def _score_and_outcome(winner: Readings | None, batch: RawBatch, plan: Plan) -> 
     return score, _recoded(*winner, plan.format.winners).astype(np.int8)
 
 
+def _outcome_by_name(
+    readings: Mapping[str, Readings], models: Sequence[str], model_a: Int32s, model_b: Int32s
+) -> Int8s:
+    """The outcome where the winner is named: a tie names nobody and has its flag on."""
+    named = _recoded(*readings["winner"], {name: code for code, name in enumerate(models)})
+    tied = _flag_is_on(*readings["is_tie"]) if "is_tie" in readings else np.zeros(len(named), dtype=bool)
+    outcome = np.full(len(named), UNKNOWN_CODE, dtype=np.int8)
+    outcome[named == MISSING] = MISSING
+    outcome[(named == MISSING) & tied] = Outcome.TIE
+    outcome[(named == model_a) & (named >= 0) & ~tied] = Outcome.A
+    outcome[(named == model_b) & (named >= 0) & ~tied] = Outcome.B
+    return outcome
+
+
 def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, plan: Plan) -> Mask:
     wrong = np.zeros(batch.n_rows, dtype=bool)
     for codes, _ in readings.values():
@@ -268,7 +284,7 @@ def _columns(readings: Mapping[str, Readings], batch: RawBatch, plan: Plan, good
     """The optional columns of the good rows; a column without any value is left out."""
     columns: dict[str, Column] = {}
     for item in plan.fields:
-        if item.name in ("model_a", "model_b", "winner", "source", "score_a", "weight"):
+        if item.name in CORE:
             continue
         if item.hashed and item.name in batch.hashes:
             codes, hashes = dense_codes(batch.hashes[item.name][good])

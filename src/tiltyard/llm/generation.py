@@ -1,4 +1,8 @@
-"""Filling an entrant's response file from a provider: only what is missing, each answer with how it was made."""
+"""Filling an entrant's response file from a provider: only what is missing, each answer with how it was made.
+
+A prompt may be a conversation of several user messages. They are asked turn by turn with the model's own replies in
+between, every prompt's next turn together; a reply is on disk before the turn that builds on it goes out.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,29 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.bank import Prompt, Response, append_responses, read_responses, responses_path
+from tiltyard.bank.turns import show_turns
+from tiltyard.errors import OptionError
 from tiltyard.llm.asking import Ask, Watch
-from tiltyard.llm.records import Reply, Request
+from tiltyard.llm.budget import Budget
+from tiltyard.llm.conversations import Conversations
+from tiltyard.llm.records import Reply, Request, Stop, Usage
 from tiltyard.llm.runner import DEFAULT_SETTINGS, Notice, ask_all
+from tiltyard.llm.totals import Tally
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tiltyard.llm.budget import Budget
     from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.provider import Provider
     from tiltyard.llm.settings import AskingSettings
-    from tiltyard.llm.totals import Tally, Totals
+    from tiltyard.llm.totals import Totals
+
+    Turns = Mapping[str, Sequence[str]]
+
+CHARACTERS_PER_TOKEN = 4
+"""By the rule of thumb that prices are estimated with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,26 +63,35 @@ class EntrantSettings:
         digest = hashlib.sha256(f"{self.seed}:{prompt_id}".encode()).digest()
         return int.from_bytes(digest[:4], "big") >> 1
 
-    def request(self, prompt: Prompt) -> Request:
-        """What is sent for a prompt."""
+    def request(self, prompt: Prompt, *, user: str | None = None, earlier: tuple[tuple[str, str], ...] = ()) -> Request:
+        """What is sent for a prompt; in a conversation, for the message `user` after the `earlier` turns."""
         options = dict(self.options)
         if self.send_seed and self.seed is not None:
             options["seed"] = self.seed_for(prompt.prompt_id)
         return Request(
-            model=self.model, system=self.system, user=prompt.text, max_tokens=self.max_tokens, options=options
+            model=self.model,
+            system=self.system,
+            user=prompt.text if user is None else user,
+            max_tokens=self.max_tokens,
+            options=options,
+            earlier=earlier,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What generating came to. `failed` says why, by prompt; it is not written down, so the next run tries again."""
+    """What generating came to. `failed` says why, by prompt; it is not written down, so the next run tries again.
+
+    A conversation fails with its first turn that does (`turn 2: …`); the turns before are kept. `totals` count asks:
+    one for each turn.
+    """
 
     entrant_id: str
     present: int
     """How many of the prompts had a response before."""
     written: int
     truncated: int
-    """How many of those written were cut off at `max_tokens`."""
+    """How many of those written were cut off at `max_tokens`, in any turn."""
     failed: Mapping[str, str]
     totals: Totals
 
@@ -81,6 +103,7 @@ async def generate(
     provider: Provider,
     *,
     prices: PriceTable,
+    turns: Turns | None = None,
     settings: AskingSettings = DEFAULT_SETTINGS,
     timestamp: Callable[[], str] = lambda: datetime.now(UTC).isoformat(timespec="seconds"),
     watch: Watch | None = None,
@@ -94,111 +117,221 @@ async def generate(
     """Fill `responses_<entrant>.jsonl` in `folder`; what was there, what was added, and what failed.
 
     The journal of its batches lies in a folder of its own beside the file, so that entrants can be generated side by
-    side. The shelf of every ask is the entrant.
+    side. The shelf of every ask is the entrant. `turns` are the user's messages by prompt id; a prompt that is not in
+    it is one message, its text. The response to several messages is the model's replies as `show_turns` shows them.
     """
-    bench = _Bench(entrant, prompts, folder, timestamp, notice)
-    totals = await ask_all(
-        bench.missing(),
-        provider,
-        bench.keep,
-        folder=folder / f"asking_{entrant.entrant_id}",
-        prices=prices,
-        settings=settings,
-        watch=watch,
-        notice=notice,
-        budget=budget,
-        tally=tally,
-        now=now,
-        sleep=sleep,
-        rng=rng,
-    )
-    return Generated(entrant.entrant_id, bench.present, bench.written, bench.truncated, bench.failed, totals)
+    bench = _Bench(entrant, prompts, turns or {}, folder, timestamp, notice)
+    tally = tally or Tally(watch)
+    budget = budget or Budget(settings.budget_usd)
+    for _ in range(bench.most_turns):
+        await ask_all(
+            bench.next_turns(),
+            provider,
+            bench.keep,
+            folder=folder / f"asking_{entrant.entrant_id}",
+            prices=prices,
+            settings=settings,
+            watch=watch,
+            notice=notice,
+            budget=budget,
+            tally=tally,
+            now=now,
+            sleep=sleep,
+            rng=rng,
+        )
+        if not bench.unfinished:
+            break
+    return Generated(entrant.entrant_id, bench.present, bench.written, bench.truncated, bench.failed, tally.totals())
+
+
+def expected_asks(
+    entrant: EntrantSettings, prompts: Iterable[Prompt], *, turns: Turns | None = None, reply_tokens: int | None = None
+) -> Iterator[Ask]:
+    """One ask for each turn of each prompt, for a quote before anything is sent.
+
+    Replies that a later turn would build on do not exist yet: a text of `reply_tokens` (by default as long as a reply
+    may be) stands in for each.
+    """
+    reply = "x" * (CHARACTERS_PER_TOKEN * (entrant.max_tokens if reply_tokens is None else reply_tokens))
+    for prompt in prompts:
+        earlier: tuple[tuple[str, str], ...] = ()
+        for message in _messages(prompt, turns or {}):
+            request = entrant.request(prompt, user=message, earlier=earlier)
+            yield Ask(_key(prompt, request), request, entrant.entrant_id)
+            earlier = (*earlier, (message, reply))
+
+
+def _messages(prompt: Prompt, turns: Turns) -> tuple[str, ...]:
+    """What the user says, turn by turn."""
+    messages = turns.get(prompt.prompt_id, (prompt.text,))
+    if not messages or isinstance(messages, str):
+        raise OptionError(
+            f"the turns of prompt {prompt.prompt_id!r} are {messages!r}. Give a list of at least one message, or leave "
+            "the prompt out of `turns`."
+        )
+    return tuple(messages)
+
+
+def _key(prompt: Prompt, request: Request) -> str:
+    return f"{prompt.prompt_id}:{request.fingerprint}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an ask stands: its prompt, the replies before it, and how many turns there are in all."""
+
+    prompt_id: str
+    before: tuple[Reply, ...]
+    turns: int
+
+    def failure(self, why: str) -> str:
+        """Why the prompt failed, with the turn where there are several."""
+        return why if self.turns == 1 else f"turn {len(self.before) + 1}: {why}"
 
 
 class _Bench:
-    """The asks that are missing, and the sink that writes their replies down."""
+    """The asks that come next, and the sink that writes their replies down."""
 
     def __init__(
         self,
         entrant: EntrantSettings,
         prompts: Sequence[Prompt],
+        turns: Turns,
         folder: Path,
         timestamp: Callable[[], str],
         notice: Notice | None,
     ) -> None:
         self._entrant = entrant
         self._prompts = prompts
+        self._messages = {prompt.prompt_id: _messages(prompt, turns) for prompt in prompts}
         self._folder = folder
         self._timestamp = timestamp
         self._notice = notice
         self._system_sha256 = hashlib.sha256(entrant.system.encode()).hexdigest()
-        self._have: set[str] = set()
-        self._prompt_ids: dict[str, str] = {}
+        self._conversations = Conversations.of(folder, entrant.entrant_id)
+        self._have: set[str] | None = None
+        self._places: dict[str, _Place] = {}
         self.present = 0
         self.written = 0
         self.truncated = 0
         self.failed: dict[str, str] = {}
 
-    def missing(self) -> Iterator[Ask]:
-        """An ask for each prompt without a response. Read when begun, so that another process's answers count."""
+    @property
+    def most_turns(self) -> int:
+        """The turns of the longest conversation; at least one."""
+        return max(map(len, self._messages.values()), default=1)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a prompt has neither a response nor a failure."""
+        return any(not self._over(prompt) for prompt in self._prompts)
+
+    def next_turns(self) -> Iterator[Ask]:
+        """An ask for each prompt without a response: its first turn without a reply.
+
+        The files are read when this is begun, under the lock, so that another process's answers count.
+        """
+        self._read()
+        for prompt in self._prompts:
+            ask = None if self._over(prompt) else self._next_turn(prompt)
+            if ask is not None:
+                yield ask
+
+    def keep(self, ask: Ask, reply: Reply) -> Ask | None:
+        """Write a reply down; one without words is a failure, counted and not written."""
+        place = self._places[ask.key]
+        words = reply.text.strip() if place.turns > 1 else reply.text  # no provider takes a blank earlier turn
+        if reply.error is not None:
+            self.failed[place.prompt_id] = place.failure(reply.error)
+        elif not words:
+            self.failed[place.prompt_id] = place.failure(f"empty reply ({reply.stop})")
+        else:
+            if place.turns > 1:
+                self._conversations.keep(ask.key, place.prompt_id, len(place.before) + 1, reply)
+            if len(place.before) + 1 == place.turns:
+                self._write(place.prompt_id, (*place.before, reply))
+        return None
+
+    def _over(self, prompt: Prompt) -> bool:
+        return prompt.prompt_id in (self._have or ()) or prompt.prompt_id in self.failed
+
+    def _read(self) -> None:
         path = responses_path(self._folder, self._entrant.entrant_id)
         responses: dict[str, Response] = {}
         if path.exists():
             responses = read_responses(self._folder, self._entrant.entrant_id)
+        if self._have is None:
+            self.present = sum(prompt.prompt_id in responses for prompt in self._prompts)
+            self._mention_other_settings(responses)
         self._have = set(responses)
-        self.present = sum(prompt.prompt_id in responses for prompt in self._prompts)
-        self._mention_other_settings(responses)
-        for prompt in self._prompts:
-            if prompt.prompt_id not in self._have:
-                request = self._entrant.request(prompt)
-                key = f"{prompt.prompt_id}:{request.fingerprint}"
-                self._prompt_ids[key] = prompt.prompt_id
-                yield Ask(key, request, self._entrant.entrant_id)
+        self._places.clear()
+        self._conversations.read()
 
-    def keep(self, ask: Ask, reply: Reply) -> Ask | None:
-        """Write a reply down as a response; one without words is a failure, counted and not written."""
-        prompt_id = self._prompt_ids[ask.key]
-        if reply.error is not None:
-            self.failed[prompt_id] = reply.error
-        elif not reply.text:
-            self.failed[prompt_id] = f"empty reply ({reply.stop})"
-        elif prompt_id not in self._have:
-            append_responses(self._folder, self._entrant.entrant_id, [self._response(prompt_id, reply)])
-            self._have.add(prompt_id)
-            self.written += 1
-            self.truncated += reply.stop == "length"
+    def _next_turn(self, prompt: Prompt) -> Ask | None:
+        """The ask for the first turn without a reply; None where there is none, or where it cannot be asked."""
+        messages = self._messages[prompt.prompt_id]
+        earlier: tuple[tuple[str, str], ...] = ()
+        replies: tuple[Reply, ...] = ()
+        for message in messages:
+            place = _Place(prompt.prompt_id, replies, len(messages))
+            if len(messages) > 1 and not message.strip():
+                self.failed[prompt.prompt_id] = place.failure("the user's message is empty")
+                return None
+            request = self._entrant.request(prompt, user=message, earlier=earlier)
+            key = _key(prompt, request)
+            reply = self._conversations.get(key) if len(messages) > 1 else None
+            if reply is None:
+                self._places[key] = place
+                return Ask(key, request, self._entrant.entrant_id)
+            earlier, replies = (*earlier, (message, reply.text)), (*replies, reply)
+        self._write(prompt.prompt_id, replies)
         return None
 
-    def _response(self, prompt_id: str, reply: Reply) -> Response:
+    def _write(self, prompt_id: str, replies: tuple[Reply, ...]) -> None:
+        if self._have is None or prompt_id in self._have:
+            return
+        response = self._response(prompt_id, replies)
+        append_responses(self._folder, self._entrant.entrant_id, [response])
+        self._have.add(prompt_id)
+        self.written += 1
+        self.truncated += any(reply.stop is Stop.LENGTH for reply in replies)
+
+    def _response(self, prompt_id: str, replies: tuple[Reply, ...]) -> Response:
+        unusual = (reply.stop for reply in replies if reply.stop is not Stop.END)
         return Response(
             entrant_id=self._entrant.entrant_id,
             prompt_id=prompt_id,
-            response_text=reply.text,
+            response_text=show_turns([reply.text for reply in replies]),
             timestamp=self._timestamp(),
             diagnostics={
-                "model": reply.model or self._entrant.model,
+                "model": replies[-1].model or self._entrant.model,
                 "requested_model": self._entrant.model,
-                "stop": str(reply.stop),
+                "turns": len(replies),
+                "stop": str(next(unusual, Stop.END)),
                 "seed": self._entrant.seed_for(prompt_id),
                 "seed_sent": self._entrant.send_seed and self._entrant.seed is not None,
                 "system_sha256": self._system_sha256,
                 "max_tokens": self._entrant.max_tokens,
                 "options": dict(self._entrant.options),
-                "usage": msgspec.to_builtins(reply.usage),
-                "batched": reply.batched,
+                "usage": msgspec.to_builtins(sum((reply.usage for reply in replies), Usage())),
+                "batched": all(reply.batched for reply in replies),
             },
         )
 
     def _mention_other_settings(self, responses: Mapping[str, Response]) -> None:
-        """A word when responses that are kept were made with another model or system text."""
-        ours = (self._entrant.model, self._system_sha256)
-        others = 0
-        for response in responses.values():
-            made = response.diagnostics or {}
-            theirs = (made.get("requested_model"), made.get("system_sha256"))
-            others += None not in theirs and theirs != ours
+        """A word when responses that are kept were made with another model, system text or number of turns."""
+        others = sum(self._made_otherwise(response) for response in responses.values())
         if others and self._notice is not None:
             self._notice(
-                f"{others} responses of {self._entrant.entrant_id} were made with another model or system text "
-                "and are kept. Remove them from its file to have them made anew."
+                f"{others} responses of {self._entrant.entrant_id} were made with another model, system text or number "
+                "of turns and are kept. Remove them from its file to have them made anew."
             )
+
+    def _made_otherwise(self, response: Response) -> bool:
+        """Whether a response says so itself; one that does not say how it was made may be ours."""
+        made = response.diagnostics or {}
+        theirs = (made.get("requested_model"), made.get("system_sha256"))
+        if None in theirs:
+            return False
+        wanted = len(self._messages.get(response.prompt_id, ()))
+        return theirs != (self._entrant.model, self._system_sha256) or (wanted > 0 and made.get("turns", 1) != wanted)

@@ -63,7 +63,7 @@ def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str
     """The quote for these asks, by the rule of thumb of `estimate_tokens`.
 
     A reply is taken to be as long as it may be (`max_tokens`), so that a quote is on the safe side; where it is known
-    how long the replies of a shelf are, say so in `output_tokens`. Follow-up asks (a larger budget, one more try) are
+    how long the replies of a shelf are, say so in `output_tokens`. Earlier turns are input, each time they are sent. Follow-up asks (a larger budget, one more try) are
     not in it.
     """
     lengths = output_tokens or {}
@@ -76,7 +76,8 @@ def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str
         system = system_tokens.get(request.system)
         if system is None:
             system = system_tokens[request.system] = estimate_tokens(request.system)
-        user, output = estimate_tokens(request.user), lengths.get(ask.shelf, request.max_tokens)
+        spoken = sum(estimate_tokens(words) for _, words in request.messages)
+        output = lengths.get(ask.shelf, request.max_tokens)
         price = prices.price(request.model)
         if price is None:
             unknown.add(request.model)
@@ -84,28 +85,28 @@ def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str
             short.add(ask.shelf)
         again = (request.model, request.system) in sent
         sent.add((request.model, request.system))
-        step = _one(price, system, user, output, cache=request.cache_system, again=again)
+        step = _one(price, system, spoken, output, cache=request.cache_system, again=again)
         shelves[ask.shelf] = shelves.get(ask.shelf, ShelfQuote()) + step
     return Quote(prices.as_of, shelves, frozenset(unknown), frozenset(short))
 
 
-def _one(price: Price | None, system: int, user: int, output: int, *, cache: bool, again: bool) -> ShelfQuote:
+def _one(price: Price | None, system: int, spoken: int, output: int, *, cache: bool, again: bool) -> ShelfQuote:
     """The quote of one ask, whose system text was sent before (`again`) or not."""
     if price is None:
-        return ShelfQuote(1, system + user, output, None, None, None, None)
-    plain = Usage(input_tokens=system + user, output_tokens=output)
+        return ShelfQuote(1, system + spoken, output, None, None, None, None)
+    plain = Usage(input_tokens=system + spoken, output_tokens=output)
     cached = plain
     if cache and system >= price.cache_minimum_tokens:
         written, read = (0, system) if again else (system, 0)
         cached = Usage(
-            input_tokens=user,
+            input_tokens=spoken,
             output_tokens=output,
             cache_creation_input_tokens=written,
             cache_read_input_tokens=read,
         )
     return ShelfQuote(
         1,
-        system + user,
+        system + spoken,
         output,
         price.cost(plain, batched=False),
         price.cost(cached, batched=False),

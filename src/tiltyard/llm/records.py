@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+
+Role = Literal["user", "assistant"]
+_NO_EARLIER = b',"earlier":[]}'
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,6 +18,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     `system` is the part that many requests share (a rubric); with `cache_system` the provider is asked to keep it for
     an hour. `options` are further parameters of the provider (temperature, seed, …), sent only when given. With
     `choices`, the answer is one of these words and their probabilities are asked for, where the provider can.
+    `earlier` are the turns of a conversation before `user`: what the user said, and what was answered.
     """
 
     model: str
@@ -24,11 +28,24 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cache_system: bool = False
     choices: tuple[str, ...] = ()
     options: dict[str, Any] = {}
+    earlier: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def messages(self) -> list[tuple[Role, str]]:
+        """What is sent besides the system text, in order: who says it, and the words. The last is `user`."""
+        said: list[tuple[Role, str]] = []
+        for user, assistant in self.earlier:
+            said += [("user", user), ("assistant", assistant)]
+        return [*said, ("user", self.user)]
 
     @property
     def fingerprint(self) -> str:
         """The SHA-256 of everything sent: two requests share it only if the provider sees the same."""
-        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
+        sent = msgspec.json.encode(self, order="deterministic")
+        if not self.earlier:
+            # Caches and journals know single turns by the fingerprint they had before there were others.
+            sent = sent.removesuffix(_NO_EARLIER) + b"}"
+        return hashlib.sha256(sent).hexdigest()
 
 
 class Stop(enum.StrEnum):

@@ -59,6 +59,22 @@ def rate_in_order(
 
 
 @compiled
+def rate_with_baseline(
+    a: Codes, b: Codes, score_a: Floats, ratings: Floats, k: float, steepness: float, baseline: float
+) -> None:
+    """Elo in place, where a score below 0 says that both failed: each then loses to a rival of rating `baseline`."""
+    for t in range(a.shape[0]):
+        i, j = a[t], b[t]
+        if score_a[t] < 0.0:
+            ratings[i] -= k / (1.0 + math.exp(min(steepness * (baseline - ratings[i]), 700.0)))
+            ratings[j] -= k / (1.0 + math.exp(min(steepness * (baseline - ratings[j]), 700.0)))
+        else:
+            change = k * (score_a[t] - 1.0 / (1.0 + math.exp(min(steepness * (ratings[j] - ratings[i]), 700.0))))
+            ratings[i] += change
+            ratings[j] -= change
+
+
+@compiled
 def play_orders(
     winners: Codes, losers: Codes, orders: Orders, steps: Floats, halvings: Codes, strengths: Floats
 ) -> None:

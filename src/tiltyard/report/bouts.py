@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tiltyard.judging.records import Judgment, Said
-from tiltyard.report.files import Line, decode, read_lines, require
+from tiltyard.report.files import RUN, Line, decode, read_lines, require
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 DECODER = msgspec.json.Decoder(Judgment)
@@ -32,6 +32,8 @@ class Bout(msgspec.Struct, frozen=True, kw_only=True):
     judges: tuple[str, ...]
     file: str
     line: Line
+    swaps: tuple[bool, ...] = (False, True)
+    """For each verdict, whether entrant_b was shown first."""
 
     @property
     def entrants(self) -> tuple[str, str]:
@@ -57,15 +59,26 @@ class Bout(msgspec.Struct, frozen=True, kw_only=True):
         said = self.said[place]
         return {Said.A: self.entrant_a, Said.B: self.entrant_b, Said.TIE: "tie"}.get(said, str(said))
 
+    def word_when_first(self, entrant: str) -> str:
+        """What the judge said when it was shown this one first; `not asked` where it never was."""
+        places = [place for place, swap in enumerate(self.swaps) if entrant == self.entrants[swap]]
+        return self.word(places[0]) if places else "not asked"
+
 
 def list_bouts(folder: Path, dimensions: Sequence[str]) -> tuple[Bout, ...]:
     """Every judgment of every dimension in brief, in the order of the files."""
     bouts: list[Bout] = []
     for dimension in dimensions:
         path = require(folder / "verdicts" / f"{dimension}.jsonl", folder)
-        for place, judgment in read_lines(path, DECODER):
-            bouts.append(_brief(judgment, len(bouts), path.relative_to(folder).as_posix(), place, dimension))
+        bouts.extend(read_bouts(path, folder, dimension, first=len(bouts)))
     return tuple(bouts)
+
+
+def read_bouts(path: Path, folder: Path, dimension: str, *, first: int = 0, command: str = RUN) -> Iterator[Bout]:
+    """The judgments of one file in brief, numbered from `first`."""
+    file = path.relative_to(folder).as_posix()
+    for number, (place, judgment) in enumerate(read_lines(path, DECODER, command), start=first):
+        yield _brief(judgment, number, file, place, dimension)
 
 
 def _brief(judgment: Judgment, number: int, file: str, place: Line, dimension: str) -> Bout:
@@ -83,6 +96,7 @@ def _brief(judgment: Judgment, number: int, file: str, place: Line, dimension: s
         judges=tuple(dict.fromkeys(verdict.judge_model for verdict in judgment.raw)),
         file=file,
         line=place,
+        swaps=tuple(verdict.position_swap for verdict in judgment.raw),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from tiltyard.report.sections.run import canary_section, gate_section, run_secti
 from tiltyard.report.site import MAIN, ONE_PAGE, Here, Site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tiltyard.report.run import Dimension, Run
 
@@ -36,24 +37,52 @@ def render_run(run: Run) -> str:
 def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
     """Every file of a report, by its path in the run folder; `report.html` comes last, so its links are never ahead."""
     site = Site(run, one_page)
-    if site.split:
-        for key in site.by_pair:
-            here = Here(site, site.pair_file(key))
-            yield here.file, _sibling(here, filter_form(), pair_view(here, key))
-        for file in dict.fromkeys(site.prompt_files.values()):
-            here = Here(site, file)
-            views = [prompt_view(here, prompt) for prompt, home in site.prompt_files.items() if home == file]
-            yield file, _sibling(here, *views)
+    yield from sibling_files(site, _look(run))
     yield MAIN, _main_page(Here(site))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one kind of report has of its own: title, list of a pair's battles, its filter, more style and script."""
+
+    title: str
+    pair_view: Callable[[Here, tuple[int, int, int]], Html] = pair_view
+    filter_form: Callable[[], Html] = filter_form
+    style: str = ""
+    script: str = ""
+
+
+def sibling_files(site: Site, look: Look) -> Iterator[tuple[str, str]]:
+    """The files beside the page of a large run: a list per pair, and the prompts with their battles. Else none."""
+    if not site.split:
+        return
+    for key in site.by_pair:
+        here = Here(site, site.pair_file(key))
+        yield here.file, _sibling(here, look, look.filter_form(), look.pair_view(here, key))
+    for file in dict.fromkeys(site.prompt_files.values()):
+        here = Here(site, file)
+        views = [prompt_view(here, prompt) for prompt, home in site.prompt_files.items() if home == file]
+        yield file, _sibling(here, look, *views)
+
+
+def views_on_page(here: Here, look: Look) -> Html:
+    """All lists and battles of a run that is one page; each is shown when an address names it."""
+    views: list[Html] = []
+    if not here.site.split:
+        views = [look.pair_view(here, key) for key in here.site.by_pair]
+        views += [prompt_view(here, prompt) for prompt in here.run.questions]
+    return el("div", *views, id="views")
+
+
+def _look(run: Run) -> Look:
+    mode = str(run.manifest.get("mode") or "tournament")
+    return Look(f"{mode.capitalize()} run: {', '.join(run.entrants)}")
 
 
 def _main_page(here: Here) -> str:
     run = here.run
     found = disagreements(run)
-    views: list[Html] = []
-    if not here.site.split:
-        views = [pair_view(here, key) for key in here.site.by_pair]
-        views += [prompt_view(here, prompt) for prompt in run.questions]
+    look = _look(run)
     body = [
         header(here),
         warnings(here, found),
@@ -69,10 +98,10 @@ def _main_page(here: Here) -> str:
             run_section(here, found),
             prompt_index(here),
             battles_section(here),
-            el("div", *views, id="views"),
+            views_on_page(here, look),
         ),
     ]
-    return document(here, *body)
+    return document(here, look, *body)
 
 
 def _dimension(here: Here, dimension: Dimension) -> Html:
@@ -103,27 +132,26 @@ def _navigation(here: Here) -> Html:
     return el("nav", *[link(here.section(anchor), name) for anchor, name in places], aria_label="Sections")
 
 
-def _sibling(here: Here, *views: Html) -> str:
+def _sibling(here: Here, look: Look, *views: Html) -> str:
     back = el("nav", link(here.section("battles"), "← The whole report"), aria_label="Sections")
-    return document(here, back, el("main", *views, class_="sibling"))
+    return document(here, look, back, el("main", *views, class_="sibling"))
 
 
-def document(here: Here, *body: Html) -> str:
+def document(here: Here, look: Look, *body: Html) -> str:
     """A whole HTML file that loads nothing, sends nothing and runs no script but ours."""
-    style = _file("style.css") + _entrant_rules(len(here.run.entrants))
-    script = _file("script.js")
+    style = own_file("style.css") + look.style + _entrant_rules(len(here.run.entrants))
+    script = own_file("script.js") + look.script
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    mode = str(here.run.manifest.get("mode") or "tournament")
     head = [
         el("meta", charset="utf-8"),
         el("meta", http_equiv="Content-Security-Policy", content=policy),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="color-scheme", content="light dark"),
         el("meta", name="referrer", content="no-referrer"),
-        el("title", f"{mode.capitalize()} run: {', '.join(here.run.entrants)}"),
+        el("title", look.title),
         raw("style", style),
     ]
     page = el("html", el("head", join(head, "\n")), el("body", join(body, "\n"), raw("script", script)), lang="en")
@@ -137,7 +165,8 @@ def _entrant_rules(n_entrants: int) -> str:
 
 
 @cache
-def _file(name: str) -> str:
+def own_file(name: str) -> str:
+    """The text of a file of this package."""
     return files("tiltyard.report").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -49,7 +49,7 @@ class Behaviour:
     first_slot: Share
 
 
-def wilson(hits: int, n: int, level: float = LEVEL) -> tuple[float, float] | None:
+def wilson(hits: float, n: float, level: float = LEVEL) -> tuple[float, float] | None:
     """Wilson's score interval of a share (E. B. Wilson 1927); None of nothing."""
     if not n:
         return None

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from tiltyard.boards import EloReport
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.report.bouts import Bout, list_bouts, read_judgment
-from tiltyard.report.files import AGAIN, read_lines, read_object, require
+from tiltyard.report.files import RUN, again, read_lines, read_object, require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tiltyard.judging.records import Judgment
 
@@ -144,8 +144,7 @@ def read_run(folder: str | Path) -> Run:
     questions, answers, n_matches = _texts(require(folder / "matches" / "matches.jsonl", folder))
     names = tuple(results.primary)
     bouts = list_bouts(folder, names)
-    for bout in bouts:
-        _check_texts(bout, questions, answers)
+    check_texts(bouts, questions, answers, "matches/matches.jsonl")
     usage = folder / "usage.json"
     return Run(
         folder=folder,
@@ -177,7 +176,7 @@ def _elo_results(path: Path) -> EloResults:
     try:
         return msgspec.convert(read_object(path), EloResults)
     except msgspec.ValidationError as error:
-        raise RunFolderError(f"{path}: {error}. {AGAIN}") from None
+        raise RunFolderError(f"{path}: {error}. {again()}") from None
 
 
 def _tallies(path: Path) -> list[PairTally]:
@@ -185,7 +184,7 @@ def _tallies(path: Path) -> list[PairTally]:
         try:
             return [msgspec.convert(row, PairTally, strict=False) for row in csv.DictReader(file)]
         except (msgspec.ValidationError, UnicodeDecodeError, csv.Error, TypeError) as error:
-            raise RunFolderError(f"{path}: not a table of pairs ({error}). {AGAIN}") from None
+            raise RunFolderError(f"{path}: not a table of pairs ({error}). {again()}") from None
 
 
 def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[str, ...]]]:
@@ -204,18 +203,21 @@ def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[
                     raise ValueError(f"{name}__data has shape {data.shape} for {len(entrants)} entrants")
                 found[name] = (data, entrants)
     except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
-        raise RunFolderError(f"{path}: torn, or not the traces of this run ({error}). {AGAIN}") from None
+        raise RunFolderError(f"{path}: torn, or not the traces of this run ({error}). {again()}") from None
     return found
 
 
 def _board(path: Path) -> EloReport | None:
     """A dimension's Bradley–Terry board; a run writes none where the battles do not allow one, and says why."""
-    if not path.is_file():
-        return None
+    return read_board(path) if path.is_file() else None
+
+
+def read_board(path: Path, command: str = RUN) -> EloReport:
+    """A ratings file of the run."""
     try:
         return EloReport.read(path)
     except (BattleError, TypeError) as error:
-        raise RunFolderError(f"{path}: torn, or not a ratings file ({error}). {AGAIN}") from None
+        raise RunFolderError(f"{path}: torn, or not a ratings file ({error}). {again(command)}") from None
 
 
 def _texts(path: Path) -> tuple[dict[str, Question], dict[tuple[str, str], str], dict[str, int]]:
@@ -226,12 +228,18 @@ def _texts(path: Path) -> tuple[dict[str, Question], dict[tuple[str, str], str],
     for place, match in read_lines(path, msgspec.json.Decoder(MatchLine)):
         counts[match.dimension] = counts.get(match.dimension, 0) + 1
         questions.setdefault(match.prompt_id, _question(match))
-        for entrant, answer in ((match.entrant_a, match.response_a), (match.entrant_b, match.response_b)):
-            if answers.setdefault((match.prompt_id, entrant), answer) != answer:
-                raise RunFolderError(
-                    f"{path}:{place.number}: {entrant} has two different answers to {match.prompt_id}. {AGAIN}"
-                )
+        said = {match.entrant_a: match.response_a, match.entrant_b: match.response_b}
+        keep_answers(answers, match.prompt_id, said, f"{path}:{place.number}")
     return questions, answers, counts
+
+
+def keep_answers(
+    answers: dict[tuple[str, str], str], prompt_id: str, said: Mapping[str, str], where: str, command: str = RUN
+) -> None:
+    """Add what the entrants answered to a prompt; nobody answers the same prompt in two ways."""
+    for entrant, answer in said.items():
+        if answers.setdefault((prompt_id, entrant), answer) != answer:
+            raise RunFolderError(f"{where}: {entrant} has two different answers to {prompt_id}. {again(command)}")
 
 
 def _question(match: MatchLine) -> Question:
@@ -245,13 +253,20 @@ def _question(match: MatchLine) -> Question:
     )
 
 
-def _check_texts(bout: Bout, questions: Mapping[str, Question], answers: Mapping[tuple[str, str], str]) -> None:
-    known = bout.prompt_id in questions and all((bout.prompt_id, name) in answers for name in bout.entrants)
-    if not known:
-        raise RunFolderError(
-            f"{bout.file}:{bout.line.number}: matches/matches.jsonl has no texts for {bout.prompt_id} of "
-            f"{' and '.join(bout.entrants)}. {AGAIN}"
-        )
+def check_texts(
+    bouts: Sequence[Bout],
+    questions: Mapping[str, Question],
+    answers: Mapping[tuple[str, str], str],
+    file: str,
+    command: str = RUN,
+) -> None:
+    """Refuse a judgment whose prompt or answers are not in the file of texts."""
+    for bout in bouts:
+        if bout.prompt_id not in questions or any((bout.prompt_id, name) not in answers for name in bout.entrants):
+            raise RunFolderError(
+                f"{bout.file}:{bout.line.number}: {file} has no texts for {bout.prompt_id} of "
+                f"{' and '.join(bout.entrants)}. {again(command)}"
+            )
 
 
 def _entrants(manifest: Mapping[str, Any], answers: Mapping[tuple[str, str], str]) -> tuple[str, ...]:

@@ -75,11 +75,24 @@ def axis(scale: Scale, unit: str = "") -> Html:
 
 
 def interval(
-    scale: Scale, value: float, low: float | None, high: float | None, label: str, *, guide: float | None = None
+    scale: Scale,
+    value: float,
+    low: float | None,
+    high: float | None,
+    label: str,
+    *,
+    guide: float | None = None,
+    band: tuple[float | None, float | None] | None = None,
 ) -> Html:
-    """A dot and its interval; an open side runs to the edge and ends in an arrow head. `guide` is a dashed line."""
+    """A dot and its interval; an open side runs to the edge and ends in an arrow head.
+
+    `guide` is a dashed line and `band` a shaded stretch through the whole height, so that rows can be compared with it.
+    """
     middle = HEIGHT / 2
     marks = grid(scale, HEIGHT)
+    if band is not None:
+        left, right = _ends(scale, *band)
+        marks.insert(0, el("path", d=f"M{left:g} 0H{right:g}V{HEIGHT}H{left:g}z", class_="band"))
     if guide is not None:
         marks.append(el("path", d=f"M{scale.x(guide):g} 0V{HEIGHT}", class_="guide"))
     marks += _bar(scale, low, high, middle)
@@ -88,12 +101,15 @@ def interval(
 
 
 def _bar(scale: Scale, low: float | None, high: float | None, y: float) -> list[Html]:
-    left = 1.0 if low is None else scale.x(low)
-    right = WIDTH - 1.0 if high is None else scale.x(high)
+    left, right = _ends(scale, low, high)
     marks = [el("path", d=f"M{left:g} {y:g}H{right:g}", class_="bar")]
     marks += [_cap(left, y)] if low is not None else [_arrow(left, y, 1)]
     marks += [_cap(right, y)] if high is not None else [_arrow(right, y, -1)]
     return marks
+
+
+def _ends(scale: Scale, low: float | None, high: float | None) -> tuple[float, float]:
+    return 1.0 if low is None else scale.x(low), WIDTH - 1.0 if high is None else scale.x(high)
 
 
 def _cap(x: float, y: float) -> Html:
@@ -130,3 +146,14 @@ def histogram(
         marks += _bar(scale, low, high, HISTOGRAM_HEIGHT - 6)
     marks.append(el("circle", cx=scale.x(mean), cy=HISTOGRAM_HEIGHT - 6, r=3.5, class_="dot"))
     return picture(label, *marks, height=HISTOGRAM_HEIGHT)
+
+
+def shares(parts: Sequence[float], label: str) -> Html:
+    """Parts of a whole as stretches of one bar, in their order, each with the class of its place."""
+    whole = sum(parts) or 1.0
+    marks, x = [], float(MARGIN)
+    for place, part in enumerate(parts):
+        width = (WIDTH - 2 * MARGIN) * part / whole
+        marks.append(el("path", d=f"M{x:.2f} 4h{width:.2f}v22h{-width:.2f}z", class_=f"part part{place}"))
+        x += width
+    return picture(label, *marks)

@@ -118,7 +118,7 @@ def _params(request: Request) -> dict[str, Any]:
     params: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.max_tokens,
-        "messages": [{"role": "user", "content": request.user}],
+        "messages": [{"role": role, "content": words} for role, words in request.messages],
     }
     if request.system:
         block: dict[str, Any] = {"type": "text", "text": request.system}

@@ -31,10 +31,10 @@ def chat_request(
     request: Request, *, budget: str, logprobs: bool = False, guided_choice: str | None = None
 ) -> dict[str, Any]:
     """The body of a chat completion. `budget` is the server's word for the most tokens to write."""
-    messages = [{"role": "system", "content": request.system}] if request.system else []
+    system = [("system", request.system)] if request.system else []
     body: dict[str, Any] = {
         "model": request.model,
-        "messages": [*messages, {"role": "user", "content": request.user}],
+        "messages": [{"role": role, "content": words} for role, words in [*system, *request.messages]],
         budget: request.max_tokens,
     }
     if logprobs and request.choices:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tiltyard.errors import Refused
 from tiltyard.llm.provider import BatchProvider
 from tiltyard.llm.records import Reply, Request, Stop
@@ -41,6 +43,8 @@ async def check_provider(provider: Provider, *, model: str) -> None:
     _hold(reply.stop in {Stop.END, Stop.LENGTH}, f"an ordinary answer stopped with {reply.stop}")
     together = await asyncio.gather(*(provider.ask(request) for _ in range(8)))
     _hold(all(one.error is None for one in together), "eight requests at once did not all get an answer")
+    again = await provider.ask(msgspec.structs.replace(request, earlier=((_AWKWARD, reply.text),)))
+    _hold(again.error is None and bool(again.text), f"no answer to the second turn of a conversation: {again.error}")
     short = await provider.ask(Request(model=model, system="", user="Count from one to fifty, in words.", max_tokens=1))
     _hold(short.stop is Stop.LENGTH, f"an answer cut off after one token says it stopped with {short.stop}")
 
@@ -84,6 +88,8 @@ def _check_limits(provider: BatchProvider, request: Request) -> None:
     limits, size = provider.batch_limits, provider.encoded_size(request)
     _hold(limits.requests > 0 and limits.bytes > 0, "a batch that holds nothing")
     _hold(size >= len(request.user.encode()), f"encoded_size is {size}: less than the words that are sent")
+    longer = provider.encoded_size(msgspec.structs.replace(request, earlier=((_AWKWARD, _AWKWARD),)))
+    _hold(longer >= size + 2 * len(_AWKWARD.encode()), "encoded_size leaves earlier turns out: they are not sent")
 
 
 def _check_list(listed: list[BatchState], batch_id: str) -> None:

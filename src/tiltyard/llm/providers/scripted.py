@@ -149,8 +149,8 @@ class ScriptedBatchProvider(ScriptedProvider):
 def read_script(path: Path) -> ScriptedProvider:
     """The model that a script file describes.
 
-    A script is YAML or JSON: `rules`, a list; the first rule whose `when` words all stand in what is asked answers with
-    its `say`. A `say` that is a list is picked from by content. A rule may also give `stop` (`end`, `length`,
+    A script is YAML or JSON: `rules`, a list; the first rule whose `when` words all stand in what is asked, earlier
+    turns included, answers with its `say`. A `say` that is a list is picked from by content. A rule may also give `stop` (`end`, `length`,
     `refusal`) or `error` and `final`. With `batches: true`, or a folder for them beside the script, it takes batches;
     `polls` says for how many looks they are in progress.
     """
@@ -174,7 +174,7 @@ def answer_by_rules(rules: Sequence[Mapping[str, Any]], where: str = "script") -
         _check_rule(rule, f"{where}: rule {number}")
 
     def answer(request: Request) -> Reply | str:
-        asked = f"{request.system}\n{request.user}"
+        asked = "\n".join(_texts(request))
         for rule in rules:
             words = rule.get("when", [])
             if all(word in asked for word in ([words] if isinstance(words, str) else words)):
@@ -200,10 +200,15 @@ def _by_rule(request: Request, rule: Mapping[str, Any]) -> Reply | str:
         return Reply(error=str(rule["error"]), final=bool(rule.get("final", False)))
     say = rule["say"]
     if isinstance(say, list):
-        say = say[int(hashlib.sha256(f"{request.system}\0{request.user}".encode()).hexdigest(), 16) % len(say)]
+        say = say[int(hashlib.sha256("\0".join(_texts(request)).encode()).hexdigest(), 16) % len(say)]
     if "stop" in rule:
         return msgspec.structs.replace(_as_reply(request, str(say)), stop=Stop(rule["stop"]))
     return str(say)
+
+
+def _texts(request: Request) -> list[str]:
+    """All that is sent, in order."""
+    return [request.system, *(words for _, words in request.messages)]
 
 
 def _as_reply(request: Request, text: str) -> Reply:
@@ -214,7 +219,7 @@ def _as_reply(request: Request, text: str) -> Reply:
         text=kept,
         stop=Stop.LENGTH if len(text) > most else Stop.END,
         usage=Usage(
-            input_tokens=(len(request.system) + len(request.user)) // _CHARACTERS_PER_TOKEN,
+            input_tokens=sum(len(text) for text in _texts(request)) // _CHARACTERS_PER_TOKEN,
             output_tokens=len(kept) // _CHARACTERS_PER_TOKEN,
         ),
         model=request.model,

@@ -141,13 +141,14 @@ def _order_of(here: Here, bout: Bout) -> tuple[int, int]:
     return (0, 1) if here.site.entrants[bout.entrant_a] < here.site.entrants[bout.entrant_b] else (1, 0)
 
 
-def filter_form() -> Html:
-    """The search over the lists, shown only where the script runs."""
-    options = [el("option", "any outcome", value=""), *(el("option", word, value=word) for word in OUTCOMES)]
+def filter_form(outcomes: Sequence[str] = OUTCOMES, *more: Html) -> Html:
+    """The search over the lists, with further controls behind it, shown only where the script runs."""
+    options = [el("option", "any outcome", value=""), *(el("option", word, value=word) for word in outcomes)]
     return el(
         "div",
         el("label", "Search ", el("input", type="search", id="find", placeholder="prompt, answer, judge’s words")),
         el("label", "Outcome ", el("select", *options, id="outcome")),
+        *more,
         el("output", id="found", aria_live="polite"),
         class_="filter",
         id="filter",

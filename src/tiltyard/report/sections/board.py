@@ -13,6 +13,8 @@ from tiltyard.report.markup import Html, el, join, link, number, rating, table
 from tiltyard.report.sections.header import why_no_board
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from tiltyard.report.run import Dimension
     from tiltyard.report.site import Here
 
@@ -36,24 +38,35 @@ def board_section(here: Here, dimension: Dimension) -> Html:
             "section", el("h3", "Ratings"), el("p", "There is no Bradley–Terry board: ", reason, ".", class_="note")
         )
     board = as_leaderboard(report)
-    scale = svg.Scale.of([v for entry in board for v in (entry.rating, entry.ci_low, entry.ci_high) if v is not None])
+    scale = rating_scale(board)
+    rows = [rating_row(entry, link(here.entrant(dimension.name, entry.model), entry.model), scale) for entry in board]
+    notes = [el("li", note) for note in footnotes(board)]
+    return el(
+        "section",
+        el("h3", "Ratings"),
+        el("p", headline(board).replace("by question_id", "by prompt"), class_="note"),
+        ratings_table(board, rows, scale),
+        el("ul", *notes, class_="note") if notes else Html(""),
+    )
+
+
+def rating_scale(entries: Iterable[RatingEntry]) -> svg.Scale:
+    """A scale that holds these ratings with their intervals."""
+    ends = [end for entry in entries for end in (entry.rating, entry.ci_low, entry.ci_high) if end is not None]
+    return svg.Scale.of(ends)
+
+
+def ratings_table(board: Leaderboard, rows: Iterable[Sequence[str]], scale: svg.Scale, who: str = "entrant") -> Html:
+    """The table of a board, of rows by `rating_row` and titles between them."""
     head: list[str | tuple[str, str]] = [
-        "entrant",
+        who,
         ("rank", "num"),
         ("rating", "num"),
         (svg.axis(scale), "chart"),
         (_interval_head(board), "num"),
         *((word, "num extra") for word in ("battles", "won", "lost", "tied")),
     ]
-    rows = [_board_row(here, dimension, entry, scale) for entry in board]
-    notes = [el("li", note) for note in footnotes(board)]
-    return el(
-        "section",
-        el("h3", "Ratings"),
-        el("p", headline(board).replace("by question_id", "by prompt"), class_="note"),
-        table(head, rows, class_="board ratings"),
-        el("ul", *notes, class_="note") if notes else Html(""),
-    )
+    return table(head, rows, class_="board ratings")
 
 
 def as_leaderboard(report: EloReport) -> Leaderboard:
@@ -74,14 +87,22 @@ def _interval_head(board: Leaderboard) -> str:
     return f"{100 * level:g} % interval" if level else "interval"
 
 
-def _board_row(here: Here, dimension: Dimension, entry: RatingEntry, scale: svg.Scale) -> list[str]:
+def rating_row(
+    entry: RatingEntry,
+    name: str,
+    scale: svg.Scale,
+    *,
+    guide: float | None = None,
+    band: tuple[float | None, float | None] | None = None,
+) -> list[str]:
+    """One line of a board under the name as it should stand there; `guide` and `band` as in `svg.interval`."""
     places = rank_text(entry)
     label = f"{entry.model}: {entry.rating:.1f}, interval {interval_text(entry)}, place {places}"
     return [
-        link(here.entrant(dimension.name, entry.model), entry.model),
+        name,
         el("span", places, class_="rank"),
         el("b", rating(entry.rating)),
-        svg.interval(scale, entry.rating, entry.ci_low, entry.ci_high, label),
+        svg.interval(scale, entry.rating, entry.ci_low, entry.ci_high, label, guide=guide, band=band),
         span(entry.ci_low, entry.ci_high),
         *(number(value) for value in (entry.n_battles, entry.wins, entry.losses, entry.ties)),
     ]

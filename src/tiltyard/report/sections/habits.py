@@ -32,18 +32,22 @@ def habits_section(here: Here, dimension: Dimension) -> Html:
     heading, anchor = el("h3", "The judge’s habits"), f"h{here.site.dimensions[dimension.name]}"
     if not whole.first_slot.n and not whole.flips.n:
         return el("section", heading, el("p", "No verdict was readable.", class_="note"), id=anchor)
-    sources = {prompt: question.source or "no source" for prompt, question in here.run.questions.items()}
     groups: list[tuple[str, list[tuple[str, Behaviour]]]] = [
         ("", [("all judgments", whole)]),
         ("by judge", list(behaviour_by(bouts, lambda bout: ", ".join(bout.judges) or "none").items())),
-        ("by source", list(behaviour_by(bouts, lambda bout: sources[bout.prompt_id]).items())),
+        ("by source", _by_source(here, bouts)),
         ("by pair", _by_pair(here, dimension, bouts)),
     ]
+    return el("section", heading, el("p", _note(whole), class_="note"), habits_table(groups), id=anchor)
+
+
+def habits_table(groups: Sequence[tuple[str, Sequence[tuple[str, Behaviour]]]]) -> Html:
+    """Both rates with their intervals, row by row; a group with a title has it as a row above."""
     rows: list[Sequence[str]] = []
     for title, group in groups:
         if title:
             rows.append([_group_head(title)])
-        rows += [_row(here, title, name, habits) for name, habits in group]
+        rows += [_row(name, habits) for name, habits in group]
     axis = svg.axis(svg.Scale(0.0, 100.0, (25.0, 50.0, 75.0)), " %")
     head: list[str | tuple[str, str]] = [
         "",
@@ -52,13 +56,13 @@ def habits_section(here: Here, dimension: Dimension) -> Html:
         ("chose the first shown", "num"),
         (axis, "chart"),
     ]
-    return el(
-        "section",
-        heading,
-        el("p", _note(whole), class_="note"),
-        table(head, rows, class_="board habits"),
-        id=anchor,
-    )
+    return table(head, rows, class_="board habits")
+
+
+def _by_source(here: Here, bouts: Sequence[Bout]) -> list[tuple[str, Behaviour]]:
+    sources = {prompt: question.source or "no source" for prompt, question in here.run.questions.items()}
+    found = behaviour_by(bouts, lambda bout: sources[bout.prompt_id])
+    return [(link(here.section(source_anchor(here, name)), name), habits) for name, habits in found.items()]
 
 
 def _by_pair(here: Here, dimension: Dimension, bouts: Sequence[Bout]) -> list[tuple[str, Behaviour]]:
@@ -76,10 +80,9 @@ def _group_head(title: str) -> Html:
     return el("th", title, scope="colgroup", colspan=5, class_="group")
 
 
-def _row(here: Here, title: str, name: str, habits: Behaviour) -> list[str]:
-    label = link(here.section(source_anchor(here, name)), name) if title == "by source" else name
+def _row(name: str, habits: Behaviour) -> list[str]:
     return [
-        label,
+        name,
         _figure(habits.flips),
         _strip(habits.flips, "changed with the order", None),
         _figure(habits.first_slot),

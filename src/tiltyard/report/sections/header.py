@@ -10,6 +10,8 @@ from tiltyard.report.markup import Html, el, join, link, number, pairs, percent,
 from tiltyard.report.rates import behaviour
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tiltyard.report.run import Dimension, Run
     from tiltyard.report.site import Here
 
@@ -23,7 +25,7 @@ def header(here: Here) -> Html:
         el("p", "Tiltyard · judged tournament", class_="over"),
         el("h1", f"{mode.capitalize()} run"),
         el("p", _subtitle(run), class_="sub"),
-        el("p", _when(run), class_="when"),
+        el("p", when(run), class_="when"),
         el("ul", *[el("li", _who_leads(here, dimension)) for dimension in run.dimensions], class_="leads"),
         _tiles(here),
     )
@@ -42,7 +44,8 @@ def _subtitle(run: Run) -> Html:
     )
 
 
-def _when(run: Run) -> str:
+def when(run: Run) -> str:
+    """When it ran, and with which versions."""
     started, finished = run.manifest.get("started_at"), run.manifest.get("finished_at")
     versions = run.manifest.get("versions") or {}
     parts = [f"started {started}" if started else "", f"finished {finished}" if finished else ""]
@@ -77,23 +80,34 @@ def _tiles(here: Here) -> Html:
     habits_at = "h0" if run.dimensions else "battles"
     items: list[tuple[str, str, str]] = [
         ("judgments", "battles", number(len(run.bouts))),
-        ("decisive", "battles", join([number(decisive), _of(decisive, len(run.bouts))])),
+        ("decisive", "battles", join([number(decisive), share_of(decisive, len(run.bouts))])),
         ("changed with the order", habits_at, percent(habits.flips.value, 1)),
         ("chose the first shown", habits_at, percent(habits.first_slot.value, 1)),
-        ("failed", "failures", join([number(failed), _of(failed, len(run.bouts))])),
+        ("failed", "failures", join([number(failed), share_of(failed, len(run.bouts))])),
     ]
     cost = ((run.usage or {}).get("total") or {}).get("cost_usd")
     if cost is not None:
         items.append(("US $", "usage", number(cost, 2)))
+    return tiles(here, items)
+
+
+def tiles(here: Here, items: Sequence[tuple[str, str, str]]) -> Html:
+    """Figures in a row: what, the anchor it comes from, and its value."""
     return pairs([(link(here.section(anchor), what), value) for what, anchor, value in items], class_="tiles")
 
 
-def _of(part: int, whole: int) -> Html:
+def share_of(part: int, whole: int) -> Html:
+    """A part of the whole, small, behind a figure."""
     return el("small", f"{100 * part / whole:.1f} %") if whole else Html("")
 
 
 def warnings(here: Here, found: list[str]) -> Html:
     """What a reader should not miss: an unfinished run, failures by name, what was left out, numbers that disagree."""
+    return warning_list([*first_warnings(here), *_unjudged(here.run), *_dropped(here.run), *disagreeing(found)])
+
+
+def first_warnings(here: Here) -> list[str]:
+    """What every kind of run may have to warn of: that it has not finished, and failures by name."""
     run = here.run
     lines: list[str] = []
     if run.manifest.get("finished_at") is None:
@@ -104,8 +118,16 @@ def warnings(here: Here, found: list[str]) -> Html:
         lines.append(
             join(["Verdicts that could not be used, in no rating: ", link(here.section("failures"), named), "."])
         )
-    lines += _unjudged(run) + _dropped(run)
-    lines += [f"Numbers disagree: {line}." for line in found]
+    return lines
+
+
+def disagreeing(found: Sequence[str]) -> list[str]:
+    """A warning for every number that does not follow from the verdicts."""
+    return [f"Numbers disagree: {line}." for line in found]
+
+
+def warning_list(lines: Sequence[str]) -> Html:
+    """Warnings above everything else; nothing where there are none."""
     if not lines:
         return Html("")
     return el("ul", *[el("li", line) for line in lines], class_="warnings", aria_label="What to know first")

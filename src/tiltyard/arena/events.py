@@ -1,0 +1,217 @@
+"""Everything that can happen in an arena. The log of these events is the only truth; all else is computed from it."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from typing import Literal
+
+import msgspec
+
+from tiltyard.arena.policy import Policy  # noqa: TC001 - msgspec resolves it
+from tiltyard.battles import Outcome
+
+
+class Choice(enum.StrEnum):
+    """What a visitor may say of a matchup."""
+
+    A = "A"
+    B = "B"
+    TIE = "TIE"
+    BOTH_BAD = "BOTH_BAD"
+
+    @property
+    def outcome(self) -> Outcome:
+        """The same as the outcome of a battle."""
+        return _OUTCOMES[self]
+
+
+_OUTCOMES = {Choice.A: Outcome.A, Choice.B: Outcome.B, Choice.TIE: Outcome.TIE, Choice.BOTH_BAD: Outcome.BOTH_BAD}
+
+Lane = Literal["coverage", "contender", "uncertainty", "exploration", "legacy"]
+LANES: tuple[Lane, ...] = ("coverage", "contender", "uncertainty", "exploration")
+"""The lanes of the policy; `legacy` is the matchmaking from before it, which phase 1 keeps."""
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """What an event says. Every kind is a subclass; the tag is its name in the log."""
+
+
+class SettingsChanged(Body, frozen=True, kw_only=True, tag="settings_changed"):
+    """The whole policy, from now on."""
+
+    policy: Policy
+
+
+class PhaseChanged(Body, frozen=True, kw_only=True, tag="phase_changed"):
+    """The arena moved to another phase of the rollout."""
+
+    phase: int
+
+
+class ModelAdded(Body, frozen=True, kw_only=True, tag="model_added"):
+    """A model, or new facts about one that is there. It is enabled."""
+
+    model: str
+    display_name: str
+    provider: str = ""
+    licence: str = ""
+    link: str = ""
+
+
+class ModelEnabled(Body, frozen=True, kw_only=True, tag="model_enabled"):
+    """The model may be served again."""
+
+    model: str
+
+
+class ModelDisabled(Body, frozen=True, kw_only=True, tag="model_disabled"):
+    """The model is served no more; its votes stay."""
+
+    model: str
+
+
+class PromptAdded(Body, frozen=True, kw_only=True, tag="prompt_added"):
+    """A prompt. It is enabled."""
+
+    prompt_id: str
+    text: str
+    subject: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+class PromptEnabled(Body, frozen=True, kw_only=True, tag="prompt_enabled"):
+    """The prompt may be served again."""
+
+    prompt_id: str
+
+
+class PromptDisabled(Body, frozen=True, kw_only=True, tag="prompt_disabled"):
+    """The prompt is served no more; its votes stay."""
+
+    prompt_id: str
+
+
+class ResponseAdded(Body, frozen=True, kw_only=True, tag="response_added"):
+    """A model's answer to a prompt; a later one takes the place of an earlier one in matchups to come."""
+
+    response_id: str
+    model: str
+    prompt_id: str
+    text: str
+
+
+class MatchupServed(Body, frozen=True, kw_only=True, tag="matchup_served"):
+    """Two answers were shown to a voter, sides drawn; why these, and how likely they were to be chosen."""
+
+    matchup_id: str
+    voter: str
+    prompt_id: str
+    model_a: str
+    model_b: str
+    response_a: str
+    response_b: str
+    lane: Lane
+    reason: str
+    probability: float
+    """The probability of this pair and prompt, given the state, the lane draw included."""
+    seed: int
+    expires_at: int
+
+
+class Voted(Body, frozen=True, kw_only=True, tag="voted"):
+    """The voter chose."""
+
+    matchup_id: str
+    choice: Choice
+
+
+class Skipped(Body, frozen=True, kw_only=True, tag="skipped"):
+    """The voter passed; the matchup cannot be voted on any more."""
+
+    matchup_id: str
+
+
+class Expired(Body, frozen=True, kw_only=True, tag="expired"):
+    """Nobody voted in time."""
+
+    matchup_id: str
+
+
+class Undone(Body, frozen=True, kw_only=True, tag="undone"):
+    """The voter took the vote back. The matchup stays burnt: the names have been seen."""
+
+    matchup_id: str
+
+
+class Flagged(Body, frozen=True, kw_only=True, tag="flagged"):
+    """Something looks odd. A flag changes no rating."""
+
+    subject: Literal["voter", "vote", "response", "model"]
+    subject_id: str
+    flag: str
+    detail: str = ""
+
+
+class Excluded(Body, frozen=True, kw_only=True, tag="excluded"):
+    """These votes no longer count."""
+
+    matchup_ids: tuple[str, ...]
+    reason: str
+
+
+class Restored(Body, frozen=True, kw_only=True, tag="restored"):
+    """These votes count again."""
+
+    matchup_ids: tuple[str, ...]
+    reason: str
+
+
+AnyBody = (
+    SettingsChanged
+    | PhaseChanged
+    | ModelAdded
+    | ModelEnabled
+    | ModelDisabled
+    | PromptAdded
+    | PromptEnabled
+    | PromptDisabled
+    | ResponseAdded
+    | MatchupServed
+    | Voted
+    | Skipped
+    | Expired
+    | Undone
+    | Flagged
+    | Excluded
+    | Restored
+)
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One thing that happened, at a time in microseconds since 1970."""
+
+    at: int
+    body: AnyBody
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder(AnyBody)
+
+FIRST_HASH = "0" * 64
+
+
+def encode_body(body: Body) -> str:
+    """The body as the text that is stored and hashed: the same bytes for the same event, always."""
+    return _encoder.encode(body).decode()
+
+
+def decode_body(text: str | bytes) -> AnyBody:
+    """The body that a text says; unknown fields are ignored, so logs of a later version still load."""
+    body: AnyBody = _decoder.decode(text)
+    return body
+
+
+def chain_hash(previous: str, seq: int, at: int, text: str) -> str:
+    """The hash that chains an event to the one before: of its place, its time, and every byte of its text."""
+    return hashlib.sha256(f"{previous}\n{seq}\n{at}\n{text}".encode()).hexdigest()

@@ -1,0 +1,226 @@
+"""The state of an arena: a fold over its events. Same events, same state, to the last bit."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena import events as e
+from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.rating_track import RatingTrack, VoteHistory
+from tiltyard.arena.schedule import Reserved, Schedule
+from tiltyard.arena.tallies import Tallies
+from tiltyard.errors import ArenaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Floats = NDArray[np.float64]
+
+
+class Standing(enum.StrEnum):
+    """Whether a vote counts. An undone one never does again; an excluded one may be restored."""
+
+    COUNTED = "counted"
+    UNDONE = "undone"
+    EXCLUDED = "excluded"
+
+
+class CastVote(msgspec.Struct, frozen=True):
+    """One vote as the log has it: its sequence number, who met on what, what was chosen, and whether it counts."""
+
+    seq: int
+    at: int
+    matchup_id: str
+    voter: str
+    a: int
+    b: int
+    prompt: int
+    choice: e.Choice
+    standing: Standing = Standing.COUNTED
+
+
+class VoteBook(VoteHistory, Protocol):
+    """Keeps every vote, and finds it again when it is taken out or put back."""
+
+    def cast(self, vote: CastVote) -> None:
+        """Keep a new vote."""
+        ...
+
+    def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:
+        """The votes on these matchups, whether they count or not."""
+        ...
+
+    def change(self, votes: Iterable[CastVote], standing: Standing) -> None:
+        """Give votes another standing."""
+        ...
+
+
+class ArenaState:
+    """Everything that matchmaking, boards and validity look at, kept up to date event by event.
+
+    `book` keeps the votes, which do not fit into memory for ever. `seq` is the last event taken in.
+    """
+
+    def __init__(self, book: VoteBook) -> None:
+        self.seq = 0
+        self.at = 0
+        self.policy = Policy()
+        self.phase = 1
+        self.catalog = Catalog()
+        self.tallies = Tallies()
+        self.schedule = Schedule(self.policy.window_matchups, self.policy.diversity_last)
+        self.track = RatingTrack(self.policy.rating, book)
+        self.book = book
+
+    def apply(self, seq: int, event: e.Event) -> None:
+        """Take in the next event of the log."""
+        if seq != self.seq + 1:
+            raise ArenaError(f"event {seq} does not follow event {self.seq}: the log has a hole.")
+        handler = _HANDLERS.get(type(event.body))
+        if handler is not None:
+            handler(self, seq, event)
+        self.seq = seq
+        self.at = event.at
+
+    @property
+    def conservative(self) -> Floats:
+        """Rating minus two deviations: what the official order goes by."""
+        now = self.track.now
+        return np.asarray(now.rating - 2.0 * now.deviation)
+
+    def order(self) -> list[int]:
+        """Enabled models, best first by conservative score; equal ones in the order of their numbers."""
+        enabled = [number for number, on in enumerate(self.catalog.model_enabled) if on]
+        score = self.conservative
+        return sorted(enabled, key=lambda number: (-score[number], number))
+
+    def reserve(self, served: e.MatchupServed) -> None:
+        """Count a matchup as served before its event has a place in the log; the event then counts no second time."""
+        self.schedule.serve(self._reserved(served))
+
+    def _reserved(self, body: e.MatchupServed) -> Reserved:
+        catalog = self.catalog
+        return Reserved(
+            body.matchup_id,
+            body.voter,
+            catalog.model(body.model_a),
+            catalog.model(body.model_b),
+            catalog.prompt(body.prompt_id),
+            body.lane,
+            body.expires_at,
+        )
+
+    def _grow(self) -> None:
+        models, prompts = len(self.catalog.models), len(self.catalog.prompts)
+        self.tallies.grow(models, prompts)
+        self.schedule.grow(models, prompts)
+        self.track.grow(models)
+
+
+def _settings_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    body = event.body
+    assert isinstance(body, e.SettingsChanged)
+    before, state.policy = state.policy, body.policy
+    state.schedule.resize(body.policy.window_matchups, body.policy.diversity_last)
+    if before.rating != body.policy.rating:
+        state.track.rerate(body.policy.rating)
+
+
+def _phase_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    assert isinstance(event.body, e.PhaseChanged)
+    state.phase = event.body.phase
+
+
+def _catalog_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    body, catalog = event.body, state.catalog
+    match body:
+        case e.ModelAdded():
+            catalog.add_model(body)
+        case e.PromptAdded():
+            catalog.add_prompt(body)
+        case e.ResponseAdded():
+            catalog.add_response(body)
+        case e.ModelEnabled() | e.ModelDisabled():
+            catalog.model_enabled[catalog.model(body.model)] = isinstance(body, e.ModelEnabled)
+        case e.PromptEnabled() | e.PromptDisabled():
+            catalog.prompt_enabled[catalog.prompt(body.prompt_id)] = isinstance(body, e.PromptEnabled)
+    state._grow()
+
+
+def _matchup_served(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    assert isinstance(event.body, e.MatchupServed)
+    state.reserve(event.body)
+
+
+def _voted(state: ArenaState, seq: int, event: e.Event) -> None:
+    body = event.body
+    assert isinstance(body, e.Voted)
+    served = state.schedule.resolve(body.matchup_id)
+    if served is None:
+        raise ArenaError(f"event {seq} votes on matchup {body.matchup_id}, which is not open.")
+    state.tallies.count(served.a, served.b, served.prompt, body.choice)
+    state.book.cast(
+        CastVote(seq, event.at, body.matchup_id, served.voter, served.a, served.b, served.prompt, body.choice)
+    )
+    state.track.vote(seq, served.a, served.b, body.choice)
+
+
+def _closed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    assert isinstance(event.body, e.Skipped | e.Expired)
+    state.schedule.resolve(event.body.matchup_id)
+
+
+def _undone(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    assert isinstance(event.body, e.Undone)
+    _change(state, (event.body.matchup_id,), Standing.UNDONE)
+
+
+def _excluded(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    assert isinstance(event.body, e.Excluded)
+    _change(state, event.body.matchup_ids, Standing.EXCLUDED)
+
+
+def _restored(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    assert isinstance(event.body, e.Restored)
+    _change(state, event.body.matchup_ids, Standing.COUNTED)
+
+
+def _change(state: ArenaState, matchup_ids: Iterable[str], standing: Standing) -> None:
+    """Give votes another standing, and count and rate again where that makes a difference."""
+    found = state.book.find(matchup_ids)
+    votes = [vote for vote in found if vote.standing not in (standing, Standing.UNDONE)]
+    if not votes:
+        return
+    state.book.change(votes, standing)
+    sign = 1 if standing is Standing.COUNTED else -1
+    turned = [vote for vote in votes if sign > 0 or vote.standing is Standing.COUNTED]
+    for vote in turned:
+        state.tallies.count(vote.a, vote.b, vote.prompt, vote.choice, sign=sign)
+    if turned:
+        state.track.change([vote.seq for vote in turned])
+
+
+_HANDLERS: dict[type[e.Body], Callable[[ArenaState, int, e.Event], None]] = {
+    e.SettingsChanged: _settings_changed,
+    e.PhaseChanged: _phase_changed,
+    e.ModelAdded: _catalog_changed,
+    e.PromptAdded: _catalog_changed,
+    e.ResponseAdded: _catalog_changed,
+    e.ModelEnabled: _catalog_changed,
+    e.ModelDisabled: _catalog_changed,
+    e.PromptEnabled: _catalog_changed,
+    e.PromptDisabled: _catalog_changed,
+    e.MatchupServed: _matchup_served,
+    e.Voted: _voted,
+    e.Skipped: _closed,
+    e.Expired: _closed,
+    e.Undone: _undone,
+    e.Excluded: _excluded,
+    e.Restored: _restored,
+}

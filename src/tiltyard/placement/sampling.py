@@ -1,0 +1,239 @@
+"""Whom the new model meets, and on which question: the panel, chosen a round at a time.
+
+Three ways. `head` takes the arena's questions in file order. `random` draws battle rows, so opponents come up as often as
+in the arena. `informative` meets the opponents from whom the next verdicts say most about the new model's strength.
+
+What a verdict says is p(1 − p), largest between equals; but a judge has its likes and dislikes among opponents, and an
+opponent's own rating is not exact, and neither shrinks when the same opponent is met again. With n_j battles against
+opponent j, each worth I_j, and w_j = n_j·I_j / Σ n·I, the variance of the new model's strength is
+
+    1 / Σ n_j·I_j  +  Σ w_j²·(idiosyncrasy² + variance of θ_j)  +  what no choice of opponents changes,
+
+and each battle goes to the opponent that makes this smallest. The first term draws the panel to equals, the second
+spreads it; no opponent is forbidden or forced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tiltyard.placement.cells import Cells
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+Sampler = Literal["informative", "random", "head"]
+SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
+
+POINTS = 400.0 / math.log(10.0)
+"""Rating points per logit."""
+
+IDIOSYNCRASY = 40.0 / POINTS
+"""The judge's likes and dislikes among opponents, in logits, where no calibration has measured them."""
+
+PRIOR_SPREAD = 1.5
+"""How much wider than the field of opponents the belief is before any verdict: a new model may lie beyond all of them."""
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(48)
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What is known of the new model's strength, in logits on the opponents' scale: a normal distribution."""
+
+    strength: float
+    sd: float
+
+
+def expected_information(opponents: Floats, belief: Belief, *, slope: float = 1.0) -> Floats:
+    """What one verdict against each opponent is expected to say of the new model: slope²·E[p(1 − p)] over the belief.
+
+    `slope` is how steeply the judge follows people's scale. Ties change what a verdict says, but hardly which opponent
+    it says most about.
+    """
+    strengths = belief.strength + belief.sd * _NODES
+    win = 1.0 / (1.0 + np.exp(-slope * (strengths[None, :] - opponents[:, None])))
+    return slope * slope * np.asarray((win * (1.0 - win)) @ _WEIGHTS) / float(_WEIGHTS.sum())
+
+
+def information_limit(opponents: Floats, strength: float) -> float:
+    """The part of randomly drawn battles that battles against equals would need: the mean of p(1 − p), over ¼.
+
+    `opponents` are the strengths of random opponents, as often as they come up.
+    """
+    win = 1.0 / (1.0 + np.exp(-(strength - opponents)))
+    return float(4.0 * np.mean(win * (1.0 - win)))
+
+
+class Chooser:
+    """Chooses cells of an arena for a new model, a round at a time: parameters when built, the state of play when asked.
+
+    `eligible` and `strength` (logits, NaN where unrated) are by model of `cells.models`; an unrated opponent places
+    nobody and is never met. `strength_variance` is that of the opponents' strengths, zero where left out; `idiosyncrasy`
+    (logits) and `slope` are the judge's, from a calibration where there is one. At most `per_language` battles of the
+    panel are held in each language, and as many where the language is unknown.
+    """
+
+    def __init__(
+        self,
+        cells: Cells,
+        *,
+        sampler: Sampler,
+        eligible: Mask,
+        strength: Floats,
+        strength_variance: Floats | None = None,
+        idiosyncrasy: float = IDIOSYNCRASY,
+        slope: float = 1.0,
+        per_language: int | None = None,
+    ) -> None:
+        self.sampler = sampler
+        self._cells = cells
+        self._slope = slope
+        self._per_language = per_language
+        met = np.asarray(eligible, dtype=np.bool_) & np.isfinite(strength)
+        self._usable: Indices = np.flatnonzero(met[cells.model])
+        self._codes, place = np.unique(cells.model[self._usable], return_inverse=True)
+        self._strength: Floats = strength[self._codes]
+        inexact = np.zeros(len(self._codes)) if strength_variance is None else strength_variance[self._codes]
+        self._shared: Floats = idiosyncrasy**2 + inexact
+        by_opponent = self._usable[np.argsort(place, kind="stable")]
+        self._of_opponent = np.split(by_opponent, np.cumsum(np.bincount(place, minlength=len(self._codes)))[:-1])
+        question = cells.question[self._usable]
+        self._most_per_question = int(np.bincount(question).max(initial=0))
+        self._head: Indices = self._usable[_head_order(question)] if sampler == "head" else self._usable[:0]
+
+    @property
+    def capacity(self) -> int:
+        """How many battles the longest panel can have."""
+        if self._per_language is None:
+            return len(self._usable)
+        in_language = np.bincount(self._cells.language[self._usable] + 1)
+        return int(np.minimum(in_language, self._per_language).sum())
+
+    @property
+    def opponents(self) -> int:
+        """How many opponents can be met."""
+        return len(self._codes)
+
+    def prior(self) -> Belief:
+        """What is believed before any verdict: a strength like the opponents', spread 1.5 times as wide."""
+        return Belief(float(np.mean(self._strength)), PRIOR_SPREAD * float(np.std(self._strength)))
+
+    def choose(
+        self, n: int, belief: Belief | None, taken: Sequence[int] | Indices, rng: np.random.Generator
+    ) -> Indices:
+        """The next `n` cells, in the order to be judged; fewer when the arena has no more.
+
+        `taken` are the cells chosen before. No cell comes twice, and a question comes again, with another opponent, only
+        when no fresh one is left.
+        """
+        draft = _Draft(self._cells, n, taken, self._per_language)
+        if len(self._codes) == 0:
+            return draft.cells()
+        if self.sampler == "informative":
+            return self._by_information(draft, belief or self.prior(), rng)
+        order = self._head if self.sampler == "head" else rng.permutation(self._usable)
+        for uses in range(draft.most_uses + self._most_per_question):
+            draft.add_first(order, uses=uses, wanted=n)
+        return draft.cells()
+
+    def _by_information(self, draft: _Draft, belief: Belief, rng: np.random.Generator) -> Indices:
+        information = expected_information(self._strength, belief, slope=self._slope)
+        held = np.bincount(self._cells.model[draft.taken], minlength=len(self._cells.models))[self._codes]
+        battles = held.astype(np.float64)
+        for uses in range(draft.most_uses + self._most_per_question):
+            queues: dict[int, Iterator[int]] = {}
+            spent = np.zeros(len(self._codes), dtype=np.bool_)
+            while not (draft.full or spent.all()):
+                variance = variance_after_one_more(battles, information, self._shared)
+                opponent = int(np.argmin(np.where(spent, np.inf, variance)))
+                if opponent not in queues:
+                    queues[opponent] = iter(rng.permutation(self._of_opponent[opponent]).tolist())
+                if draft.add_first(queues[opponent], uses=uses, wanted=1):
+                    battles[opponent] += 1.0
+                else:
+                    spent[opponent] = True
+        return draft.cells()
+
+
+def variance_after_one_more(battles: Floats, information: Floats, shared: Floats) -> Floats:
+    """The variance of the new model's strength if the next battle went to each of the opponents, but for constants.
+
+    `battles` were held with each so far, each worth `information`; `shared` is the variance that all battles with one
+    opponent have in common.
+    """
+    gained = battles * information
+    total = gained.sum() + information
+    squares = shared @ (gained * gained) + shared * information**2 * (2.0 * battles + 1.0)
+    return np.asarray(1.0 / total + squares / total**2)
+
+
+def _head_order(question: Indices) -> Indices:
+    """Cells in file order, one of each question first; the k-th question offers its k-th cell, going round.
+
+    Cells of a battle stand in the order of its sides, so that side A and side B take turns.
+    """
+    _, first, place, count = np.unique(question, return_index=True, return_inverse=True, return_counts=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    grouped = np.argsort(place, kind="stable")
+    within = np.empty(len(question), dtype=np.int64)
+    within[grouped] = np.arange(len(question)) - np.repeat(np.cumsum(count) - count, count)
+    turn = (within - rank[place]) % count[place]
+    return np.lexsort((rank[place], turn))
+
+
+class _Draft:
+    """A round in the making: which cells it has, and how often each question and language has come up."""
+
+    def __init__(self, cells: Cells, wanted: int, taken: Sequence[int] | Indices, per_language: int | None) -> None:
+        self.taken: Indices = np.asarray(taken, dtype=np.int64)
+        self._cells = cells
+        self._wanted = wanted
+        self._per_language = per_language
+        self._chosen: list[int] = []
+        self._gone = set(self.taken.tolist())
+        self._uses = Counter(cells.question[self.taken].tolist())
+        self._in_language = Counter(cells.language[self.taken].tolist())
+        self.most_uses = max(self._uses.values(), default=0)
+
+    @property
+    def full(self) -> bool:
+        return len(self._chosen) >= self._wanted
+
+    def cells(self) -> Indices:
+        return np.array(self._chosen, dtype=np.int64)
+
+    def add_first(self, order: Iterable[int], *, uses: int, wanted: int) -> int:
+        """Add up to `wanted` cells in this order whose question has come up `uses` times; how many were added."""
+        added = 0
+        if self.full or wanted == 0:
+            return added
+        for cell in order:
+            if self._fits(int(cell), uses):
+                self._add(int(cell))
+                added += 1
+                if self.full or added == wanted:
+                    break
+        return added
+
+    def _fits(self, cell: int, uses: int) -> bool:
+        if cell in self._gone or self._uses[self._cells.question.item(cell)] != uses:
+            return False
+        return self._per_language is None or self._in_language[self._cells.language.item(cell)] < self._per_language
+
+    def _add(self, cell: int) -> None:
+        self._chosen.append(cell)
+        self._gone.add(cell)
+        self._uses[self._cells.question.item(cell)] += 1
+        self._in_language[self._cells.language.item(cell)] += 1

@@ -1,0 +1,163 @@
+"""When to stop asking the judge: what `--until` means, and what looking several times costs.
+
+Stopping because the interval has become narrow costs nothing: its width hardly depends on where the model stands, so the
+chance that it holds the truth stays what it was (from `FIRST_STOP` battles on). Stopping because the model has been told
+apart from its neighbours looks at the very number that is estimated; looked at often enough, some lucky streak tells
+apart what is equal. There every look uses a wider interval (Pocock 1977), whose constant depends on how many looks were
+planned, so that number is fixed before the first verdict.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from tiltyard.errors import OptionError
+from tiltyard.ratings.quantiles import normal_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.ratings.quantiles import Floats
+
+FIRST_STOP = 60
+"""Judged battles before which nobody stops: with fewer, the width itself is too noisy to be stopped on."""
+
+FIRST_ROUND = 10
+"""Battles of the first round at least: fewer say too little to choose the next opponents by."""
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_PLACES = re.compile(r"rank: *([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """What makes a placement good enough: an interval of at most `limit` points, or a rank interval of `limit` places.
+
+    A rank interval from place 3 to place 7 holds five places; `rank:1` asks for the exact place.
+    """
+
+    kind: Literal["width", "rank"]
+    limit: float
+
+    @classmethod
+    def parse(cls, text: str) -> Until:
+        """The rule that a user wrote: `80` for an interval's width in points, `rank:5` for places."""
+        if (places := _PLACES.fullmatch(text.strip())) and int(places[1]) > 0:
+            return cls("rank", int(places[1]))
+        if _NUMBER.fullmatch(text.strip()) and 0.0 < float(text) < math.inf:
+            return cls("width", float(text))
+        raise OptionError(
+            f"--until {text!r} is neither a width nor a number of places. "
+            "Write the points that the interval may be wide (80), or the places that it may span (rank:5)."
+        )
+
+    def __str__(self) -> str:
+        return f"rank:{self.limit:.0f}" if self.kind == "rank" else f"{self.limit:g}"
+
+
+def decide(
+    until: Until | None,
+    *,
+    battles: int,
+    interval: tuple[float | None, float | None],
+    ranks: tuple[int, int],
+) -> str | None:
+    """Why to stop after this look, or None to go on.
+
+    `battles` are those judged so far (below `FIRST_STOP` nothing stops). `interval` is the rating's, in points, None
+    where a side is open; `ranks` the best and worst place. For a rank rule both must have been made with the level of
+    `level_at_each_look`, for a width rule with the ordinary one.
+    """
+    if until is None or battles < FIRST_STOP:
+        return None
+    if until.kind == "rank":
+        best, worst = ranks
+        if worst - best + 1 <= until.limit:
+            return f"the rank interval spans no more than {_places(until.limit)}"
+        return None
+    low, high = interval
+    if low is not None and high is not None and high - low <= until.limit:
+        return f"the interval is no wider than {until.limit:g} points"
+    return None
+
+
+def _places(count: float) -> str:
+    return "1 place" if count == 1 else f"{count:.0f} places"
+
+
+def round_sizes(n_battles: int, looks: int) -> tuple[int, ...]:
+    """How many battles to judge before each look: `looks` rounds of about equal size, the first no smaller than ten.
+
+    After each round the standing is computed, the next opponents are chosen, and, from `FIRST_STOP` battles on, the run
+    may stop. Few battles make fewer rounds: 12 battles in 5 looks are 10, 1 and 1.
+    """
+    if n_battles < 1 or looks < 1:
+        raise OptionError(f"{n_battles} battles in {looks} looks cannot be planned. Ask for at least one of each.")
+    first = min(n_battles, max(FIRST_ROUND, math.ceil(n_battles / looks)))
+    rest = n_battles - first
+    later = min(looks - 1, rest)
+    if later == 0:
+        return (n_battles,)
+    return (first, *(rest // later + (place < rest % later) for place in range(later)))
+
+
+def stopping_looks(sizes: Sequence[int]) -> int:
+    """After how many of these rounds a run may stop, the last one included: the number of looks that Pocock's rule counts."""
+    judged = np.cumsum(sizes)
+    return max(1, int((judged >= FIRST_STOP).sum()))
+
+
+def level_at_each_look(level: float, looks: int) -> float:
+    """The level at which to make the interval of every look, so that all looks together hold with chance `level`.
+
+    0.95 for one look, 0.9842 for five. It serves quantiles of the normal, of t and of the studentized range alike.
+    """
+    return math.erf(critical(level, looks) / math.sqrt(2.0))
+
+
+@lru_cache(maxsize=256)
+def critical(level: float, looks: int) -> float:
+    """Pocock's constant: how many standard errors wide, to each side, the interval of every look has to be.
+
+    Whenever the run stops, the interval then holds the truth with chance `level` at least: 1.960 for one look, 2.413 for
+    five, 2.555 for ten (two-sided 0.95). Looks after equal amounts of information are assumed; a first look that comes
+    later than that (never before `FIRST_STOP` battles), and errors that all looks share (the judge's idiosyncrasy, the
+    opponents' own ratings), make the looks more alike and the constant err on the safe side.
+    """
+    if looks < 1 or not 0.0 < level < 1.0:
+        raise OptionError(f"{looks} looks at level {level:g} have no critical value. At least one look, 0 < level < 1.")
+    low, high = normal_quantile(level), normal_quantile(1.0 - (1.0 - level) / looks)
+    while high - low > 1e-9:
+        middle = 0.5 * (low + high)
+        if chance_to_stay_inside(middle, looks) < level:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+def chance_to_stay_inside(cut: float, looks: int) -> float:
+    """P(|S_k| < cut·√k for k = 1 … looks), S_k the sum of k independent standard normals.
+
+    By recursion over the looks (Armitage, McPherson and Rowe 1969): the density of the sums that have stayed inside so
+    far is carried on the nodes of a Gauss–Legendre rule, and folded with one more normal at each look.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(int(24 + 3 * cut * math.sqrt(looks)))
+    sums = cut * nodes
+    density = _normal_density(sums)
+    for look in range(2, looks + 1):
+        carried = cut * math.sqrt(look - 1) * weights * density
+        reached = cut * math.sqrt(look) * nodes
+        density = _normal_density(reached[:, None] - sums[None, :]) @ carried
+        sums = reached
+    return float(cut * math.sqrt(looks) * weights @ density)
+
+
+def _normal_density(z: Floats) -> Floats:
+    return np.asarray(np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi))

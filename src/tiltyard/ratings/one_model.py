@@ -1,0 +1,378 @@
+"""One new model among models of known strength: its rating, how sure it is, and the places it could hold.
+
+The known models (the *anchors*) stay where people put them; only the new model's strength t is free, and beside it the
+tie parameter of whoever decided its battles. That is a Newton iteration in one or two numbers, so a placement can be
+looked at after every round for nothing, and adding a model never moves the others.
+
+Written out, t̂ errs in two ways: by the chance of its own battles (`own_variance`, a sandwich as in `intervals`) and by
+what the anchors' own errors hand on, Σ_j w_j (θ̂_j − θ_j), where w_j = ∂t̂/∂θ_j is the share of opponent j in the
+information. The shares sum to 1: a shift of all anchors shifts t̂ by as much.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tiltyard.errors import NotConverged, RatingError
+from tiltyard.ratings.bradley_terry import MAX_STEPS, STEP_TOLERANCE
+from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, Floats, Ints, sum_by
+from tiltyard.ratings.graph import Reach
+from tiltyard.ratings.intervals import FEW
+from tiltyard.ratings.quantiles import normal_quantile, studentized_range_quantile, t_quantile
+from tiltyard.ratings.tie_models import HALF, CellSums, Evaluation, TieModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Anchors:
+    """Models of known strength, in logits, and the covariance of those strengths (m × m; measured from any one zero)."""
+
+    strength: Floats
+    covariance: Floats
+
+    def __len__(self) -> int:
+        return len(self.strength)
+
+    @classmethod
+    def exact(cls, strength: Floats) -> Anchors:
+        """Anchors whose strengths are taken as certain."""
+        return cls(strength, np.zeros((len(strength), len(strength))))
+
+    @classmethod
+    def independent(cls, strength: Floats, variance: Floats) -> Anchors:
+        """Anchors of which only each one's variance is known."""
+        return cls(strength, np.diag(variance))
+
+    def handed_on(self, opponent_share: Floats) -> float:
+        """The variance Σ_ij w_i w_j Cov(θ̂_i, θ̂_j) that a model measured against these anchors inherits."""
+        return float(opponent_share @ self.covariance @ opponent_share)
+
+    def difference_variances(self, own_variance: float, opponent_share: Floats) -> Floats:
+        """The variance of the new model's strength minus each anchor's: own + (w − e_j)ᵀ C (w − e_j).
+
+        With the covariance known this is exact, not Var(t) + Var(θ_j): what moves an anchor moves the new model too.
+        """
+        onto = self.covariance @ opponent_share
+        inherited = opponent_share @ onto - 2.0 * onto + np.diag(self.covariance)
+        return np.asarray(own_variance + np.maximum(inherited, 0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneModelRows:
+    """The new model's battles, one row each, from its point of view.
+
+    `opponent` is the anchor's number; `result` is FIRST_WON where the new model won; `weight` is how many equal battles
+    the row stands for; `share` is the part of a soft outcome that the new model won (NaN on ordinary rows). Rows of one
+    `cluster` (a prompt; always the two orders of one battle) depend on each other; OWN_CLUSTER depends on nothing.
+    `head_start` is what the row gives the new model for reasons other than strength, in logits (its slot).
+    """
+
+    opponent: Ints
+    result: NDArray[np.int8]
+    weight: Floats
+    share: Floats | None = None
+    cluster: Ints | None = None
+    head_start: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.opponent)
+
+    def counts(self) -> Floats:
+        """(won, lost, tied) of every row, its weight included; a soft outcome is divided between the first two."""
+        counts = np.zeros((len(self), 3))
+        counts[np.arange(len(self)), self.result] = self.weight
+        if self.share is not None:
+            soft = ~np.isnan(self.share)
+            share, weight = self.share[soft], self.weight[soft]
+            counts[soft] = np.column_stack([weight * share, weight * (1.0 - share), np.zeros(len(share))])
+        return counts
+
+
+class Placed(Protocol):
+    """A new model's strength with what its rank depends on."""
+
+    @property
+    def strength(self) -> float:
+        """Its strength on the anchors' scale, in logits."""
+        ...
+
+    @property
+    def own_variance(self) -> float:
+        """The variance of that strength if the anchors were exact."""
+        ...
+
+    @property
+    def opponent_share(self) -> Floats:
+        """How much the strength moves with each anchor's; sums to 1."""
+        ...
+
+    @property
+    def rank_degrees(self) -> float:
+        """Degrees of freedom behind the variance; infinity for independent rows."""
+        ...
+
+    @property
+    def reach(self) -> Reach:
+        """Whether its battles bound it on both sides."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneModelFit:
+    """The new model's strength against fixed anchors, in their logits.
+
+    `sandwich` and `fisher` are two variances of `strength`: over clusters of rows, and if every row were independent
+    and the model exact. `information` is what each opponent's battles tell, `opponent_share` each opponent's w_j.
+    `tie` is the decider's tie parameter (`tie_model.untied` where no tie was seen).
+    """
+
+    strength: float
+    tie: float
+    tie_model: TieModel
+    reach: Reach
+    sandwich: float
+    fisher: float
+    battles: float
+    clusters: float
+    clustered: bool
+    information: Floats
+    opponent_share: Floats
+    log_likelihood: float
+
+    @property
+    def few(self) -> bool:
+        """Whether battles or clusters are too few to trust the sandwich alone."""
+        return self.battles < FEW or self.clusters < FEW
+
+    @property
+    def own_variance(self) -> float:
+        """The variance with the anchors exact: the sandwich's, and no less than Fisher's when battles are few."""
+        return max(self.sandwich, self.fisher) if self.few else self.sandwich
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of Student's t for the interval: clusters − 1."""
+        return max(self.clusters - 1.0, 1.0)
+
+    @property
+    def rank_degrees(self) -> float:
+        """Degrees of freedom for comparing with all anchors at once: clusters − 1, or infinity row by row."""
+        return self.degrees if self.clustered else math.inf
+
+    def interval(
+        self, level: float, *, anchors: Anchors | None = None, critical: float | None = None
+    ) -> tuple[float | None, float | None]:
+        """The interval of the strength, None on a side that nothing bounds.
+
+        Without `anchors` it is for anchors as they stand; with them their uncertainty is added. `critical` replaces
+        Student's quantile: for an interval that is looked at repeatedly it is Pocock's constant.
+        """
+        inherited = 0.0 if anchors is None else anchors.handed_on(self.opponent_share)
+        cut = float(t_quantile(level, np.array([self.degrees]))[0]) if critical is None else critical
+        half = cut * math.sqrt(self.sandwich + inherited)
+        if self.few:
+            half = max(half, (critical or normal_quantile(level)) * math.sqrt(self.fisher + inherited))
+        return bounds(self.strength, half, self.reach)
+
+
+@dataclass(frozen=True, slots=True)
+class OneRank:
+    """The new model's place among the anchors and itself: the likely one, the best (`low`) and the worst (`high`)."""
+
+    rank: int
+    low: int
+    high: int
+
+
+def bounds(strength: float, half_width: float, reach: Reach) -> tuple[float | None, float | None]:
+    """Strength ± half the width, open (None) on the side that the model's `Reach` leaves open."""
+    low = None if reach in (Reach.WINLESS, Reach.APART) else strength - half_width
+    high = None if reach in (Reach.UNBEATEN, Reach.APART) else strength + half_width
+    return low, high
+
+
+def rank_of_one(placed: Placed, anchors: Anchors, *, level: float, critical: float | None = None) -> OneRank:
+    """The new model's rank among m anchors, with an interval that is true for all comparisons at once.
+
+    An anchor is above or below when the difference exceeds c standard errors of that difference, c = q(m + 1)/√2 of the
+    studentized range, as on every board (`ranks`). Comparing one model with m needs less, so c is on the safe side.
+    With `critical` (Pocock's constant for one comparison) c grows in the ratio of `critical` to the normal quantile; for
+    the smaller error per comparison that m comparisons leave, Pocock's own ratio is smaller still.
+    """
+    m = len(anchors)
+    cut = studentized_range_quantile(level, m + 1, placed.rank_degrees) / math.sqrt(2.0)
+    if critical is not None:
+        cut *= critical / normal_quantile(level)
+    ahead = placed.strength - anchors.strength
+    width = cut * np.sqrt(anchors.difference_variances(placed.own_variance, placed.opponent_share))
+    low = 1 if placed.reach in (Reach.UNBEATEN, Reach.APART) else 1 + int((-ahead > width).sum())
+    high = m + 1 if placed.reach in (Reach.WINLESS, Reach.APART) else m + 1 - int((ahead > width).sum())
+    return OneRank(1 + int((ahead < 0.0).sum()), low, high)
+
+
+def fit_one(anchor_strength: Floats, rows: OneModelRows, tie_model: TieModel) -> OneModelFit:
+    """The new model's maximum-likelihood strength, the anchors staying where they are.
+
+    A model that never lost (or never won) has no finite best strength. As on every board it then gets half a win and
+    half a loss, spread over the opponents it met, its interval stays open on that side and `reach` says so. Where it won
+    and tied but never lost (or the reverse) no tie parameter is finite: ties then count half, as `tie_model` says.
+    """
+    if not len(rows) or not rows.weight.sum() > 0:
+        raise RatingError("the new model has no battles to be placed by: judge some first.")
+    counts = rows.counts()
+    tie_model = _settle_tie_model(counts, tie_model)
+    reach = _reach_of_one(counts)
+    known = anchor_strength[rows.opponent]
+    if rows.head_start is not None:
+        known = known - rows.head_start
+    cells = _Cells(known, rows.opponent, counts)
+    if reach is not Reach.HELD:
+        cells = cells.with_half_win_prior(rows.weight)
+    top = _climb(cells, tie_model)
+    inverse = np.linalg.inv(top.information)
+    middle, clusters = _middle(top, rows)
+    n_anchors = len(anchor_strength)
+    cross = top.here.curvature.cross if top.free_tie else np.zeros(len(cells.known))
+    pull = inverse[0, 0] * top.here.curvature.delta + (inverse[0, -1] * cross if top.free_tie else 0.0)
+    return OneModelFit(
+        strength=float(top.point[0]),
+        tie=float(top.point[1]) if top.free_tie else tie_model.untied,
+        tie_model=tie_model,
+        reach=reach,
+        sandwich=float((inverse @ middle @ inverse)[0, 0] * clusters / max(clusters - 1.0, 1.0)),
+        fisher=float(inverse[0, 0]),
+        battles=float(rows.weight.sum()),
+        clusters=clusters,
+        clustered=rows.cluster is not None,
+        information=sum_by(cells.opponent, top.here.curvature.delta, n_anchors),
+        opponent_share=sum_by(cells.opponent, pull, n_anchors),
+        log_likelihood=top.here.log_likelihood,
+    )
+
+
+def _settle_tie_model(counts: Floats, tie_model: TieModel) -> TieModel:
+    """The tie model, or half-wins where no loss contradicts the wins: ties and the gap would then grow for ever."""
+    won, lost, tied = counts.sum(axis=0)
+    return HALF if tie_model.has_parameter and tied > 0 and (won == 0 or lost == 0) else tie_model
+
+
+def _reach_of_one(counts: Floats) -> Reach:
+    """Whether both sides of the new model's strength are bounded, given anchors that stay put."""
+    won, lost, tied = counts.sum(axis=0)
+    if lost + tied == 0:
+        return Reach.UNBEATEN
+    return Reach.WINLESS if won + tied == 0 else Reach.HELD
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """Counts (won, lost, tied) against a known log-strength each; the rows first, the prior's cells behind them."""
+
+    known: Floats
+    opponent: Ints
+    counts: Floats
+
+    def with_half_win_prior(self, weight: Floats) -> _Cells:
+        half = 0.5 * weight / weight.sum()
+        return replace(
+            self,
+            known=np.concatenate([self.known, self.known]),
+            opponent=np.concatenate([self.opponent, self.opponent]),
+            counts=np.concatenate([self.counts, np.column_stack([half, half, np.zeros_like(half)])]),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Top:
+    """The best point (strength, and the tie parameter where one is free) and the likelihood's shape there."""
+
+    cells: _Cells
+    tie_model: TieModel
+    point: Floats
+    here: Evaluation
+    free_tie: bool
+
+    @property
+    def information(self) -> Floats:
+        bend = self.here.curvature
+        if not self.free_tie:
+            return np.array([[bend.delta.sum()]])
+        return np.array([[bend.delta.sum(), bend.cross.sum()], [bend.cross.sum(), bend.tie.sum()]])
+
+    @property
+    def gradient(self) -> Floats:
+        parts = [self.here.by_delta.sum(), self.here.by_tie.sum()]
+        return np.array(parts if self.free_tie else parts[:1])
+
+    def moved_to(self, point: Floats) -> _Top:
+        """The shape of the likelihood at another point."""
+        cells = self.cells
+        tie = np.full(len(cells.known), point[1] if self.free_tie else self.tie_model.untied)
+        here = self.tie_model.evaluate(point[0] - cells.known, tie, CellSums.of(cells.counts))
+        return replace(self, point=point, here=here)
+
+
+def _climb(cells: _Cells, tie_model: TieModel) -> _Top:
+    """Newton's method, each step halved until the likelihood does not fall."""
+    total = cells.counts.sum(axis=0)
+    free_tie = bool(tie_model.has_parameter and total[TIED] > 0)
+    start = [float(np.average(cells.known, weights=cells.counts.sum(axis=1)))]
+    if free_tie:
+        start.append(tie_model.start(float(total[TIED] / total.sum())))
+    nowhere = tie_model.evaluate(np.zeros(0), np.zeros(0), CellSums.of(np.zeros((0, 3))))
+    top = _Top(cells, tie_model, np.array(start), nowhere, free_tie).moved_to(np.array(start))
+    for _ in range(MAX_STEPS):
+        try:
+            step = np.linalg.solve(top.information, top.gradient)
+        except np.linalg.LinAlgError as error:
+            raise NotConverged(_RAN_AWAY) from error
+        top = _step_up(top, step)
+        if float(np.abs(step).max()) < STEP_TOLERANCE:
+            return top
+    raise NotConverged(_RAN_AWAY)
+
+
+_RAN_AWAY = "the new model's strength did not converge: its battles barely bound it. Judge more battles."
+
+
+def _step_up(top: _Top, step: Floats) -> _Top:
+    lowest = top.here.log_likelihood - 1e-12 * (1.0 + abs(top.here.log_likelihood))
+    for halvings in range(50):
+        point = top.point + 0.5**halvings * step
+        if not top.free_tie or top.tie_model.valid(point[1:]):
+            there = top.moved_to(point)
+            if there.here.log_likelihood >= lowest:
+                return there
+    return top
+
+
+def _middle(top: _Top, rows: OneModelRows) -> tuple[Floats, float]:
+    """The middle of the sandwich, Σ_p s_p s_pᵀ over clusters of rows, and the number of clusters.
+
+    A row of its own counts its weight times its squared score, and so do the cells of the prior.
+    """
+    cells = top.cells
+    tie = np.full(len(cells.known), top.point[1] if top.free_tie else top.tie_model.untied)
+    table = top.tie_model.result_scores(top.point[0] - cells.known, tie)
+    tables = [table.delta, table.tie][: len(top.point)]
+    squared = np.array([[(cells.counts * left * right).sum(axis=1) for left in tables] for right in tables])
+    n = len(rows)
+    row_score = np.column_stack([(cells.counts[:n] * scores[:n]).sum(axis=1) for scores in tables])
+    own = np.ones(n, dtype=bool) if rows.cluster is None else rows.cluster == OWN_CLUSTER
+    if rows.share is not None:
+        soft = ~np.isnan(rows.share)
+        squared[:, :, :n][:, :, soft] = np.einsum("nk,nl->kln", row_score, row_score)[:, :, soft] / rows.weight[soft]
+    middle = squared[:, :, :n][:, :, own].sum(axis=2) + squared[:, :, n:].sum(axis=2)
+    clusters = float(rows.weight[own].sum())
+    if rows.cluster is not None and not own.all():
+        names, number = np.unique(rows.cluster[~own], return_inverse=True)
+        together = np.column_stack([sum_by(number, column, len(names)) for column in row_score[~own].T])
+        middle = middle + together.T @ together
+        clusters += len(names)
+    return middle, clusters
