@@ -70,7 +70,6 @@ def test_the_language_is_the_first_of_a_list(kind: str, tmp_path: Path) -> None:
     assert table.text_column("language").texts() == ["fr", None, None, "en"]
     assert table.number_column("len_a").tolist() == [12, 5, 7, 9]
     assert read_battles(rows).text_column("language").texts() == ["fr", None, None, "en"]
-    assert read_battles(rows, where="both_equal = false and len(languages) > 0" if kind == "parquet" else None)
 
 
 def test_rows_are_told_apart_by_pair_and_dated_in_universal_time(tmp_path: Path) -> None:

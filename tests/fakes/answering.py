@@ -17,6 +17,15 @@ def count_tokens(text: str) -> int:
     return max(1, len(text) // 4) if text else 0
 
 
+def turns_problem(roles: list[str], texts: list[str]) -> str | None:
+    """What is wrong with a conversation: user and assistant take turns, the user first and last, nobody is silent."""
+    if roles != ["user" if place % 2 == 0 else "assistant" for place in range(len(roles))] or len(roles) % 2 == 0:
+        return f"messages: roles must alternate and end with user, not {', '.join(roles)}"
+    if any(not text.strip() for text in texts):
+        return "messages: text content blocks must be non-empty"
+    return None
+
+
 @dataclass
 class World:
     """All there is behind the routes."""
@@ -24,9 +33,10 @@ class World:
     behaviour: Behaviour
     ledger: Ledger
 
-    def say(self, system: str, user: str, max_tokens: int) -> Said:
+    def say(self, system: str, messages: list[str], max_tokens: int) -> Said:
         """The answer of the model, cut off at the token budget."""
-        said = self.behaviour.judge(system, user)
+        talk = self.behaviour.talk
+        said = talk(system, messages) if talk is not None else self.behaviour.judge(system, messages[-1])
         if isinstance(said, str):
             said = Said(said)
         if count_tokens(said.text) > max_tokens:

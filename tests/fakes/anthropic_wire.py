@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.fakes.answering import World, count_tokens
+from tests.fakes.answering import World, count_tokens, turns_problem
 from tests.fakes.ledger import Batch, content_of
 
 STOP_REASONS = {"end": "end_turn", "length": "max_tokens", "refusal": "refusal"}
@@ -117,8 +117,8 @@ class _AnthropicWire:
 
     def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
         system, cache = _system(body)
-        user = _text(body["messages"][-1]["content"])
-        said = self.world.say(system, user, body["max_tokens"])
+        messages = [_text(message["content"]) for message in body["messages"]]
+        said = self.world.say(system, messages, body["max_tokens"])
         written, read = self.world.cached_tokens(system) if cache else (0, 0)
         return {
             "id": f"msg_{content_of(body)[:20]}",
@@ -129,7 +129,7 @@ class _AnthropicWire:
             "stop_reason": STOP_REASONS[said.stop],
             "stop_sequence": None,
             "usage": {
-                "input_tokens": count_tokens(system) + count_tokens(user) - written - read,
+                "input_tokens": count_tokens(system) + sum(map(count_tokens, messages)) - written - read,
                 "output_tokens": count_tokens(said.text),
                 "cache_creation_input_tokens": written,
                 "cache_read_input_tokens": read,
@@ -142,8 +142,10 @@ class _AnthropicWire:
             return "invalid_request_error", f"{sampling[0]}: Extra inputs are not permitted"
         if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
             return "invalid_request_error", "max_tokens: must be at least 1"
-        if not body.get("messages") or not _text(body["messages"][-1]["content"]):
-            return "invalid_request_error", "messages: text content blocks must be non-empty"
+        messages = body.get("messages") or []
+        wrong = turns_problem([one["role"] for one in messages], [_text(one["content"]) for one in messages])
+        if wrong:
+            return "invalid_request_error", wrong
         if any(not block["text"] for block in body.get("system") or [] if isinstance(block, dict)):
             return "invalid_request_error", "system: text content blocks must be non-empty"
         if body.get("model") in (None, "no-such-model"):

@@ -50,11 +50,19 @@ def long_answer(system: str, user: str) -> str:
     return f"{user} " * 2000
 
 
+def talk_by_number(system: str, messages: list[str]) -> str:
+    """Says which reply of the conversation it is, and what a digest of all messages before it is."""
+    digest = hashlib.sha256("\0".join([system, *messages]).encode()).hexdigest()[:8]
+    return f"reply {(len(messages) + 1) // 2} after {digest}"
+
+
 def always_succeeded(custom_id: str, body: dict[str, Any], accepted_before: int) -> str:
     return "succeeded"
 
 
 Judge = Callable[[str, str], "str | Said"]
+Talk = Callable[[str, list[str]], "str | Said"]
+"""(system, all messages of the conversation, the user's and the model's in turn) -> what the model says next."""
 Outcome = Callable[[str, dict[str, Any], int], str]
 """(custom id, body, how often this content was accepted before) -> `succeeded`, `errored:TYPE`, `expired`, `canceled`,
 `missing` (no line in the results) or `repeated` (two lines)."""
@@ -81,6 +89,8 @@ class Behaviour:
     """Everything a test can set; all of it may be changed while the server runs."""
 
     judge: Judge = verdict_by_hash
+    talk: Talk | None = None
+    """Answers instead of `judge`, which sees only the last message."""
     key: str | None = None
     """The only key that is accepted; None accepts any. The refusal quotes the wrong key, as a careless server might."""
     latency_seconds: float = 0.0

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.fakes.answering import World, count_tokens
+from tests.fakes.answering import World, count_tokens, turns_problem
 from tests.fakes.behaviour import Said
 from tests.fakes.ledger import Batch, content_of
 
@@ -134,16 +134,17 @@ class _OpenAIWire:
 
     def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
         system = "".join(message["content"] for message in body["messages"] if message["role"] == "system")
-        user = body["messages"][-1]["content"]
-        said = self.world.say(system, user, body.get("max_completion_tokens") or body["max_tokens"])
-        prompt_tokens, output_tokens = count_tokens(system) + count_tokens(user), count_tokens(said.text)
+        messages = [message["content"] for message in body["messages"] if message["role"] != "system"]
+        said = self.world.say(system, messages, body.get("max_completion_tokens") or body["max_tokens"])
+        prompt_tokens = count_tokens(system) + sum(map(count_tokens, messages))
+        output_tokens = count_tokens(said.text)
         _, read = self.world.cached_tokens(system)
         return {
             "id": f"chatcmpl-{content_of(body)[:20]}",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": body["model"],
-            "choices": [self._choice(body, system, user, said)],
+            "choices": [self._choice(body, system, messages[-1], said)],
             "usage": {
                 "prompt_tokens": prompt_tokens,
                 "completion_tokens": output_tokens,
@@ -195,9 +196,9 @@ def _problem(body: dict[str, Any]) -> tuple[str, str] | tuple[str, str, str] | N
     budget = body.get("max_completion_tokens") or body.get("max_tokens")
     if not isinstance(budget, int) or budget < 1:
         return "invalid_request_error", "max_tokens is too small"
-    if not body.get("messages"):
-        return "invalid_request_error", "messages is empty"
-    return None
+    messages = [message for message in body.get("messages") or [] if message["role"] != "system"]
+    wrong = turns_problem([one["role"] for one in messages], [one["content"] for one in messages])
+    return ("invalid_request_error", wrong) if wrong else None
 
 
 def _file_problem(entries: list[dict[str, Any]], endpoint: str) -> dict[str, Any] | None:

@@ -171,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--state", type=Path, help="a folder that survives the server")
     parser.add_argument("--judge", default="tests.fakes.behaviour:verdict_by_hash", metavar="MODULE:FUNCTION")
+    parser.add_argument("--talk", metavar="MODULE:FUNCTION", help="answers instead, and sees earlier turns too")
     parser.add_argument("--key", help="the only key that is accepted")
     parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--batch-polls", type=int, default=1)
@@ -184,12 +185,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Serve until the process is ended."""
     options = _parser().parse_args(arguments)
-    module, _, function = options.judge.partition(":")
     behaviour = Behaviour(
-        judge=getattr(importlib.import_module(module), function),
+        judge=_function(options.judge),
+        talk=_function(options.talk) if options.talk else None,
         key=options.key,
         latency_seconds=options.latency,
         batch_polls=options.batch_polls,

@@ -143,3 +143,43 @@ def test_no_file_and_an_empty_file_are_errors(tmp_path: Path) -> None:
             RecordedJudge(tmp_path / name)
     with pytest.raises(JudgingError, match="no verdict"):
         RecordedJudge(write(tmp_path))
+
+
+def test_pairs_of_one_order_and_of_both_are_settled_each_in_its_way(tmp_path: Path) -> None:
+    """p1 was heard in one order; p2 in both, which disagree; p3 in both, which agree."""
+    path = write(
+        tmp_path,
+        ROW | {"verdict": "B"},
+        ROW | {"prompt_id": "p2", "verdict": "A", "verdict_swapped": "A"},
+        ROW | {"prompt_id": "p3", "verdict": "A", "verdict_swapped": "B"},
+    )
+    judged = hear(path, docket(3), single_order=True)
+    settled = [(one.winner, one.inconsistent, one.status, len(one.raw)) for one in judged.judgments["clarity"]]
+    assert settled == [("heron", False, "ok", 1), (None, True, "ok", 2), ("otter", False, "ok", 2)]
+    assert not judged.both_orders
+    assert (judged.stats["clarity"].cases, judged.stats["clarity"].questions) == (3, 5)
+
+
+@pytest.mark.parametrize(("said", "winner"), [("A", "otter"), ("B", "heron"), ("TIE", None)])
+def test_one_recorded_order_means_the_same_whichever_entrant_a_matchup_names_first(
+    tmp_path: Path, said: str, winner: str | None
+) -> None:
+    """The file shows otter as A; the docket has heron first."""
+    path = write(tmp_path, ROW | {"verdict": said})
+    other_way = Docket({"clarity": Rubric("clarity", "1", "x")}, {"clarity": [case("p1", a="heron", b="otter")]})
+    judgment = hear(path, other_way, single_order=True).judgments["clarity"][0]
+    assert (judgment.winner, judgment.status) == (winner, "ok")
+    assert [(verdict.verdict, verdict.position_swap) for verdict in judgment.raw] == [(Said(said), True)]
+    same_way = hear(path, docket(1), single_order=True).judgments["clarity"][0]
+    assert same_way.winner == winner
+    assert not same_way.raw[0].position_swap
+
+
+def test_the_verdicts_of_a_forward_run_are_a_recording_of_one_order(tmp_path: Path) -> None:
+    forward = make_judge(tmp_path / "cache", prefers("heron"), orders="forward")
+    live = asyncio.run(judge(docket(3), forward, single_order=True))
+    path = tmp_path / "clarity.jsonl"
+    path.write_bytes(b"".join(msgspec.json.encode(judgment) + b"\n" for judgment in live.judgments["clarity"]))
+    assert not RecordedJudge(path).both_orders
+    again = hear(path, docket(3), single_order=True)
+    assert [judgment.winner for judgment in again.judgments["clarity"]] == ["heron"] * 3

@@ -19,14 +19,13 @@ from tiltyard.boards.bradley_terry import SCALE
 from tiltyard.ratings.bradley_terry import fit
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
-from tiltyard.ratings.one_model import Anchors, OneModelRows, fit_one, rank_of_one
+from tiltyard.ratings.judge_regression import CalibrationVerdicts
+from tiltyard.ratings.judge_scale import NewModelVerdicts, calibrate, place_on_scale
+from tiltyard.ratings.one_model import Anchors, OneModelRows, OneRank, fit_one, rank_of_one
 from tiltyard.ratings.tie_models import DAVIDSON, TIE_MODELS
 
 SPREAD = 150.0 / SCALE
 """Anchors stand as far apart as normal quantiles with a standard deviation of 150 points."""
-
-FIRST_LOOK = 20
 
 
 def anchor_strengths(models: int) -> np.ndarray:
@@ -58,6 +57,7 @@ def simulate_known_anchors(
     battles: int = 100,
     position: str = "middle",
     ties: str = "davidson",
+    drawn_by: str = "davidson",
     parameter: float = LOG_NU,
     prompt_spread: float = 0.0,
     looks: int = 1,
@@ -65,8 +65,8 @@ def simulate_known_anchors(
 ) -> tuple[Coverage, Coverage]:
     """Intervals of the strength, and rank intervals, where anchors are exact.
 
-    With `prompt_spread` the newcomer is better on some prompts than on others, and meets four anchors on each; its truth
-    is then what very many prompts give. With several `looks` an interval must hold at each of them.
+    With `prompt_spread` the newcomer is better on some prompts than on others and meets four anchors on each; its
+    truth is then what very many prompts give. With several `looks` an interval must hold at each of them.
     """
     anchors = anchor_strengths(models)
     exact = Anchors.exact(anchors)
@@ -76,7 +76,7 @@ def simulate_known_anchors(
     ranked: list[float] = []
 
     def one(rng: np.random.Generator) -> float:
-        rows = _newcomer_rows(anchors, strength, battles, prompt_spread, rng, ties, parameter)
+        rows = _newcomer_rows(anchors, strength, battles, prompt_spread, rng, drawn_by, parameter)
         held, rank_held = True, True
         for look in range(1, looks + 1):
             seen = _first_rows(rows, battles * look // looks)
@@ -96,13 +96,13 @@ def _newcomer_rows(
     battles: int,
     prompt_spread: float,
     rng: np.random.Generator,
-    ties: str = "davidson",
+    drawn_by: str = "davidson",
     parameter: float = LOG_NU,
 ) -> OneModelRows:
     opponent = rng.integers(len(anchors), size=battles)
     prompt = np.arange(battles) // 4
     gap = strength - anchors[opponent] + prompt_spread * rng.normal(size=prompt[-1] + 1)[prompt]
-    result = results(gap, rng, ties, parameter).astype(np.int8)
+    result = results(gap, rng, drawn_by, parameter).astype(np.int8)
     return OneModelRows(opponent, result, np.ones(battles), cluster=prompt if prompt_spread else None)
 
 
@@ -139,6 +139,7 @@ class World:
     battle_spread: float = 0.0
     human_battles: int | None = None
     tie_margin: float = 0.0
+    ranked: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,13 +156,13 @@ class Found:
 
     def __str__(self) -> str:
         return (
-            f"calibrated {self.calibrated}, sampling only {self.sampling_only.share:.3f}, ranks {self.ranks.share:.3f}, "
+            f"{self.calibrated}, sampling only {self.sampling_only.share:.3f}, ranks {self.ranks.share:.3f}, "
             f"bias {self.bias:+.0f}, half-width {self.width:.0f}, floor {self.floor:.0f}, slope {self.slope:.2f}"
         )
 
 
 def simulate_judge(runs: int, seed: int, *, position: str = "middle", **world: Any) -> Found:
-    """One calibration and one placement per run, everything drawn anew but the anchors' and the newcomer's strengths."""
+    """One calibration and one placement per run, all drawn anew but the anchors' and the newcomer's strengths."""
     setting = World(**world)
     strengths = anchor_strengths(setting.models)
     truth = true_strength(position, strengths)
@@ -175,11 +176,13 @@ def simulate_judge(runs: int, seed: int, *, position: str = "middle", **world: A
         verdicts = _new_model(strengths, truth, taste, setting, rng)
         placed = place_on_scale(scale, anchors, verdicts)
         alone = 1.96 * placed.variance.sampling**0.5
-        rank = rank_of_one(placed, anchors, level=0.95)
+        rank = rank_of_one(placed, anchors, level=0.95) if setting.ranked else OneRank(best, best, worst)
         low, high = placed.interval(0.95)
         half = (high - placed.strength) if high is not None else (placed.strength - (low or 0.0))
         error = placed.strength - truth
-        notes.append((abs(error) <= alone, rank.low <= best and worst <= rank.high, error, half, scale.floor, scale.slope))
+        notes.append(
+            (abs(error) <= alone, rank.low <= best and worst <= rank.high, error, half, scale.floor, scale.slope)
+        )
         return float(holds((low, high), truth))
 
     calibrated = repeat(runs, seed, one)
@@ -191,6 +194,27 @@ def simulate_judge(runs: int, seed: int, *, position: str = "middle", **world: A
         *(SCALE * table[:, 2:5].mean(axis=0)),
         table[:, 5].mean(),
     )
+
+
+def simulate_judge_looks(
+    runs: int, seed: int, *, position: str = "middle", looks: int = 5, critical: float | None = None, **world: Any
+) -> Coverage:
+    """How often the calibrated interval holds at every one of several looks at a growing number of battles."""
+    setting = World(**world)
+    strengths = anchor_strengths(setting.models)
+    truth = true_strength(position, strengths)
+
+    def one(rng: np.random.Generator) -> float:
+        anchors = _anchors_as_known(strengths, setting, rng)
+        taste = rng.normal(0.0, setting.slope * setting.floor_points / SCALE, setting.models + 1)
+        scale = calibrate(anchors.strength, _calibration(strengths, taste, setting, rng))
+        new = _new_model(strengths, truth, taste, setting, rng)
+        columns = (new.opponent, new.share, new.shown_first, new.weight, new.cluster)
+        ends = [setting.orders * (setting.battles * look // looks) for look in range(1, looks + 1)]
+        placed = [place_on_scale(scale, anchors, NewModelVerdicts(*(part[:end] for part in columns))) for end in ends]
+        return float(all(holds(look.interval(0.95, critical=critical), truth) for look in placed))
+
+    return repeat(runs, seed, one)
 
 
 def _anchors_as_known(strengths: np.ndarray, setting: World, rng: np.random.Generator) -> Anchors:
@@ -217,7 +241,9 @@ def _verdicts(log_odds: np.ndarray, setting: World, rng: np.random.Generator) ->
     return shown_first.ravel(), share.ravel()
 
 
-def _calibration(strengths: np.ndarray, taste: np.ndarray, setting: World, rng: np.random.Generator) -> CalibrationVerdicts:
+def _calibration(
+    strengths: np.ndarray, taste: np.ndarray, setting: World, rng: np.random.Generator
+) -> CalibrationVerdicts:
     a, b = arena_battles(strengths, setting.calibration, rng)
     log_odds = setting.slope * (strengths[a] - strengths[b]) + taste[a] - taste[b]
     a_first, share = _verdicts(log_odds, setting, rng)

@@ -113,12 +113,13 @@ def _judgments(rng: np.random.Generator, matches: MatchList, dimension: str, wor
     for number, match in enumerate(matches.by_dimension[dimension]):
         lead = STRENGTH.get(match.matchup.entrant_a, 0.0) - STRENGTH.get(match.matchup.entrant_b, 0.0)
         lead += 0.8 * rng.standard_normal()
-        heard = [_verdict(rng, swap, lead, number, words) for swap in (False, True)]
+        heard = [spoken(rng, swap, lead, number, words) for swap in (False, True)]
         rows.append(settle(match.matchup, heard[:1] if number == 50 else heard))
     return rows
 
 
-def _verdict(rng: np.random.Generator, swap: bool, lead: float, number: int, words: int) -> Verdict:
+def spoken(rng: np.random.Generator, swap: bool, lead: float, number: int, words: int = 60) -> Verdict:
+    """One verdict of the simulated judge; some of those on swapped sides fail."""
     leaning = (-lead if swap else lead) + 0.25 + 0.4 * rng.standard_normal()
     said = Said.TIE if abs(leaning) < 0.25 else (Said.A if leaning > 0 else Said.B)
     failures = {11: Said.UNPARSED, 23: Said.TRUNCATED, 37: Said.REFUSED, 41: Said.ERROR}

@@ -101,7 +101,7 @@ class ResponseAdded(Body, frozen=True, kw_only=True, tag="response_added"):
     text: str
 
 
-class MatchupServed(Body, frozen=True, kw_only=True, tag="matchup_served"):
+class MatchupServed(Body, frozen=True, kw_only=True, gc=False, tag="matchup_served"):
     """Two answers were shown to a voter, sides drawn; why these, and how likely they were to be chosen."""
 
     matchup_id: str
@@ -119,26 +119,26 @@ class MatchupServed(Body, frozen=True, kw_only=True, tag="matchup_served"):
     expires_at: int
 
 
-class Voted(Body, frozen=True, kw_only=True, tag="voted"):
+class Voted(Body, frozen=True, kw_only=True, gc=False, tag="voted"):
     """The voter chose."""
 
     matchup_id: str
     choice: Choice
 
 
-class Skipped(Body, frozen=True, kw_only=True, tag="skipped"):
+class Skipped(Body, frozen=True, kw_only=True, gc=False, tag="skipped"):
     """The voter passed; the matchup cannot be voted on any more."""
 
     matchup_id: str
 
 
-class Expired(Body, frozen=True, kw_only=True, tag="expired"):
+class Expired(Body, frozen=True, kw_only=True, gc=False, tag="expired"):
     """Nobody voted in time."""
 
     matchup_id: str
 
 
-class Undone(Body, frozen=True, kw_only=True, tag="undone"):
+class Undone(Body, frozen=True, kw_only=True, gc=False, tag="undone"):
     """The voter took the vote back. The matchup stays burnt: the names have been seen."""
 
     matchup_id: str
@@ -188,7 +188,7 @@ AnyBody = (
 )
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One thing that happened, at a time in microseconds since 1970."""
 
     at: int

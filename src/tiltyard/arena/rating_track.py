@@ -39,6 +39,16 @@ FAILED_BOTH = -1.0
 SCORES = {Choice.A: 1.0, Choice.B: 0.0, Choice.TIE: 0.5, Choice.BOTH_BAD: FAILED_BOTH}
 
 
+SETTLED_AT = 1 << 16
+"""Votes that may wait to be rated."""
+
+STEEPNESS = math.log(10.0) / RATING_PER_DECADE
+NO_HISTORY = np.empty((0, 4))
+
+Vote = tuple[int, int, int, float]
+"""Sequence number, model on side A, model on side B, score of side A."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ratings:
     """Every model's Glicko-2 state and legacy Elo, after the vote with sequence number `seq` (0: before the first)."""
@@ -97,39 +107,53 @@ class RatingTrack:
     def __init__(self, rules: RatingRules, history: VoteHistory | None = None) -> None:
         self.rules = rules
         self.history: VoteHistory = history or NoHistory()
-        self.now = _start(0, rules, 0)
-        self._kept: deque[Ratings] = deque([_copy(self.now)], maxlen=KEPT_TIMES)
-        self._recent: deque[tuple[int, int, int, float]] = deque()
+        self._now = _start(0, rules, 0)
+        self._kept: deque[Ratings] = deque([_copy(self._now)], maxlen=KEPT_TIMES)
+        self._recent: deque[Vote] = deque()
+        self._waiting: list[Vote] = []
+        self._ahead = 0
+        self._glicko2 = rules.glicko2().rules()
+
+    @property
+    def now(self) -> Ratings:
+        """The ratings after the last vote."""
+        if self._waiting:
+            self._settle()
+        return self._now
+
+    def expect(self, votes: int) -> None:
+        """Be told that about this many votes are coming: compiling the loops may then be worth it."""
+        self._ahead = votes
 
     def grow(self, models: int) -> None:
         """Let models in that have not played."""
-        self.now = _grown(self.now, self.rules, models)
+        if models > len(self._now.rating):
+            self._now = _grown(self._now, self.rules, models)
 
     def restore(self, ratings: Ratings) -> None:
         """Go on from ratings that were kept elsewhere."""
-        self.now = _copy(ratings)
-        self._kept = deque([_copy(ratings)], maxlen=KEPT_TIMES)
-        self._recent.clear()
+        self._waiting.clear()
+        self._now = _copy(ratings)
+        self._keep_only_now()
 
     def vote(self, seq: int, a: int, b: int, choice: Choice) -> None:
-        """Rate one vote."""
-        score = SCORES[choice]
-        self._recent.append((seq, a, b, score))
-        self._rate(_single(seq, a, b, score))
-        if len(self._recent) % KEPT_EVERY == 0:
-            self._keep()
+        """Rate one vote. It waits until somebody looks: many votes then go through the loop together."""
+        self._waiting.append((seq, a, b, SCORES[choice]))
+        if len(self._waiting) >= SETTLED_AT:
+            self._settle()
 
     def rate_many(self, votes: Votes) -> None:
         """Rate votes in one go; they can be taken out again only with a history."""
+        self._settle()
         self._rate(votes)
-        self._kept = deque([_copy(self.now)], maxlen=KEPT_TIMES)
-        self._recent.clear()
+        self._keep_only_now()
 
     def change(self, seqs: Collection[int]) -> None:
         """Votes with these numbers were taken out, or put back: rate again what followed the first of them.
 
         Votes taken out lately are forgotten here; for all others the history says which votes count now.
         """
+        self._settle()
         first = min(seqs)
         kept = next((ratings for ratings in reversed(self._kept) if ratings.seq < first), None)
         known = {vote[0] for vote in self._recent}
@@ -137,59 +161,76 @@ class RatingTrack:
             self._replay(first)
             return
         gone = set(seqs)
-        after = [vote for vote in self._recent if vote[0] > kept.seq and vote[0] not in gone]
-        before = [vote for vote in self._recent if vote[0] <= kept.seq]
+        self._waiting = [vote for vote in self._recent if vote[0] > kept.seq and vote[0] not in gone]
+        self._recent = deque(vote for vote in self._recent if vote[0] <= kept.seq)
         while self._kept[-1].seq >= first:
             self._kept.pop()
-        models = len(self.now.rating)
-        self.now = _grown(_copy(kept), self.rules, models)
-        self._recent = deque(before)
-        for place, (seq, a, b, score) in enumerate(after, start=1):
-            self._recent.append((seq, a, b, score))
-            self._rate(_single(seq, a, b, score))
-            if place % KEPT_EVERY == 0:
-                self._keep()
+        self._now = _grown(_copy(kept), self.rules, len(self._now.rating))
+        self._settle()
 
     def rerate(self, rules: RatingRules) -> None:
         """Rate the whole log anew by other rules."""
+        self._settle()
         self.rules = rules
-        if self.now.seq == 0 and not self._recent:
-            self.now = _start(0, rules, len(self.now.rating))
-            self._kept = deque([_copy(self.now)], maxlen=KEPT_TIMES)
+        self._glicko2 = rules.glicko2().rules()
+        if self._now.seq == 0 and not self._recent:
+            self._now = _start(0, rules, len(self._now.rating))
+            self._keep_only_now()
         else:
             self._replay(0)
 
     def _replay(self, first: int) -> None:
-        models = len(self.now.rating)
+        models = len(self._now.rating)
         start = self.history.ratings_before(first) if first > 0 else None
-        self.now = _grown(_start(0, self.rules, models) if start is None else _copy(start), self.rules, models)
-        for votes in self.history.votes_after(self.now.seq):
+        self._now = _grown(_start(0, self.rules, models) if start is None else _copy(start), self.rules, models)
+        for votes in self.history.votes_after(self._now.seq):
             self._rate(votes)
-        self._kept = deque([_copy(self.now)], maxlen=KEPT_TIMES)
-        self._recent.clear()
+        self._keep_only_now()
+
+    def _settle(self) -> None:
+        """Rate what waits. Ratings are kept on the way only where an undo might still want them."""
+        waiting, self._waiting = self._waiting, []
+        older = len(waiting) - KEPT_EVERY * KEPT_TIMES
+        if older > 0:
+            self._rate(_votes(waiting[:older]))
+            self._keep_only_now()
+            waiting = waiting[older:]
+        done = 0
+        while done < len(waiting):
+            part = waiting[done : done + KEPT_EVERY - len(self._recent) % KEPT_EVERY]
+            self._recent.extend(part)
+            self._rate(_votes(part))
+            if len(self._recent) % KEPT_EVERY == 0:
+                self._keep()
+            done += len(part)
 
     def _rate(self, votes: Votes) -> None:
         if not len(votes):
             return
-        now, rules = self.now, self.rules
+        now, rules = self._now, self.rules
         played = votes.score_a >= 0.0
         a, b, score = votes.a[played], votes.b[played], votes.score_a[played]
-        rate = rate_one_by_one.run(len(a) * PLAIN_SECONDS_PER_BATTLE)
-        rate(a, b, score, now.rating, now.deviation, now.volatility, rules.glicko2().rules(), np.empty((0, 4)))
-        steepness = math.log(10.0) / RATING_PER_DECADE
-        legacy = rate_with_baseline.run(len(votes) * 1e-6)
-        legacy(votes.a, votes.b, votes.score_a, now.legacy, rules.legacy_k, steepness, rules.legacy_baseline)
-        self.now = Ratings(int(votes.seq[-1]), *now.columns())
+        rate = rate_one_by_one.run(max(len(a), self._ahead) * PLAIN_SECONDS_PER_BATTLE)
+        rate(a, b, score, now.rating, now.deviation, now.volatility, self._glicko2, NO_HISTORY)
+        legacy = rate_with_baseline.run(max(len(votes), self._ahead) * 1e-6)
+        legacy(votes.a, votes.b, votes.score_a, now.legacy, rules.legacy_k, STEEPNESS, rules.legacy_baseline)
+        self._now = Ratings(int(votes.seq[-1]), *now.columns())
 
     def _keep(self) -> None:
-        self._kept.append(_copy(self.now))
+        self._kept.append(_copy(self._now))
         while self._recent and self._recent[0][0] <= self._kept[0].seq:
             self._recent.popleft()
 
+    def _keep_only_now(self) -> None:
+        self._kept = deque([_copy(self._now)], maxlen=KEPT_TIMES)
+        self._recent.clear()
 
-def _single(seq: int, a: int, b: int, score: float) -> Votes:
-    models = np.array([a, b], dtype=np.int32)
-    return Votes(np.array([seq]), models[:1], models[1:], np.array([score]))
+
+def _votes(votes: list[Vote]) -> Votes:
+    seq, a, b, score = zip(*votes, strict=True)
+    return Votes(
+        np.array(seq, dtype=np.int64), np.array(a, dtype=np.int32), np.array(b, dtype=np.int32), np.array(score)
+    )
 
 
 def _start(seq: int, rules: RatingRules, models: int) -> Ratings:

@@ -1,9 +1,14 @@
-"""Who was shown to whom: exposure over the rolling window, matchups in flight, and the last meetings of each pair."""
+"""Who was shown to whom: exposure over the rolling window, matchups in flight, and the last meetings of each pair.
+
+A process that serves a matchup counts it at once, as *early*, before its event has a place in the log. When the event
+arrives in the log the early count becomes the real one; where other events came first, early ones are taken back and
+counted again behind them. So the counts are always those of the log, in the log's order, plus the early ones.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,10 +17,16 @@ from tiltyard.arena.grid import Grid
 from tiltyard.arena.tallies import Pair, pair_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 
-class Reserved(msgspec.Struct, frozen=True):
+RECOUNTED_AT = 256
+"""Starts and landings that may wait beyond twice those in flight; then counting anew is cheaper."""
+
+
+class Reserved(msgspec.Struct, frozen=True, gc=False):
     """A matchup that was served: numbers of its models by side and of its prompt, for whom, by which lane."""
 
     matchup_id: str
@@ -25,6 +36,14 @@ class Reserved(msgspec.Struct, frozen=True):
     prompt: int
     lane: str
     expires_at: int
+
+
+class Early(NamedTuple):
+    """A matchup counted before its event, and what fell out of the window and of the pair's meetings for it."""
+
+    served: Reserved
+    from_window: tuple[int, int, str] | None
+    from_meetings: int | None
 
 
 class Schedule:
@@ -37,58 +56,91 @@ class Schedule:
         self.lanes: Counter[str] = Counter()
         self.window: deque[tuple[int, int, str]] = deque(maxlen=window)
         """The latest served matchups: both models and the lane."""
-        self.in_window: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """Exposures of each model in the window."""
         self.in_flight: dict[str, Reserved] = {}
-        self.flying_on = Grid()
-        """In flight by (model, prompt)."""
-        self.flying_pairs = Grid()
-        """In flight by (model, model), both ways."""
-        self.flying: Counter[tuple[int, int, int]] = Counter()
-        """In flight by pair and prompt."""
         self.meetings: dict[Pair, deque[int]] = {}
         """The prompts of each pair's latest served meetings."""
+        self._in_window: list[int] = []
+        self._flying_on, self._flying_pairs = Grid(), Grid()
+        self._flying: Counter[tuple[int, int, int]] = Counter()
+        self._flights: list[tuple[Reserved, int]] = []
+        self._recount = False
         self._last_meetings = last_meetings
+        self._early: dict[str, Early] = {}
+
+    @property
+    def in_window(self) -> NDArray[np.int64]:
+        """Exposures of each model in the window."""
+        return np.array(self._in_window, dtype=np.int64)
+
+    @property
+    def flying_on(self) -> Grid:
+        """In flight by (model, prompt)."""
+        self._settle()
+        return self._flying_on
+
+    @property
+    def flying_pairs(self) -> Grid:
+        """In flight by (model, model), both ways."""
+        self._settle()
+        return self._flying_pairs
+
+    @property
+    def flying(self) -> Counter[tuple[int, int, int]]:
+        """In flight by pair and prompt."""
+        self._settle()
+        return self._flying
+
+    @property
+    def early(self) -> int:
+        """How many matchups are counted whose event has no place in the log yet."""
+        return len(self._early)
 
     def grow(self, models: int, prompts: int) -> None:
         """Make room for more models and prompts."""
         missing = models - len(self.shown)
-        self.shown += [0] * missing
-        self.shown_as_a += [0] * missing
-        self.in_window = np.concatenate([self.in_window, np.zeros(missing, dtype=np.int64)])
-        self.flying_on.grow(models, prompts)
-        self.flying_pairs.grow(models, models)
+        for counts in (self.shown, self.shown_as_a, self._in_window):
+            counts += [0] * missing
+        self._flying_on.grow(models, prompts)
+        self._flying_pairs.grow(models, models)
 
     def resize(self, window: int, last_meetings: int) -> None:
         """Take over other lengths; what falls out of the window is exposure no more."""
+        early = self.set_aside()
         kept = list(self.window)[-window:]
         self.window = deque(kept, maxlen=window)
-        self.in_window = np.zeros_like(self.in_window)
+        self._in_window = [0] * len(self.shown)
         for a, b, _ in kept:
-            self.in_window[a] += 1
-            self.in_window[b] += 1
+            self._in_window[a] += 1
+            self._in_window[b] += 1
         self._last_meetings = last_meetings
         self.meetings = {pair: deque(prompts, maxlen=last_meetings) for pair, prompts in self.meetings.items()}
+        for served in early:
+            self.reserve(served)
+
+    def reserve(self, served: Reserved) -> None:
+        """Count a matchup whose event is still to come. One that is known already counts once."""
+        if served.matchup_id not in self.in_flight:
+            self._early[served.matchup_id] = self._count(served)
+
+    def release(self, matchup_id: str) -> None:
+        """Forget a matchup whose event will never come. One that is not early stays."""
+        if matchup_id in self._early:
+            for served in self.set_aside():
+                if served.matchup_id != matchup_id:
+                    self.reserve(served)
 
     def serve(self, served: Reserved) -> None:
-        """Count a served matchup and keep it reserved. One that is known already counts once."""
-        if served.matchup_id in self.in_flight:
-            return
-        a, b = served.a, served.b
-        if len(self.window) == self.window.maxlen:
-            old_a, old_b, _ = self.window[0]
-            self.in_window[old_a] -= 1
-            self.in_window[old_b] -= 1
-        self.window.append((a, b, served.lane))
-        for i in (a, b):
-            self.shown[i] += 1
-            self.in_window[i] += 1
-        self.shown_as_a[a] += 1
-        self.lanes[served.lane] += 1
-        meetings = self.meetings.setdefault(pair_of(a, b), deque(maxlen=self._last_meetings))
-        meetings.append(served.prompt)
-        self.in_flight[served.matchup_id] = served
-        self._fly(served, 1)
+        """Count a matchup at its place in the log and keep it reserved. One that is known already counts once."""
+        if self._early:
+            if next(iter(self._early)) == served.matchup_id:
+                del self._early[served.matchup_id]
+                return
+            early = self.set_aside()
+            self.serve(served)
+            for later in early:
+                self.reserve(later)
+        elif served.matchup_id not in self.in_flight:
+            self._count(served)
 
     def resolve(self, matchup_id: str) -> Reserved | None:
         """The reservation, let go of: the matchup was voted on, skipped or expired. None where it was not in flight."""
@@ -97,13 +149,84 @@ class Schedule:
             self._fly(served, -1)
         return served
 
+    def fly(self, in_flight: Iterable[Reserved]) -> None:
+        """Take over what is in flight, and nothing else, from a state that was kept."""
+        self.in_flight = {served.matchup_id: served for served in in_flight}
+        self._recount = True
+
+    def _count(self, served: Reserved) -> Early:
+        a, b = served.a, served.b
+        window, in_window = self.window, self._in_window
+        out = None
+        if len(window) == window.maxlen:
+            out = window[0]
+            in_window[out[0]] -= 1
+            in_window[out[1]] -= 1
+        window.append((a, b, served.lane))
+        for i in (a, b):
+            self.shown[i] += 1
+            in_window[i] += 1
+        self.shown_as_a[a] += 1
+        self.lanes[served.lane] += 1
+        pair = pair_of(a, b)
+        meetings = self.meetings.get(pair)
+        if meetings is None:
+            meetings = self.meetings[pair] = deque(maxlen=self._last_meetings)
+        forgotten = meetings[0] if len(meetings) == self._last_meetings else None
+        meetings.append(served.prompt)
+        self.in_flight[served.matchup_id] = served
+        self._fly(served, 1)
+        return Early(served, out, forgotten)
+
+    def set_aside(self) -> list[Reserved]:
+        """Uncount all early matchups, the last first; they are returned in their order, to be reserved again."""
+        early = list(self._early.values())
+        self._early.clear()
+        for served, out, forgotten in reversed(early):
+            self.resolve(served.matchup_id)
+            self.window.pop()
+            for i in (served.a, served.b):
+                self.shown[i] -= 1
+                self._in_window[i] -= 1
+            if out is not None:
+                self.window.appendleft(out)
+                self._in_window[out[0]] += 1
+                self._in_window[out[1]] += 1
+            self.shown_as_a[served.a] -= 1
+            self.lanes[served.lane] -= 1
+            pair = pair_of(served.a, served.b)
+            meetings = self.meetings[pair]
+            meetings.pop()
+            if forgotten is not None:
+                meetings.appendleft(forgotten)
+            if not meetings:
+                del self.meetings[pair]
+        self.lanes = +self.lanes
+        return [matchup.served for matchup in early]
+
     def _fly(self, served: Reserved, sign: int) -> None:
-        a, b, prompt = served.a, served.b, served.prompt
-        self.flying_on.view[a, prompt] += sign
-        self.flying_on.view[b, prompt] += sign
-        self.flying_pairs.view[a, b] += sign
-        self.flying_pairs.view[b, a] += sign
-        triple = (*pair_of(a, b), prompt)
-        self.flying[triple] += sign
-        if not self.flying[triple]:
-            del self.flying[triple]
+        """Note a start or a landing. They are counted when somebody looks; in a replay most have landed by then."""
+        self._flights.append((served, sign))
+        if len(self._flights) > 2 * len(self.in_flight) + RECOUNTED_AT:
+            self._flights.clear()
+            self._recount = True
+
+    def _settle(self) -> None:
+        flights, self._flights = self._flights, []
+        if self._recount:
+            self._recount = False
+            self._flying_on.view[:] = 0
+            self._flying_pairs.view[:] = 0
+            self._flying.clear()
+            flights = [(served, 1) for served in self.in_flight.values()]
+        on, pairs, flying = self._flying_on.view, self._flying_pairs.view, self._flying
+        for served, sign in flights:
+            a, b, prompt = served.a, served.b, served.prompt
+            on[a, prompt] += sign
+            on[b, prompt] += sign
+            pairs[a, b] += sign
+            pairs[b, a] += sign
+            triple = (*pair_of(a, b), prompt)
+            flying[triple] += sign
+            if not flying[triple]:
+                del flying[triple]

@@ -31,7 +31,7 @@ class Standing(enum.StrEnum):
     EXCLUDED = "excluded"
 
 
-class CastVote(msgspec.Struct, frozen=True):
+class CastVote(msgspec.Struct, frozen=True, gc=False):
     """One vote as the log has it: its sequence number, who met on what, what was chosen, and whether it counts."""
 
     seq: int
@@ -64,13 +64,17 @@ class VoteBook(VoteHistory, Protocol):
 class ArenaState:
     """Everything that matchmaking, boards and validity look at, kept up to date event by event.
 
-    `book` keeps the votes, which do not fit into memory for ever. `seq` is the last event taken in.
+    `book` keeps the votes, which do not fit into memory for ever. `seq` is the last event taken in, `at` its time, and
+    `latest` the latest time of any event: events of several servers are not in the order of their clocks.
     """
 
     def __init__(self, book: VoteBook) -> None:
         self.seq = 0
         self.at = 0
+        self.latest = 0
         self.policy = Policy()
+        self.rules_since = 0
+        """The event that last changed the rating rules."""
         self.phase = 1
         self.catalog = Catalog()
         self.tallies = Tallies()
@@ -87,6 +91,7 @@ class ArenaState:
             handler(self, seq, event)
         self.seq = seq
         self.at = event.at
+        self.latest = max(self.latest, event.at)
 
     @property
     def conservative(self) -> Floats:
@@ -102,7 +107,18 @@ class ArenaState:
 
     def reserve(self, served: e.MatchupServed) -> None:
         """Count a matchup as served before its event has a place in the log; the event then counts no second time."""
-        self.schedule.serve(self._reserved(served))
+        self.schedule.reserve(self._reserved(served))
+
+    def release(self, matchup_id: str) -> None:
+        """Forget a reserved matchup whose event was never written."""
+        self.schedule.release(matchup_id)
+
+    def grow(self) -> None:
+        """Make room for every model and prompt of the catalog."""
+        models, prompts = len(self.catalog.models), len(self.catalog.prompts)
+        self.tallies.grow(models, prompts)
+        self.schedule.grow(models, prompts)
+        self.track.grow(models)
 
     def _reserved(self, body: e.MatchupServed) -> Reserved:
         catalog = self.catalog
@@ -116,19 +132,14 @@ class ArenaState:
             body.expires_at,
         )
 
-    def _grow(self) -> None:
-        models, prompts = len(self.catalog.models), len(self.catalog.prompts)
-        self.tallies.grow(models, prompts)
-        self.schedule.grow(models, prompts)
-        self.track.grow(models)
 
-
-def _settings_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+def _settings_changed(state: ArenaState, seq: int, event: e.Event) -> None:
     body = event.body
     assert isinstance(body, e.SettingsChanged)
     before, state.policy = state.policy, body.policy
     state.schedule.resize(body.policy.window_matchups, body.policy.diversity_last)
     if before.rating != body.policy.rating:
+        state.rules_since = seq
         state.track.rerate(body.policy.rating)
 
 
@@ -150,12 +161,12 @@ def _catalog_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # no
             catalog.model_enabled[catalog.model(body.model)] = isinstance(body, e.ModelEnabled)
         case e.PromptEnabled() | e.PromptDisabled():
             catalog.prompt_enabled[catalog.prompt(body.prompt_id)] = isinstance(body, e.PromptEnabled)
-    state._grow()
+    state.grow()
 
 
 def _matchup_served(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
     assert isinstance(event.body, e.MatchupServed)
-    state.reserve(event.body)
+    state.schedule.serve(state._reserved(event.body))
 
 
 def _voted(state: ArenaState, seq: int, event: e.Event) -> None:

@@ -11,12 +11,23 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.grid import Grid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int32]
 
 Pair = tuple[int, int]
 """Two model numbers, the smaller first."""
+
+CODES = {Choice.A: 0, Choice.B: 1, Choice.TIE: 2, Choice.BOTH_BAD: 3}
+WON_BY_A, WON_BY_B, TIED, FAILED_BOTH = range(4)
+
+SETTLED_AT = 1 << 16
+"""Votes that may wait to be added: enough to make their arrays cheap, few enough to hold in memory."""
+
+WORTH_ARRAYS = 24
+"""From this many waiting votes on, adding them as arrays is faster than one by one."""
 
 
 def pair_of(a: int, b: int) -> Pair:
@@ -29,47 +40,76 @@ class Tallies:
 
     `wins.view[i, j]` are the votes for i over j, `ties` and `both_bad` count by pair both ways. By prompt (model,
     prompt): `decisive_on`, `rated_on`, `both_bad_on`, and `half_points_on` (2 for a win, 1 for a tie).
-    `pair_prompts[pair]` counts decisive votes by prompt.
+    `pair_prompts[pair]` counts decisive votes by prompt. Votes wait in a list until a count is looked at: a replay
+    then adds them thousands at a time.
     """
 
     def __init__(self) -> None:
-        self.wins, self.ties, self.both_bad = Grid(), Grid(), Grid()
-        self.decisive_on, self.rated_on, self.both_bad_on, self.half_points_on = Grid(), Grid(), Grid(), Grid()
-        self.pair_prompts: dict[Pair, Counter[int]] = {}
+        self._wins, self._ties, self._both_bad = Grid(), Grid(), Grid()
+        self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on = Grid(), Grid(), Grid(), Grid()
+        self._pair_prompts: dict[Pair, Counter[int]] = {}
+        self._waiting: list[tuple[int, int, int, int, int]] = []
 
     def grow(self, models: int, prompts: int) -> None:
         """Make room for more models and prompts."""
-        for grid in (self.wins, self.ties, self.both_bad):
+        for grid in (self._wins, self._ties, self._both_bad):
             grid.grow(models, models)
-        for grid in (self.decisive_on, self.rated_on, self.both_bad_on, self.half_points_on):
+        for grid in (self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on):
             grid.grow(models, prompts)
 
     def count(self, a: int, b: int, prompt: int, choice: Choice, *, sign: int = 1) -> None:
         """Count a vote, or with sign −1 take one out."""
-        if choice is Choice.BOTH_BAD:
-            for i, j in ((a, b), (b, a)):
-                self.both_bad.view[i, j] += sign
-                self.both_bad_on.view[i, prompt] += sign
-            return
-        for i in (a, b):
-            self.rated_on.view[i, prompt] += sign
-        if choice is Choice.TIE:
-            for i, j in ((a, b), (b, a)):
-                self.ties.view[i, j] += sign
-                self.half_points_on.view[i, prompt] += sign
-            return
-        winner, loser = (a, b) if choice is Choice.A else (b, a)
-        self.wins.view[winner, loser] += sign
-        self.half_points_on.view[winner, prompt] += 2 * sign
-        self.decisive_on.view[a, prompt] += sign
-        self.decisive_on.view[b, prompt] += sign
-        self._count_pair(pair_of(a, b), prompt, sign)
+        self._waiting.append((a, b, prompt, CODES[choice], sign))
+        if len(self._waiting) >= SETTLED_AT:
+            self._settle()
 
-    def _count_pair(self, pair: Pair, prompt: int, sign: int) -> None:
-        prompts = self.pair_prompts.setdefault(pair, Counter())
-        prompts[prompt] += sign
-        if not prompts[prompt]:
-            del prompts[prompt]
+    @property
+    def wins(self) -> Grid:
+        """Votes for a model (row) over another (column)."""
+        self._settle()
+        return self._wins
+
+    @property
+    def ties(self) -> Grid:
+        """Ties of two models, both ways."""
+        self._settle()
+        return self._ties
+
+    @property
+    def both_bad(self) -> Grid:
+        """Votes that found both bad, both ways."""
+        self._settle()
+        return self._both_bad
+
+    @property
+    def decisive_on(self) -> Grid:
+        """Decisive votes by model and prompt."""
+        self._settle()
+        return self._decisive_on
+
+    @property
+    def rated_on(self) -> Grid:
+        """Rated votes by model and prompt."""
+        self._settle()
+        return self._rated_on
+
+    @property
+    def both_bad_on(self) -> Grid:
+        """Both-bad votes by model and prompt."""
+        self._settle()
+        return self._both_bad_on
+
+    @property
+    def half_points_on(self) -> Grid:
+        """Half points by model and prompt: 2 for a win, 1 for a tie."""
+        self._settle()
+        return self._half_points_on
+
+    @property
+    def pair_prompts(self) -> dict[Pair, Counter[int]]:
+        """Decisive votes of each pair by prompt; prompts and pairs without any are left out."""
+        self._settle()
+        return self._pair_prompts
 
     @property
     def decisive(self) -> Ints:
@@ -88,8 +128,78 @@ class Tallies:
 
     def pair_decisive(self, a: int, b: int) -> int:
         """Decisive votes between two models."""
-        return int(self.wins.view[a, b] + self.wins.view[b, a])
+        wins = self.wins.view
+        return int(wins[a, b] + wins[b, a])
 
     def distinct_prompts(self, a: int, b: int) -> int:
         """On how many prompts two models have a decisive vote between them."""
         return len(self.pair_prompts.get(pair_of(a, b), ()))
+
+    def _settle(self) -> None:
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        if len(waiting) >= WORTH_ARRAYS:
+            self._count_arrays(np.array(waiting, dtype=np.int64))
+            return
+        for a, b, prompt, code, sign in waiting:
+            self._count_one(a, b, prompt, code, sign)
+
+    def _count_one(self, a: int, b: int, prompt: int, code: int, sign: int) -> None:
+        if code == FAILED_BOTH:
+            for i, j in ((a, b), (b, a)):
+                self._both_bad.view[i, j] += sign
+                self._both_bad_on.view[i, prompt] += sign
+            return
+        self._rated_on.view[a, prompt] += sign
+        self._rated_on.view[b, prompt] += sign
+        if code == TIED:
+            for i, j in ((a, b), (b, a)):
+                self._ties.view[i, j] += sign
+                self._half_points_on.view[i, prompt] += sign
+            return
+        winner, loser = (a, b) if code == WON_BY_A else (b, a)
+        self._wins.view[winner, loser] += sign
+        self._half_points_on.view[winner, prompt] += 2 * sign
+        self._decisive_on.view[a, prompt] += sign
+        self._decisive_on.view[b, prompt] += sign
+        self._count_pairs([(*pair_of(a, b), prompt, sign)])
+
+    def _count_arrays(self, votes: NDArray[np.int64]) -> None:
+        a, b, prompt, code, sign = (np.ascontiguousarray(column) for column in votes.T)
+        bad, tied, decisive = code == FAILED_BOTH, code == TIED, code <= WON_BY_B
+        for here, pairs, on in ((bad, self._both_bad, self._both_bad_on), (tied, self._ties, self._half_points_on)):
+            for i, j in ((a, b), (b, a)):
+                np.add.at(pairs.view, (i[here], j[here]), sign[here])
+                np.add.at(on.view, (i[here], prompt[here]), sign[here])
+        for i in (a, b):
+            np.add.at(self._rated_on.view, (i[~bad], prompt[~bad]), sign[~bad])
+            np.add.at(self._decisive_on.view, (i[decisive], prompt[decisive]), sign[decisive])
+        winner, loser = np.where(code == WON_BY_A, a, b)[decisive], np.where(code == WON_BY_A, b, a)[decisive]
+        np.add.at(self._wins.view, (winner, loser), sign[decisive])
+        np.add.at(self._half_points_on.view, (winner, prompt[decisive]), 2 * sign[decisive])
+        self._count_pairs(_summed(winner, loser, prompt[decisive], sign[decisive]))
+
+    def _count_pairs(self, counts: Iterable[tuple[int, int, int, int]]) -> None:
+        for low, high, prompt, n in counts:
+            prompts = self._pair_prompts.setdefault((low, high), Counter())
+            prompts[prompt] += n
+            if not prompts[prompt]:
+                del prompts[prompt]
+            if not prompts:
+                del self._pair_prompts[low, high]
+
+
+def _summed(
+    i: NDArray[np.int64], j: NDArray[np.int64], prompt: NDArray[np.int64], sign: NDArray[np.int64]
+) -> list[tuple[int, int, int, int]]:
+    """Each pair and prompt that occurs, the smaller model first, with the sum of its signs."""
+    triples = np.stack([np.minimum(i, j), np.maximum(i, j), prompt], axis=1)
+    if not len(triples):
+        return []
+    width = triples.max(axis=0) + 1
+    keys, places = np.unique((triples[:, 0] * width[1] + triples[:, 1]) * width[2] + prompt, return_inverse=True)
+    sums = np.bincount(places, weights=sign).astype(np.int64)
+    models, prompts = np.divmod(keys, width[2])
+    lows, highs = np.divmod(models, width[1])
+    return list(zip(lows.tolist(), highs.tolist(), prompts.tolist(), sums.tolist(), strict=True))

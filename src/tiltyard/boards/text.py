@@ -31,6 +31,11 @@ STRIP_WIDTH = 25
 MARKS = "†‡§¶"
 
 
+def percent(level: float) -> str:
+    """A level as a reader knows it: 95 %, 98.9 %."""
+    return f"{round(100 * level, 1):g} %"
+
+
 def headline(board: Leaderboard) -> str:
     """One line: method, how much data, what the interval is."""
     settings = board.settings
@@ -49,7 +54,7 @@ def interval_name(board: Leaderboard) -> str:
     interval = board.settings.get("interval") or {"kind": "none"}
     if interval["kind"] == "none":
         return "no intervals"
-    level = f"{100 * interval['level']:g} %"
+    level = percent(interval["level"])
     if interval["kind"] == "deviation":
         return f"{level} from the Glicko deviation"
     unit = f"by {interval['cluster']}" if interval.get("cluster") else "by battle"
@@ -146,7 +151,7 @@ def _cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
     extra = [name for name in EXTRA_COLUMNS if any(name in entry.extra for entry in board)]
     header = ["rank", "model", "rating"]
     if has_interval:
-        header.append(f"{100 * board.settings['interval']['level']:g} % interval")
+        header.append(f"{percent(board.settings['interval']['level'])} interval")
     header += [EXTRA_COLUMNS[name] for name in extra]
     header += ["battles", "W", "L", "T"] + (["both bad"] if both_bad else [])
     marks = _marks(board)

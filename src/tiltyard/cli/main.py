@@ -14,6 +14,7 @@ import typer
 from tiltyard import __version__
 from tiltyard.cli.battles import app as battles_app
 from tiltyard.cli.judge import app as judge_app
+from tiltyard.cli.place import place_command
 from tiltyard.cli.rate import rate_command
 from tiltyard.cli.tournament import generate_command, report_command, run_command
 from tiltyard.errors import TiltyardError
@@ -29,6 +30,7 @@ app.command("rate")(rate_command)
 app.add_typer(battles_app, name="battles")
 app.command("generate")(generate_command)
 app.command("run")(run_command)
+app.command("place")(place_command)
 app.command("report")(report_command)
 app.add_typer(judge_app, name="judge")
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tiltyard.judging.judge import Judge
+    from tiltyard.judging.language_model import Orders
     from tiltyard.judging.questions import ReplyForm
     from tiltyard.llm.records import Reply, Request
 
@@ -32,13 +33,15 @@ def judge_by_name(
     max_attempts: int = 3,
     options: Mapping[str, Any] | None = None,
     reply: ReplyForm = "reasoned",
+    orders: Orders = "both",
     silent: bool = False,
     look_in: Sequence[Path] = (Path(),),
 ) -> Judge:
     """A language model whose verdicts and batches are kept in `folder`, or a file of recorded verdicts.
 
     Files and `.env` are looked for in the folders of `look_in`, in order. A `silent` judge is for runs that ask
-    nothing: it needs neither key nor SDK, and knows what its cache holds.
+    nothing: it needs neither key nor SDK, and knows what its cache holds. `orders` is for language models: a file has
+    the orders that were recorded.
     """
     name = parse_model_name(judge_model)
     if name.provider == "recorded":
@@ -55,6 +58,7 @@ def judge_by_name(
         max_attempts=max_attempts,
         options=options or {},
         reply=reply,
+        orders=orders,
     )
     return LanguageModelJudge(provider, settings, folder=folder, asking=asking)
 

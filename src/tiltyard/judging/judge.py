@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, overload
 
-from tiltyard.errors import JudgingError
+from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.records import Judgment, Matchup, Verdict, settle, settle_one
 from tiltyard.llm.records import Usage
 
@@ -24,6 +24,8 @@ class Terms:
 
     `skip_judging`: nothing is asked, only what is kept already counts. `prewarm`: one question of each dimension goes
     ahead of the others. `retry_failed`: questions that failed for good in an earlier run are asked anew.
+    `give_up_after`: so many questions go ahead of the others, and where none of them gets a readable verdict nothing
+    more is asked; a judge that has answered before is trusted.
     """
 
     skip_judging: bool = False
@@ -31,6 +33,11 @@ class Terms:
     retry_failed: bool = False
     watch: Watch | None = None
     on_verdict: OnVerdict | None = None
+    give_up_after: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.give_up_after is not None and self.give_up_after < 1:
+            raise OptionError(f"give_up_after is {self.give_up_after}; it must be at least 1, or None for never.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +116,23 @@ async def judge(
     single_order: bool = False,
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
+    give_up_after: int | None = None,
 ) -> Judged:
     """The judgments of every case and canary of a docket.
 
     What is cached is not asked again; everything else goes out in one go over all dimensions, after one question per
     dimension where `prewarm` is set. With `skip_judging` nothing is asked; cases without both verdicts come back as
     failed, and `stats` says how many verdicts are missing. `single_order` accepts a judge that heard only one order:
-    its single verdict is then the judgment, and position bias stays in it.
+    its single verdict is then the judgment, and position bias stays in it. With `give_up_after`, a judge whose first so
+    many questions all end without a readable verdict is a `JudgingError`; what it said is kept.
     """
     if not judge.both_orders and not single_order:
         raise JudgingError(
             f"{judge.name} heard cases in one order only, so position bias cannot be seen. "
             "Say that single verdicts are accepted, or use a judge that hears both orders."
         )
-    hearing = await judge.hear(docket, Terms(skip_judging, prewarm, retry_failed, watch, on_verdict))
+    terms = Terms(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after)
+    hearing = await judge.hear(docket, terms)
     cases: dict[str, Sequence[Judgment]] = {}
     canaries: dict[str, Sequence[Judgment]] = {}
     for dimension in docket.dimensions:

@@ -1,4 +1,4 @@
-"""A language model as judge: asks what is not cached, in both orders, and keeps every reply."""
+"""A language model as judge: asks what is not cached, in both orders or in one, and keeps every reply."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -15,6 +16,7 @@ from tiltyard.errors import OptionError
 from tiltyard.judging.cache import VerdictCache
 from tiltyard.judging.judge import JudgingStats
 from tiltyard.judging.questioning import Questions, VerdictSink, make_asks, open_questions
+from tiltyard.judging.trial import Trial
 from tiltyard.llm.records import Usage
 from tiltyard.llm.runner import ask_all
 from tiltyard.llm.settings import AskingSettings
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from tiltyard.llm.provider import Provider
     from tiltyard.llm.totals import Tally
 
+Orders = Literal["both", "forward"]
+"""Which orders of the two answers a judge hears; `forward` shows entrant_a's first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
@@ -41,6 +46,8 @@ class JudgeSettings:
 
     `max_tokens` is what the first ask allows; a reply that was cut off is asked for again with twice as many. A
     question is asked at most `max_attempts` times. `options` go to the provider as they are (temperature, seed, …).
+    With `orders` `forward` each case is one question, and position bias cannot be seen; verdicts are shared with runs
+    that ask both.
     """
 
     model: str
@@ -49,8 +56,11 @@ class JudgeSettings:
     max_attempts: int = 3
     options: Mapping[str, Any] = field(default_factory=dict)
     reply: ReplyForm = "reasoned"
+    orders: Orders = "both"
 
     def __post_init__(self) -> None:
+        if self.orders not in ("both", "forward"):
+            raise OptionError(f"orders of the judge is {self.orders!r}; it is `both` or `forward`.")
         for name in ("max_tokens", "max_attempts"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} of the judge is {getattr(self, name)}; it must be at least 1.")
@@ -80,6 +90,7 @@ class LanguageModelJudge:
         self._asking = asking
         self._caches: dict[str, VerdictCache] = {}
         self._questions: Questions | None = None
+        self._trial = Trial()
 
     @property
     def name(self) -> str:
@@ -88,8 +99,8 @@ class LanguageModelJudge:
 
     @property
     def both_orders(self) -> bool:
-        """Always: every case is asked both ways round."""
-        return True
+        """Whether every case is asked both ways round."""
+        return self._settings.orders == "both"
 
     async def aclose(self) -> None:
         """Let go of the provider's connections."""
@@ -122,11 +133,15 @@ class LanguageModelJudge:
             prices=self._asking.prices,
             now=self._asking.now,
             on_verdict=terms.on_verdict,
+            trial=self._trial,
         )
+        left = dict.fromkeys(pending)
         try:
-            first = _first_of_each(questions, pending) if terms.prewarm else []
-            await self._ask(first, pending, questions, sink, terms.watch)
-            await self._ask([key for key in pending if key not in first], pending, questions, sink, terms.watch)
+            if terms.prewarm:
+                await self._ask(_take(left, _first_of_each(questions, left)), pending, questions, sink, terms.watch)
+            if pending and terms.give_up_after is not None:
+                await self._try(left, terms.give_up_after, pending, questions, sink, terms.watch)
+            await self._ask(list(left), pending, questions, sink, terms.watch)
         finally:
             for cache in self._caches.values():
                 cache.flush()
@@ -140,6 +155,23 @@ class LanguageModelJudge:
         if self._questions is None or self._questions.docket is not docket:
             self._questions = Questions(docket, self._settings)
         return self._questions, caches
+
+    async def _try(
+        self,
+        left: dict[str, None],
+        enough: int,
+        pending: dict[str, Pending],
+        questions: Questions,
+        sink: VerdictSink,
+        watch: Watch | None,
+    ) -> None:
+        """Ask as many of the questions that are `left` as it takes to know whether the judge answers at all."""
+        while True:
+            self._trial.check(enough, self.name, self._folder)
+            wanted = self._trial.wanted(enough)
+            if not left or not wanted:
+                return
+            await self._ask(_take(left, list(islice(left, wanted))), pending, questions, sink, watch)
 
     async def _ask(
         self, keys: list[str], pending: dict[str, Pending], questions: Questions, sink: VerdictSink, watch: Watch | None
@@ -164,10 +196,17 @@ class LanguageModelJudge:
         )
 
 
-def _first_of_each(questions: Questions, pending: dict[str, Pending]) -> list[str]:
+def _first_of_each(questions: Questions, left: dict[str, None]) -> list[str]:
     """The first question of each dimension, where it is open: it has the provider keep the rubric for the others."""
     firsts = (pairs[0][0] for pairs in questions.keys.values() if pairs)
-    return [key for key in firsts if key in pending]
+    return [key for key in firsts if key in left]
+
+
+def _take(left: dict[str, None], keys: list[str]) -> list[str]:
+    """These keys, which are no longer left."""
+    for key in keys:
+        left.pop(key, None)
+    return keys
 
 
 class _Heard:
@@ -210,7 +249,7 @@ class _Heard:
                 missing += 1
         return JudgingStats(
             cases=len(pairs),
-            questions=2 * len(pairs),
+            questions=sum(map(len, pairs)),
             cache_hits=hits,
             fresh_calls=sink.calls[dimension],
             usage=sink.usage.get(dimension, Usage()),

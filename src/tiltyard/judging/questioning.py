@@ -12,6 +12,7 @@ import msgspec
 from tiltyard.judging.questions import make_questions
 from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import Said, Verdict
+from tiltyard.judging.trial import Trial
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.keys import redact
 from tiltyard.llm.records import Usage
@@ -43,10 +44,12 @@ class Questions:
         self.docket = docket
         self.settings = settings
         self.cases: dict[str, list[Case]] = {name: docket.hearings(name) for name in docket.dimensions}
-        self.keys: dict[str, list[tuple[str, str]]] = {}
+        self.keys: dict[str, list[tuple[str, ...]]] = {}
+        """By dimension and case: the key of the forward question, and where both orders are asked of the swapped."""
+        asked = 2 if settings.orders == "both" else 1
         for dimension, cases in self.cases.items():
-            rubric = docket.rubrics[dimension]
-            self.keys[dimension] = [(pair[0].key, pair[1].key) for pair in (self._make(case, rubric) for case in cases)]
+            made = (self._make(case, docket.rubrics[dimension])[:asked] for case in cases)
+            self.keys[dimension] = [tuple(question.key for question in pair) for pair in made]
 
     def make(self, dimension: str, place: int) -> tuple[Question, Question]:
         """Both questions about a case."""
@@ -142,6 +145,7 @@ class VerdictSink:
         prices: PriceTable,
         now: Callable[[], float],
         on_verdict: OnVerdict | None,
+        trial: Trial | None = None,
     ) -> None:
         self._questions = questions
         self._pending = pending
@@ -150,6 +154,7 @@ class VerdictSink:
         self._prices = prices
         self._now = now
         self._on_verdict = on_verdict
+        self._trial = trial or Trial()
         self.calls: Counter[str] = Counter()
         self.usage: dict[str, Usage] = {}
         self.cost: dict[str, float | None] = {}
@@ -163,7 +168,10 @@ class VerdictSink:
         if not any(_same(verdict, attempt) for attempt in cache.attempts(ask.key)):
             cache.add(verdict)
             self._count(ask, reply, verdict)
-        return self._follow_up(ask, verdict)
+        further = self._follow_up(ask, verdict)
+        if further is None:
+            self._trial.ended(verdict)
+        return further
 
     def _read(self, ask: Ask, reply: Reply) -> Verdict:
         reading = read_reply(reply, ask.request.choices)

@@ -14,7 +14,7 @@ import msgspec
 
 from tiltyard.errors import ModelError
 from tiltyard.llm.journal import append_line
-from tiltyard.llm.records import Reply
+from tiltyard.llm.records import Reply  # noqa: TC001 - msgspec resolves it
 
 if TYPE_CHECKING:
     from pathlib import Path

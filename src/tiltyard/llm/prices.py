@@ -108,8 +108,9 @@ def estimate_tokens(text: str) -> int:
 def most_usage(request: Request) -> Usage:
     """The most tokens a request can use, by the rule of thumb: the reply is as long as it may be."""
     system = estimate_tokens(request.system)
+    asked = sum(estimate_tokens(words) for _, words in request.messages)
     return Usage(
-        input_tokens=estimate_tokens(request.user) + (0 if request.cache_system else system),
+        input_tokens=asked + (0 if request.cache_system else system),
         cache_creation_input_tokens=system if request.cache_system else 0,
         output_tokens=request.max_tokens,
     )

@@ -63,8 +63,8 @@ def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str
     """The quote for these asks, by the rule of thumb of `estimate_tokens`.
 
     A reply is taken to be as long as it may be (`max_tokens`), so that a quote is on the safe side; where it is known
-    how long the replies of a shelf are, say so in `output_tokens`. Earlier turns are input, each time they are sent. Follow-up asks (a larger budget, one more try) are
-    not in it.
+    how long the replies of a shelf are, say so in `output_tokens`. Earlier turns are input, each time they are sent.
+    Follow-up asks (a larger budget, one more try) are not in it.
     """
     lengths = output_tokens or {}
     shelves: dict[str, ShelfQuote] = {}

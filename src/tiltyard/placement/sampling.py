@@ -1,7 +1,7 @@
 """Whom the new model meets, and on which question: the panel, chosen a round at a time.
 
-Three ways. `head` takes the arena's questions in file order. `random` draws battle rows, so opponents come up as often as
-in the arena. `informative` meets the opponents from whom the next verdicts say most about the new model's strength.
+Three ways. `head` takes the arena's questions in file order. `random` draws battle rows, so that opponents come up as
+often as in the arena. `informative` meets the opponents against whom verdicts say most about the new model's strength.
 
 What a verdict says is p(1 − p), largest between equals; but a judge has its likes and dislikes among opponents, and an
 opponent's own rating is not exact, and neither shrinks when the same opponent is met again. With n_j battles against
@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.errors import RatingError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tiltyard.placement.cells import Cells
+    from tiltyard.placement.cells import Cells, Ints
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -39,12 +41,20 @@ POINTS = 400.0 / math.log(10.0)
 """Rating points per logit."""
 
 IDIOSYNCRASY = 40.0 / POINTS
-"""The judge's likes and dislikes among opponents, in logits, where no calibration has measured them."""
+"""The judge's likes and dislikes among opponents (τ/β, in logits) where no calibration has measured them.
+
+Zero would spend the panel on two or three opponents; the one good judge measured so far has 77 points. Half of that
+loses little either way: in simulated fields the standard deviation of 100 battles is within 7 % of the best that
+choosing can give, whether the truth is 0 or 77. It means some 20 opponents, of whom none takes more than a tenth of
+the battles unless the new model stands at the end of a wide field, where few are near (a fifth).
+"""
 
 PRIOR_SPREAD = 1.5
-"""How much wider than the field of opponents the belief is before any verdict: a new model may lie beyond all of them."""
+"""How much wider than the field the belief is before any verdict: a new model may lie beyond all opponents."""
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(48)
+_NODES = np.linspace(-8.0, 8.0, 97)
+_WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
+"""A normal belief on an even grid: unlike Gauss–Hermite, exact also for beliefs much wider than the information."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,13 @@ class Belief:
     strength: float
     sd: float
 
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.strength) and 0.0 <= self.sd < math.inf):
+            raise RatingError(
+                f"a strength of {self.strength} ± {self.sd} is no estimate to choose opponents by. "
+                "Pass None to start from the opponents' field."
+            )
+
 
 def expected_information(opponents: Floats, belief: Belief, *, slope: float = 1.0) -> Floats:
     """What one verdict against each opponent is expected to say of the new model: slope²·E[p(1 − p)] over the belief.
@@ -62,8 +79,7 @@ def expected_information(opponents: Floats, belief: Belief, *, slope: float = 1.
     it says most about.
     """
     strengths = belief.strength + belief.sd * _NODES
-    win = 1.0 / (1.0 + np.exp(-slope * (strengths[None, :] - opponents[:, None])))
-    return slope * slope * np.asarray((win * (1.0 - win)) @ _WEIGHTS) / float(_WEIGHTS.sum())
+    return np.asarray(slope**2 * _information(slope * (strengths[None, :] - opponents[:, None])) @ _WEIGHTS)
 
 
 def information_limit(opponents: Floats, strength: float) -> float:
@@ -71,17 +87,22 @@ def information_limit(opponents: Floats, strength: float) -> float:
 
     `opponents` are the strengths of random opponents, as often as they come up.
     """
-    win = 1.0 / (1.0 + np.exp(-(strength - opponents)))
-    return float(4.0 * np.mean(win * (1.0 - win)))
+    return float(4.0 * np.mean(_information(strength - opponents)))
+
+
+def _information(gap: Floats) -> Floats:
+    """p(1 − p) for the log-odds of p; the sign does not matter, so that no gap overflows."""
+    odds = np.exp(-np.abs(gap))
+    return np.asarray(odds / (1.0 + odds) ** 2)
 
 
 class Chooser:
-    """Chooses cells of an arena for a new model, a round at a time: parameters when built, the state of play when asked.
+    """Chooses an arena's cells for a new model, a round at a time: parameters when built, the state of play when asked.
 
     `eligible` and `strength` (logits, NaN where unrated) are by model of `cells.models`; an unrated opponent places
-    nobody and is never met. `strength_variance` is that of the opponents' strengths, zero where left out; `idiosyncrasy`
-    (logits) and `slope` are the judge's, from a calibration where there is one. At most `per_language` battles of the
-    panel are held in each language, and as many where the language is unknown.
+    nobody and is never met. `strength_variance` is that of the opponents' strengths, zero where left out;
+    `idiosyncrasy` (logits) and `slope` are the judge's, from a calibration where there is one. At most `per_language`
+    battles of the panel are held in each language, and as many where the language is unknown.
     """
 
     def __init__(
@@ -134,8 +155,9 @@ class Chooser:
     ) -> Indices:
         """The next `n` cells, in the order to be judged; fewer when the arena has no more.
 
-        `taken` are the cells chosen before. No cell comes twice, and a question comes again, with another opponent, only
-        when no fresh one is left.
+        `taken` are the cells chosen before; `belief` matters to the informative sampler only, which starts from its
+        prior where it is None. No cell comes twice, and a question comes again, with another opponent, only when no
+        fresh one is left.
         """
         draft = _Draft(self._cells, n, taken, self._per_language)
         if len(self._codes) == 0:
@@ -143,7 +165,7 @@ class Chooser:
         if self.sampler == "informative":
             return self._by_information(draft, belief or self.prior(), rng)
         order = self._head if self.sampler == "head" else rng.permutation(self._usable)
-        for uses in range(draft.most_uses + self._most_per_question):
+        for uses in draft.levels(self._usable, self._most_per_question):
             draft.add_first(order, uses=uses, wanted=n)
         return draft.cells()
 
@@ -151,7 +173,7 @@ class Chooser:
         information = expected_information(self._strength, belief, slope=self._slope)
         held = np.bincount(self._cells.model[draft.taken], minlength=len(self._cells.models))[self._codes]
         battles = held.astype(np.float64)
-        for uses in range(draft.most_uses + self._most_per_question):
+        for uses in draft.levels(self._usable, self._most_per_question):
             queues: dict[int, Iterator[int]] = {}
             spent = np.zeros(len(self._codes), dtype=np.bool_)
             while not (draft.full or spent.all()):
@@ -178,7 +200,7 @@ def variance_after_one_more(battles: Floats, information: Floats, shared: Floats
     return np.asarray(1.0 / total + squares / total**2)
 
 
-def _head_order(question: Indices) -> Indices:
+def _head_order(question: Ints) -> Indices:
     """Cells in file order, one of each question first; the k-th question offers its k-th cell, going round.
 
     Cells of a battle stand in the order of its sides, so that side A and side B take turns.
@@ -205,7 +227,6 @@ class _Draft:
         self._gone = set(self.taken.tolist())
         self._uses = Counter(cells.question[self.taken].tolist())
         self._in_language = Counter(cells.language[self.taken].tolist())
-        self.most_uses = max(self._uses.values(), default=0)
 
     @property
     def full(self) -> bool:
@@ -213,6 +234,14 @@ class _Draft:
 
     def cells(self) -> Indices:
         return np.array(self._chosen, dtype=np.int64)
+
+    def levels(self, usable: Indices, most_per_question: int) -> range:
+        """How often a question may have come up before: from the least among free cells to the most there can be."""
+        free = np.ones(len(self._cells), dtype=np.bool_)
+        free[self.taken] = False
+        uses = np.bincount(self._cells.question[self.taken], minlength=len(self._cells.question_ids))
+        of_free = uses[self._cells.question[usable[free[usable]]]]
+        return range(int(of_free.min(initial=len(self.taken))), int(uses.max(initial=0)) + most_per_question)
 
     def add_first(self, order: Iterable[int], *, uses: int, wanted: int) -> int:
         """Add up to `wanted` cells in this order whose question has come up `uses` times; how many were added."""

@@ -1,10 +1,10 @@
 """When to stop asking the judge: what `--until` means, and what looking several times costs.
 
-Stopping because the interval has become narrow costs nothing: its width hardly depends on where the model stands, so the
-chance that it holds the truth stays what it was (from `FIRST_STOP` battles on). Stopping because the model has been told
-apart from its neighbours looks at the very number that is estimated; looked at often enough, some lucky streak tells
-apart what is equal. There every look uses a wider interval (Pocock 1977), whose constant depends on how many looks were
-planned, so that number is fixed before the first verdict.
+Stopping because the interval has become narrow costs nothing: its width hardly depends on where the model stands, so
+the chance that it holds the truth stays what it was (from `FIRST_STOP` battles on). Stopping because the model has been
+told apart from its neighbours looks at the very number that is estimated; looked at often enough, some lucky streak
+tells apart what is equal. There every look uses a wider interval (Pocock 1977), whose constant depends on how many
+looks were planned, so that number is fixed before the first verdict.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -30,6 +31,10 @@ FIRST_STOP = 60
 
 FIRST_ROUND = 10
 """Battles of the first round at least: fewer say too little to choose the next opponents by."""
+
+OPENING = (10, 20, 40)
+"""Where a first round of at least twice as many battles is opened: the earlier a first estimate, the fewer battles are
+lost on opponents far away. None of these is a look at which a run may stop."""
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _PLACES = re.compile(r"rank: *([0-9]+)")
@@ -91,24 +96,25 @@ def _places(count: float) -> str:
     return "1 place" if count == 1 else f"{count:.0f} places"
 
 
-def round_sizes(n_battles: int, looks: int) -> tuple[int, ...]:
-    """How many battles to judge before each look: `looks` rounds of about equal size, the first no smaller than ten.
+def round_sizes(n_battles: int, looks: int, *, opening: Sequence[int] = OPENING) -> tuple[int, ...]:
+    """How many battles to judge in each round: `looks` rounds of about equal size, the first no smaller than ten.
 
-    After each round the standing is computed, the next opponents are chosen, and, from `FIRST_STOP` battles on, the run
-    may stop. Few battles make fewer rounds: 12 battles in 5 looks are 10, 1 and 1.
+    After each round the standing is computed, the next opponents are chosen and, from `FIRST_STOP` battles on, the run
+    may stop. A large first round is opened at the battles of `opening`, so that not all of it is chosen blindly: 100
+    battles in 5 looks are 10, 10, 20, 20, 20, 20. Few battles make fewer rounds: 12 battles in 5 looks are 10, 1, 1.
     """
     if n_battles < 1 or looks < 1:
         raise OptionError(f"{n_battles} battles in {looks} looks cannot be planned. Ask for at least one of each.")
     first = min(n_battles, max(FIRST_ROUND, math.ceil(n_battles / looks)))
+    marks = [0, *(mark for mark in opening if 2 * mark <= first), first]
     rest = n_battles - first
     later = min(looks - 1, rest)
-    if later == 0:
-        return (n_battles,)
-    return (first, *(rest // later + (place < rest % later) for place in range(later)))
+    even = (rest // later + (place < rest % later) for place in range(later))
+    return (*(end - start for start, end in pairwise(marks)), *even)
 
 
 def stopping_looks(sizes: Sequence[int]) -> int:
-    """After how many of these rounds a run may stop, the last one included: the number of looks that Pocock's rule counts."""
+    """After how many of these rounds a run may stop, the last included: the looks that Pocock's constant counts."""
     judged = np.cumsum(sizes)
     return max(1, int((judged >= FIRST_STOP).sum()))
 
@@ -125,10 +131,10 @@ def level_at_each_look(level: float, looks: int) -> float:
 def critical(level: float, looks: int) -> float:
     """Pocock's constant: how many standard errors wide, to each side, the interval of every look has to be.
 
-    Whenever the run stops, the interval then holds the truth with chance `level` at least: 1.960 for one look, 2.413 for
-    five, 2.555 for ten (two-sided 0.95). Looks after equal amounts of information are assumed; a first look that comes
-    later than that (never before `FIRST_STOP` battles), and errors that all looks share (the judge's idiosyncrasy, the
-    opponents' own ratings), make the looks more alike and the constant err on the safe side.
+    Whenever the run stops, the interval then holds the truth with chance `level` at least: 1.960 for one look, 2.413
+    for five, 2.555 for ten (two-sided 0.95). Looks after equal amounts of information are assumed; a first look that
+    comes later than that (never before `FIRST_STOP` battles), and errors that all looks share (the judge's
+    idiosyncrasy, the opponents' own ratings), make the looks more alike and the constant err on the safe side.
     """
     if looks < 1 or not 0.0 < level < 1.0:
         raise OptionError(f"{looks} looks at level {level:g} have no critical value. At least one look, 0 < level < 1.")

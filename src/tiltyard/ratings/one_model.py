@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Anchors:
-    """Models of known strength, in logits, and the covariance of those strengths (m × m; measured from any one zero)."""
+    """Models of known strength, in logits, and the covariance of those strengths (m × m)."""
 
     strength: Floats
     covariance: Floats
@@ -202,7 +202,7 @@ def rank_of_one(placed: Placed, anchors: Anchors, *, level: float, critical: flo
 
     An anchor is above or below when the difference exceeds c standard errors of that difference, c = q(m + 1)/√2 of the
     studentized range, as on every board (`ranks`). Comparing one model with m needs less, so c is on the safe side.
-    With `critical` (Pocock's constant for one comparison) c grows in the ratio of `critical` to the normal quantile; for
+    With `critical` (Pocock's constant for one comparison) c grows in the ratio of `critical` to the normal quantile: at
     the smaller error per comparison that m comparisons leave, Pocock's own ratio is smaller still.
     """
     m = len(anchors)
@@ -220,8 +220,9 @@ def fit_one(anchor_strength: Floats, rows: OneModelRows, tie_model: TieModel) ->
     """The new model's maximum-likelihood strength, the anchors staying where they are.
 
     A model that never lost (or never won) has no finite best strength. As on every board it then gets half a win and
-    half a loss, spread over the opponents it met, its interval stays open on that side and `reach` says so. Where it won
-    and tied but never lost (or the reverse) no tie parameter is finite: ties then count half, as `tie_model` says.
+    half a loss, spread over the opponents it met, its interval stays open on that side and `reach` says so. Where it
+    won and tied but never lost (or the reverse) no tie parameter is finite: ties then count half, and `tie_model` of
+    the result says so.
     """
     if not len(rows) or not rows.weight.sum() > 0:
         raise RatingError("the new model has no battles to be placed by: judge some first.")
@@ -329,7 +330,7 @@ def _climb(cells: _Cells, tie_model: TieModel) -> _Top:
     top = _Top(cells, tie_model, np.array(start), nowhere, free_tie).moved_to(np.array(start))
     for _ in range(MAX_STEPS):
         try:
-            step = np.linalg.solve(top.information, top.gradient)
+            step: Floats = np.asarray(np.linalg.solve(top.information, top.gradient), dtype=np.float64)
         except np.linalg.LinAlgError as error:
             raise NotConverged(_RAN_AWAY) from error
         top = _step_up(top, step)

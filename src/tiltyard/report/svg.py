@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 WIDTH = 320
 HEIGHT = 30
 HISTOGRAM_HEIGHT = 44
+SHARES_HEIGHT = 14
 MARGIN = 7
 
 
@@ -151,9 +152,9 @@ def histogram(
 def shares(parts: Sequence[float], label: str) -> Html:
     """Parts of a whole as stretches of one bar, in their order, each with the class of its place."""
     whole = sum(parts) or 1.0
-    marks, x = [], float(MARGIN)
+    marks, x = [], 0.0
     for place, part in enumerate(parts):
-        width = (WIDTH - 2 * MARGIN) * part / whole
-        marks.append(el("path", d=f"M{x:.2f} 4h{width:.2f}v22h{-width:.2f}z", class_=f"part part{place}"))
+        width = WIDTH * part / whole
+        marks.append(el("path", d=f"M{x:.2f} 0h{width:.2f}v{SHARES_HEIGHT}h{-width:.2f}z", class_=f"part part{place}"))
         x += width
-    return picture(label, *marks)
+    return picture(label, *marks, height=SHARES_HEIGHT)

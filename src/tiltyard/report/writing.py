@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tiltyard.files import write_text
+from tiltyard.report.files import read_object, require
 from tiltyard.report.page import render_site
+from tiltyard.report.placement import read_placement, render_placement_site
 from tiltyard.report.run import read_run
 from tiltyard.report.site import MAIN, ONE_PAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OURS = ("pair-*.html", "prompts-*.html")
 
 
 def write_report(folder: str | Path, *, one_page: int = ONE_PAGE) -> Path:
-    """Write `report.html` from the files of a run folder, and say where it is.
+    """Write `report.html` from the files of a run folder, a tournament's or a placement's, and say where it is.
 
     Up to `one_page` judgments it is one self-contained page; above, the battles go to `report/*.html` beside it. Each
     file is replaced in one step, `report.html` last; files of an earlier, larger report are removed.
     """
     folder = Path(folder)
     written = set()
-    for name, page in render_site(read_run(folder), one_page):
+    for name, page in _pages(folder, one_page):
         write_text(folder / name, page)
         written.add(folder / name)
     for pattern in OURS:
@@ -28,3 +34,11 @@ def write_report(folder: str | Path, *, one_page: int = ONE_PAGE) -> Path:
             if path not in written:
                 path.unlink()
     return folder / MAIN
+
+
+def _pages(folder: Path, one_page: int) -> Iterator[tuple[str, str]]:
+    """The files of the report that the manifest calls for."""
+    manifest = read_object(require(folder / "manifest.json", folder))
+    if manifest.get("kind") == "placement":
+        return render_placement_site(read_placement(folder), one_page)
+    return render_site(read_run(folder), one_page)

@@ -150,9 +150,9 @@ def read_script(path: Path) -> ScriptedProvider:
     """The model that a script file describes.
 
     A script is YAML or JSON: `rules`, a list; the first rule whose `when` words all stand in what is asked, earlier
-    turns included, answers with its `say`. A `say` that is a list is picked from by content. A rule may also give `stop` (`end`, `length`,
-    `refusal`) or `error` and `final`. With `batches: true`, or a folder for them beside the script, it takes batches;
-    `polls` says for how many looks they are in progress.
+    turns included, answers with its `say`. A `say` that is a list is picked from by content. A rule may also give
+    `stop` (`end`, `length`, `refusal`) or `error` and `final`. With `batches: true`, or a folder for them beside the
+    script, it takes batches; `polls` says for how many looks they are in progress.
     """
     try:
         script = yaml.safe_load(path.read_text(encoding="utf-8"))

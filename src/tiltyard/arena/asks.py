@@ -1,0 +1,128 @@
+"""What can be asked of the engine, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+
+from tiltyard.arena.events import Choice, Lane  # noqa: TC001 - msgspec resolves them
+from tiltyard.arena.group_commit import Ask
+from tiltyard.arena.state import ArenaState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.events import AnyBody
+    from tiltyard.arena.store.visitors import Quota
+    from tiltyard.arena.voting import Ballot, Decision
+
+R = TypeVar("R")
+
+Seen = Mapping[tuple[int, int, int], int]
+"""(smaller model, larger model, prompt): when the voter last saw it."""
+
+
+class Chosen(Protocol):
+    """A matchup as the chooser returns it: numbers of models by side and of the prompt, and why these."""
+
+    @property
+    def a(self) -> int: ...  # noqa: D102
+    @property
+    def b(self) -> int: ...  # noqa: D102
+    @property
+    def prompt(self) -> int: ...  # noqa: D102
+    @property
+    def lane(self) -> Lane: ...  # noqa: D102
+    @property
+    def reason(self) -> str: ...  # noqa: D102
+    @property
+    def probability(self) -> float: ...  # noqa: D102
+
+
+Chooser = Callable[[ArenaState, np.random.Generator, Seen], Chosen]
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """What a voter is shown, and nothing that tells who wrote it."""
+
+    matchup_id: str
+    prompt: str
+    response_a: str
+    response_b: str
+    expires_at: int
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a voter is told once the vote is committed: it can be taken back until `undo_until`."""
+
+    matchup_id: str
+    choice: Choice
+    model_a: str
+    model_b: str
+    display_a: str
+    display_b: str
+    undo_until: int
+
+
+class Serve(Ask[Served]):
+    """Show this voter a matchup."""
+
+    def __init__(self, voter: str, quotas: Sequence[Quota]) -> None:
+        super().__init__()
+        self.voter = voter
+        self.quotas = quotas
+
+
+class Step(Ask[R], Generic[R]):
+    """Do something with a matchup: `decide` says what becomes of it, `say` what to tell the voter."""
+
+    def __init__(
+        self,
+        matchup_id: str,
+        voter: str,
+        decide: Callable[[Ballot, int, ArenaState], Decision],
+        say: Callable[[Ballot, ArenaState], R],
+        quotas: Sequence[Quota] = (),
+    ) -> None:
+        super().__init__()
+        self.matchup_id = matchup_id
+        self.voter = voter
+        self.decide = decide
+        self.say = say
+        self.quotas = quotas
+
+
+class Append(Ask[None]):
+    """Write these events."""
+
+    def __init__(self, bodies: Sequence[AnyBody]) -> None:
+        super().__init__()
+        self.bodies = bodies
+
+
+class Expire(Ask[int]):
+    """Close what was not voted on in time; the answer is how many were."""
+
+    def __init__(self, now: int) -> None:
+        super().__init__()
+        self.now = now
+
+
+class Enter(Ask[str]):
+    """Give whoever holds this cookie a voter's key."""
+
+    def __init__(self, cookie_hash: str, address: str) -> None:
+        super().__init__()
+        self.cookie_hash = cookie_hash
+        self.address = address
+
+
+class Read(Ask[R], Generic[R]):
+    """Look at the state."""
+
+    def __init__(self, look: Callable[[ArenaState], R]) -> None:
+        super().__init__()
+        self.look = look

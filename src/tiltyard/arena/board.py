@@ -1,0 +1,299 @@
+"""The live board: what a state says of every enabled model, in the order that its phase makes official.
+
+Phases 1 and 2 keep the legacy Elo order and show the rest in its shadow; from phase 3 on the conservative score
+(rating minus two deviations) orders the board and legacy Elo is a second field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.validity import consistency as evenness
+from tiltyard.validity.badges import Badge, Floor, badge, confidence_percent
+from tiltyard.validity.coverage import (
+    pair_completeness,
+    pair_coverage_scores,
+    pair_met,
+    prompt_coverage,
+    prompts_needed,
+)
+from tiltyard.validity.publication import Publication, publication
+from tiltyard.validity.voters import expected_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.policy import BadgeRules
+    from tiltyard.arena.state import ArenaState
+
+Floats = NDArray[np.float64]
+OrderedBy = Literal["legacy_elo", "conservative"]
+
+OFFICIAL_FROM = 3
+"""The phase from which the conservative order is the official one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    """One model's line. What needs more votes than there are is None.
+
+    `pair_coverage` is only for contenders; `official_top` says that the model is one, and not provisional.
+    """
+
+    rank: int
+    model: str
+    display_name: str
+    provider: str
+    conservative: float
+    rating: float
+    deviation: float
+    volatility: float
+    confidence: int
+    badge: Badge
+    official_top: bool
+    prompt_coverage: float
+    pair_coverage: float | None
+    wins: int
+    losses: int
+    ties: int
+    votes: int
+    """All counted votes, the both-bad ones among them."""
+    both_bad: int
+    both_bad_rate: float | None
+    quality_floor: float | None
+    average_score: float | None
+    spread: float | None
+    consistency: int | None
+    legacy_elo: float
+    legacy_rank: int
+    conservative_rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBoard:
+    """The board of one state: rows in their official order, and whether it may be called stable."""
+
+    seq: int
+    at: int
+    phase: int
+    ordered_by: OrderedBy
+    votes: int
+    rows: tuple[BoardRow, ...]
+    publication: Publication
+
+    def __getitem__(self, model: str) -> BoardRow:
+        for row in self.rows:
+            if row.model == model:
+                return row
+        raise KeyError(model)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The board as plain values."""
+        return {
+            "seq": self.seq,
+            "at": self.at,
+            "phase": self.phase,
+            "ordered_by": self.ordered_by,
+            "votes": self.votes,
+            "publication": publication_values(self.publication),
+            "rows": [asdict(row) | {"badge": row.badge.value} for row in self.rows],
+        }
+
+
+def live_board(state: ArenaState) -> LiveBoard:
+    """The board of a state. The same state gives the same board, to the last bit."""
+    official, conservative, legacy = official_order(state), state.order(), legacy_order(state)
+    columns = _Columns(state, conservative)
+    ranks = {
+        model: (rank, conservative.index(model) + 1, legacy.index(model) + 1)
+        for rank, model in enumerate(official, start=1)
+    }
+    return LiveBoard(
+        seq=state.seq,
+        at=state.at,
+        phase=state.phase,
+        ordered_by="conservative" if state.phase >= OFFICIAL_FROM else "legacy_elo",
+        votes=counted_votes(state),
+        rows=tuple(columns.row(model, *ranks[model]) for model in official),
+        publication=board_publication(state),
+    )
+
+
+def legacy_order(state: ArenaState) -> list[int]:
+    """Enabled models, best first by legacy Elo; equal ones in the order of their numbers."""
+    legacy = state.track.now.legacy
+    return sorted(state.order(), key=lambda model: (-legacy[model], model))
+
+
+def official_order(state: ArenaState) -> list[int]:
+    """Enabled models in the order that the state's phase makes official."""
+    return state.order() if state.phase >= OFFICIAL_FROM else legacy_order(state)
+
+
+def contenders(state: ArenaState) -> list[int]:
+    """The contender band: the first models by conservative score, whatever the phase."""
+    return state.order()[: state.policy.contender_band]
+
+
+def counted_votes(state: ArenaState) -> int:
+    """How many votes count."""
+    tallies = state.tallies
+    return int(tallies.wins.view.sum() + (tallies.ties.view.sum() + tallies.both_bad.view.sum()) // 2)
+
+
+def coverages(state: ArenaState) -> Floats:
+    """Prompt coverage of every model ever added."""
+    active = np.array(state.catalog.prompt_enabled, dtype=bool)
+    return prompt_coverage(state.tallies.decisive_on.view, active, state.policy.prompt_floor)
+
+
+def completeness(state: ArenaState, first: int, second: int) -> float:
+    """How near two models are to the floor of votes and prompts that neighbours need, 0 to 1."""
+    votes, prompts = _pair_floor(state)
+    decisive, distinct = state.tallies.pair_decisive(first, second), state.tallies.distinct_prompts(first, second)
+    return pair_completeness(decisive, distinct, floor_votes=votes, floor_prompts=prompts)
+
+
+def adjacent_met(state: ArenaState, order: Sequence[int]) -> list[bool]:
+    """For each two models next to each other in an order, whether they have met often enough."""
+    votes, prompts = _pair_floor(state)
+    tallies = state.tallies
+    return [
+        pair_met(
+            tallies.pair_decisive(above, below),
+            tallies.distinct_prompts(above, below),
+            floor_votes=votes,
+            floor_prompts=prompts,
+        )
+        for above, below in pairwise(order)
+    ]
+
+
+def _pair_floor(state: ArenaState) -> tuple[int, int]:
+    policy = state.policy
+    active = sum(state.catalog.prompt_enabled)
+    return policy.adjacent_floor_votes, prompts_needed(policy.adjacent_floor_prompts, active)
+
+
+def board_publication(state: ArenaState) -> Publication:
+    """Whether the board may be called officially stable, by the first models of its conservative order."""
+    rules = state.policy.publication
+    top = state.order()[: rules.top]
+    coverage = coverages(state)
+    return publication(
+        [float(state.track.now.deviation[model]) for model in top],
+        [float(coverage[model]) for model in top],
+        adjacent_met(state, top),
+        median_deviation=rules.median_deviation,
+        adjacent_share=rules.adjacent_share,
+        mean_coverage=rules.mean_coverage,
+    )
+
+
+def publication_values(status: Publication) -> dict[str, Any]:
+    """The status and its rules as plain values."""
+    return {
+        "status": status.status,
+        "top": status.top,
+        "rules": [asdict(rule) | {"met": rule.met} for rule in status.rules],
+    }
+
+
+def badge_floors(rules: BadgeRules) -> tuple[Floor, Floor]:
+    """What `Established` and `Stable` ask for."""
+    return (
+        Floor(rules.established_decisive, rules.established_coverage, rules.established_deviation),
+        Floor(rules.stable_decisive, rules.stable_coverage, rules.stable_deviation),
+    )
+
+
+class _Columns:
+    """Everything that rows are read off, computed once for all models."""
+
+    def __init__(self, state: ArenaState, conservative: list[int]) -> None:
+        self.state = state
+        self.coverage = coverages(state)
+        self.decisive = state.tallies.decisive
+        self.band = set(conservative[: state.policy.contender_band])
+        self.pair_coverage = pair_coverage_scores(
+            conservative, state.policy.contender_band, lambda first, second: completeness(state, first, second)
+        )
+        self.wins_on = decisive_wins_on(state)
+        self.expected, self.information = expected_by_prompt(state)
+
+    def row(self, model: int, rank: int, conservative_rank: int, legacy_rank: int) -> BoardRow:
+        """One model's line."""
+        state, now, tallies = self.state, self.state.track.now, self.state.tallies
+        facts, deviation = state.catalog.models[model], float(now.deviation[model])
+        established, stable = badge_floors(state.policy.badges)
+        wins, losses = int(tallies.wins.view[model].sum()), int(tallies.wins.view[:, model].sum())
+        ties, both_bad = int(tallies.ties.view[model].sum()), int(tallies.both_bad.view[model].sum())
+        votes = wins + losses + ties + both_bad
+        earned = badge(
+            int(self.decisive[model]), float(self.coverage[model]), deviation, established=established, stable=stable
+        )
+        means = evenness.prompt_means(tallies.half_points_on.view[model], tallies.rated_on.view[model])
+        rules = state.policy.rating
+        return BoardRow(
+            rank=rank,
+            model=facts.model,
+            display_name=facts.display_name,
+            provider=facts.provider,
+            conservative=float(state.conservative[model]),
+            rating=float(now.rating[model]),
+            deviation=deviation,
+            volatility=float(now.volatility[model]),
+            confidence=confidence_percent(deviation, least=rules.deviation_min, most=rules.deviation_max),
+            badge=earned,
+            official_top=model in self.band and earned is not Badge.PROVISIONAL,
+            prompt_coverage=float(self.coverage[model]),
+            pair_coverage=self.pair_coverage.get(model),
+            wins=wins,
+            losses=losses,
+            ties=ties,
+            votes=votes,
+            both_bad=both_bad,
+            both_bad_rate=both_bad / votes if votes else None,
+            quality_floor=1.0 - both_bad / votes if votes else None,
+            average_score=evenness.average_score(means),
+            spread=evenness.spread(means),
+            consistency=self._consistency(model),
+            legacy_elo=float(now.legacy[model]),
+            legacy_rank=legacy_rank,
+            conservative_rank=conservative_rank,
+        )
+
+    def _consistency(self, model: int) -> int | None:
+        decisive = self.state.tallies.decisive_on.view[model]
+        wins = self.wins_on[model]
+        return evenness.consistency(wins, decisive, self.expected[model], self.information[model])
+
+
+def decisive_wins_on(state: ArenaState) -> NDArray[np.int64]:
+    """Decisive wins by model and prompt: half points are 2 for a win and 1 for a tie."""
+    tallies = state.tallies
+    ties = tallies.rated_on.view - tallies.decisive_on.view
+    return np.asarray((tallies.half_points_on.view - ties) // 2, dtype=np.int64)
+
+
+def expected_by_prompt(state: ArenaState) -> tuple[Floats, Floats]:
+    """By model and prompt, the decisive wins that present ratings expect of the rivals met there, and ΣE(1 − E)."""
+    shape = state.tallies.decisive_on.view.shape
+    expected, information = np.zeros(shape), np.zeros(shape)
+    rating = state.track.now.rating
+    for (first, second), met in state.tallies.pair_prompts.items():
+        if not met:
+            continue
+        prompts = np.fromiter(met.keys(), dtype=np.intp, count=len(met))
+        votes = np.fromiter(met.values(), dtype=np.float64, count=len(met))
+        chance = float(expected_scores(rating[first], rating[second]))
+        expected[first, prompts] += votes * chance
+        expected[second, prompts] += votes * (1.0 - chance)
+        information[first, prompts] += votes * chance * (1.0 - chance)
+        information[second, prompts] += votes * chance * (1.0 - chance)
+    return expected, information

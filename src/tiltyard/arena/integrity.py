@@ -1,0 +1,208 @@
+"""Votes and answers that should not count: what is flagged, and which exclusions are proposed.
+
+Nothing here changes anything. Flags and proposals are values, which a caller turns into `Flagged` and `Excluded` events
+(`events_of`) where the policy says so; an excluded vote stays in the log and can be restored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from tiltyard.arena.events import Excluded, Flagged
+from tiltyard.validity.anomaly import LEAST_VOTES, Anomaly, combined, surprises
+from tiltyard.validity.limits import RateDecision, client_address, limit_key, rate_limit, trusted_networks
+from tiltyard.validity.self_naming import self_namings
+from tiltyard.validity.voters import SessionRules, SessionVotes, expected_scores, session_flags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from tiltyard.arena.events import ModelAdded
+    from tiltyard.arena.policy import FlagRules, Limits
+    from tiltyard.arena.vote_table import VoteTable
+
+__all__ = (
+    "ActLimit",
+    "AnswerFlag",
+    "ExclusionProposal",
+    "VoterFlag",
+    "client_address",
+    "events_of",
+    "flag_answers",
+    "flag_voters",
+    "limit_key",
+    "limits_of",
+    "propose_exclusions",
+    "propose_unblinded",
+    "rate_limit",
+    "trusted_networks",
+    "voter_anomalies",
+)
+
+MICROSECONDS = 1_000_000
+MINUTE = 60 * MICROSECONDS
+HOUR = 60 * MINUTE
+
+SURE = 0.01
+"""An anomaly is flagged at the policy's alpha, and exclusion proposed for it at this part of it: of honest sessions
+about 1 in 12 are flagged at 0.1 and fewer than 1 in 1,000 are as rare as 0.001."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActLimit:
+    """At most `limit` acts of a kind in any window of so many microseconds, counted by session or by address."""
+
+    act: Literal["vote", "matchup", "session"]
+    counted_by: Literal["session", "address"]
+    limit: int
+    window: int
+
+    def decide(self, times: Sequence[int], now: int) -> RateDecision:
+        """Whether one more is allowed, given the times of earlier ones in order."""
+        return rate_limit(times, now, limit=self.limit, window=self.window)
+
+
+def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
+    """All limits of a policy."""
+    return (
+        ActLimit("vote", "session", limits.session_votes_per_minute, MINUTE),
+        ActLimit("matchup", "session", limits.session_matchups_per_minute, MINUTE),
+        ActLimit("vote", "address", limits.address_votes_per_minute, MINUTE),
+        ActLimit("matchup", "address", limits.address_matchups_per_minute, MINUTE),
+        ActLimit("session", "address", limits.address_sessions_per_hour, HOUR),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VoterFlag:
+    """A sign found in a voter's votes. `sure` says that excluding the votes is proposed for it."""
+
+    voter: str
+    flag: str
+    detail: str
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFlag:
+    """An answer that says who wrote it, and the phrase in which it does."""
+
+    response_id: str
+    model: str
+    phrase: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionProposal:
+    """Votes that should no longer count, for one reason."""
+
+    matchup_ids: tuple[str, ...]
+    reason: str
+
+
+def flag_voters(votes: VoteTable, rating: NDArray[np.float64], rules: FlagRules) -> list[VoterFlag]:
+    """Every flag of every voter, given counted votes and the ratings by which upsets are told, in order of voters."""
+    expected = expected_scores(rating[votes.model_a], rating[votes.model_b])
+    flags: list[VoterFlag] = []
+    anomalies = voter_anomalies(votes)
+    session_rules = _session_rules(rules)
+    for voter, rows in _rows_by_voter(votes):
+        name = votes.voters[voter]
+        session = SessionVotes(
+            votes.at[rows] / MICROSECONDS,
+            votes.model_a[rows],
+            votes.model_b[rows],
+            votes.outcome[rows],
+            expected[rows],
+            votes.models,
+        )
+        flags += [VoterFlag(name, flag.flag, flag.detail, sure=True) for flag in session_flags(session, session_rules)]
+        anomaly = anomalies.get(voter)
+        if anomaly is not None and anomaly.corrected <= rules.anomaly_alpha:
+            detail = f"{anomaly.votes} votes rarer than others' on the same pairs, p = {anomaly.corrected:.2g}"
+            sure = anomaly.corrected <= SURE * rules.anomaly_alpha
+            flags.append(VoterFlag(name, "anomaly", detail, sure=sure))
+    return flags
+
+
+def voter_anomalies(votes: VoteTable) -> dict[int, Anomaly]:
+    """The combined test of every voter with enough votes, by voter number."""
+    rarity = surprises(votes.model_a, votes.model_b, votes.outcome, len(votes.models))
+    return {voter: combined(rarity, rows) for voter, rows in _rows_by_voter(votes) if len(rows) >= LEAST_VOTES}
+
+
+def _rows_by_voter(votes: VoteTable) -> Iterable[tuple[int, NDArray[np.intp]]]:
+    order = np.argsort(votes.voter, kind="stable")
+    cuts = np.flatnonzero(np.diff(votes.voter[order])) + 1
+    pieces = np.split(order, cuts) if len(order) else []
+    return [(int(votes.voter[rows[0]]), rows) for rows in pieces]
+
+
+def _session_rules(rules: FlagRules) -> SessionRules:
+    return SessionRules(
+        fast_votes=rules.fast_votes,
+        fast_seconds=rules.fast_seconds,
+        fast_share=rules.fast_share,
+        one_sided_votes=rules.one_sided_votes,
+        one_sided_share=rules.one_sided_share,
+        upset_votes=rules.upset_votes,
+        upset_share=rules.upset_share,
+        both_bad_votes=rules.both_bad_votes,
+        both_bad_share=rules.both_bad_share,
+    )
+
+
+def flag_answers(answers: Iterable[tuple[str, ModelAdded, str]]) -> list[AnswerFlag]:
+    """The answers that name themselves, from (response id, its model, its text): the first phrase of each."""
+    flags = []
+    for response_id, model, text in answers:
+        found = self_namings(text, (model.model, model.display_name), (model.provider,))
+        if found:
+            flags.append(AnswerFlag(response_id, model.model, found[0].phrase))
+    return flags
+
+
+def propose_exclusions(votes: VoteTable, flags: Iterable[VoterFlag]) -> list[ExclusionProposal]:
+    """For every voter with a sure flag all its counted votes, with the flags as the reason."""
+    reasons: dict[str, list[str]] = {}
+    for flag in flags:
+        if flag.sure:
+            reasons.setdefault(flag.voter, []).append(f"{flag.flag} ({flag.detail})")
+    rows = {votes.voters[voter]: rows for voter, rows in _rows_by_voter(votes)}
+    return [
+        ExclusionProposal(tuple(votes.matchup_ids[row] for row in rows[voter]), "; ".join(found))
+        for voter, found in reasons.items()
+        if voter in rows
+    ]
+
+
+def propose_unblinded(
+    votes: VoteTable, responses: Iterable[tuple[str, str]], flagged: Iterable[AnswerFlag]
+) -> ExclusionProposal | None:
+    """The votes on matchups that showed a flagged answer; `responses` are both answers' ids, vote by vote."""
+    names = {flag.response_id for flag in flagged}
+    shown = zip(votes.matchup_ids, responses, strict=True)
+    ids = tuple(matchup_id for matchup_id, both in shown if names.intersection(both))
+    return ExclusionProposal(ids, "an answer says who wrote it") if ids else None
+
+
+def events_of(
+    voter_flags: Iterable[VoterFlag],
+    answer_flags: Iterable[AnswerFlag] = (),
+    proposals: Iterable[ExclusionProposal] = (),
+) -> list[Flagged | Excluded]:
+    """The events that flags and accepted proposals stand for."""
+    events: list[Flagged | Excluded] = [
+        Flagged(subject="voter", subject_id=flag.voter, flag=flag.flag, detail=flag.detail) for flag in voter_flags
+    ]
+    events += [
+        Flagged(subject="response", subject_id=flag.response_id, flag="self-identifying", detail=flag.phrase)
+        for flag in answer_flags
+    ]
+    events += [Excluded(matchup_ids=proposal.matchup_ids, reason=proposal.reason) for proposal in proposals]
+    return events

@@ -1,0 +1,16 @@
+"""Who meets whom next: four lanes over the state of an arena, one small file each, and the legacy way of phase 1."""
+
+from tiltyard.arena.matchmaking.choosing import FALLS_TO, next_matchup
+from tiltyard.arena.matchmaking.exposure import TrafficCap, contenders, exposure_targets, lane_opens
+from tiltyard.arena.matchmaking.matchup import Matchup, Seen
+
+__all__ = [
+    "FALLS_TO",
+    "Matchup",
+    "Seen",
+    "TrafficCap",
+    "contenders",
+    "exposure_targets",
+    "lane_opens",
+    "next_matchup",
+]

@@ -1,0 +1,99 @@
+"""The next matchup: draw a lane, let it fall through where it cannot serve, draw the sides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+import numpy as np
+
+from tiltyard.arena.events import LANES, Lane
+from tiltyard.arena.matchmaking import contender, coverage, exploration, legacy, uncertainty
+from tiltyard.arena.matchmaking.draws import draw
+from tiltyard.arena.matchmaking.field import Field
+from tiltyard.arena.matchmaking.matchup import Matchup, Pick, Seen
+from tiltyard.arena.matchmaking.servable import servable_of
+from tiltyard.errors import ArenaError
+
+if TYPE_CHECKING:
+    from tiltyard.arena.state import ArenaState
+
+
+class LaneRule(Protocol):
+    """One lane: whether it can serve from a field, and what it picks if so."""
+
+    def can_serve(self, field: Field) -> bool:
+        """Whether `pick` would find a pair."""
+        ...
+
+    def pick(self, field: Field, rng: np.random.Generator) -> Pick:
+        """A pair and prompt for this voter."""
+        ...
+
+
+RULES: dict[Lane, LaneRule] = {
+    "coverage": coverage,
+    "contender": contender,
+    "uncertainty": uncertainty,
+    "exploration": exploration,
+}
+
+FALLS_TO: tuple[Lane, ...] = ("coverage", "uncertainty", "exploration")
+"""A lane that cannot serve hands over to the first of these that can. Coverage comes first: it does least harm."""
+
+OLDEST_AGAIN = "this voter has seen all there is; the oldest again"
+
+
+def next_matchup(state: ArenaState, rng: np.random.Generator, seen: Seen) -> Matchup:
+    """The matchup to serve next to a voter with this past: a function of its three arguments and nothing else.
+
+    First the lane is drawn by the policy's weights, then the lane chooses, then a fair coin gives the sides. What the
+    voter has seen does not come again while anything else is left; for a voter to whom only models over the traffic cap
+    are left, the cap gives way; and at the very end the oldest comes again, under the last lane of `FALLS_TO`.
+    """
+    servable = servable_of(state.catalog)
+    if not len(servable.numbers):
+        raise ArenaError(
+            "nothing to serve: no two enabled models have answers to one enabled prompt. Import answers or enable some."
+        )
+    if state.phase == 1:
+        picked = legacy.pick(state, servable, seen, rng)
+        if picked is None:
+            picked = _oldest(Field(state, servable, seen), seen)
+        return _seated(picked, "legacy", picked.chance, rng)
+    for capped in (True, False):
+        field = Field(state, servable, seen, capped=capped)
+        if field.has_pair:
+            return _by_lane(field, rng)
+    picked = _oldest(field, seen)
+    return _seated(picked, FALLS_TO[-1], picked.chance, rng)
+
+
+def _by_lane(field: Field, rng: np.random.Generator) -> Matchup:
+    weights = np.array(msgspec.structs.astuple(field.policy.lanes))
+    drawn = LANES[draw(rng, weights)]
+    serves: list[Lane] = [_serving(field, lane) for lane in LANES]
+    lane = serves[LANES.index(drawn)]
+    share = float(sum(weight for weight, to in zip(weights, serves, strict=True) if to == lane))
+    picked = RULES[lane].pick(field, rng)
+    note = "" if lane == drawn else f"in place of {drawn}: "
+    return _seated(picked, lane, share * picked.chance, rng, note)
+
+
+def _serving(field: Field, lane: Lane) -> Lane:
+    return next(to for to in (lane, *FALLS_TO) if RULES[to].can_serve(field))
+
+
+def _seated(picked: Pick, lane: Lane, probability: float, rng: np.random.Generator, note: str = "") -> Matchup:
+    a, b = (picked.first, picked.second) if rng.random() < 0.5 else (picked.second, picked.first)
+    return Matchup(a, b, picked.prompt, lane, note + picked.reason, probability)
+
+
+def _oldest(field: Field, seen: Seen) -> Pick:
+    """What this voter saw longest ago, of what may be served and does not break the diversity of prompts."""
+    cells = field.servable.cells
+    old = sorted((when, triple) for triple, when in seen.items())
+    left = [(a, b, prompt) for _, (a, b, prompt) in old if cells[a, prompt] and cells[b, prompt]]
+    diverse = (triple for triple in left if field.diverse_prompts(triple[:2])[triple[2]])
+    a, b, prompt = next(diverse, left[0])
+    return Pick(a, b, prompt, 1.0, OLDEST_AGAIN)

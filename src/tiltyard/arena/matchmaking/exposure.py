@@ -1,0 +1,120 @@
+"""How much of the traffic each model should get, gets, and may get at most."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena.matchmaking.servable import servable_of
+from tiltyard.validity.fairness import exposure_targets as two_targets
+
+if TYPE_CHECKING:
+    from tiltyard.arena.matchmaking.servable import Servable
+    from tiltyard.arena.policy import Policy
+    from tiltyard.arena.schedule import Schedule
+    from tiltyard.arena.state import ArenaState
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.intp]
+
+RISES_OUTSIDE = 4.0
+"""Outside the tolerance, urgency rises this many times as fast as inside."""
+
+LEAN_STEEPNESS = 25.0
+LEAN_REACH = 0.2
+"""A draw leans to the less exposed by exp(−25 · deviation): twentyfold at one tolerance of 12 % below target."""
+
+
+def conservative_order(state: ArenaState, servable: Servable) -> Numbers:
+    """Models that can be served, best first by conservative score; equal ones in the order of their numbers."""
+    now, numbers = state.track.now, servable.numbers
+    score = now.rating[numbers] - 2.0 * now.deviation[numbers]
+    return numbers[np.argsort(-score, kind="stable")]
+
+
+def contenders(state: ArenaState) -> Numbers:
+    """The contender band: the first K models that can be served, best first."""
+    return conservative_order(state, servable_of(state.catalog))[: state.policy.contender_band]
+
+
+def lane_opens(state: ArenaState, order: Numbers | None = None) -> bool:
+    """Whether the contender lane may serve: the first K + 1 have the rated votes that keep it from chasing luck."""
+    if order is None:
+        order = conservative_order(state, servable_of(state.catalog))
+    first = order[: state.policy.contender_band + 1]
+    rated = state.tallies.rated_on.view[first].sum(axis=1)
+    return len(first) > 1 and int(rated.min()) >= state.policy.contender_opens_at
+
+
+def exposure_targets(state: ArenaState) -> Floats:
+    """The exposures each model should have in the window as long as it is now; 0 for one that cannot be served."""
+    servable = servable_of(state.catalog)
+    order = conservative_order(state, servable)
+    models, matchups = len(state.catalog.models), len(state.schedule.window)
+    return targets(state.policy, order, models, matchups, opened=lane_opens(state, order))
+
+
+def targets(policy: Policy, order: Numbers, models: int, matchups: int, *, opened: bool) -> Floats:
+    """An even share for everybody, or what the contender lane alone gives a contender where that is more.
+
+    The others then share what is left evenly. While the lane is closed nobody has a claim to more than the even share.
+    """
+    band = order[: policy.contender_band]
+    by_lane = policy.lanes.contender if opened else 0.0
+    contender, other = two_targets(len(order), len(band), matchups, by_lane, policy.opponents.challenger)
+    target = np.zeros(models)
+    target[order] = other
+    target[band] = contender
+    return target
+
+
+def deviations(exposures: NDArray[np.int64], target: Floats) -> Floats:
+    """How far each model is from its target, as a share of it: −0.12 is 12 % below."""
+    return np.asarray((exposures - target) / np.maximum(target, 1.0))
+
+
+def urgency(deviation: Floats, tolerance: float) -> Floats:
+    """How much a model should be preferred: 1 at the lower edge of the tolerance, −1 at the upper, steeper beyond."""
+    edges = np.clip(deviation, -1.0, 1.0) / -tolerance
+    inside = np.clip(edges, -1.0, 1.0)
+    return np.asarray(inside + RISES_OUTSIDE * (edges - inside))
+
+
+def leaning(deviation: Floats) -> Floats:
+    """The factor by which a draw leans to the less exposed."""
+    return np.exp(-LEAN_STEEPNESS * np.clip(deviation, -LEAN_REACH, LEAN_REACH))
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficCap:
+    """The largest share of matchups that one model may take part in, over the window and over its latest part.
+
+    The latest part matters: a model that is new has no exposure in a long window, and could otherwise take everything
+    for a quarter of that window.
+    """
+
+    share: float
+    span: int
+
+    @classmethod
+    def of(cls, policy: Policy, players: int) -> TrafficCap:
+        """The cap for an arena with so many models in play."""
+        share = max(policy.traffic_cap, policy.traffic_cap_even_shares * 2.0 / max(players, 1))
+        return cls(share, policy.traffic_cap_from)
+
+    def reached(self, schedule: Schedule) -> Numbers:
+        """The models whose next exposure would exceed the cap."""
+        matchups = len(schedule.window)
+        if self.share >= 1.0 or matchups < self.span:
+            return np.empty(0, dtype=np.intp)
+        length = min(matchups + 1, schedule.window.maxlen or matchups + 1)
+        over: set[int] = set((schedule.in_window + 1 > self.share * length).nonzero()[0].tolist())
+        most = max(int(self.share * self.span), 1)
+        latest = Counter(chain.from_iterable(islice(reversed(schedule.window), self.span - 1)))
+        over.update(model for model, count in latest.items() if count >= most and isinstance(model, int))
+        return np.array(sorted(over), dtype=np.intp)

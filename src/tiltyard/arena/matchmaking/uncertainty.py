@@ -1,0 +1,71 @@
+"""The uncertainty lane: models whose deviation is large meet the opponents that tell most about them.
+
+Information goes by ratings, not by conservative scores: by those a new strong model would first be sent to the bottom.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.arena.matchmaking.draws import draw, draw_one, tied_best
+from tiltyard.arena.matchmaking.matchup import Pick
+from tiltyard.arena.matchmaking.prompts import NEVER, draw_prompt, most_lacking
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tiltyard.arena.matchmaking.field import Field
+
+    Floats = NDArray[np.float64]
+
+PER_POINT = math.log(10.0) / 400.0
+"""Logits per rating point."""
+
+COVERAGE_BONUS = 0.5
+"""An opponent never met is worth as much as half of the information of an equal one."""
+
+EXPOSURE_PUSH = 0.5
+"""What one tolerance of lacking exposure is worth, on the same scale."""
+
+
+def can_serve(field: Field) -> bool:
+    """Whether any pair can be shown."""
+    return field.has_pair
+
+
+def pick(field: Field, rng: np.random.Generator) -> Pick:
+    """An anchor by deviation and low coverage, the opponent with the highest expected information, ties drawn."""
+    weights = anchor_weights(field)
+    anchor = draw(rng, weights)
+    opponents = best_opponents(field, anchor)
+    opponent = draw_one(rng, opponents)
+    back = best_opponents(field, opponent)
+    chance = weights[anchor] / len(opponents) + weights[opponent] * float(anchor in back) / len(back)
+    prompt, prompt_chance = draw_prompt(rng, most_lacking(field, anchor, opponent))
+    reason = "uncertain model; most informative opponent"
+    return Pick(anchor, opponent, prompt, float(chance / weights.sum() * prompt_chance), reason)
+
+
+def anchor_weights(field: Field) -> Floats:
+    """By model: its deviation, more where prompts are not covered, leaning to the less exposed."""
+    weights = field.state.track.now.deviation * (1.0 + field.mean_prompt_deficit) * field.lean
+    return np.where(field.anchors, weights, 0.0)
+
+
+def best_opponents(field: Field, anchor: int) -> NDArray[np.intp]:
+    """The opponents with the highest expected information and coverage bonus."""
+    now = field.state.track.now
+    scores = information(now.rating - now.rating[anchor], now.deviation)
+    scores += COVERAGE_BONUS * field.pair_deficit(anchor) + EXPOSURE_PUSH * field.urgency
+    scores[~field.partners[anchor]] = NEVER
+    return tied_best(scores)
+
+
+def information(rating_gap: Floats, deviation: Floats) -> Floats:
+    """g² E (1 − E) of Glicko, four times, so that a well-known equal opponent gives 1."""
+    g_squared = 1.0 / (1.0 + 3.0 * (PER_POINT / math.pi * deviation) ** 2)
+    expected = 1.0 / (1.0 + np.exp(np.sqrt(g_squared) * PER_POINT * rating_gap))
+    return np.asarray(4.0 * g_squared * expected * (1.0 - expected))

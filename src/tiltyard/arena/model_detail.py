@@ -1,0 +1,212 @@
+"""One model's page in numbers: its prompts, its opponents, its neighbours, what is missing, and its recent votes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiltyard.arena.board import (
+    BoardRow,
+    completeness,
+    decisive_wins_on,
+    expected_by_prompt,
+    live_board,
+    official_order,
+)
+from tiltyard.arena.events import Choice
+from tiltyard.arena.state import CastVote, Standing
+from tiltyard.arena.tallies import pair_of
+from tiltyard.validity.calibration import Calibration, calibration, predictions
+from tiltyard.validity.coverage import deficits, neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.policy import RatingRules
+    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.vote_table import VoteTable
+
+RECENT = 20
+"""Recent form looks at this many votes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What came of meetings with one opponent, or on one prompt; `expected_wins` by the present ratings."""
+
+    name: str
+    wins: int
+    losses: int
+    ties: int
+    both_bad: int
+    expected_wins: float
+
+    @property
+    def decisive(self) -> int:
+        """Decisive votes."""
+        return self.wins + self.losses
+
+    @property
+    def score(self) -> float | None:
+        """Mean score, a tie counting half; None without a rated vote."""
+        rated = self.decisive + self.ties
+        return (self.wins + 0.5 * self.ties) / rated if rated else None
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The record against a rank neighbour, on how many prompts, and how near the pair is to its floor (0–1)."""
+
+    rank: int
+    record: Record
+    prompts: int
+    completeness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heatmap:
+    """Decisive votes by prompt (row) and opponent (column), and what is missing of `target` per cell, 0 to 1.
+
+    `target` is the neighbours' floor spread over its prompts (12 votes over 6 prompts: 2 per cell). `prompt_decisive`
+    are the model's own votes by prompt, of which `prompt_target` are wanted.
+    """
+
+    prompts: tuple[str, ...]
+    opponents: tuple[str, ...]
+    neighbours: tuple[str, ...]
+    decisive: tuple[tuple[int, ...], ...]
+    deficits: tuple[tuple[float, ...], ...]
+    target: float
+    prompt_decisive: tuple[int, ...]
+    prompt_target: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDetail:
+    """Everything that a model's page shows beside its history."""
+
+    row: BoardRow
+    prompts: tuple[Record, ...]
+    opponents: tuple[Record, ...]
+    neighbours: tuple[Neighbour, ...]
+    heatmap: Heatmap
+
+    def to_dict(self) -> dict[str, Any]:
+        """The detail as plain values."""
+        return asdict(self)
+
+
+def model_detail(state: ArenaState, name: str) -> ModelDetail:
+    """The detail of an enabled model; an unknown one is an `ArenaError`, a disabled one has no row."""
+    model = state.catalog.model(name)
+    order = official_order(state)
+    return ModelDetail(
+        row=live_board(state)[name],
+        prompts=_by_prompt(state, model),
+        opponents=tuple(against(state, model, rival) for rival in order if rival != model),
+        neighbours=tuple(
+            Neighbour(
+                order.index(rival) + 1,
+                against(state, model, rival),
+                state.tallies.distinct_prompts(model, rival),
+                completeness(state, model, rival),
+            )
+            for rival in neighbours(order)[model]
+        ),
+        heatmap=_heatmap(state, model, order),
+    )
+
+
+def against(state: ArenaState, model: int, rival: int) -> Record:
+    """The record of one model against another."""
+    tallies, rating = state.tallies, state.track.now.rating
+    wins, losses = int(tallies.wins.view[model, rival]), int(tallies.wins.view[rival, model])
+    chance = 1.0 / (1.0 + 10.0 ** (float(rating[rival] - rating[model]) / 400.0))
+    return Record(
+        state.catalog.models[rival].model,
+        wins,
+        losses,
+        int(tallies.ties.view[model, rival]),
+        int(tallies.both_bad.view[model, rival]),
+        (wins + losses) * chance,
+    )
+
+
+def _by_prompt(state: ArenaState, model: int) -> tuple[Record, ...]:
+    """The record on every enabled prompt."""
+    tallies, catalog = state.tallies, state.catalog
+    wins, expected = decisive_wins_on(state)[model], expected_by_prompt(state)[0][model]
+    decisive, rated = tallies.decisive_on.view[model], tallies.rated_on.view[model]
+    return tuple(
+        Record(
+            catalog.prompts[prompt].prompt_id,
+            int(wins[prompt]),
+            int(decisive[prompt] - wins[prompt]),
+            int(rated[prompt] - decisive[prompt]),
+            int(tallies.both_bad_on.view[model, prompt]),
+            float(expected[prompt]),
+        )
+        for prompt, enabled in enumerate(catalog.prompt_enabled)
+        if enabled
+    )
+
+
+def _heatmap(state: ArenaState, model: int, order: Sequence[int]) -> Heatmap:
+    catalog, policy = state.catalog, state.policy
+    prompts = [prompt for prompt, enabled in enumerate(catalog.prompt_enabled) if enabled]
+    rivals = [rival for rival in order if rival != model]
+    counts = np.zeros((len(prompts), len(rivals)), dtype=np.int32)
+    for column, rival in enumerate(rivals):
+        met = state.tallies.pair_prompts.get(pair_of(model, rival), Counter())
+        counts[:, column] = [met.get(prompt, 0) for prompt in prompts]
+    target = policy.adjacent_floor_votes / policy.adjacent_floor_prompts
+    contender = model in state.order()[: policy.contender_band]
+    return Heatmap(
+        tuple(catalog.prompts[prompt].prompt_id for prompt in prompts),
+        tuple(catalog.models[rival].model for rival in rivals),
+        tuple(catalog.models[rival].model for rival in neighbours(order)[model]),
+        tuple(tuple(line) for line in counts.tolist()),
+        tuple(tuple(line) for line in deficits(counts, target).tolist()),
+        target,
+        tuple(int(state.tallies.decisive_on.view[model, prompt]) for prompt in prompts),
+        policy.prompt_target_top if contender else policy.prompt_floor,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecentForm:
+    """A model's latest counted votes: a letter each (W, L, D, X for both bad), oldest first, and their mean score."""
+
+    letters: str
+    score: float | None
+
+
+def recent_form(votes: Sequence[CastVote], model: int, last: int = RECENT) -> RecentForm:
+    """The form of a model over its last votes, given votes in the order of the log."""
+    own = [vote for vote in votes if model in (vote.a, vote.b) and vote.standing is Standing.COUNTED][-last:]
+    letters = "".join(_letter(vote, model) for vote in own)
+    rated = [{"W": 1.0, "D": 0.5, "L": 0.0}[letter] for letter in letters if letter != "X"]
+    return RecentForm(letters, sum(rated) / len(rated) if rated else None)
+
+
+def _letter(vote: CastVote, model: int) -> str:
+    if vote.choice is Choice.BOTH_BAD:
+        return "X"
+    if vote.choice is Choice.TIE:
+        return "D"
+    return "W" if (vote.choice is Choice.A) == (vote.a == model) else "L"
+
+
+def arena_calibration(votes: VoteTable, rules: RatingRules, model: int | None = None) -> Calibration:
+    """Predicted against observed scores of all rated votes of an arena, or of one model's seen from its side."""
+    rated = votes.rated
+    a, b, score = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated]
+    predicted = predictions(a, b, score, len(votes.models), rules.glicko2())
+    if model is not None:
+        own, as_b = (a == model) | (b == model), b == model
+        predicted = np.where(as_b, 1.0 - predicted, predicted)[own]
+        score = np.where(as_b, 1.0 - score, score)[own]
+    return calibration(predicted, score)

@@ -1,0 +1,133 @@
+"""Bradley–Terry over the counted votes, beside the live order: honest intervals, and how far the two agree.
+
+Glicko's deviation is no honest standard error when lanes choose who plays; these intervals are the published ones.
+The fit is unweighted, because a lane's choice depends on earlier votes only; a second fit in which every pair weighs
+the same (1/n_ij) shows how much the order depends on the schedule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.ratings.agreement import kendall_tau
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.vote_table import VoteTable
+    from tiltyard.boards.leaderboard import Leaderboard
+
+Floats = NDArray[np.float64]
+
+MANY_PROMPTS = 100
+"""From this many prompts on, intervals speak for other prompts too and cluster by prompt; below, for these prompts."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineRow:
+    """One model: rating with its interval and rank interval, the rating when all pairs weigh the same, its live rank.
+
+    `votes_to_swap` is how few votes, removed, put the next model of this board level with it; None where none do.
+    """
+
+    rank: int
+    model: str
+    rating: float
+    low: float | None
+    high: float | None
+    rank_low: int | None
+    rank_high: int | None
+    votes: int
+    even_pairs_rating: float | None
+    live_rank: int | None
+    votes_to_swap: int | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineBoard:
+    """Bradley–Terry of the counted votes; `votes` are the rated ones (A, B, TIE), here and in every row.
+
+    `tau_live` is Kendall's tau with the live order over the models on both, `tau_even_pairs` with the ratings when all
+    pairs weigh the same. `speaks_for` says what the intervals are about.
+    """
+
+    rows: tuple[OfflineRow, ...]
+    votes: int
+    clusters: str
+    speaks_for: str
+    tau_live: float | None
+    tau_even_pairs: float | None
+    remarks: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The board as plain values."""
+        return asdict(self)
+
+
+def offline_board(votes: VoteTable, live_order: Sequence[str], *, swaps: bool = True) -> OfflineBoard:
+    """Rate counted votes by Bradley–Terry and compare with a live order, best first.
+
+    Models that never met the others are named in `remarks` and not rated. `swaps` asks for votes-to-swap, which takes
+    most of the time. Too few votes to rate is a `BattleError`.
+    """
+    by_voter = len(votes.prompts) < MANY_PROMPTS
+    estimator = BradleyTerry(cluster="voter" if by_voter else "question_id", only_connected=True, robustness=swaps)
+    board = estimator.fit(votes.battles())
+    even = _even_pairs(votes, estimator)
+    rows = tuple(_row(entry.model, board, even, live_order) for entry in board)
+    return OfflineBoard(
+        rows,
+        sum(row.votes for row in rows) // 2,
+        "voter" if by_voter else "prompt",
+        "these prompts and answers, other voters" if by_voter else "other prompts of this kind",
+        _tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
+        _tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
+        board.remarks,
+    )
+
+
+def _even_pairs(votes: VoteTable, estimator: BradleyTerry) -> Leaderboard:
+    """The fit in which every pair that met weighs the same, whatever the schedule made of it."""
+    n_models = len(votes.models)
+    low, high = np.minimum(votes.model_a, votes.model_b), np.maximum(votes.model_a, votes.model_b)
+    rated = votes.rated
+    pair = low * n_models + high
+    _, code = np.unique(pair, return_inverse=True)
+    met = np.bincount(code, rated.astype(np.float64))
+    mean = float(met[met > 0].mean()) if (met > 0).any() else 1.0
+    weight = np.where(rated, mean / np.maximum(met[code], 1.0), 1.0)
+    return replace(estimator, ci="none", robustness=False).fit(votes.battles(weight))
+
+
+def _row(name: str, board: Leaderboard, even: Leaderboard, live_order: Sequence[str]) -> OfflineRow:
+    entry = board[name]
+    swap = entry.extra.get("battles_to_swap_with_next")
+    return OfflineRow(
+        rank=entry.rank,
+        model=name,
+        rating=entry.rating,
+        low=entry.ci_low,
+        high=entry.ci_high,
+        rank_low=entry.rank_low,
+        rank_high=entry.rank_high,
+        votes=round(entry.wins + entry.losses + entry.ties),
+        even_pairs_rating=even.ratings.get(name),
+        live_rank=live_order.index(name) + 1 if name in live_order else None,
+        votes_to_swap=None if swap is None else int(swap),
+        note=entry.note,
+    )
+
+
+def _tau(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Kendall's tau of two orders; None below two models or where one order is all ties."""
+    if len(pairs) < 2:
+        return None
+    left, right = np.array(pairs, dtype=np.float64).T
+    value = kendall_tau(left, right)
+    return None if np.isnan(value) else value

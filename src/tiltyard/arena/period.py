@@ -1,0 +1,80 @@
+"""The period of a weekly report read off a log: for small arenas, simulations and tests. A store has its own way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.arena import events as e
+from tiltyard.arena.memory_book import MemoryBook
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.vote_table import vote_table
+from tiltyard.arena.weekly import Look, Note, Period, Served, look_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DAY = 86_400 * 1_000_000
+"""Looks are a day apart: hour by hour, models that are level would seem to swap all the time."""
+
+
+def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) -> tuple[ArenaState, Period]:
+    """The state at the end of a log, and the period from `since` to its last event, looked at every so often."""
+    book = MemoryBook()
+    state = ArenaState(book)
+    looks: list[Look] = []
+    within = _Within()
+    due = since
+    for seq, event in enumerate(events, start=1):
+        while event.at >= due and state.catalog.models:
+            looks.append(look_at(state, due))
+            due += every
+        state.apply(seq, event)
+        if event.at >= since:
+            within.take(state, event.body)
+    if not looks or looks[-1].at < state.at:
+        looks.append(look_at(state, state.at))
+    return state, within.period(since, state, tuple(looks), book)
+
+
+class _Within:
+    """What happened within the period."""
+
+    def __init__(self) -> None:
+        self.a: list[int] = []
+        self.b: list[int] = []
+        self.lanes: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.flags: list[Note] = []
+        self.exclusions: list[Note] = []
+
+    def take(self, state: ArenaState, body: e.Body) -> None:
+        """Take in one event of the period."""
+        self.kinds[str(body.__struct_config__.tag)] += 1
+        match body:
+            case e.MatchupServed():
+                self.a.append(state.catalog.model(body.model_a))
+                self.b.append(state.catalog.model(body.model_b))
+                self.lanes[body.lane] += 1
+            case e.Flagged():
+                self.flags.append(Note(f"{body.subject} {body.subject_id}", body.flag, body.detail))
+            case e.Excluded() | e.Restored():
+                verb = "excluded" if isinstance(body, e.Excluded) else "restored"
+                votes = "1 vote" if len(body.matchup_ids) == 1 else f"{len(body.matchup_ids):,} votes"
+                self.exclusions.append(Note(f"{votes} {verb}", body.reason))
+
+    def period(self, since: int, state: ArenaState, looks: tuple[Look, ...], book: MemoryBook) -> Period:
+        """The period as the report wants it."""
+        served = Served(np.array(self.a, dtype=np.int64), np.array(self.b, dtype=np.int64), dict(self.lanes))
+        return Period(
+            since=since,
+            until=state.at,
+            looks=looks,
+            votes=vote_table(book.votes, state.catalog),
+            served=served,
+            events=dict(self.kinds),
+            flags=tuple(self.flags),
+            exclusions=tuple(self.exclusions),
+        )

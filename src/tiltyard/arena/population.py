@@ -1,0 +1,262 @@
+"""Simulated voters over models whose true strengths are known: honest, careless, and with a plan.
+
+It is how the policy is tuned, and how tests prove that the engine ranks truly and what an attack costs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena.events import Choice
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.arena.schedule import Reserved
+
+Floats = NDArray[np.float64]
+
+PER_POINT = math.log(10.0) / 400.0
+"""Logits per Elo point."""
+
+AttackKind = Literal["apathetic", "one-sided", "rigging", "sybil"]
+ATTACKS: tuple[AttackKind, ...] = get_args(AttackKind)
+
+READING_SECONDS = 20.0
+"""How long a person who reads both answers takes, in the middle; half are between 0.6 and 1.6 times that."""
+CARELESS_SECONDS = 1.2
+"""How long one takes who does not read."""
+ONE_SIDED_SHARE = 0.95
+SYBIL_VOTES = 8
+"""Votes of one false session: fewer than most flags need."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """True strengths in Elo points, by model, and on each prompt; and how people answer when they mean it.
+
+    Ties follow Davidson: likelier between equals. `tie_weight` is its parameter, chosen so that a round of all pairs
+    has the wished share of ties. Both answers are bad at one rate for all.
+    """
+
+    strength: Floats
+    on_prompt: tuple[tuple[float, ...], ...]
+    tie_weight: float
+    both_bad_rate: float
+
+    @classmethod
+    def draw(
+        cls,
+        rng: np.random.Generator,
+        models: int,
+        prompts: int,
+        *,
+        sd: float,
+        tie_rate: float,
+        both_bad_rate: float,
+        wobble_sd: float = 0.0,
+    ) -> World:
+        """Strengths drawn from a normal distribution; with `wobble_sd` every model is better on some prompts.
+
+        A model's strength is then its mean over the prompts, so that the truth is about these prompts.
+        """
+        if not 0.0 <= tie_rate < 1.0 or not 0.0 <= both_bad_rate < 1.0 or tie_rate + both_bad_rate >= 1.0:
+            raise OptionError(
+                f"tie rate {tie_rate} and both-bad rate {both_bad_rate} must be shares that leave a rest."
+            )
+        strength = rng.normal(0.0, sd, models)
+        strength -= strength.mean()
+        wobble = rng.normal(0.0, wobble_sd, (models, prompts))
+        wobble -= wobble.mean(axis=1, keepdims=True)
+        cells = strength[:, None] + wobble
+        weight = _tie_weight(strength, tie_rate / (1.0 - both_bad_rate))
+        return cls(strength, tuple(map(tuple, cells.tolist())), weight, both_bad_rate)
+
+    def opinion(self, rng: np.random.Generator, shown: Reserved) -> Choice:
+        """What an honest person says of a matchup."""
+        if rng.random() < self.both_bad_rate:
+            return Choice.BOTH_BAD
+        gap = self.on_prompt[shown.a][shown.prompt] - self.on_prompt[shown.b][shown.prompt]
+        for_a, for_b = math.exp(0.5 * PER_POINT * gap), math.exp(-0.5 * PER_POINT * gap)
+        place = rng.random() * (for_a + for_b + self.tie_weight)
+        if place < for_a:
+            return Choice.A
+        return Choice.B if place < for_a + for_b else Choice.TIE
+
+
+def _tie_weight(strength: Floats, rate: float) -> float:
+    """Davidson's parameter that makes this share of a round of all pairs a tie, by bisection."""
+    first, second = np.triu_indices(len(strength), 1)
+    decisive = 2.0 * np.cosh(0.5 * PER_POINT * (strength[first] - strength[second]))
+    if rate <= 0.0 or not len(first):
+        return 0.0
+    low, high = 0.0, 4.0 * float(decisive.max()) / (1.0 - rate)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if float((middle / (middle + decisive)).mean()) < rate:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+class Voter(Protocol):
+    """How one session votes."""
+
+    def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
+        """What this voter says of a matchup."""
+        ...
+
+    def seconds(self, rng: np.random.Generator) -> float:
+        """How long the voter takes for one vote."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Honest:
+    """Says what it thinks; with chance `noise` it errs and says anything."""
+
+    noise: float = 0.0
+
+    def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
+        """An opinion, or a slip."""
+        if self.noise > 0.0 and rng.random() < self.noise:
+            return Choice.A if rng.random() < 0.5 else Choice.B
+        return world.opinion(rng, shown)
+
+    def seconds(self, rng: np.random.Generator) -> float:
+        """The time to read two answers."""
+        return READING_SECONDS * math.exp(0.7 * rng.standard_normal())
+
+
+@dataclass(frozen=True, slots=True)
+class Apathetic:
+    """Clicks either side without reading."""
+
+    def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:  # noqa: ARG002
+        """Any side."""
+        return Choice.A if rng.random() < 0.5 else Choice.B
+
+    def seconds(self, rng: np.random.Generator) -> float:
+        """No time at all."""
+        return CARELESS_SECONDS * math.exp(0.5 * rng.standard_normal())
+
+
+@dataclass(frozen=True, slots=True)
+class OneSided:
+    """Clicks the left side nearly always."""
+
+    def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
+        """Side A, or now and then an opinion."""
+        return Choice.A if rng.random() < ONE_SIDED_SHARE else world.opinion(rng, shown)
+
+    def seconds(self, rng: np.random.Generator) -> float:
+        """No time at all."""
+        return CARELESS_SECONDS * math.exp(0.5 * rng.standard_normal())
+
+
+@dataclass(frozen=True, slots=True)
+class Rigging:
+    """Recognises one model whenever it is shown and votes for it; honest otherwise, so as not to be noticed."""
+
+    target: int
+
+    def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
+        """The target, or an opinion."""
+        if self.target == shown.a:
+            return Choice.A
+        return Choice.B if self.target == shown.b else world.opinion(rng, shown)
+
+    def seconds(self, rng: np.random.Generator) -> float:
+        """As long as an honest reader."""
+        return READING_SECONDS * math.exp(0.7 * rng.standard_normal())
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """Some of the votes are cast by others than honest readers.
+
+    `share` is about their share of all votes. `target` is the number of the model that riggers push; None takes the one
+    in the middle of the true order, which has room to rise.
+    """
+
+    kind: AttackKind
+    share: float = 0.1
+    target: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ATTACKS:
+            raise OptionError(f"attack is {self.kind!r}: expected one of {', '.join(ATTACKS)}.")
+        if not 0.0 < self.share < 1.0:
+            raise OptionError(f"attack: a share of {self.share} makes no sense; expected more than 0 and less than 1.")
+
+    def aim(self, world: World) -> int:
+        """The model that is pushed."""
+        if self.target is not None:
+            return self.target
+        return int(np.argsort(-world.strength, kind="stable")[len(world.strength) // 2])
+
+    def voter(self, world: World) -> Voter:
+        """One of the attackers."""
+        if self.kind == "apathetic":
+            return Apathetic()
+        return OneSided() if self.kind == "one-sided" else Rigging(self.aim(world))
+
+
+def read_attack(text: str) -> Attack:
+    """An attack from text: its kind, or kind and share as in `rigging:0.2`."""
+    kind, _, share = text.partition(":")
+    known = next((name for name in ATTACKS if name == kind), None)
+    if known is None:
+        raise OptionError(f"attack is {kind!r}: expected one of {', '.join(ATTACKS)}, with a share as in sybil:0.2.")
+    try:
+        return Attack(known, float(share)) if share else Attack(known)
+    except ValueError:
+        raise OptionError(f"attack: {share!r} is no share. Write it as in {known}:0.2.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A visit: who, how this person votes, and how many matchups the person will look at."""
+
+    name: str
+    voter: Voter
+    matchups: int
+    attacks: bool = False
+
+
+class Crowd:
+    """Sessions that come one after the other."""
+
+    def __init__(
+        self, rng: np.random.Generator, world: World, *, attack: Attack | None, noise: float, session_votes: float
+    ) -> None:
+        self._rng = rng
+        self._world = world
+        self._attack = attack
+        self._noise = noise
+        self._mean = session_votes
+        self._sessions = 0
+        self.attackers: set[str] = set()
+
+    def next_session(self) -> Session:
+        """Who comes next."""
+        self._sessions += 1
+        name = f"session-{self._sessions:06d}"
+        attack, rng = self._attack, self._rng
+        length = int(rng.geometric(1.0 / self._mean))
+        if attack is None or rng.random() >= self._attacking_sessions(attack):
+            return Session(name, Honest(self._noise), length)
+        self.attackers.add(name)
+        return Session(name, attack.voter(self._world), SYBIL_VOTES if attack.kind == "sybil" else length, attacks=True)
+
+    def _attacking_sessions(self, attack: Attack) -> float:
+        """The share of sessions that gives attackers their share of votes: more where their sessions are short."""
+        if attack.kind != "sybil":
+            return attack.share
+        each = attack.share / SYBIL_VOTES
+        return each / (each + (1.0 - attack.share) / self._mean)

@@ -1,0 +1,122 @@
+"""What an attack achieves and what it costs, with every vote counted and with flagged sessions left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.integrity import flag_voters
+from tiltyard.arena.vote_table import vote_table
+from tiltyard.boards.bradley_terry import BradleyTerry
+
+if TYPE_CHECKING:
+    from tiltyard.arena.population import Attack, World
+    from tiltyard.arena.state import ArenaState, CastVote
+
+Defence = Callable[["Sequence[CastVote]", "ArenaState"], Collection[str]]
+"""The voters whose votes a defence would leave out, from all votes and the state after them."""
+
+RANKS = (1, 5)
+
+
+def flagged_voters(votes: Sequence[CastVote], state: ArenaState) -> Collection[str]:
+    """The voters that the arena's own flags are sure of."""
+    table = vote_table(votes, state.catalog)
+    flags = flag_voters(table, state.track.now.rating, state.policy.flags)
+    return {flag.voter for flag in flags if flag.sure}
+
+
+@dataclass(frozen=True, slots=True)
+class AttackReport:
+    """How far an attack got. Ranks are Bradley–Terry's of the pushed model; None where nobody is pushed.
+
+    `votes_per_ranks`: for 1 and 5 ranks gained, how many votes of attackers that took (None: more than they cast),
+    all honest votes being there; `…_defended` counts the votes that had to be cast, flagged sessions being left out.
+    """
+
+    kind: str
+    votes: int
+    sessions: int
+    target: str | None
+    rank_true: int | None
+    rank_honest_votes: int | None
+    rank_undefended: int | None
+    rank_defended: int | None
+    votes_per_ranks: dict[int, int | None] | None
+    votes_per_ranks_defended: dict[int, int | None] | None
+    attackers_flagged: int
+    honest_flagged: int
+    honest_sessions: int
+
+
+def attack_report(
+    attack: Attack,
+    world: World,
+    votes: Sequence[CastVote],
+    state: ArenaState,
+    attackers: Collection[str],
+    defence: Defence,
+) -> AttackReport:
+    """Compare the board of honest votes with those of all votes and of the votes that a defence leaves."""
+    flagged = set(defence(votes, state))
+    cast = [vote for vote in votes if vote.voter in attackers]
+    pushes = attack.kind in ("rigging", "sybil")
+    target = attack.aim(world) if pushes else None
+    honest = [vote for vote in votes if vote.voter not in attackers]
+    kept = [vote for vote in honest if vote.voter not in flagged]
+    voters = {vote.voter for vote in votes}
+    undefended = _Push(state, target, honest, cast, set())
+    defended = _Push(state, target, kept, cast, flagged)
+    return AttackReport(
+        kind=attack.kind,
+        votes=len(cast),
+        sessions=len(voters & set(attackers)),
+        target=None if target is None else state.catalog.models[target].model,
+        rank_true=None if target is None else 1 + int((world.strength > world.strength[target]).sum()),
+        rank_honest_votes=undefended.rank(0),
+        rank_undefended=undefended.rank(len(cast)),
+        rank_defended=defended.rank(len(cast)),
+        votes_per_ranks=undefended.costs(),
+        votes_per_ranks_defended=defended.costs(),
+        attackers_flagged=len(flagged & set(attackers)),
+        honest_flagged=len((flagged & voters) - set(attackers)),
+        honest_sessions=len(voters - set(attackers)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Push:
+    """Honest votes, and attackers' votes in the order in which they came, of which some are left out."""
+
+    state: ArenaState
+    target: int | None
+    honest: list[CastVote]
+    cast: list[CastVote]
+    left_out: set[str]
+
+    def rank(self, pushed: int) -> int | None:
+        """The target's rank when the first so many attackers' votes were cast."""
+        if self.target is None:
+            return None
+        counted = self.honest + [vote for vote in self.cast[:pushed] if vote.voter not in self.left_out]
+        table = vote_table(counted, self.state.catalog).battles()
+        board = BradleyTerry(ci="none", only_connected=True).fit(table)
+        return board[self.state.catalog.models[self.target].model].rank
+
+    def costs(self) -> dict[int, int | None] | None:
+        """The fewest attackers' votes that gain so many ranks, by bisection, as if a further vote could only help."""
+        if self.target is None:
+            return None
+        start, end = self.rank(0), self.rank(len(self.cast))
+        assert start is not None
+        assert end is not None
+        return {gain: self._cost(start - gain) if end <= start - gain else None for gain in RANKS}
+
+    def _cost(self, wanted: int) -> int:
+        low, high = 0, len(self.cast)
+        while high - low > 1:
+            middle = (low + high) // 2
+            rank = self.rank(middle)
+            low, high = (low, middle) if rank is not None and rank <= wanted else (middle, high)
+        return high

@@ -1,0 +1,195 @@
+"""What a simulation found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena.board import badge_floors, coverages
+from tiltyard.arena.events import LANES
+from tiltyard.arena.matchmaking import exposure_targets
+from tiltyard.arena.matchmaking.exposure import deviations
+from tiltyard.arena.vote_table import vote_table
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.errors import BattleError, RatingError
+from tiltyard.ratings.agreement import kendall_tau
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.population import World
+    from tiltyard.arena.simulation.attack_cost import AttackReport
+    from tiltyard.arena.simulation.monitor import Monitor
+    from tiltyard.arena.state import ArenaState, CastVote
+
+Floats = NDArray[np.float64]
+
+NORMAL_95 = 1.959963984540054
+FAR_BEYOND = 0.20
+"""No model should be this far from its exposure target, except one that came into or left the contender band."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """How true the official order was after so many votes."""
+
+    votes: int
+    kendall_tau: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LateModel:
+    """How the model fared that came late; votes are those cast in the arena since."""
+
+    entered_after_votes: int
+    largest_traffic_share: float
+    """The largest share of any 200 matchups in a row that it took part in."""
+    votes_until_established: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationResult:
+    """How fast and how truly the arena ranked, and how fairly it served.
+
+    Taus are Kendall's, to the true strengths. Exposure is that of the last window: `in_tolerance` counts models,
+    `beyond_20_percent` names those further off, and `crossed_band` those that were contenders for a part of it.
+    `lane_shares` are over the matchups served while the contender lane could serve, `lane_shares_all` over all.
+    `interval_coverage` is the share of Bradley–Terry's 95 % intervals that hold the truth, `deviation_coverage` that of
+    rating ± 1.96 Glicko deviations. Bradley–Terry's are None where the votes cannot be rated, and `remarks` says why.
+    """
+
+    models: int
+    prompts: int
+    votes: int
+    served: int
+    seed: int
+    kendall_tau: float | None
+    kendall_tau_bradley_terry: float | None
+    in_tolerance: int
+    beyond_20_percent: tuple[str, ...]
+    crossed_band: tuple[str, ...]
+    in_flight_duplicates: float
+    diversity_broken: int
+    lane_shares: dict[str, float]
+    lane_shares_all: dict[str, float]
+    matchups_lanes_open: int
+    side_a_share: float
+    established: int
+    interval_coverage: float | None
+    deviation_coverage: float
+    mean_deviation: float
+    tie_share: float
+    largest_traffic_share: float
+    curve: tuple[CurvePoint, ...]
+    late_model: LateModel | None
+    attack: AttackReport | None
+    remarks: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """Bradley–Terry of the same votes: tau to truth and share of intervals that hold it, or why there is none."""
+
+    tau: float | None
+    coverage: float | None
+    remarks: tuple[str, ...]
+
+
+def official_tau(state: ArenaState, world: World) -> float | None:
+    """Kendall's tau of the conservative order to the truth, over the models that are there."""
+    models = len(state.catalog.models)
+    return _tau(state.conservative, world.strength[:models])
+
+
+def established(state: ArenaState) -> NDArray[np.bool_]:
+    """Which models are provisional no more."""
+    floor, _ = badge_floors(state.policy.badges)
+    deviation, decisive = state.track.now.deviation, state.tallies.decisive
+    enough = (decisive >= floor.decisive) & (deviation <= floor.deviation)
+    return np.asarray(enough & (coverages(state) >= floor.coverage))
+
+
+def offline(votes: Sequence[CastVote], state: ArenaState, world: World) -> Offline:
+    """Fit the same votes by Bradley–Terry, intervals clustered by voter, and hold them against the truth."""
+    try:
+        board = BradleyTerry(cluster="voter", only_connected=True).fit(vote_table(votes, state.catalog).battles())
+    except (BattleError, RatingError) as error:
+        return Offline(None, None, (str(error),))
+    numbers = [state.catalog.model(entry.model) for entry in board]
+    truth = world.strength[numbers] - world.strength[numbers].mean()
+    rating = np.array([entry.rating for entry in board])
+    centre = rating.mean()
+    low = np.array([-np.inf if entry.ci_low is None else entry.ci_low for entry in board]) - centre
+    high = np.array([np.inf if entry.ci_high is None else entry.ci_high for entry in board]) - centre
+    return Offline(_tau(rating, truth), float(((low <= truth) & (truth <= high)).mean()), tuple(board.remarks))
+
+
+def deviation_coverage(state: ArenaState, world: World) -> float:
+    """The share of models whose true strength lies within 1.96 Glicko deviations of the rating, means aligned."""
+    now, truth = state.track.now, world.strength[: len(state.catalog.models)]
+    off = (now.rating - now.rating.mean()) - (truth - truth.mean())
+    return float((np.abs(off) <= NORMAL_95 * now.deviation).mean())
+
+
+def summary(
+    *,
+    seed: int,
+    state: ArenaState,
+    world: World,
+    votes: Sequence[CastVote],
+    monitor: Monitor,
+    curve: Sequence[CurvePoint],
+    late_model: LateModel | None,
+    attack: AttackReport | None,
+) -> SimulationResult:
+    """Put together what was noted and what the state and the votes say at the end."""
+    names = [model.model for model in state.catalog.models]
+    off = deviations(state.schedule.in_window, exposure_targets(state))
+    fit = offline(votes, state, world)
+    ties = int(state.tallies.ties.view.sum()) // 2
+    return SimulationResult(
+        models=len(names),
+        prompts=len(state.catalog.prompts),
+        votes=len(votes),
+        served=monitor.served,
+        seed=seed,
+        kendall_tau=official_tau(state, world),
+        kendall_tau_bradley_terry=fit.tau,
+        in_tolerance=int((np.abs(off) <= state.policy.exposure_tolerance).sum()),
+        beyond_20_percent=tuple(names[i] for i in np.flatnonzero(np.abs(off) > FAR_BEYOND)),
+        crossed_band=tuple(names[i] for i in sorted(monitor.crossed)),
+        in_flight_duplicates=monitor.duplicates / monitor.served,
+        diversity_broken=monitor.diversity_broken,
+        lane_shares=_shares(monitor.lanes_when_open),
+        lane_shares_all=_shares(monitor.lanes),
+        matchups_lanes_open=monitor.lanes_when_open.total(),
+        side_a_share=monitor.first_named_as_a / monitor.served,
+        established=int(established(state).sum()),
+        interval_coverage=fit.coverage,
+        deviation_coverage=deviation_coverage(state, world),
+        mean_deviation=float(state.track.now.deviation.mean()),
+        tie_share=ties / max(len(votes), 1),
+        largest_traffic_share=max(monitor.largest_share.values(), default=0.0),
+        curve=tuple(curve),
+        late_model=late_model,
+        attack=attack,
+        remarks=fit.remarks,
+    )
+
+
+def _shares(lanes: dict[str, int]) -> dict[str, float]:
+    total = sum(lanes.values())
+    known = [*LANES, *sorted(set(lanes) - set(LANES))]
+    return {lane: lanes.get(lane, 0) / total if total else 0.0 for lane in known}
+
+
+def _tau(left: Floats, right: Floats) -> float | None:
+    value = kendall_tau(left, right)
+    return None if np.isnan(value) else value

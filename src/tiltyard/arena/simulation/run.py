@@ -1,0 +1,172 @@
+"""The simulation itself: sessions come, are served, and vote, skip or go away, in the order of their times."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.arena import events as e
+from tiltyard.arena.population import Crowd, Session, World
+from tiltyard.arena.simulation.attack_cost import attack_report, flagged_voters
+from tiltyard.arena.simulation.engine import Ledger
+from tiltyard.arena.simulation.monitor import Monitor
+from tiltyard.arena.simulation.result import CurvePoint, LateModel, established, official_tau, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tiltyard.arena.simulation.attack_cost import Defence
+    from tiltyard.arena.simulation.engine import Engine
+    from tiltyard.arena.simulation.result import SimulationResult
+    from tiltyard.arena.simulation.settings import SimulationSettings
+
+MICROSECONDS = 1_000_000
+LEFT_ALONE_TIMES = 10.0
+"""A matchup left to expire stays in flight this many times as long as one that is voted on."""
+WATCHED_EVERY = 50
+"""Whether the late model is established is looked at once in so many votes."""
+
+
+def simulate(
+    settings: SimulationSettings, engine: Engine | None = None, defence: Defence = flagged_voters
+) -> SimulationResult:
+    """Let a crowd vote in an arena over known strengths; how truly, how fast and how fairly it was ranked.
+
+    `engine` is an empty arena; without one, a ledger in memory. `defence` says which voters an attacked arena would
+    leave out.
+    """
+    rng = np.random.default_rng([settings.seed, 0])
+    world = World.draw(
+        rng,
+        settings.models,
+        settings.prompts,
+        sd=settings.sd,
+        tie_rate=settings.tie_rate,
+        both_bad_rate=settings.both_bad_rate,
+        wobble_sd=settings.wobble_sd,
+    )
+    engine = Ledger(settings.seed, settings.votes) if engine is None else engine
+    run = _Run(settings, engine, world, rng)
+    run.play()
+    votes, attack = engine.votes(), None
+    if settings.attack is not None:
+        attack = attack_report(settings.attack, world, votes, engine.state, run.crowd.attackers, defence)
+    return summary(
+        seed=settings.seed,
+        state=engine.state,
+        world=world,
+        votes=votes,
+        monitor=run.monitor,
+        curve=run.curve,
+        late_model=run.late_model(),
+        attack=attack,
+    )
+
+
+class _Run:
+    """One simulation under way. A place in the arena is one matchup in flight: session after session sits there."""
+
+    def __init__(self, settings: SimulationSettings, engine: Engine, world: World, rng: np.random.Generator) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._world = world
+        self._rng = rng
+        self.crowd = Crowd(
+            rng, world, attack=settings.attack, noise=settings.noise, session_votes=settings.session_votes
+        )
+        self.monitor = Monitor(settings.policy, settings.prompts)
+        self.curve: list[CurvePoint] = []
+        self._due: list[tuple[int, int, str, Session, int, str]] = []
+        self._served = 0
+        self._cast = 0
+        self._entered: int | None = None
+        self._established: int | None = None
+
+    def play(self) -> None:
+        """Open the arena and let the crowd in until the votes are cast."""
+        settings = self._settings
+        self._engine.append(_opening(settings), 0)
+        for _ in range(settings.in_flight):
+            session = self.crowd.next_session()
+            self._serve(0, session, session.matchups)
+        marks = _marks(settings.votes, settings.curve_points)
+        while self._cast < settings.votes:
+            self._step()
+            if self._cast in marks:
+                marks.remove(self._cast)
+                self.curve.append(CurvePoint(self._cast, official_tau(self._engine.state, self._world)))
+            self._watch_late_model()
+
+    def _step(self) -> None:
+        """The next thing that happens: a session is done with its matchup, and it or the next one gets another."""
+        at, _, matchup_id, session, left, act = heapq.heappop(self._due)
+        if act == "vote":
+            shown = self._engine.state.schedule.in_flight[matchup_id]
+            choice = session.voter.choose(self._rng, self._world, shown)
+            self._engine.vote(matchup_id, session.name, choice, at)
+            self._cast += 1
+        elif act == "skip":
+            self._engine.skip(matchup_id, session.name, at)
+        else:
+            self._engine.expire(matchup_id, at)
+        if left <= 1 or act == "expire":
+            session = self.crowd.next_session()
+            left = session.matchups + 1
+        self._serve(at, session, left - 1)
+
+    def _serve(self, at: int, session: Session, left: int) -> None:
+        matchup_id = self._engine.serve(session.name, at)
+        self.monitor.note(self._engine.state, self._engine.state.schedule.in_flight[matchup_id])
+        self._served += 1
+        seconds = session.voter.seconds(self._rng)
+        luck = self._rng.random()
+        act = "vote"
+        if luck < self._settings.expire_rate:
+            act, seconds = "expire", seconds * LEFT_ALONE_TIMES
+        elif luck < self._settings.expire_rate + self._settings.skip_rate:
+            act = "skip"
+        due = at + max(int(seconds * MICROSECONDS), 1)
+        heapq.heappush(self._due, (due, self._served, matchup_id, session, left, act))
+
+    def _watch_late_model(self) -> None:
+        settings = self._settings
+        if not settings.late_model:
+            return
+        if self._entered is None:
+            if self._cast >= settings.votes // 2:
+                self._engine.append(_model(settings.models - 1, settings.prompts), self._due[0][0])
+                self._entered = self._cast
+        elif self._established is None and self._cast % WATCHED_EVERY == 0 and established(self._engine.state)[-1]:
+            self._established = self._cast - self._entered
+
+    def late_model(self) -> LateModel | None:
+        """How the late model fared, if there was one."""
+        if self._entered is None:
+            return None
+        share = self.monitor.largest_share.get(self._settings.models - 1, 0.0)
+        return LateModel(self._entered, share, self._established)
+
+
+def _opening(settings: SimulationSettings) -> Iterator[e.AnyBody]:
+    """The events that make the arena."""
+    yield e.SettingsChanged(policy=settings.policy)
+    yield e.PhaseChanged(phase=settings.phase)
+    for number in range(settings.prompts):
+        yield e.PromptAdded(prompt_id=f"prompt-{number:03d}", text=f"Prompt {number}")
+    for number in range(settings.models_at_start):
+        yield from _model(number, settings.prompts)
+
+
+def _model(number: int, prompts: int) -> Iterator[e.AnyBody]:
+    name = f"model-{number:03d}"
+    yield e.ModelAdded(model=name, display_name=f"Model {number}")
+    for prompt in range(prompts):
+        answer = f"{name}-{prompt:03d}"
+        yield e.ResponseAdded(response_id=answer, model=name, prompt_id=f"prompt-{prompt:03d}", text=f"Answer {answer}")
+
+
+def _marks(votes: int, points: int) -> set[int]:
+    """After how many votes the order is looked at; the last is the end."""
+    return {votes * step // points for step in range(1, points + 1)} - {0} if points else set()

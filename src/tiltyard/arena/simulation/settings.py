@@ -1,0 +1,58 @@
+"""What is simulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.population import Attack  # noqa: TC001 - dataclasses resolve it
+from tiltyard.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationSettings:
+    """An arena, its voters and how long they vote. Same settings, same result.
+
+    `votes` are counted votes; `in_flight` matchups are being looked at all the time. `sd` is the spread of true
+    strengths in Elo points, `wobble_sd` how much they differ from prompt to prompt. `late_model`: the last model enters
+    when half of the votes are cast. `skip_rate` of the matchups are skipped and `expire_rate` left to expire, after ten
+    times the usual time. `curve_points`: how often on the way the order is compared with the truth.
+    """
+
+    models: int = 38
+    prompts: int = 15
+    votes: int = 20_000
+    in_flight: int = 50
+    seed: int = 0
+    sd: float = 180.0
+    tie_rate: float = 0.08
+    both_bad_rate: float = 0.05
+    wobble_sd: float = 0.0
+    noise: float = 0.0
+    attack: Attack | None = None
+    late_model: bool = False
+    skip_rate: float = 0.02
+    expire_rate: float = 0.01
+    session_votes: float = 25.0
+    curve_points: int = 20
+    phase: int = 4
+    policy: Policy = field(default_factory=Policy)
+
+    def __post_init__(self) -> None:
+        least = 3 if self.late_model else 2
+        for name, value, floor in (
+            ("models", self.models, least),
+            ("prompts", self.prompts, 1),
+            ("votes", self.votes, 1),
+            ("in_flight", self.in_flight, 1),
+            ("session_votes", self.session_votes, 1),
+        ):
+            if value < floor:
+                raise OptionError(f"simulate: {name} is {value}; it must be at least {floor}.")
+        if self.skip_rate < 0.0 or self.expire_rate < 0.0 or self.skip_rate + self.expire_rate >= 1.0:
+            raise OptionError("simulate: skip rate and expire rate must be shares that leave some votes.")
+
+    @property
+    def models_at_start(self) -> int:
+        """How many models are there when the first matchup is served."""
+        return self.models - 1 if self.late_model else self.models

@@ -1,0 +1,100 @@
+"""Where an arena is kept: an event log, its order, and tables made from it. Only this package knows a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.events import Event
+from tiltyard.arena.store import log, migrate
+from tiltyard.arena.store.database import Database
+from tiltyard.arena.store.replica import Replica
+from tiltyard.arena.store.visitors import forget_voter, known_voter
+from tiltyard.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+
+    from tiltyard.arena.events import AnyBody
+
+__all__ = ["Store"]
+
+
+class Store:
+    """An arena's database. A URL is `sqlite:///path` or `postgresql://…`; one `Store` serves one process."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @classmethod
+    def create(cls, url: str) -> Store:
+        """A new, empty arena."""
+        database = Database(url)
+        if database.exists() and migrate.version(database) is not None:
+            raise StoreError(f"there is an arena at {database.shown} already. Open it, or name another place.")
+        migrate.upgrade(database)
+        return cls(database)
+
+    @classmethod
+    def open(cls, url: str) -> Store:
+        """An arena that is there, with the tables of this version."""
+        database = Database(url)
+        migrate.check(database)
+        return cls(database)
+
+    @classmethod
+    def upgrade(cls, url: str) -> Store:
+        """An arena that is there, brought to the tables of this version."""
+        database = Database(url)
+        if not database.exists() or migrate.version(database) is None:
+            migrate.check(database)
+        migrate.upgrade(database)
+        return cls(database)
+
+    def append(self, bodies: Sequence[AnyBody], at: int) -> None:
+        """Write events, unchecked; they have their place in the log when somebody follows. See `Arena.append`."""
+        with self.database.write() as connection:
+            log.leave_pending(connection, log.write_events(connection, [Event(at, body) for body in bodies]))
+
+    def load(self) -> Replica:
+        """The state at the end of the log."""
+        with self.database.read() as connection:
+            return Replica.load(connection)
+
+    def follow(self, replica: Replica) -> None:
+        """Take in what is new, and chain what is pending if nobody else is at it."""
+        with self.database.read() as connection:
+            new = log.head(connection)[0] > replica.state.seq or log.any_pending(connection)
+        if new:
+            with self.database.write() as connection:
+                if self.begin(connection, replica, wait=False):
+                    self.take_pending(connection, replica)
+
+    def begin(self, connection: sa.Connection, replica: Replica, *, wait: bool) -> bool:
+        """Catch up with the log. Whether this transaction is now the projector; with `wait` it will be."""
+        locked = self.database.lock_projector(connection, wait=wait)
+        replica.catch_up(connection)
+        if locked:
+            replica.check_head(connection)
+        return locked
+
+    def take_pending(self, connection: sa.Connection, replica: Replica) -> None:
+        """Chain everything pending that this transaction sees; it holds the projector's lock and has caught up."""
+        while written := log.unchained(connection):
+            replica.project(connection, written)
+            log.take_off_pending(connection, [row.event_id for row in written])
+
+    def known_voter(self, cookie_hash: str) -> str | None:
+        """The key of whoever holds this cookie, if it was seen before."""
+        with self.database.read() as connection:
+            return known_voter(connection, cookie_hash)
+
+    def forget_voter(self, cookie_hash: str) -> bool:
+        """Forget who held this cookie; the votes stay, under a key that leads nowhere. Whether there was one."""
+        with self.database.write() as connection:
+            return forget_voter(connection, cookie_hash)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()

@@ -1,0 +1,122 @@
+"""The table of matchups: what was served to whom, and what became of it.
+
+A row is written in the transaction that writes its event, so it is never older than the log. Each step leaves from
+`open`, or from `voted` for an undo: the row is locked, looked at and changed under the condition that it still stands
+as it was seen. However many clients send one ballot to however many workers, one of them finds it open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from tiltyard.arena.events import Choice
+from tiltyard.arena.store.bulk import Row, insert_rows
+from tiltyard.arena.store.tables import matchups
+from tiltyard.arena.voting import Ballot, Status
+from tiltyard.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.events import MatchupServed
+
+AT_ONCE = 500
+
+
+_BALLOT = (
+    *(matchups.c.id, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.served_at, matchups.c.expires_at),
+    *(matchups.c.status, matchups.c.choice, matchups.c.closed_at),
+)
+_locked = (
+    sa.select(*_BALLOT)
+    .where(matchups.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .order_by(matchups.c.id)  # everybody locks in one order, so nobody waits in a circle
+    .with_for_update()
+)
+_close = (
+    sa.update(matchups)
+    .where(matchups.c.id == sa.bindparam("of"), matchups.c.status == sa.bindparam("seen"))
+    .values(status=sa.bindparam("now"), choice=sa.bindparam("chosen"), closed_at=sa.bindparam("closed"))
+)
+_due = (
+    sa.select(matchups.c.id)
+    .where(matchups.c.status == "open", matchups.c.expires_at <= sa.bindparam("now"))
+    .order_by(matchups.c.expires_at)
+    .limit(sa.bindparam("most"))
+)
+_past = sa.select(matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.prompt, matchups.c.served_at).where(
+    matchups.c.voter.in_(sa.bindparam("voters", expanding=True))
+)
+
+
+def lock_ballots(connection: sa.Connection, ids: Iterable[str]) -> dict[str, Ballot]:
+    """The rows of these matchups, which nobody else can change until this transaction ends."""
+    names = sorted(set(ids))
+    rows = (
+        row
+        for start in range(0, len(names), AT_ONCE)
+        for row in connection.execute(_locked, {"ids": names[start : start + AT_ONCE]})
+    )
+    return {row.id: _ballot(row) for row in rows}
+
+
+def write_ballots(connection: sa.Connection, before: dict[str, Ballot], after: dict[str, Ballot]) -> None:
+    """Write the rows that differ, each under the condition that it still stands as it was seen."""
+    rows = [
+        {
+            "of": name,
+            "seen": before[name].status.value,
+            "now": row.status.value,
+            "chosen": None if row.choice is None else row.choice.value,
+            "closed": row.closed_at,
+        }
+        for name, row in after.items()
+        if row != before[name]
+    ]
+    if rows and connection.execute(_close, rows).rowcount not in (len(rows), -1):
+        raise StoreError("a matchup changed while it was locked. Nothing was saved; run `tiltyard arena verify`.")
+
+
+def serve_ballots(connection: sa.Connection, served: Sequence[tuple[MatchupServed, int]], catalog: Catalog) -> None:
+    """Write the rows of matchups that are served now; each comes with its time."""
+    insert_rows(connection, matchups, [served_row(body, at, catalog) for body, at in served])
+
+
+def served_row(body: MatchupServed, at: int, catalog: Catalog) -> Row:
+    """The row of a matchup that was just served."""
+    return (
+        *(body.matchup_id, body.voter, catalog.model(body.model_a), catalog.model(body.model_b)),
+        *(catalog.prompt(body.prompt_id), body.response_a, body.response_b),
+        *(body.lane, body.reason, body.probability, body.seed, at, body.expires_at, "open", None, None),
+    )
+
+
+def due_ballots(connection: sa.Connection, now: int, most: int) -> list[str]:
+    """Open matchups whose time is over, the oldest first."""
+    return list(connection.execute(_due, {"now": now, "most": most}).scalars())
+
+
+def past_of(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[tuple[int, int, int], int]]:
+    """What each voter was shown: (smaller model, larger model, prompt) and when it was last."""
+    past: dict[str, dict[tuple[int, int, int], int]] = {voter: {} for voter in voters}
+    for voter, a, b, prompt, at in connection.execute(_past, {"voters": list(past)}):
+        seen, key = past[voter], (min(a, b), max(a, b), prompt)
+        seen[key] = max(at, seen.get(key, 0))
+    return past
+
+
+def _ballot(row: Any) -> Ballot:
+    return Ballot(
+        id=row.id,
+        voter=row.voter,
+        a=row.a,
+        b=row.b,
+        served_at=row.served_at,
+        expires_at=row.expires_at,
+        status=Status(row.status),
+        choice=None if row.choice is None else Choice(row.choice),
+        closed_at=row.closed_at,
+    )

@@ -1,0 +1,173 @@
+"""Votes in the database, as they stood at any place of the log.
+
+A process that follows the log may be a little behind the tables, which another process keeps at the head. So nothing
+here is read as it stands *now*: `changes` says when a vote was taken out or put back, and a question asked at number
+`seq` is answered as of that number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sqlalchemy as sa
+
+from tiltyard.arena.events import Choice
+from tiltyard.arena.rating_track import SCORES, Ratings, Votes
+from tiltyard.arena.state import CastVote, Standing
+from tiltyard.arena.store.bulk import Row, insert_rows
+from tiltyard.arena.store.frozen import thaw_ratings
+from tiltyard.arena.store.tables import changes, marks, votes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+PAGE = 100_000
+AT_ONCE = 500
+"""Names in one question: SQLite and PostgreSQL both take many more."""
+
+SCORE_OF = {str(choice): score for choice, score in SCORES.items()}
+
+_found = sa.select(
+    *(votes.c.seq, votes.c.at, votes.c.matchup_id, votes.c.voter, votes.c.a, votes.c.b, votes.c.prompt),
+    *(votes.c.choice, votes.c.standing),
+).where(votes.c.matchup_id.in_(sa.bindparam("ids", expanding=True)), votes.c.seq <= sa.bindparam("now"))
+_page = (
+    sa.select(votes.c.seq, votes.c.a, votes.c.b, votes.c.choice, votes.c.standing)
+    .where(votes.c.seq > sa.bindparam("after"), votes.c.seq <= sa.bindparam("now"))
+    .order_by(votes.c.seq)
+    .limit(PAGE)
+)
+_changed = (
+    sa.select(changes.c.vote_seq, changes.c.standing_before)
+    .where(changes.c.seq > sa.bindparam("after"))
+    .order_by(changes.c.seq.desc())
+)
+_mark = (
+    sa.select(marks.c.seq, marks.c.ratings)
+    .where(marks.c.seq < sa.bindparam("before"))
+    .order_by(marks.c.seq.desc())
+    .limit(1)
+)
+_first_changed = sa.select(sa.func.min(changes.c.vote_seq)).where(
+    changes.c.seq > sa.bindparam("after"), changes.c.seq <= sa.bindparam("now")
+)
+
+
+class SqlBook:
+    """The votes of the database, as of number `seq`. New ones are kept in lists until `flush`, if anybody wants them.
+
+    The owner sets `connection` for the time of a transaction, `writes` if it is the projector, and as it goes `seq`,
+    the event being taken in, and `rules_since`, the event that last changed the rating rules: older marks are no use.
+    """
+
+    def __init__(self, connection: sa.Connection | None = None, *, writes: bool = False) -> None:
+        self.connection = connection
+        self.writes = writes
+        self.seq = 0
+        self.rules_since = 0
+        self._cast: list[CastVote] = []
+
+    def cast(self, vote: CastVote) -> None:
+        """Keep a new vote."""
+        if self.writes:
+            self._cast.append(vote)
+
+    def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:
+        """The votes on these matchups, in the order of the log, as they stood before event `seq`."""
+        self.flush()
+        names = sorted(set(matchup_ids))
+        rows = [
+            row
+            for start in range(0, len(names), AT_ONCE)
+            for row in self._ask.execute(_found, {"ids": names[start : start + AT_ONCE], "now": self.seq})
+        ]
+        before = self._standing_at(self.seq - 1)
+        return sorted(
+            (CastVote(*row[:7], Choice(row.choice), Standing(before.get(row.seq, row.standing))) for row in rows),
+            key=lambda vote: vote.seq,
+        )
+
+    def change(self, changed: Iterable[CastVote], standing: Standing) -> None:
+        """Give votes another standing."""
+        rows = [(vote.seq, str(vote.standing)) for vote in changed]
+        if not self.writes or not rows:
+            return
+        self.flush()
+        self._ask.execute(
+            sa.update(votes).where(votes.c.seq == sa.bindparam("of")).values(standing=str(standing)),
+            [{"of": seq} for seq, _ in rows],
+        )
+        self._ask.execute(
+            sa.insert(changes),
+            [
+                {"seq": self.seq, "vote_seq": seq, "standing_before": before, "standing_after": str(standing)}
+                for seq, before in rows
+            ],
+        )
+
+    def ratings_before(self, seq: int) -> Ratings | None:
+        """The latest mark from before a vote that still holds: made by these rules, of votes not changed since.
+
+        A mark at number c was made when the votes stood as they did then. It holds now if every vote that was changed
+        after c came after c itself.
+        """
+        self.flush()
+        before = seq
+        while True:
+            mark = self._ask.execute(_mark, {"before": before}).first()
+            if mark is None or mark.seq < self.rules_since:
+                return None
+            span = {"after": mark.seq, "now": self.seq}
+            first_changed = self._ask.execute(_first_changed, span).scalar_one()
+            if first_changed is None or first_changed > mark.seq:
+                return thaw_ratings(mark.ratings)
+            before = first_changed
+
+    def votes_after(self, seq: int) -> Iterator[Votes]:
+        """The votes after a sequence number that count after event `seq`, in order, in pieces."""
+        self.flush()
+        while True:
+            rows = self._ask.execute(_page, {"after": seq, "now": self.seq}).all()
+            before = self._standing_at(self.seq)
+            counted = [row for row in rows if before.get(row[0], row[4]) == Standing.COUNTED]
+            if counted:
+                numbers, a, b, choices, _ = zip(*counted, strict=True)
+                yield Votes(
+                    np.array(numbers, dtype=np.int64),
+                    np.array(a, dtype=np.int32),
+                    np.array(b, dtype=np.int32),
+                    np.array([SCORE_OF[choice] for choice in choices]),
+                )
+            if len(rows) < PAGE:
+                return
+            seq = rows[-1][0]
+
+    def flush(self) -> None:
+        """Write the votes that were cast."""
+        if self._cast:
+            cast, self._cast = self._cast, []
+            insert_rows(self._ask, votes, [_row(vote) for vote in cast])
+
+    def forget(self) -> None:
+        """Drop what was not written: its transaction failed."""
+        self._cast.clear()
+
+    @property
+    def _ask(self) -> sa.Connection:
+        assert self.connection is not None, "the book was asked outside a transaction"
+        return self.connection
+
+    def _standing_at(self, seq: int) -> dict[int, str]:
+        """How votes that were changed after number `seq` stood then.
+
+        It is asked after the votes are, so a change that another process makes in between is seen.
+        """
+        return {row.vote_seq: row.standing_before for row in self._ask.execute(_changed, {"after": seq})}
+
+
+def _row(vote: CastVote) -> Row:
+    return (
+        *(vote.seq, vote.at, vote.matchup_id, vote.voter, vote.a, vote.b, vote.prompt),
+        *(vote.choice.value, vote.standing.value),
+    )

@@ -1,0 +1,146 @@
+"""The connection to an arena's database: SQLite by file or PostgreSQL by URL, with the same promises.
+
+A commit is on the disk before it returns. A write on SQLite holds the only write lock from its beginning, so nothing
+it has read can change under it; on PostgreSQL writers run side by side, and the projector's lock is an advisory one
+that ends with its transaction, or with its process.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from tiltyard.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BUSY_SECONDS = 5.0
+"""How long a write waits for another program's write on SQLite, and a connection for a free place in the pool."""
+
+PROJECTOR_LOCK = 0x71177A4D
+"""The number of the projector's advisory lock. Such locks belong to one database, so any fixed number will do."""
+
+
+class Database:
+    """An engine with the settings that durability asks for, and the two kinds of transaction that the arena uses."""
+
+    def __init__(self, url: str) -> None:
+        self.url = _parsed(url)
+        self.shown = self.url.render_as_string(hide_password=True)
+        """The URL without its password, for messages."""
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgresql_engine(self.url)
+
+    def exists(self) -> bool:
+        """Whether there is something to open: a file, for SQLite; a server that will say more, for PostgreSQL."""
+        return not self.is_sqlite or Path(str(self.url.database)).is_file()
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction that writes. It is committed at the end of the block, and on the disk after it."""
+        with self.translated("write to"), self.engine.connect() as connection:
+            try:
+                with connection.execution_options(arena_write=True).begin():
+                    yield connection
+            except DBAPIError:
+                connection.invalidate()  # whatever state it is in, nobody shall inherit it
+                raise
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A transaction that sees the database as it was at one moment."""
+        with self.translated("read"), self.engine.connect() as connection:
+            if not self.is_sqlite:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                yield connection
+
+    def lock_projector(self, connection: sa.Connection, *, wait: bool) -> bool:
+        """Whether this transaction is now the one projector; on SQLite every write is."""
+        if self.is_sqlite:
+            return True
+        if wait:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(PROJECTOR_LOCK)))
+            return True
+        return bool(connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(PROJECTOR_LOCK))).scalar_one())
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self.engine.dispose()
+
+    @contextmanager
+    def translated(self, doing: str) -> Iterator[None]:
+        """Errors of the database inside the block become one line that says what to do."""
+        try:
+            yield
+        except PoolTimeoutError:
+            raise StoreError(f"cannot {doing} {self.shown}: all connections are busy. Try again.") from None
+        except DBAPIError as error:
+            raise StoreError(f"cannot {doing} {self.shown}: {_explained(error)}") from error
+
+
+def _explained(error: DBAPIError) -> str:
+    """What went wrong and what to do, in one line."""
+    said = " ".join(str(error.orig).split())
+    state = getattr(error.orig, "sqlstate", None)
+    if "is locked" in said or state == "55P03":
+        return "another program holds its lock. Nothing was saved; try again when that program is done."
+    if "is full" in said or "disk I/O" in said or state == "53100":
+        return f"no room left on its disk ({said}). Nothing was saved; free some space, then try again."
+    if "readonly" in said or "unable to open" in said:
+        return f"{said}. Nothing was saved; check the folder's permissions and that its disk is there."
+    if error.connection_invalidated or (
+        isinstance(error, OperationalError) and state in (None, "57P01", "57P02", "57P03")
+    ):
+        return f"the connection failed ({said}). Nothing was confirmed; the same request may safely be sent again."
+    return f"{said}. Nothing was saved."
+
+
+def _parsed(url: str) -> sa.URL:
+    advice = "Write sqlite:///path/to/arena.db or postgresql://user@host/database."
+    try:
+        parsed = sa.make_url(url)
+    except ArgumentError:
+        raise StoreError(f"{url!r} is not the URL of a database. {advice}") from None
+    if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
+        return parsed
+    if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    raise StoreError(f"{parsed.render_as_string(hide_password=True)!r} cannot hold an arena. {advice}")
+
+
+def _sqlite_engine(url: sa.URL) -> sa.Engine:
+    engine = sa.create_engine(url, pool_timeout=BUSY_SECONDS, connect_args={"timeout": BUSY_SECONDS})
+
+    @sa.event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # the driver would begin transactions late, and never immediate ones
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -65536"):
+            connection.execute(f"PRAGMA {setting}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begun(connection: sa.Connection) -> None:
+        write = connection.get_execution_options().get("arena_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine
+
+
+def _postgresql_engine(url: sa.URL) -> sa.Engine:
+    engine = sa.create_engine(url, pool_timeout=BUSY_SECONDS, pool_pre_ping=True)
+
+    @sa.event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('synchronous_commit')")
+            if cursor.fetchone()[0] == "off":
+                cursor.execute("SET synchronous_commit TO on")
+        connection.commit()
+
+    return engine

@@ -1,0 +1,137 @@
+"""The event log in the database: events are written unordered, and the projector gives them their order.
+
+**Why two steps.** On PostgreSQL several workers commit at once. An id is handed out when a row is inserted, not when
+it is committed, so ids are not commit order: a reader of `id > last` would lose an event whose transaction was slow. So
+an event is written with an id and noted in `pending`; the projector, one at a time, takes the pending events that it
+can see in the order of their ids, gives each the next `seq` and a hash that chains it to the one before, and takes it
+off `pending`, all in one transaction.
+
+**Why causes come before effects.** An event is caused by committed ones only: a vote is accepted on a matchup whose
+`matchup_served` is committed, an undo on a committed vote. Its id was handed out later, so it is larger; and whoever
+sees the effect committed sees the cause committed. So the projector either chained the cause in an earlier round, or
+takes both in this one, the cause first. An event of another transaction that commits late, with a smaller id than one
+already chained, is not its cause and simply comes after it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import sqlalchemy as sa
+
+from tiltyard.arena.events import FIRST_HASH, Event, chain_hash, decode_body, encode_body
+from tiltyard.arena.store.bulk import insert_rows
+from tiltyard.arena.store.tables import chain, events, pending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PAGE = 20_000
+"""Events that are read at once when a log is folded."""
+
+TAKEN_AT_ONCE = 5_000
+"""Pending events that one round of the projector takes."""
+
+
+class Written(NamedTuple):
+    """An event with its id and its text, as the database has it."""
+
+    event_id: int
+    text: str
+    event: Event
+
+
+class Chained(NamedTuple):
+    """An event at its place in the log."""
+
+    seq: int
+    hash: str
+    at: int
+    text: str
+
+
+_insert = sa.insert(events).returning(events.c.id, sort_by_parameter_order=True)
+_unchained = (
+    sa.select(events.c.id, events.c.at, events.c.body)
+    .join(pending, pending.c.event_id == events.c.id)
+    .order_by(events.c.id)
+    .limit(TAKEN_AT_ONCE)
+)
+_chained = (
+    sa.select(chain.c.seq, chain.c.hash, events.c.at, events.c.body)
+    .join(events, events.c.id == chain.c.event_id)
+    .where(chain.c.seq > sa.bindparam("after"))
+    .order_by(chain.c.seq)
+    .limit(PAGE)
+)
+_head = sa.select(chain.c.seq, chain.c.hash).order_by(chain.c.seq.desc()).limit(1)
+_unpend = sa.delete(pending).where(pending.c.event_id.in_(sa.bindparam("ids", expanding=True)))
+
+
+def write_events(connection: sa.Connection, happened: Sequence[Event]) -> list[Written]:
+    """The events, written: with ids that grow in the order given."""
+    if not happened:
+        return []
+    texts = [encode_body(event.body) for event in happened]
+    rows = [
+        {"at": event.at, "kind": event.body.__struct_config__.tag, "body": text}
+        for event, text in zip(happened, texts, strict=True)
+    ]
+    ids = connection.execute(_insert, rows).scalars().all()
+    return [Written(*row) for row in zip(ids, texts, happened, strict=True)]
+
+
+def leave_pending(connection: sa.Connection, written: Sequence[Written]) -> None:
+    """Leave it to the next projector to give the events their place."""
+    insert_rows(connection, pending, [(row.event_id,) for row in written])
+
+
+def unchained(connection: sa.Connection) -> list[Written]:
+    """Pending events that this transaction sees, by id."""
+    rows = connection.execute(_unchained).all()
+    return [Written(event_id, text, Event(at, decode_body(text))) for event_id, at, text in rows]
+
+
+def take_off_pending(connection: sa.Connection, event_ids: Sequence[int]) -> None:
+    """These events now have their place."""
+    if event_ids:
+        connection.execute(_unpend, {"ids": list(event_ids)})
+
+
+def write_chain(connection: sa.Connection, written: Sequence[Written], seq: int, previous: str) -> str:
+    """Chain the events after number `seq`, whose hash is `previous`; the hash of the last one."""
+    rows = []
+    for place, (event_id, text, event) in enumerate(written, start=seq + 1):
+        previous = chain_hash(previous, place, event.at, text)
+        rows.append((place, event_id, previous))
+    insert_rows(connection, chain, rows)
+    return previous
+
+
+def head(connection: sa.Connection) -> tuple[int, str]:
+    """The last sequence number and its hash."""
+    row = connection.execute(_head).first()
+    return (0, FIRST_HASH) if row is None else (row.seq, row.hash)
+
+
+def hash_at(connection: sa.Connection, seq: int) -> str:
+    """The hash of the event with this sequence number."""
+    if seq == 0:
+        return FIRST_HASH
+    return str(connection.execute(sa.select(chain.c.hash).where(chain.c.seq == seq)).scalar_one())
+
+
+def chained_after(connection: sa.Connection, seq: int) -> Iterator[list[Chained]]:
+    """The log after a sequence number, in pages."""
+    while True:
+        rows = [Chained(*row) for row in connection.execute(_chained, {"after": seq})]
+        if rows:
+            yield rows
+        if len(rows) < PAGE:
+            return
+        seq = rows[-1].seq
+
+
+def any_pending(connection: sa.Connection) -> bool:
+    """Whether events wait for their place."""
+    return connection.execute(sa.select(pending.c.event_id).limit(1)).first() is not None

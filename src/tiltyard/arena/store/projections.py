@@ -1,0 +1,188 @@
+"""What the projector writes beside the votes: catalog, standings, snapshots, marks and checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import sqlalchemy as sa
+
+from tiltyard.arena import events as e
+from tiltyard.arena.store.frozen import freeze, freeze_ratings
+from tiltyard.arena.store.tables import checkpoints, marks, models, prompts, responses, snapshots, standings
+
+if TYPE_CHECKING:
+    from tiltyard.arena.state import ArenaState
+
+CHECKPOINT_EVERY = 20_000
+"""Events between checkpoints: start-up folds fewer than this, and writing one costs little in comparison."""
+
+CHECKPOINTS_KEPT = 2
+
+Standing = tuple[float, float, float, float, int, int, int, int]
+
+_STANDING = ("rating", "deviation", "volatility", "legacy", "wins", "losses", "ties", "both_bad")
+_update_standing = (
+    sa.update(standings)
+    .where(standings.c.model == sa.bindparam("number"))
+    .values({name: sa.bindparam(name) for name in _STANDING})
+)
+
+
+class Projections:
+    """Writes what a state implies to its tables, as it moves from event to event, in the projector's transaction."""
+
+    def __init__(self) -> None:
+        self._standings: list[Standing] | None = None
+        """The rows of `standings` as they are in the table."""
+        self._models: set[int] = set()
+        self._prompts: dict[str, e.PromptAdded] = {}
+        self._prompts_turned: set[int] = set()
+        self._responses: list[e.ResponseAdded] = []
+
+    def before(self, connection: sa.Connection, state: ArenaState, event: e.Event) -> None:
+        """Take a snapshot if the event is the first of a new period: what a period ended with is its snapshot.
+
+        Periods go by the time in the events, and a clock that runs behind opens none, so a replay finds the same ones.
+        """
+        period = state.policy.snapshot_seconds * 1_000_000
+        end = (state.latest // period + 1) * period
+        if event.at >= end and state.catalog.models and state.latest:
+            connection.execute(sa.insert(snapshots), _snapshot_rows(state, end))
+
+    def after(self, connection: sa.Connection, state: ArenaState, body: e.AnyBody) -> None:
+        """Note what the event that was just taken in has changed, and keep a checkpoint where one is due."""
+        catalog = state.catalog
+        match body:
+            case e.ModelAdded() | e.ModelEnabled() | e.ModelDisabled():
+                self._models.add(catalog.model(body.model))
+            case e.PromptAdded():
+                self._prompts[body.prompt_id] = body
+            case e.PromptEnabled() | e.PromptDisabled():
+                self._prompts_turned.add(catalog.prompt(body.prompt_id))
+            case e.ResponseAdded():
+                self._responses.append(body)
+        if state.seq % CHECKPOINT_EVERY == 0:
+            connection.execute(sa.insert(marks), {"seq": state.seq, "ratings": freeze_ratings(state.track.now)})
+            connection.execute(sa.insert(checkpoints), {"seq": state.seq, "state": freeze(state)})
+            oldest = state.seq - CHECKPOINT_EVERY * (CHECKPOINTS_KEPT - 1)
+            connection.execute(sa.delete(checkpoints).where(checkpoints.c.seq < oldest))
+
+    def flush(self, connection: sa.Connection, state: ArenaState) -> None:
+        """Write what was noted."""
+        self._flush_models(connection, state)
+        self._flush_prompts(connection, state)
+        self._flush_responses(connection, state)
+        self._flush_standings(connection, state)
+
+    def forget(self) -> None:
+        """Drop what was noted: another process wrote the tables, or the transaction failed."""
+        self.__init__()  # type: ignore[misc]
+
+    def _flush_models(self, connection: sa.Connection, state: ArenaState) -> None:
+        numbers, self._models = sorted(self._models), set()
+        if numbers:
+            connection.execute(sa.delete(models).where(models.c.number.in_(numbers)))
+            rows = [
+                {
+                    **msgspec.structs.asdict(state.catalog.models[n]),
+                    "number": n,
+                    "enabled": state.catalog.model_enabled[n],
+                }
+                for n in numbers
+            ]
+            connection.execute(sa.insert(models), [{**row, "enabled": int(row["enabled"])} for row in rows])
+
+    def _flush_prompts(self, connection: sa.Connection, state: ArenaState) -> None:
+        catalog = state.catalog
+        added, self._prompts = self._prompts, {}
+        turned, self._prompts_turned = self._prompts_turned, set()
+        if added:
+            rows = [
+                {
+                    "number": catalog.prompt(prompt.prompt_id),
+                    "prompt_id": prompt.prompt_id,
+                    "text": prompt.text,
+                    "subject": prompt.subject,
+                    "tags": msgspec.json.encode(prompt.tags).decode(),
+                    "enabled": int(catalog.prompt_enabled[catalog.prompt(prompt.prompt_id)]),
+                }
+                for prompt in added.values()
+            ]
+            connection.execute(
+                sa.delete(prompts).where(prompts.c.number == sa.bindparam("n")), [{"n": row["number"]} for row in rows]
+            )
+            connection.execute(sa.insert(prompts), rows)
+        for number in sorted(turned):
+            enabled = int(catalog.prompt_enabled[number])
+            connection.execute(sa.update(prompts).where(prompts.c.number == number).values(enabled=enabled))
+
+    def _flush_responses(self, connection: sa.Connection, state: ArenaState) -> None:
+        added, self._responses = self._responses, []
+        rows = {
+            response.response_id: {
+                "response_id": response.response_id,
+                "model": state.catalog.model(response.model),
+                "prompt": state.catalog.prompt(response.prompt_id),
+                "text": response.text,
+            }
+            for response in added
+        }
+        if rows:
+            connection.execute(
+                sa.delete(responses).where(responses.c.response_id == sa.bindparam("name")),
+                [{"name": name} for name in rows],
+            )
+            connection.execute(sa.insert(responses), list(rows.values()))
+
+    def _flush_standings(self, connection: sa.Connection, state: ArenaState) -> None:
+        there = self._standings
+        if there is None:
+            rows = connection.execute(sa.select(standings).order_by(standings.c.model))
+            there = [tuple(row[1:]) for row in rows]
+        now = _standings_of(state)
+        new = [_named(number, now[number], "model") for number in range(len(there), len(now))]
+        moved = [_named(number, row, "number") for number, row in enumerate(now[: len(there)]) if row != there[number]]
+        if new:
+            connection.execute(sa.insert(standings), new)
+        if moved:
+            connection.execute(_update_standing, moved)
+        self._standings = now
+
+
+def _named(number: int, row: Standing, number_name: str) -> dict[str, float]:
+    return {number_name: number, **dict(zip(_STANDING, row, strict=True))}
+
+
+def _standings_of(state: ArenaState) -> list[Standing]:
+    now, tallies = state.track.now, state.tallies
+    wins = tallies.wins.view
+    counts = (wins.sum(axis=1), wins.sum(axis=0), tallies.ties.view.sum(axis=1), tallies.both_bad.view.sum(axis=1))
+    return list(zip(*(column.tolist() for column in (*now.columns(), *counts)), strict=True))
+
+
+def _snapshot_rows(state: ArenaState, at: int) -> list[dict[str, float]]:
+    """Every model's place in the history: ratings, coverage as two counts, and votes by kind."""
+    now, tallies = state.track.now, state.tallies
+    active = np.array(state.catalog.prompt_enabled, dtype=bool)
+    covered = (tallies.decisive_on.view[:, active] >= state.policy.prompt_floor).sum(axis=1)
+    columns = {
+        "rating": now.rating,
+        "deviation": now.deviation,
+        "covered_prompts": covered,
+        "decisive": tallies.decisive,
+        "rated": tallies.rated,
+        "both_bad": tallies.both_bad.view.sum(axis=1),
+    }
+    lists = {name: column.tolist() for name, column in columns.items()}
+    return [
+        {
+            "at": at,
+            "seq": state.seq,
+            "model": number,
+            "active_prompts": int(active.sum()),
+            **{name: values[number] for name, values in lists.items()},
+        }
+        for number in range(len(state.catalog.models))
+    ]

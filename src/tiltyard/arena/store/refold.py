@@ -1,0 +1,169 @@
+"""Making every projection again from the log alone, into the same database or into another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+
+from tiltyard.arena import events as e
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.store.ballots import served_row
+from tiltyard.arena.store.book import SqlBook
+from tiltyard.arena.store.bulk import Row, insert_rows
+from tiltyard.arena.store.log import PAGE
+from tiltyard.arena.store.projections import Projections
+from tiltyard.arena.store.tables import PROJECTIONS, chain, events, matchups, pending
+from tiltyard.arena.voting import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tiltyard.arena.catalog import Catalog
+
+
+class Link(NamedTuple):
+    """One place of the chain and the event that it points at; an event that is gone has neither time nor text."""
+
+    seq: int
+    event_id: int
+    hash: str
+    at: int | None
+    text: str | None
+
+
+_links = (
+    sa.select(chain.c.seq, chain.c.event_id, chain.c.hash, events.c.at, events.c.body)
+    .join_from(chain, events, events.c.id == chain.c.event_id, isouter=True)
+    .where(chain.c.seq > sa.bindparam("after"))
+    .order_by(chain.c.seq)
+    .limit(PAGE)
+)
+_unchained = (
+    sa.select(events.c.id, events.c.at, events.c.body)
+    .join_from(events, chain, events.c.id == chain.c.event_id, isouter=True)
+    .where(chain.c.seq.is_(None))
+    .order_by(events.c.id)
+)
+_STATUS, _CHOICE, _CLOSED = (list(matchups.c.keys()).index(name) for name in ("status", "choice", "closed_at"))
+_reopen = (
+    sa.update(matchups)
+    .where(matchups.c.id == sa.bindparam("of"))
+    .values(status=sa.bindparam("now"), closed_at=sa.bindparam("closed"))
+)
+
+
+def links(connection: sa.Connection) -> Iterator[list[Link]]:
+    """The chain from its beginning, in pages, with whatever events there are."""
+    seq = 0
+    while rows := [Link(*row) for row in connection.execute(_links, {"after": seq})]:
+        yield rows
+        seq = rows[-1].seq
+
+
+def tail(connection: sa.Connection) -> list[tuple[int, int, str]]:
+    """Events without a place in the chain: id, time and text."""
+    return [(row.id, row.at, row.body) for row in connection.execute(_unchained)]
+
+
+class Refold:
+    """Folds a log into empty tables: feed it every event in order, then `finish` with those that have no place yet."""
+
+    def __init__(self, target: sa.Connection, votes_expected: int = 0) -> None:
+        self._target = target
+        self._book = SqlBook(target, writes=True)
+        self.state = ArenaState(self._book)
+        self.state.track.expect(votes_expected)
+        self._projections = Projections()
+        self._matchups = MatchupRows(target, self.state.catalog)
+
+    def take(self, page: list[tuple[int, e.Event]]) -> None:
+        """Take in the next events."""
+        state, book, projections, rows = self.state, self._book, self._projections, self._matchups
+        before, after, target, apply, note = projections.before, projections.after, self._target, state.apply, rows.note
+        for seq, event in page:
+            before(target, state, event)
+            book.seq, book.rules_since = seq, state.rules_since
+            apply(seq, event)
+            after(target, state, event.body)
+            note(event)
+        book.flush()
+        rows.flush()
+        projections.flush(target, state)
+
+    def finish(self, unplaced: list[e.Event]) -> None:
+        """Write what is left; of events without a place in the log only the matchups know."""
+        for event in unplaced:
+            self._matchups.note(event)
+        self._matchups.flush(everything=True)
+
+
+class MatchupRows:
+    """The table of matchups as the log tells it. Closed ones are written away; open ones wait in memory."""
+
+    def __init__(self, target: sa.Connection, catalog: Catalog) -> None:
+        self._target = target
+        self._catalog = catalog
+        self._open: dict[str, list[Any]] = {}
+        self._closed: dict[str, list[Any]] = {}
+        self._handlers: dict[type, Callable[[e.Event], None]] = {
+            e.MatchupServed: self._served,
+            e.Voted: self._voted,
+            e.Skipped: self._skipped,
+            e.Expired: self._expired,
+            e.Undone: self._undone,
+        }
+
+    def note(self, event: e.Event) -> None:
+        """Take in an event, if it is about a matchup."""
+        handler = self._handlers.get(type(event.body))
+        if handler is not None:
+            handler(event)
+
+    def flush(self, *, everything: bool = False) -> None:
+        """Write the rows that are closed, or all."""
+        rows: list[Row] = [tuple(row) for row in self._closed.values()]
+        self._closed.clear()
+        if everything:
+            rows += [tuple(row) for row in self._open.values()]
+            self._open.clear()
+        insert_rows(self._target, matchups, rows)
+
+    def _served(self, event: e.Event) -> None:
+        body = event.body
+        assert isinstance(body, e.MatchupServed)
+        self._open[body.matchup_id] = list(served_row(body, event.at, self._catalog))
+
+    def _voted(self, event: e.Event) -> None:
+        body = event.body
+        assert isinstance(body, e.Voted)
+        self._close(body.matchup_id, Status.VOTED, event.at, body.choice.value)
+
+    def _skipped(self, event: e.Event) -> None:
+        assert isinstance(event.body, e.Skipped)
+        self._close(event.body.matchup_id, Status.SKIPPED, event.at, None)
+
+    def _expired(self, event: e.Event) -> None:
+        assert isinstance(event.body, e.Expired)
+        self._close(event.body.matchup_id, Status.EXPIRED, event.at, None)
+
+    def _undone(self, event: e.Event) -> None:
+        assert isinstance(event.body, e.Undone)
+        row = self._closed.get(event.body.matchup_id)
+        if row is None:
+            values = {"of": event.body.matchup_id, "now": Status.UNDONE.value, "closed": event.at}
+            self._target.execute(_reopen, values)
+        else:
+            row[_STATUS], row[_CLOSED] = Status.UNDONE.value, event.at
+
+    def _close(self, name: str, status: Status, at: int, choice: str | None) -> None:
+        row = self._open.pop(name, None)
+        if row is not None:
+            row[_STATUS], row[_CHOICE], row[_CLOSED] = status.value, choice, at
+            self._closed[name] = row
+
+
+def empty_projections(connection: sa.Connection) -> None:
+    """Delete everything that is made from the log."""
+    for table in (*PROJECTIONS, pending):
+        connection.execute(sa.delete(table))

@@ -1,0 +1,96 @@
+"""A process's copy of the arena's state, and the one way in which it moves: event by event, in the log's order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from tiltyard.arena.events import Event, MatchupServed, decode_body
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.store import log
+from tiltyard.arena.store.book import SqlBook
+from tiltyard.arena.store.frozen import thaw
+from tiltyard.arena.store.projections import Projections
+from tiltyard.arena.store.tables import checkpoints
+from tiltyard.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tiltyard.arena.catalog import Catalog
+
+
+class Replica:
+    """The state after the last event of the log that this process has taken in.
+
+    `catch_up` takes in what others have chained. `project` chains new events and writes what follows from them; its
+    caller holds the projector's lock, and has caught up. If the transaction fails after `project`, the state is ahead
+    of the database: throw the replica away and load another.
+    """
+
+    def __init__(self, state: ArenaState, book: SqlBook, hash_: str) -> None:
+        self.state = state
+        self.book = book
+        self.hash = hash_
+        self.projections = Projections()
+        self.on_served: Callable[[MatchupServed, int, Catalog], None] = _ignored
+
+    @classmethod
+    def load(cls, connection: sa.Connection) -> Replica:
+        """The state at the newest checkpoint, or at the beginning, brought up to the end of the log."""
+        book = SqlBook(connection)
+        state, hash_ = None, log.hash_at(connection, 0)
+        newest = connection.execute(sa.select(checkpoints).order_by(checkpoints.c.seq.desc()).limit(1)).first()
+        if newest is not None:
+            state = thaw(newest.state, book)
+        if state is None:
+            state = ArenaState(book)
+        else:
+            hash_ = log.hash_at(connection, state.seq)
+        replica = cls(state, book, hash_)
+        replica.catch_up(connection)
+        return replica
+
+    def catch_up(self, connection: sa.Connection) -> None:
+        """Take in what has been chained since."""
+        self.book.connection, self.book.writes = connection, False
+        for page in log.chained_after(connection, self.state.seq):
+            self.projections.forget()
+            for seq, hash_, at, text in page:
+                self._apply(seq, Event(at, decode_body(text)))
+                self.hash = hash_
+
+    def project(self, connection: sa.Connection, written: Sequence[log.Written]) -> None:
+        """Give events the next places in the log, take them in, and write what follows from them."""
+        if not written:
+            return
+        state, projections = self.state, self.projections
+        self.book.connection, self.book.writes = connection, True
+        self.hash = log.write_chain(connection, written, state.seq, self.hash)
+        for row in written:
+            projections.before(connection, state, row.event)
+            self._apply(state.seq + 1, row.event)
+            projections.after(connection, state, row.event.body)
+        self.book.flush()
+        projections.flush(connection, state)
+
+    def check_head(self, connection: sa.Connection) -> None:
+        """Make sure that nothing was chained which this replica does not know."""
+        seq, hash_ = log.head(connection)
+        if (seq, hash_) != (self.state.seq, self.hash):
+            raise StoreError(
+                f"the log ends with event {seq}, and this process stands at {self.state.seq} with another hash. "
+                "Run `tiltyard arena verify`."
+            )
+
+    def _apply(self, seq: int, event: Event) -> None:
+        self.book.seq = seq
+        self.book.rules_since = self.state.rules_since
+        self.state.apply(seq, event)
+        if type(event.body) is MatchupServed:
+            self.on_served(event.body, event.at, self.state.catalog)
+
+
+def _ignored(served: MatchupServed, at: int, catalog: Catalog) -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,197 @@
+"""The tables of an arena's database.
+
+`events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
+`checkpoints` can be made again from them. `voters` and `rate_limits` lie outside the chain: they hold what must be
+forgettable, and nothing that the ratings need.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+Big = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""Whole numbers up to 63 bits. SQLite gives ids by itself only to columns called INTEGER."""
+
+Name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+"""A text that is sorted by its bytes, as SQLite does: two databases then list their rows in the same order."""
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("id", Big, sa.Identity(always=False), primary_key=True),
+    sa.Column("at", Big, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+chain = sa.Table(
+    "chain",
+    metadata,
+    sa.Column("seq", Big, primary_key=True, autoincrement=False),
+    sa.Column("event_id", Big, nullable=False, unique=True),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+
+pending = sa.Table(
+    "pending",
+    metadata,
+    sa.Column("event_id", Big, primary_key=True, autoincrement=False),
+)
+
+matchups = sa.Table(
+    "matchups",
+    metadata,
+    sa.Column("id", Name, primary_key=True),
+    sa.Column("voter", Name, nullable=False, index=True),
+    sa.Column("a", sa.Integer, nullable=False),
+    sa.Column("b", sa.Integer, nullable=False),
+    sa.Column("prompt", sa.Integer, nullable=False),
+    sa.Column("response_a", sa.Text, nullable=False),
+    sa.Column("response_b", sa.Text, nullable=False),
+    sa.Column("lane", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("probability", sa.Double, nullable=False),
+    sa.Column("seed", Big, nullable=False),
+    sa.Column("served_at", Big, nullable=False),
+    sa.Column("expires_at", Big, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("choice", sa.Text),
+    sa.Column("closed_at", Big),
+)
+open_matchups: Final = sa.Index(
+    "ix_matchups_open_expires_at",
+    matchups.c.expires_at,
+    sqlite_where=matchups.c.status == "open",
+    postgresql_where=matchups.c.status == "open",
+)
+
+votes = sa.Table(
+    "votes",
+    metadata,
+    sa.Column("seq", Big, primary_key=True, autoincrement=False),
+    sa.Column("at", Big, nullable=False),
+    sa.Column("matchup_id", Name, nullable=False, unique=True),
+    sa.Column("voter", Name, nullable=False),
+    sa.Column("a", sa.Integer, nullable=False),
+    sa.Column("b", sa.Integer, nullable=False),
+    sa.Column("prompt", sa.Integer, nullable=False),
+    sa.Column("choice", sa.Text, nullable=False),
+    sa.Column("standing", sa.Text, nullable=False),
+)
+
+changes = sa.Table(
+    "changes",
+    metadata,
+    sa.Column("seq", Big, primary_key=True, autoincrement=False),
+    sa.Column("vote_seq", Big, primary_key=True, autoincrement=False),
+    sa.Column("standing_before", sa.Text, nullable=False),
+    sa.Column("standing_after", sa.Text, nullable=False),
+)
+
+models = sa.Table(
+    "models",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("model", Name, nullable=False, unique=True),
+    sa.Column("display_name", sa.Text, nullable=False),
+    sa.Column("provider", sa.Text, nullable=False),
+    sa.Column("licence", sa.Text, nullable=False),
+    sa.Column("link", sa.Text, nullable=False),
+    sa.Column("enabled", sa.Integer, nullable=False),
+)
+
+prompts = sa.Table(
+    "prompts",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("prompt_id", Name, nullable=False, unique=True),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text),
+    sa.Column("tags", sa.Text, nullable=False),
+    sa.Column("enabled", sa.Integer, nullable=False),
+)
+
+responses = sa.Table(
+    "responses",
+    metadata,
+    sa.Column("response_id", Name, primary_key=True),
+    sa.Column("model", sa.Integer, nullable=False),
+    sa.Column("prompt", sa.Integer, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+)
+
+standings = sa.Table(
+    "standings",
+    metadata,
+    sa.Column("model", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("rating", sa.Double, nullable=False),
+    sa.Column("deviation", sa.Double, nullable=False),
+    sa.Column("volatility", sa.Double, nullable=False),
+    sa.Column("legacy", sa.Double, nullable=False),
+    sa.Column("wins", sa.Integer, nullable=False),
+    sa.Column("losses", sa.Integer, nullable=False),
+    sa.Column("ties", sa.Integer, nullable=False),
+    sa.Column("both_bad", sa.Integer, nullable=False),
+)
+
+snapshots = sa.Table(
+    "snapshots",
+    metadata,
+    sa.Column("at", Big, primary_key=True, autoincrement=False),
+    sa.Column("model", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seq", Big, nullable=False),
+    sa.Column("rating", sa.Double, nullable=False),
+    sa.Column("deviation", sa.Double, nullable=False),
+    sa.Column("covered_prompts", sa.Integer, nullable=False),
+    sa.Column("active_prompts", sa.Integer, nullable=False),
+    sa.Column("decisive", sa.Integer, nullable=False),
+    sa.Column("rated", sa.Integer, nullable=False),
+    sa.Column("both_bad", sa.Integer, nullable=False),
+)
+
+marks = sa.Table(
+    "marks",
+    metadata,
+    sa.Column("seq", Big, primary_key=True, autoincrement=False),
+    sa.Column("ratings", sa.LargeBinary, nullable=False),
+)
+
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("seq", Big, primary_key=True, autoincrement=False),
+    sa.Column("state", sa.LargeBinary, nullable=False),
+)
+
+voters = sa.Table(
+    "voters",
+    metadata,
+    sa.Column("cookie_hash", Name, primary_key=True),
+    sa.Column("voter", Name, nullable=False, unique=True),
+    sa.Column("created_at", Big, nullable=False),
+    sa.Column("address", sa.Text, nullable=False),
+)
+
+rate_limits = sa.Table(
+    "rate_limits",
+    metadata,
+    sa.Column("key", Name, primary_key=True),
+    sa.Column("slot", Big, primary_key=True, autoincrement=False),
+    sa.Column("worker", Name, primary_key=True),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("expires_at", Big, nullable=False, index=True),
+)
+
+PROJECTIONS = (matchups, votes, changes, models, prompts, responses, standings, snapshots, marks, checkpoints)
+"""What is made from the log, and can be deleted and made again."""

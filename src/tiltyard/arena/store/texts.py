@@ -1,0 +1,73 @@
+"""The texts of prompts and answers, the ones in use kept in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from tiltyard.arena.store.tables import prompts, responses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tiltyard.arena.events import ResponseAdded
+
+KEPT_CHARACTERS = 32_000_000
+AT_ONCE = 500
+
+_TEXTS = {
+    "prompt": (prompts.c.prompt_id, prompts.c.text),
+    "response": (responses.c.response_id, responses.c.text),
+}
+
+Key = tuple[str, str]
+"""`prompt` or `response`, and its id."""
+
+
+class Texts:
+    """Texts by id. An answer's text never changes; a prompt's may, so `forget` it when it does."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Key, str] = OrderedDict()
+        self._characters = 0
+
+    def get(self, connection: sa.Connection, keys: Iterable[Key]) -> dict[Key, str]:
+        """The texts of these; those not in memory are read in one go."""
+        wanted = set(keys)
+        found = {key: self._kept[key] for key in wanted if key in self._kept}
+        for key in found:
+            self._kept.move_to_end(key)
+        for kind, (name, text) in _TEXTS.items():
+            missing = sorted(key[1] for key in wanted if key[0] == kind and key not in found)
+            for start in range(0, len(missing), AT_ONCE):
+                rows = connection.execute(sa.select(name, text).where(name.in_(missing[start : start + AT_ONCE])))
+                found.update({(kind, row[0]): row[1] for row in rows})
+        for key, value in found.items():
+            self._keep(key, value)
+        return found
+
+    def forget(self, key: Key) -> None:
+        """Read this one again next time."""
+        self._characters -= len(self._kept.pop(key, ""))
+
+    def _keep(self, key: Key, value: str) -> None:
+        if key not in self._kept:
+            self._kept[key] = value
+            self._characters += len(value)
+        while self._characters > KEPT_CHARACTERS and self._kept:
+            self._characters -= len(self._kept.popitem(last=False)[1])
+
+
+def responses_taken(connection: sa.Connection, added: Sequence[ResponseAdded]) -> dict[str, str]:
+    """The texts that responses with the ids of these already have."""
+    names = [response.response_id for response in added]
+    taken: dict[str, str] = {}
+    for start in range(0, len(names), AT_ONCE):
+        part = names[start : start + AT_ONCE]
+        rows = connection.execute(
+            sa.select(responses.c.response_id, responses.c.text).where(responses.c.response_id.in_(part))
+        )
+        taken.update({row[0]: row[1] for row in rows})
+    return taken

@@ -1,0 +1,88 @@
+"""What lies outside the chain and can be forgotten: who holds which cookie, and how much was asked for lately."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tiltyard.arena.store.tables import rate_limits, voters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SLOTS = 12
+"""A rolling window is counted in this many parts and the one that began last: never shorter than promised."""
+
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """At most `most` actions under one name, such as `votes:session:…`, in any `seconds`."""
+
+    name: str
+    most: int
+    seconds: int
+
+    @property
+    def slot_length(self) -> int:
+        """How long one part of the window is, in microseconds."""
+        return max(1, self.seconds * SECOND // SLOTS)
+
+
+def known_voter(connection: sa.Connection, cookie_hash: str) -> str | None:
+    """The key of whoever holds this cookie, if it was seen before."""
+    return connection.execute(sa.select(voters.c.voter).where(voters.c.cookie_hash == cookie_hash)).scalar()
+
+
+def enter_voter(connection: sa.Connection, cookie_hash: str, address: str, now: int) -> str:
+    """The key of whoever holds this cookie; a new random one on the first visit, however many requests bring it."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    row = {"cookie_hash": cookie_hash, "voter": secrets.token_hex(16), "created_at": now, "address": address}
+    connection.execute(dialect.insert(voters).values(row).on_conflict_do_nothing(index_elements=["cookie_hash"]))
+    return str(known_voter(connection, cookie_hash))
+
+
+def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
+    """Forget who held this cookie; the votes stay, under a key that leads nowhere. Whether there was one."""
+    return connection.execute(sa.delete(voters).where(voters.c.cookie_hash == cookie_hash)).rowcount > 0
+
+
+class Usage:
+    """What was used of quotas. `worker` tells this process's counts from others', so that none waits for another."""
+
+    def __init__(self) -> None:
+        self._worker = secrets.token_hex(8)
+
+    def used(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> Counter[str]:
+        """How much of each quota was used in the window that ends now."""
+        counts: Counter[str] = Counter()
+        oldest = {quota.name: now - quota.seconds * SECOND - quota.slot_length for quota in quotas}
+        if oldest:
+            columns = (rate_limits.c.key, rate_limits.c.slot, rate_limits.c.count)
+            rows = connection.execute(sa.select(*columns).where(rate_limits.c.key.in_(list(oldest))))
+            for key, slot, count in rows:
+                if slot > oldest[key]:
+                    counts[key] += count
+        return counts
+
+    def note(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> None:
+        """Count one action under each of these names."""
+        counts = Counter((quota.name, now - now % quota.slot_length, quota.seconds) for quota in quotas)
+        mine = rate_limits.c.worker == self._worker
+        for (name, slot, seconds), n in sorted(counts.items()):
+            here = (rate_limits.c.key == name) & (rate_limits.c.slot == slot) & mine
+            more = sa.update(rate_limits).where(here).values(count=rate_limits.c.count + n)
+            if connection.execute(more).rowcount == 0:
+                until = slot + 2 * seconds * SECOND
+                row = {"key": name, "slot": slot, "worker": self._worker, "count": n, "expires_at": until}
+                connection.execute(sa.insert(rate_limits), row)
+
+    def tidy(self, connection: sa.Connection, now: int) -> None:
+        """Drop counts that no window reaches any more."""
+        connection.execute(sa.delete(rate_limits).where(rate_limits.c.expires_at <= now))

@@ -1,0 +1,225 @@
+"""Proof that an arena's tables say what its log says: everything is made again from the log and compared bit for bit.
+
+The log itself is checked by its chain of hashes. A chain cannot show that its end was cut off together with all that
+followed from it: keep `Findings.head` somewhere else, and compare.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import sqlalchemy as sa
+
+from tiltyard.arena.events import FIRST_HASH, Event, chain_hash, decode_body
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.bulk import Row, insert_rows, ordered_rows
+from tiltyard.arena.store.refold import Refold, empty_projections, links, tail
+from tiltyard.arena.store.tables import PROJECTIONS, chain, metadata, pending
+from tiltyard.errors import ArenaError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tiltyard.arena.store.refold import Link
+
+NAMED_PER_TABLE = 20
+"""Differences that are named one by one; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is not as the log says: the table, which row of it, and what is wrong."""
+
+    table: str
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.table}, {self.where}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What `verify` found. `head` is the last sequence number and its hash; `unchained` events wait for a place."""
+
+    events: int
+    votes: int
+    head: tuple[int, str]
+    unchained: int
+    problems: tuple[Problem, ...]
+    more_problems: int
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything is as the log says."""
+        return not self.problems
+
+
+def verify(url: str) -> Findings:
+    """The findings about the arena at a URL, as it was at one moment; it may be in use meanwhile."""
+    store = Store.open(url)
+    try:
+        with store.database.read() as source, _scratch() as target:
+            checked = _Checked()
+            fold = Refold(target, _rows(source, chain) // 2)
+            unplaced = _refold(source, fold, checked)
+            if not checked.broken:
+                _compare(source, target, checked)
+            _check_pending(source, {event_id for event_id, _, _ in unplaced}, checked)
+            votes = int(fold.state.tallies.rated.sum() + fold.state.tallies.both_bad.view.sum()) // 2
+            return Findings(
+                fold.state.seq, votes, checked.head, len(unplaced), tuple(checked.problems), checked.unnamed
+            )
+    finally:
+        store.close()
+
+
+def rebuild(url: str) -> None:
+    """Delete every projection and make it again from the log, in one transaction. A broken log is refused."""
+    store = Store.open(url)
+    try:
+        with store.database.write() as connection:
+            store.database.lock_projector(connection, wait=True)
+            empty_projections(connection)
+            checked = _Checked()
+            unplaced = _refold(connection, Refold(connection, _rows(connection, chain) // 2), checked)
+            if checked.problems:
+                raise StoreError(f"{checked.problems[0]}. Nothing was rebuilt: restore the log from a backup first.")
+            insert_rows(connection, pending, [(event_id,) for event_id, _, _ in unplaced])
+    finally:
+        store.close()
+
+
+@dataclass(slots=True)
+class _Checked:
+    problems: list[Problem] = field(default_factory=list)
+    unnamed: int = 0
+    broken: bool = False
+    """The log could not be folded to its end, so there is nothing to compare with."""
+    head: tuple[int, str] = (0, FIRST_HASH)
+
+    def find(self, table: str, where: str, what: str) -> None:
+        if sum(problem.table == table for problem in self.problems) < NAMED_PER_TABLE:
+            self.problems.append(Problem(table, where, what))
+        else:
+            self.unnamed += 1
+
+
+def _refold(source: sa.Connection, fold: Refold, checked: _Checked) -> list[tuple[int, int, str]]:
+    """Check the chain and fold it; the events that have no place in it."""
+    unplaced = tail(source)
+    for page in links(source):
+        good = _check_links(page, checked)
+        if checked.broken:
+            continue
+        try:
+            fold.take([(link.seq, Event(link.at or 0, decode_body(link.text or ""))) for link in good])
+        except (ArenaError, msgspec.DecodeError) as error:
+            checked.broken = True
+            checked.find("events", f"after number {fold.state.seq}", f"cannot be taken in: {error}")
+    if not checked.broken:
+        fold.finish([Event(at, decode_body(text)) for _, at, text in unplaced])
+    return unplaced
+
+
+def _check_links(page: list[Link], checked: _Checked) -> list[Link]:
+    """The links up to the first that leads nowhere. After a wrong hash the stored one is gone on from."""
+    for place, link in enumerate(page):
+        seq, previous = checked.head
+        if link.seq != seq + 1:
+            checked.find("chain", f"number {seq + 1}", f"is missing; {link.seq} comes next")
+            checked.broken = True
+        if link.text is None or link.at is None:
+            checked.find("events", f"number {link.seq}", f"the event (id {link.event_id}) is missing")
+            checked.broken = True
+        elif chain_hash(previous, link.seq, link.at, link.text) != link.hash:
+            checked.find("chain", f"number {link.seq}", "the hash does not fit: event, time, order or hash was changed")
+        checked.head = (link.seq, link.hash)
+        if checked.broken:
+            for later in page[place + 1 :]:
+                checked.head = (later.seq, later.hash)
+            return page[:place]
+    return page
+
+
+def _compare(source: sa.Connection, target: sa.Connection, checked: _Checked) -> None:
+    """Compare every projection, row by row, both sorted by their keys."""
+    for table in PROJECTIONS:
+        width = len(table.primary_key)
+        there, made = ordered_rows(source, table), ordered_rows(target, table)
+        for ours, fresh in _side_by_side(there, made, width):
+            if fresh is None and ours is not None:
+                checked.find(table.name, _key(table, ours), "does not follow from the log")
+            elif ours is None and fresh is not None:
+                checked.find(table.name, _key(table, fresh), "is missing")
+            elif ours is not None and fresh is not None:
+                names = [c.name for c, x, y in zip(table.columns, ours, fresh, strict=True) if x != y]
+                checked.find(table.name, _key(table, ours), f"{', '.join(names)} differ from what the log says")
+
+
+def _side_by_side(
+    there: Iterator[list[Row]], made: Iterator[list[Row]], width: int
+) -> Iterator[tuple[Row | None, Row | None]]:
+    """Rows that differ, or are on one side only. Equal pieces are passed over whole."""
+    left: list[Row] = []
+    right: list[Row] = []
+    for piece, other in zip_longest(there, made, fillvalue=list[Row]()):
+        left += piece
+        right += other
+        if left == right:
+            left, right = [], []
+            continue
+        i = j = 0
+        while i < len(left) and j < len(right):
+            mine, fresh = left[i], right[j]
+            if mine[:width] == fresh[:width]:
+                if mine != fresh:
+                    yield mine, fresh
+                i, j = i + 1, j + 1
+            elif mine[:width] < fresh[:width]:
+                yield mine, None
+                i += 1
+            else:
+                yield None, fresh
+                j += 1
+        left, right = left[i:], right[j:]
+    yield from ((row, None) for row in left)
+    yield from ((None, row) for row in right)
+
+
+def _key(table: sa.Table, row: Row) -> str:
+    return ", ".join(f"{c.name} {value}" for c, value in zip(table.primary_key, row, strict=False))
+
+
+def _check_pending(source: sa.Connection, unplaced: set[int], checked: _Checked) -> None:
+    noted = set(source.execute(sa.select(pending.c.event_id)).scalars())
+    for event_id in sorted(unplaced - noted):
+        checked.find("pending", f"event id {event_id}", "has no place in the chain, and nobody would give it one")
+    for event_id in sorted(noted - unplaced):
+        checked.find("pending", f"event id {event_id}", "has its place already, or is missing")
+
+
+def _rows(connection: sa.Connection, table: sa.Table) -> int:
+    return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+
+
+@contextmanager
+def _scratch() -> Iterator[sa.Connection]:
+    """Empty tables in a file that is gone afterwards. Nothing in it needs to survive anything."""
+    with tempfile.TemporaryDirectory(prefix="tiltyard-verify-") as folder:
+        engine = sa.create_engine(f"sqlite:///{Path(folder) / 'scratch.db'}")
+        try:
+            with engine.connect() as connection:
+                for setting in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -262144"):
+                    connection.exec_driver_sql(f"PRAGMA {setting}")
+                metadata.create_all(connection)
+                yield connection
+                connection.rollback()
+        finally:
+            engine.dispose()

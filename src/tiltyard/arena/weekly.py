@@ -1,0 +1,271 @@
+"""The weekly validity report: was everybody compared fairly and enough, did confidence hold, what moved at the top.
+
+`Period` is what a store must supply; `weekly_report` computes, and `weekly_text` and `weekly_page` write it down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena.board import LiveBoard, completeness, contenders, live_board, publication_values
+from tiltyard.arena.events import LANES
+from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
+from tiltyard.validity.fairness import (
+    ExposureFairness,
+    LaneShare,
+    SideBalance,
+    exposure_fairness,
+    lane_shares,
+    side_balance,
+)
+from tiltyard.validity.quality import QualityFlag, QualityVotes, rising_both_bad
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.arena.offline import OfflineBoard
+    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.vote_table import VoteTable
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was known of the enabled models at one time (microseconds)."""
+
+    at: int
+    standings: Standings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Served:
+    """Matchups served in the period: models by side, and how many each lane served."""
+
+    model_a: Ints
+    model_b: Ints
+    lanes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something an operator should know of: a flag (`what` it was raised on) or an exclusion (how many votes)."""
+
+    what: str
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Period:
+    """A period of an arena, from `since` to `until` (microseconds), as its log tells it.
+
+    `looks` are snapshots, oldest first, the first at the start of the period and the last now; `votes` all votes that
+    count now, those from before the period too: quality is compared with before. `events` counts events by kind.
+    """
+
+    since: int
+    until: int
+    looks: tuple[Look, ...]
+    votes: VoteTable
+    served: Served
+    events: Mapping[str, int] = field(default_factory=dict)
+    flags: tuple[Note, ...] = ()
+    exclusions: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AdjacentPair:
+    """Two neighbours of the top: what they have between them, and how near that is to the floor (0–1)."""
+
+    above: str
+    below: str
+    decisive: int
+    prompts: int
+    completeness: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeeklyReport:
+    """Everything the report says, as values. Rows of `exposure` and `sides` follow `models`."""
+
+    since: int
+    until: int
+    board: LiveBoard
+    votes: int
+    voters: int
+    events: Mapping[str, int]
+    models: tuple[str, ...]
+    exposure: ExposureFairness
+    contenders: tuple[str, ...]
+    pairs: tuple[AdjacentPair, ...]
+    stability: ConfidenceStability
+    looks: tuple[Look, ...]
+    churn: Churn
+    lanes: tuple[LaneShare, ...]
+    lanes_on: bool
+    sides: SideBalance
+    quality: tuple[QualityFlag, ...]
+    prompts: tuple[str, ...]
+    flags: tuple[Note, ...]
+    exclusions: tuple[Note, ...]
+    offline: OfflineBoard | None
+    model_names: tuple[str, ...]
+    """Names by the arena's numbers; `models` has the enabled ones in the order of the board."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {
+            "since": self.since,
+            "until": self.until,
+            "status": self.board.publication.status,
+            "publication": publication_values(self.board.publication),
+            "phase": self.board.phase,
+            "votes": self.votes,
+            "voters": self.voters,
+            "events": dict(self.events),
+            "coverage_fairness": self._exposures(),
+            "pair_completeness": [asdict(pair) for pair in self.pairs],
+            "confidence_stability": asdict(self.stability) | {"share_left_band": self.stability.share_left_band},
+            "top_churn": asdict(self.churn) | {"beyond_bands": len(self.churn.beyond_bands)},
+            "lanes": [asdict(lane) for lane in self.lanes],
+            "sides": self._sides(),
+            "quality": [self._quality(flag) for flag in self.quality],
+            "flags": [asdict(note) for note in self.flags],
+            "exclusions": [asdict(note) for note in self.exclusions],
+            "offline": None if self.offline is None else self.offline.to_dict(),
+            "board": self.board.to_dict(),
+        }
+
+    def _exposures(self) -> dict[str, Any]:
+        fair = self.exposure
+        rows = zip(self.models, fair.exposures, fair.targets, fair.off, fair.within, strict=True)
+        return {
+            "matchups": fair.matchups,
+            "tolerance": fair.tolerance,
+            "even_target": fair.even_target,
+            "targets_differ": fair.targets_differ,
+            "in_tolerance": int(fair.within.sum()),
+            "models": [
+                {
+                    "model": name,
+                    "exposures": int(exposures),
+                    "target": float(target),
+                    "off": None if np.isnan(off) else float(off),
+                    "within": bool(within),
+                    "contender": name in self.contenders,
+                    "prompt_coverage": self.board[name].prompt_coverage,
+                }
+                for name, exposures, target, off, within in rows
+            ],
+        }
+
+    def _sides(self) -> dict[str, Any]:
+        return {
+            "matchups": self.sides.matchups,
+            "first_named_as_a": self.sides.share,
+            "sigmas": self.sides.sigmas,
+            "fair": self.sides.fair,
+            "off_balance": [self.models[place] for place in self.sides.off_balance],
+        }
+
+    def _quality(self, flag: QualityFlag) -> dict[str, Any]:
+        worst = [asdict(prompt) | {"prompt": self.prompts[prompt.prompt]} for prompt in flag.worst_prompts]
+        return asdict(flag) | {"model": self.model_names[flag.model], "worst_prompts": worst}
+
+
+def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | None = None) -> WeeklyReport:
+    """The report over a period, of the state at its end; an offline board adds intervals and votes-to-swap."""
+    board = live_board(state)
+    order = [state.catalog.model(row.model) for row in board.rows]
+    top = state.policy.publication.top
+    looks = [look.standings for look in period.looks]
+    recent = period.votes.at >= period.since
+    return WeeklyReport(
+        since=period.since,
+        until=period.until,
+        board=board,
+        votes=int(recent.sum()),
+        voters=len(np.unique(period.votes.voter[recent])),
+        events=period.events,
+        models=tuple(row.model for row in board.rows),
+        exposure=window_exposure(state, order),
+        contenders=tuple(state.catalog.models[model].model for model in contenders(state)),
+        pairs=adjacent_pairs(state),
+        stability=confidence_stability(looks[0], looks[-1]) if looks else confidence_stability({}, {}),
+        looks=period.looks,
+        churn=top_churn(looks, top),
+        lanes=tuple(lane_shares(period.served.lanes, [(lane, getattr(state.policy.lanes, lane)) for lane in LANES])),
+        lanes_on=state.phase > 1,
+        sides=_sides(period.served, order),
+        quality=tuple(_quality(state, period.votes, period.since)),
+        prompts=period.votes.prompts,
+        flags=period.flags,
+        exclusions=period.exclusions,
+        offline=offline,
+        model_names=tuple(model.model for model in state.catalog.models),
+    )
+
+
+def window_exposure(state: ArenaState, order: list[int]) -> ExposureFairness:
+    """Exposure of these models in the state's rolling window; targets are even while the contender lane is closed."""
+    policy, schedule = state.policy, state.schedule
+    band = set(contenders(state))
+    return exposure_fairness(
+        schedule.in_window[order],
+        np.array([model in band for model in order], dtype=bool),
+        len(schedule.window),
+        tolerance=policy.exposure_tolerance,
+        contender_share=policy.lanes.contender if contender_lane_open(state) else 0.0,
+        challenger_share=policy.opponents.challenger,
+    )
+
+
+def contender_lane_open(state: ArenaState) -> bool:
+    """Whether the contender lane serves: lanes are on, and the first K + 1 models have the rated votes it asks for."""
+    rated = state.tallies.rated
+    first = state.order()[: state.policy.contender_band + 1]
+    return state.phase > 1 and all(rated[model] >= state.policy.contender_opens_at for model in first)
+
+
+def adjacent_pairs(state: ArenaState) -> tuple[AdjacentPair, ...]:
+    """The pairs of neighbours among the first models that publication looks at."""
+    names, tallies = state.catalog.models, state.tallies
+    return tuple(
+        AdjacentPair(
+            names[above].model,
+            names[below].model,
+            tallies.pair_decisive(above, below),
+            tallies.distinct_prompts(above, below),
+            completeness(state, above, below),
+        )
+        for above, below in pairwise(state.order()[: state.policy.publication.top])
+    )
+
+
+def _sides(served: Served, order: list[int]) -> SideBalance:
+    size = max([*order, int(served.model_a.max(initial=0)), int(served.model_b.max(initial=0))], default=0) + 1
+    as_a = np.bincount(served.model_a, minlength=size)
+    shown = as_a + np.bincount(served.model_b, minlength=size)
+    return side_balance(served.model_a, served.model_b, shown[order], as_a[order])
+
+
+def _quality(state: ArenaState, votes: VoteTable, since: int) -> list[QualityFlag]:
+    rules = state.policy.flags
+    looked_at = QualityVotes(votes.model_a, votes.model_b, votes.prompt, ~votes.rated, votes.at >= since)
+    return rising_both_bad(looked_at, state.order(), least_votes=rules.quality_votes, least_rise=rules.quality_rise)
+
+
+def look_at(state: ArenaState, at: int) -> Look:
+    """What the state knows of its enabled models now, as of a time."""
+    now = state.track.now
+    known = {
+        state.catalog.models[model].model: Known(float(now.rating[model]), float(now.deviation[model]))
+        for model in state.order()
+    }
+    return Look(at, known)

@@ -1,0 +1,123 @@
+"""The pictures of the weekly report: exposure against its tolerance, bands then and now, ranks over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.report.markup import Html, el
+from tiltyard.report.svg import HEIGHT, MARGIN, WIDTH, Scale, grid, interval, picture
+from tiltyard.validity.churn import Known, top_order
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.weekly import Look, WeeklyReport
+
+ROW = 26
+CHART_WIDTH = 900
+NAME_ROOM = 190
+RANK_ROOM = 34
+FURTHEST = 0.4
+"""Exposures further off than this stand at the edge of their picture."""
+
+
+def off_scale(offs: Sequence[float], tolerance: float) -> Scale:
+    """A scale of shares off target, the same to both sides."""
+    known = [abs(off) for off in offs if not np.isnan(off)]
+    widest = min(FURTHEST, max([*known, 1.5 * tolerance]))
+    return Scale.of([-100 * widest, 100 * widest])
+
+
+def exposure_picture(scale: Scale, off: float, tolerance: float, label: str) -> Html:
+    """How far a model's exposure is from its target, with the tolerance shaded."""
+    left, right = scale.x(-100 * tolerance), scale.x(100 * tolerance)
+    within = abs(off) <= tolerance + 1e-12
+    marks = [
+        el("path", d=f"M{left:g} 0H{right:g}V{HEIGHT}H{left:g}z", class_="band"),
+        *grid(scale, HEIGHT),
+        el("path", d=f"M{scale.x(0):g} {HEIGHT / 2:g}H{scale.x(100 * off):g}", class_="bar"),
+        el("circle", cx=scale.x(100 * off), cy=HEIGHT / 2, r=4.5, class_="dot" if within else "dot out"),
+    ]
+    return picture(label, *marks)
+
+
+def band_scale(looks: Sequence[Look]) -> Scale:
+    """A scale that holds the bands of the first and the last look."""
+    ends = [
+        end for look in (looks[0], looks[-1]) for known in look.standings.values() for end in (known.low, known.high)
+    ]
+    return Scale.of(ends or [0.0])
+
+
+def band_picture(scale: Scale, before: Known | None, now: Known, label: str) -> Html:
+    """A model's rating with its band now, over the shaded band of the start."""
+    band = None if before is None else (before.low, before.high)
+    return interval(scale, now.rating, now.low, now.high, label, band=band)
+
+
+def share_picture(share: float, needed: float, label: str) -> Html:
+    """A bar from 0 to 1 with a mark where it should reach."""
+    room = WIDTH - 2 * MARGIN
+    marks = [
+        el("path", d=f"M{MARGIN} 9h{room}v12h-{room}z", class_="band"),
+        el("path", d=f"M{MARGIN} 9h{room * min(share, 1.0):.2f}v12h-{room * min(share, 1.0):.2f}z", class_="area"),
+        el("path", d=f"M{MARGIN + room * needed:.2f} 4V26", class_="guide"),
+    ]
+    return picture(label, *marks)
+
+
+def rank_chart(report: WeeklyReport) -> Html:
+    """The places of the top from look to look; a model whose place changed is drawn strongly."""
+    looks = [look for look in report.looks if look.standings]
+    last = top_order(looks[-1].standings, report.churn.top)
+    orders = [top_order(look.standings, len(look.standings)) for look in looks]
+    shown = list(dict.fromkeys([*last, *(model for order in orders for model in order[: report.churn.top])]))
+    places = {model: [order.index(model) + 1 if model in order else None for order in orders] for model in shown}
+    deepest = max(place for line in places.values() for place in line if place is not None)
+    step = (CHART_WIDTH - NAME_ROOM - RANK_ROOM) / max(len(looks) - 1, 1)
+    marks = [_rank_line(model, places[model], step) for model in sorted(shown, key=lambda name: _moved(places[name]))]
+    marks += [_rank_label(model, places[model], step, len(looks)) for model in shown if places[model][-1] is not None]
+    height = ROW * (deepest + 1)
+    label = f"Places of {len(shown)} models over {len(looks)} looks; now {', '.join(last)}"
+    return el(
+        "svg",
+        el("title", label),
+        *marks,
+        class_="ranks",
+        viewBox=f"0 0 {CHART_WIDTH} {height}",
+        role="img",
+        aria_label=label,
+    )
+
+
+def _moved(line: Sequence[int | None]) -> bool:
+    return len({place for place in line if place is not None}) > 1
+
+
+def _rank_line(model: str, line: Sequence[int | None], step: float) -> Html:
+    """One model's way; where it was not on the board the line has a gap."""
+    steps, drawing = [], False
+    for number, place in enumerate(line):
+        if place is None:
+            drawing = False
+            continue
+        steps.append(f"{'L' if drawing else 'M'}{RANK_ROOM + number * step:.1f} {ROW * place:g}")
+        drawing = True
+    dots = [
+        el("circle", cx=f"{RANK_ROOM + number * step:.1f}", cy=ROW * place, r=3)
+        for number, place in enumerate(line)
+        if place is not None
+    ]
+    title = el("title", f"{model}: {', '.join('–' if place is None else str(place) for place in line)}")
+    return el("g", title, el("path", d="".join(steps)), *dots, class_="way moved" if _moved(line) else "way")
+
+
+def _rank_label(model: str, line: Sequence[int | None], step: float, n_looks: int) -> Html:
+    place = line[-1]
+    assert place is not None
+    x = RANK_ROOM + (n_looks - 1) * step + 12
+    first = line[0]
+    left = [el("text", str(first), x=RANK_ROOM - 12, y=ROW * first + 4, text_anchor="end")] if first is not None else []
+    return el("g", *left, el("text", f"{place}  {model}", x=f"{x:.1f}", y=ROW * place + 4, class_="name"))

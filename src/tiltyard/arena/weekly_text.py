@@ -1,0 +1,242 @@
+"""The weekly report as Markdown and as JSON, and the sentences that both it and the page say."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.validity.fairness import THREE_SIGMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tiltyard.arena.weekly import Note, WeeklyReport
+    from tiltyard.validity.publication import Rule
+    from tiltyard.validity.quality import QualityFlag
+
+
+def weekly_json(report: WeeklyReport) -> str:
+    """The report as indented JSON."""
+    return json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+
+def day(at: int) -> str:
+    """A time in microseconds as people read it, in UTC."""
+    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def signed_percent(share: float) -> str:
+    """A share with its sign: +3.1 %."""
+    return "–" if np.isnan(share) else f"{100 * share:+.1f} %".replace("-", "−")
+
+
+def rule_numbers(rule: Rule) -> tuple[str, str]:
+    """What a rule found and what it needs, in its own unit."""
+    found = "–" if rule.value is None else _in_unit(rule, rule.value)
+    return found, f"{'at most' if rule.at_most else 'at least'} {_in_unit(rule, rule.needed)}"
+
+
+def _in_unit(rule: Rule, value: float) -> str:
+    """Deviations are rating points; the other rules are about shares."""
+    return f"{value:.1f}" if rule.at_most else f"{100 * value:.0f} %"
+
+
+def status_sentence(report: WeeklyReport) -> str:
+    """Whether the board may be called stable, in one sentence."""
+    status = report.board.publication
+    missing = [rule.name for rule in status.rules if not rule.met]
+    if not missing:
+        return f"Officially stable: all {len(status.rules)} rules over the first {status.top} models are met."
+    return f"Calibrating: not met is {' and '.join(missing)}. The ranking is shown, with that caveat."
+
+
+def exposure_sentences(report: WeeklyReport) -> list[str]:
+    """Who was shown how often, in sentences."""
+    fair = report.exposure
+    if not fair.matchups:
+        return ["Nothing was served in the window."]
+    said = [
+        f"{int(fair.within.sum())} of {len(fair.targets)} models are within ±{100 * fair.tolerance:.0f} % of their "
+        f"target over the last {fair.matchups:,} matchups."
+    ]
+    if fair.targets_differ:
+        top, other = float(fair.targets.max()), float(fair.targets.min())
+        said.append(
+            f"An even share would be {fair.even_target:.1f} exposures (2W/M). The contender lane alone gives each "
+            f"contender more, so the targets are {top:.1f} for contenders and {other:.1f} for the others."
+        )
+    return said
+
+
+def stability_sentences(report: WeeklyReport) -> list[str]:
+    """How confidence changed, in sentences."""
+    stability = report.stability
+    if stability.median_deviation_before is None or stability.median_deviation_after is None:
+        return ["No model was there at both ends of the period."]
+    said = [
+        f"The median deviation went from {stability.median_deviation_before:.1f} to "
+        f"{stability.median_deviation_after:.1f} over {stability.models} models."
+    ]
+    if stability.left_band:
+        said.append(
+            f"{len(stability.left_band)} of {stability.models} ratings left the band (± 2 deviations) of the start: "
+            f"{', '.join(stability.left_band)}. With honest bands about 1 in 20 would."
+        )
+    else:
+        said.append("No rating left the band (± 2 deviations) that it had at the start.")
+    return said
+
+
+def churn_sentences(report: WeeklyReport) -> list[str]:
+    """What moved at the top, in sentences."""
+    churn = report.churn
+    beyond = churn.beyond_bands
+    said = [
+        f"{_count(len(churn.swaps), 'swap')} among the first {churn.top} over {_count(churn.looks, 'look')}: "
+        f"{len(churn.swaps) - len(beyond)} between models whose bands overlapped, {len(beyond)} beyond their bands."
+    ]
+    said += [
+        f"Beyond their bands: {swap.rose} passed {swap.fell}, whose band had been wholly above." for swap in beyond
+    ]
+    if churn.entered or churn.left:
+        said.append(f"Entered: {', '.join(churn.entered) or 'nobody'}. Left: {', '.join(churn.left) or 'nobody'}.")
+    return said
+
+
+def side_sentence(report: WeeklyReport) -> str:
+    """Whether sides were drawn fairly, in one sentence."""
+    sides = report.sides
+    if sides.share is None:
+        return "Nothing was served."
+    off = [report.models[place] for place in sides.off_balance]
+    tail = f" Off balance: {', '.join(off)}." if off else " No model sat on one side more than chance allows."
+    verdict = "within" if abs(sides.sigmas) <= THREE_SIGMA else "beyond"
+    return (
+        f"Side A held the first-named model in {100 * sides.share:.1f} % of {sides.matchups:,} matchups "
+        f"({abs(sides.sigmas):.1f} sigma from half, {verdict} 3).{tail}"
+    )
+
+
+def quality_sentence(report: WeeklyReport, flag: QualityFlag) -> str:
+    """What is known of a rising both-bad rate, in one sentence."""
+    worst = ", ".join(
+        f"{report.prompts[prompt.prompt]} ({prompt.both_bad} of {prompt.votes})" for prompt in flag.worst_prompts
+    )
+    return (
+        f"{report.model_names[flag.model]}: both-bad rate {100 * flag.rate_before:.1f} % → "
+        f"{100 * flag.rate_recent:.1f} % (p = {flag.p_value:.1g}, {flag.votes_recent:,} votes); worst on {worst}"
+    )
+
+
+def note_sentence(note: Note) -> str:
+    """A flag or exclusion in one line."""
+    return f"{note.what}: {note.reason}" + (f" ({note.detail})" if note.detail else "")
+
+
+def offline_sentences(report: WeeklyReport) -> list[str]:
+    """How the offline rating agrees, in sentences; none without one."""
+    board = report.offline
+    if board is None:
+        return []
+    said = [f"Bradley–Terry over {board.votes:,} votes, intervals clustered by {board.clusters} ({board.speaks_for})."]
+    if board.tau_live is not None:
+        said.append(f"Kendall's tau with the live order: {board.tau_live:.3f}.")
+    if board.tau_even_pairs is not None:
+        said.append(f"With the ratings when all pairs weigh the same: {board.tau_even_pairs:.3f}.")
+    return [*said, *board.remarks]
+
+
+def weekly_markdown(report: WeeklyReport) -> str:
+    """The report as Markdown."""
+    sections = [
+        ["# Validity report", "", f"{day(report.since)} to {day(report.until)}", "", f"**{status_sentence(report)}**"],
+        _table(["rule", "found", "needed", "met"], _rule_rows(report)),
+        _facts(report),
+        ["## Coverage fairness", "", *exposure_sentences(report)],
+        _table(["model", "exposures", "target", "off", "in tolerance", "prompt coverage"], _exposure_rows(report)),
+        ["## Pair completeness", "", f"Neighbours among the first {report.churn.top}."],
+        _table(["pair", "decisive votes", "prompts", "complete"], _pair_rows(report)),
+        ["## Confidence stability", "", *stability_sentences(report)],
+        ["## Top-rank churn against confidence bands", "", *churn_sentences(report)],
+        ["## Lanes and sides", "", *_lane_lines(report), "", side_sentence(report)],
+        ["## Quality", "", *_list([quality_sentence(report, flag) for flag in report.quality], "No rate rose.")],
+        ["## Flags", "", *_list(map(note_sentence, report.flags), "None.")],
+        ["## Exclusions", "", *_list(map(note_sentence, report.exclusions), "None.")],
+    ]
+    if report.offline is not None:
+        sections.append(["## Offline rating", "", *offline_sentences(report)])
+        sections.append(_table(["rank", "model", "rating", "interval", "live rank", "votes to swap"], _offline(report)))
+    return "\n\n".join("\n".join(section) for section in sections) + "\n"
+
+
+def _facts(report: WeeklyReport) -> list[str]:
+    served = report.events.get("matchup_served", 0)
+    closed = [f"{report.events[kind]:,} {kind}" for kind in ("skipped", "expired", "undone") if report.events.get(kind)]
+    tail = f"; {', '.join(closed)}" if closed else ""
+    return [
+        f"Phase {report.board.phase}. {report.votes:,} counted votes by {report.voters:,} voters, "
+        f"{served:,} matchups served{tail}."
+    ]
+
+
+def _rule_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
+    for rule in report.board.publication.rules:
+        yield rule.name, *rule_numbers(rule), "yes" if rule.met else "no"
+
+
+def _exposure_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
+    fair = report.exposure
+    for place, model in enumerate(report.models):
+        yield (
+            model,
+            f"{fair.exposures[place]:,}",
+            f"{fair.targets[place]:.1f}",
+            signed_percent(float(fair.off[place])),
+            "yes" if fair.within[place] else "no",
+            f"{100 * report.board.rows[place].prompt_coverage:.0f} %",
+        )
+
+
+def _pair_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
+    for pair in report.pairs:
+        names = f"{pair.above} – {pair.below}"
+        yield names, f"{pair.decisive}", f"{pair.prompts}", f"{100 * pair.completeness:.0f} %"
+
+
+def _offline(report: WeeklyReport) -> Iterable[Sequence[str]]:
+    assert report.offline is not None
+    for row in report.offline.rows:
+        low, high = ("…" if end is None else f"{end:.0f}" for end in (row.low, row.high))
+        swap = "–" if row.votes_to_swap is None else f"{row.votes_to_swap:,}"
+        yield f"{row.rank}", row.model, f"{row.rating:.0f}", f"{low} to {high}", f"{row.live_rank or '–'}", swap
+
+
+def _lane_lines(report: WeeklyReport) -> list[str]:
+    if not report.lanes_on:
+        return ["Lanes are off in phase 1: the legacy matchmaking serves."]
+    total = sum(lane.served for lane in report.lanes)
+    return [
+        f"- {lane.lane}: {100 * lane.share:.1f} % of {total:,} (asked first {100 * lane.weight:.0f} %, "
+        f"{abs(lane.sigmas):.1f} sigma {'above' if lane.sigmas > 0 else 'below'})"
+        for lane in report.lanes
+    ]
+
+
+def _list(lines: Iterable[str], none: str) -> list[str]:
+    return [f"- {_one_line(line)}" for line in lines] or [none]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return lines + [f"| {' | '.join(_one_line(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,276 @@
+"""Rows that carry conversations, kept light.
+
+One pass over a source keeps fingerprints of what was said; the texts are read again, of the rows that are asked for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from functools import cached_property
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from tiltyard.battles.careful import Line, file_lines, read_carefully
+from tiltyard.battles.conversation_talk import Silence, Turns, read_talk
+from tiltyard.battles.fast import load, needs_room, session
+from tiltyard.battles.inputs import FileKind, Part
+from tiltyard.battles.problems import Findings, Problem
+from tiltyard.battles.query import file_rows, identifier
+from tiltyard.battles.settle import Settled, settle
+from tiltyard.battles.sources import ParquetFiles, RowSource, TextFiles
+from tiltyard.errors import BattleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from tiltyard.battles.table import BattleTable
+
+CONVERSATIONS = ("conversation_a", "conversation_b")
+"""The columns of what was said on each side."""
+FETCHED_ROWS = 500
+FILE, FILE_ROW = "file of the row", "file_row_number"
+
+Sides = tuple[object, object]
+"""The conversations of a row as they stand: side A, side B."""
+
+
+class Fingerprints:
+    """What is kept of one side of every row: a fingerprint of what was asked, and of what was replied.
+
+    A fingerprint tells equal texts from different ones within this process; 0 means that there is nothing to show, and
+    `silence` then says why (the codes of `Silence`).
+    """
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self._asked, self._replied, self._silence = array("q"), array("q"), array("b")
+
+    def add(self, conversation: object) -> None:
+        """Look at the conversation of the next row."""
+        talk = read_talk(conversation, self.turns)
+        if isinstance(talk, Silence):
+            asked, replied, silence = 0, 0, int(talk)
+        else:
+            asked, replied, silence = hash(talk.turns) or 1, hash(talk.replies) or 1, 0
+        self._asked.append(asked)
+        self._replied.append(replied)
+        self._silence.append(silence)
+
+    @property
+    def asked(self) -> NDArray[np.int64]:
+        """The fingerprint of what was asked, row by row."""
+        return np.array(self._asked, dtype=np.int64)
+
+    @property
+    def replied(self) -> NDArray[np.int64]:
+        """The fingerprint of what was replied, row by row."""
+        return np.array(self._replied, dtype=np.int64)
+
+    @property
+    def silence(self) -> NDArray[np.int8]:
+        """Why there is nothing to show, row by row; 0 where there is a text."""
+        return np.array(self._silence, dtype=np.int8)
+
+
+class ConversationRows:
+    """The good rows of one source: battles, fingerprints of what was said, and a way back to the texts."""
+
+    battles: BattleTable
+    prints: tuple[Fingerprints, Fingerprints]
+    """Of every row of the source, side A and side B."""
+    good: NDArray[np.intp]
+    """Which rows of the source are battles."""
+
+    def place(self, at: int) -> str:
+        """Where the battle at a position stands: `file:line`, or the number of its row."""
+        raise NotImplementedError
+
+    def sides(self, positions: Sequence[int]) -> Iterator[tuple[int, Sides]]:
+        """The conversations of some battles as they stand, each with its position, in any order."""
+        raise NotImplementedError
+
+
+class TextRows(ConversationRows):
+    """Rows of JSON Lines, JSON arrays and CSV, read line by line."""
+
+    def __init__(self, source: TextFiles, turns: Turns, *, stop: bool) -> None:
+        self.parts = source.parts
+        self.prints = Fingerprints(turns), Fingerprints(turns)
+        self._tops = tuple(dict.fromkeys(field.raw.top for field in source.plan.fields))
+        self._places: list[str] = []
+        self._part_ends: list[int] = []
+        bad: set[str] = set()
+
+        def on_problem(problem: Problem) -> None:
+            if stop:
+                raise problem.error()
+            bad.add(problem.where)
+
+        self.battles = read_carefully(self._lines(), source.plan, on_problem, Findings(examples_each=0))
+        good = [at for at, place in enumerate(self._places) if place not in bad]
+        self.good = np.array(good, dtype=np.intp)
+
+    def _lines(self) -> Iterator[Line]:
+        """The lines without their conversations, which are looked at in passing."""
+        for part in self.parts:
+            for line in file_lines(part):
+                self._places.append(line.where)
+                for prints, name in zip(self.prints, CONVERSATIONS, strict=True):
+                    prints.add(line.row.get(name))
+                yield replace(line, row={name: line.row[name] for name in self._tops if name in line.row})
+            self._part_ends.append(len(self._places))
+
+    def place(self, at: int) -> str:
+        """The line of a battle."""
+        return self._places[int(self.good[at])]
+
+    def sides(self, positions: Sequence[int]) -> Iterator[tuple[int, Sides]]:
+        """The conversations of some battles, file by file."""
+        wanted = {int(self.good[at]): at for at in positions}
+        start = 0
+        for number, (part, end) in enumerate(zip(self.parts, self._part_ends, strict=True)):
+            rows = sorted(row - start for row in wanted if start <= row < end)
+            if rows:
+                for row, values in self._rows(number, part, rows):
+                    yield wanted[start + row], (values.get(CONVERSATIONS[0]), values.get(CONVERSATIONS[1]))
+            start = end
+
+    def _rows(self, number: int, part: Part, rows: list[int]) -> Iterator[tuple[int, Any]]:
+        if part.kind is FileKind.JSONL and not part.zipped:
+            starts = self._line_starts[number]
+            with part.open() as file:
+                for row in rows:
+                    try:
+                        file.seek(int(starts[row]))
+                        values = msgspec.json.decode(file.readline().removeprefix(b"\xef\xbb\xbf"))
+                    except (IndexError, msgspec.DecodeError, UnicodeDecodeError):
+                        raise BattleError(f"{part.name} has changed since it was read. Start anew.") from None
+                    yield row, values
+            return
+        chosen = set(rows)
+        for row, line in enumerate(file_lines(part)):
+            if row in chosen:
+                yield row, line.row
+            if row >= rows[-1]:
+                return
+
+    @cached_property
+    def _line_starts(self) -> list[NDArray[np.int64]]:
+        """Where each line of each JSON Lines file starts; blank lines are no rows."""
+        every = []
+        for part in self.parts:
+            starts, place = array("q"), 0
+            if part.kind is FileKind.JSONL and not part.zipped:
+                with part.open() as file:
+                    for line in file:
+                        if not line.isspace():
+                            starts.append(place)
+                        place += len(line)
+            every.append(np.array(starts, dtype=np.int64))
+        return every
+
+
+class ParquetRows(ConversationRows):
+    """Rows of Parquet files, read by DuckDB."""
+
+    def __init__(self, source: ParquetFiles, turns: Turns, *, stop: bool) -> None:
+        self.parts = source.parts
+        self.header = source.plan.header
+        self.prints = Fingerprints(turns), Fingerprints(turns)
+        settled = _settled(source)
+        if settled.counts() and stop:
+            source.careful(Findings(examples_each=0), stop=True)
+        skipped = {reason.label: count for reason, count in settled.counts().items()}
+        self.battles = replace(settled.table, skipped=skipped)
+        self.good = np.flatnonzero(settled.reasons == 0)
+        self._part, self._row = self._look_at_all()
+
+    def _query(self, parts: Sequence[Part], columns: Sequence[str], condition: str = "") -> str:
+        rows = file_rows(parts, self.header, ()).sql.removesuffix(")")
+        selected = ", ".join(map(identifier, columns))
+        return f"SELECT {selected} FROM {rows}, filename = '{FILE}', file_row_number = true) {condition}"
+
+    def _look_at_all(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The file and the number in it of every row; the conversations are looked at in passing, a side at a time."""
+        number_of = {str(part.path): number for number, part in enumerate(self.parts)}
+        files, rows = array("i"), array("q")
+        for file, row in _fetched(self._query(self.parts, (FILE, FILE_ROW))):
+            files.append(number_of[file])
+            rows.append(row)
+        for prints, name in zip(self.prints, CONVERSATIONS, strict=True):
+            said = _fetched(self._query(self.parts, (name,))) if name in self.header else repeat((None,), len(rows))
+            for (conversation,) in said:
+                prints.add(conversation)
+        return np.array(files, dtype=np.int32), np.array(rows, dtype=np.int64)
+
+    def place(self, at: int) -> str:
+        """The file and the number of a battle's row."""
+        row = self.good[at]
+        return f"{self.parts[self._part[row]].name}: row {self._row[row] + 1}"
+
+    def sides(self, positions: Sequence[int]) -> Iterator[tuple[int, Sides]]:
+        """The conversations of some battles, file by file."""
+        rows = self.good[np.asarray(positions, dtype=np.intp)]
+        for number in np.unique(self._part[rows]).tolist():
+            wanted = {
+                int(self._row[row]): at
+                for at, row in zip(positions, rows.tolist(), strict=True)
+                if self._part[row] == number
+            }
+            condition = f"WHERE {FILE_ROW} IN ({', '.join(map(str, sorted(wanted)))})"
+            side_a, side_b = (self._side(number, name, condition) for name in CONVERSATIONS)
+            for row, at in wanted.items():
+                yield at, (side_a.get(row), side_b.get(row))
+
+    def _side(self, number: int, name: str, condition: str) -> dict[int, object]:
+        """One side of some rows of a file; both sides at once would take twice the memory."""
+        if name not in self.header:
+            return {}
+        return dict(_fetched(self._query([self.parts[number]], (FILE_ROW, name), condition)))
+
+
+def _settled(source: RowSource) -> Settled:
+    """Every row of a source after the rules, in order."""
+    import duckdb
+
+    for roomy in (False, True):
+        try:
+            with source.rows(roomy=roomy) as (connection, rows):
+                return settle(load(connection, rows, source.plan), source.plan)
+        except duckdb.Error as error:
+            if roomy or not needs_room(error):
+                raise _unreadable(source.name, error) from None
+    raise AssertionError
+
+
+def _fetched(query: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query in order, a few at a time and by one thread, so that long texts do not pile up."""
+    import duckdb
+
+    with session(roomy=True) as connection:
+        try:
+            connection.execute("SET threads = 1")
+            answer = connection.execute(query)
+            while rows := answer.fetchmany(FETCHED_ROWS):
+                yield from rows
+        except duckdb.Error as error:
+            raise _unreadable("the conversations", error) from None
+
+
+def _unreadable(what: str, error: Exception) -> BattleError:
+    return BattleError(f"{what} cannot be read: {str(error).strip().splitlines()[0]}. Check what wrote the file.")
+
+
+def conversation_rows(source: RowSource, turns: Turns, *, stop: bool) -> ConversationRows:
+    """The battles and conversations of one source; with `stop`, the first bad row is raised."""
+    if isinstance(source, ParquetFiles):
+        return ParquetRows(source, turns, stop=stop)
+    if isinstance(source, TextFiles):
+        return TextRows(source, turns, stop=stop)
+    raise BattleError(f"{source.name} is no file: conversations are read from files only.")

@@ -1,0 +1,119 @@
+"""Battles with the conversations they were decided on: `read_conversations`.
+
+The battles are those of `read_battles`, row for row. Of the texts only fingerprints are kept; `Conversations.talks`
+reads those of a few battles again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.battles.conversation_rows import CONVERSATIONS, ConversationRows, conversation_rows
+from tiltyard.battles.conversation_talk import Silence, Talk, Turns, read_talk
+from tiltyard.battles.formats import FORMAT_NAMES
+from tiltyard.battles.inputs import Part, find_parts
+from tiltyard.battles.plan import Wishes
+from tiltyard.battles.sources import find_sources
+from tiltyard.battles.table import BattleTable, concat
+from tiltyard.errors import NoBattles, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from tiltyard.battles.inputs import PathLike
+    from tiltyard.battles.reading import OnBad
+
+COLUMNS = ("question_id", "language")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conversations:
+    """Battles, and what was said in them.
+
+    `asked` and `replied` hold one row per battle and one column per side: fingerprints that are equal where the texts
+    are, and 0 where there is nothing to show; `silence` then says why (the codes of `Silence`). `has_text_columns` is
+    false for files that do not carry conversations at all.
+    """
+
+    battles: BattleTable
+    asked: NDArray[np.int64]
+    replied: NDArray[np.int64]
+    silence: NDArray[np.int8]
+    files: tuple[Part, ...]
+    has_text_columns: bool
+    turns: Turns
+    sources: tuple[ConversationRows, ...]
+
+    def place(self, battle: int) -> str:
+        """Where a battle stands: `file:line`, or the number of its row."""
+        number, at = self._located(battle)
+        return self.sources[number].place(at)
+
+    def talks(self, battles: Iterable[int]) -> dict[int, tuple[Talk | None, Talk | None]]:
+        """What was said on both sides of some battles, read from the files now; None where there is nothing to show."""
+        wanted: dict[int, dict[int, int]] = defaultdict(dict)
+        for battle in battles:
+            number, at = self._located(battle)
+            wanted[number][at] = battle
+        talks = {}
+        for number, places in wanted.items():
+            for at, (side_a, side_b) in self.sources[number].sides(sorted(places)):
+                talks[places[at]] = self._talk(side_a), self._talk(side_b)
+        return talks
+
+    def _talk(self, conversation: object) -> Talk | None:
+        talk = read_talk(conversation, self.turns)
+        return None if isinstance(talk, Silence) else talk
+
+    def _located(self, battle: int) -> tuple[int, int]:
+        """The source of a battle, and its position there."""
+        for number, source in enumerate(self.sources):
+            if battle < len(source.battles):
+                return number, battle
+            battle -= len(source.battles)
+        raise IndexError(battle)
+
+
+def read_conversations(
+    data: PathLike | Sequence[PathLike], *, format: str = "auto", on_bad: OnBad = "error", turns: Turns = "first"
+) -> Conversations:
+    """The battles of files with what was said in them: the first turn, or all.
+
+    The options are those of `read_battles`, and so are the battles; of the optional columns they keep the question's id
+    and the language.
+    """
+    if on_bad not in ("error", "skip"):
+        raise OptionError(f"unknown on_bad {on_bad!r}: expected error or skip")
+    if turns not in ("first", "all"):
+        raise OptionError(f"unknown turns {turns!r}: expected first or all")
+    if format != "auto" and format not in FORMAT_NAMES:
+        raise OptionError(f"unknown format {format!r}: expected auto or one of {', '.join(FORMAT_NAMES)}")
+    parts = find_parts(data)
+    found = find_sources(data, Wishes(format, COLUMNS))
+    sources = tuple(conversation_rows(source, turns, stop=on_bad == "error") for source in found)
+    battles = sources[0].battles if len(sources) == 1 else concat([source.battles for source in sources])
+    if not len(battles):
+        why = ", ".join(f"{count} × {reason}" for reason, count in battles.skipped.items()) or "it has no rows"
+        raise NoBattles(f"{parts[0].name}: no row is a battle ({why}). Check the format with --from.")
+    return Conversations(
+        battles=battles,
+        asked=np.concatenate([_both_sides(source, "asked") for source in sources]),
+        replied=np.concatenate([_both_sides(source, "replied") for source in sources]),
+        silence=np.concatenate([_both_sides(source, "silence") for source in sources]).astype(np.int8),
+        files=tuple(parts),
+        has_text_columns=any(name in source.plan.header for source in found for name in CONVERSATIONS),
+        turns=turns,
+        sources=sources,
+    )
+
+
+def _both_sides(source: ConversationRows, what: str) -> NDArray[np.int64]:
+    """One kind of fingerprint of the good rows, side A beside side B."""
+    sides: NDArray[np.int64] = np.stack([getattr(side, what)[source.good] for side in source.prints], axis=1)
+    return sides

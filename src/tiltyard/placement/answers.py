@@ -1,0 +1,177 @@
+"""The new model's answers: from a file, from its provider, or, to check a judge, from the arena itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tiltyard.bank import Prompt, Response, read_responses, responses_path
+from tiltyard.bank.records import convert, read_objects
+from tiltyard.errors import BankError
+from tiltyard.llm.asking import Ask
+from tiltyard.llm.generation import EntrantSettings, generate
+from tiltyard.llm.totals import Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from tiltyard.judging.language_model import AskingParts
+    from tiltyard.llm.asking import Watch
+    from tiltyard.llm.provider import Provider
+    from tiltyard.placement.arena import Arena
+    from tiltyard.placement.cells import Exchange
+
+
+class Answers(Protocol):
+    """Where the new model's answers come from."""
+
+    @property
+    def totals(self) -> Totals:
+        """What they have taken so far."""
+        ...
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Why a question has no answer, by question."""
+        ...
+
+    def known(self) -> Mapping[str, str] | None:
+        """The answers that can be had for nothing, by question; None where any question can be answered."""
+        ...
+
+    async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
+        """The answers to the questions of these exchanges, by question; those that failed are missing."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of whatever was opened."""
+        ...
+
+
+class SavedAnswers:
+    """Answers that are there already."""
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        self._answers = answers
+        self.totals = Totals()
+        self.failed: dict[str, str] = {}
+
+    def known(self) -> Mapping[str, str]:
+        """All of them."""
+        return self._answers
+
+    async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
+        """The answers to these questions."""
+        return {e.question_id: self._answers[e.question_id] for e in exchanges if e.question_id in self._answers}
+
+    async def aclose(self) -> None:
+        """Nothing was opened."""
+
+
+def read_answers(path: Path) -> tuple[str, dict[str, str]]:
+    """The model a response file is of, and its answers by question; two answers to one question are an error."""
+    answers: dict[str, str] = {}
+    models: dict[str, int] = {}
+    line_of: dict[str, int] = {}
+    for number, record in read_objects(path, "response file"):
+        record.setdefault("entrant_id", _name_in(path))
+        response: Response = convert(record, Response, f"{path}:{number}")
+        models.setdefault(response.entrant_id, number)
+        if response.prompt_id in answers and answers[response.prompt_id] != response.response_text:
+            raise BankError(
+                f"{path}:{number}: question {response.prompt_id!r} is answered in line {line_of[response.prompt_id]} "
+                "too, and differently. Keep one of the two."
+            )
+        answers[response.prompt_id] = response.response_text
+        line_of.setdefault(response.prompt_id, number)
+    if len(models) > 1:
+        raise BankError(
+            f"{path}: answers of {len(models)} models ({', '.join(list(models)[:4])}). Place one at a time."
+        )
+    if not answers:
+        raise BankError(f"{path}: the response file is empty.")
+    return next(iter(models)), answers
+
+
+def _name_in(path: Path) -> str:
+    return path.name.removesuffix(".jsonl").removeprefix("responses_")
+
+
+def answers_in_arena(arena: Arena, model: str) -> dict[str, str]:
+    """A model's own answers as the arena holds them: to place it as if people had never voted on it."""
+    if model not in arena.cells.models:
+        return {}
+    code = list(arena.cells.models).index(model)
+    cells = [int(cell) for cell in (arena.cells.model == code).nonzero()[0]]
+    return {exchange.question_id: exchange.answer for exchange in arena.exchanges(cells)}
+
+
+class ModelAnswers:
+    """Answers asked of a provider, each kept on disk before it is used, so that none is paid for twice."""
+
+    def __init__(
+        self,
+        settings: EntrantSettings,
+        provider: Provider,
+        folder: Path,
+        asking: AskingParts,
+        watch: Watch | None = None,
+    ) -> None:
+        self._settings = settings
+        self._provider = provider
+        self._folder = folder
+        self._asking = asking
+        self.watch = watch
+        self.totals = Totals()
+        self.failed: dict[str, str] = {}
+
+    def known(self) -> None:
+        """Any question can be answered."""
+
+    def at_hand(self) -> dict[str, str]:
+        """The answers that an earlier run paid for."""
+        if not responses_path(self._folder, self._settings.entrant_id).exists():
+            return {}
+        saved = read_responses(self._folder, self._settings.entrant_id)
+        return {name: response.response_text for name, response in saved.items()}
+
+    def asks(self, exchanges: Sequence[Exchange]) -> Iterable[Ask]:
+        """What would be asked for these questions, the first turn of each: for a quote."""
+        there = self.at_hand()
+        for exchange in exchanges:
+            if exchange.question_id not in there:
+                request = self._settings.request(_prompt(exchange))
+                yield Ask(f"{exchange.question_id}:{request.fingerprint}", request, "answers")
+
+    async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
+        """Ask for what is missing, and give back what is then there."""
+        asking = self._asking
+        by_question = {exchange.question_id: exchange for exchange in exchanges}
+        made = await generate(
+            self._settings,
+            [_prompt(exchange) for exchange in by_question.values()],
+            self._folder,
+            self._provider,
+            turns={name: exchange.turns for name, exchange in by_question.items() if len(exchange.turns) > 1},
+            prices=asking.prices,
+            settings=asking.settings,
+            watch=self.watch,
+            notice=asking.notice,
+            budget=asking.budget,
+            tally=asking.tally,
+            now=asking.now,
+            sleep=asking.sleep,
+            rng=asking.rng,
+        )
+        self.totals += made.totals
+        self.failed.update(made.failed)
+        there = self.at_hand()
+        return {name: there[name] for name in by_question if name in there}
+
+    async def aclose(self) -> None:
+        """Let go of the provider's connections."""
+        await self._provider.aclose()
+
+
+def _prompt(exchange: Exchange) -> Prompt:
+    return Prompt(prompt_id=exchange.question_id, text=exchange.turns[0] if exchange.turns else exchange.prompt)

@@ -1,0 +1,100 @@
+"""Is the judge to be believed here? It is heard on battles that people decided, and compared with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from tiltyard.bank import Prompt
+from tiltyard.battles.outcome import Outcome
+from tiltyard.errors import OptionError
+from tiltyard.judging.docket import Case
+from tiltyard.judging.people import LabelledPair, compare_with_people
+from tiltyard.judging.records import Judgment, Matchup, Said
+from tiltyard.placement.plan import decided_pairs
+from tiltyard.placement.rounds import hear_cases
+
+if TYPE_CHECKING:
+    from tiltyard.judging.judge import JudgingStats
+    from tiltyard.placement.plan import Plan
+    from tiltyard.placement.rounds import Bench
+    from tiltyard.validity.agreement import Estimate
+
+_SAID = {Outcome.A: Said.A, Outcome.B: Said.B, Outcome.TIE: Said.TIE}
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The sample of human-decided battles, what the judge said of each, and how the two compare."""
+
+    pairs: list[LabelledPair]
+    judgments: list[Judgment]
+    stats: JudgingStats
+    agreement: dict[str, Any]
+    flips: dict[str, Any] | None
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The contents of `calibration.jsonl`."""
+        labels = {Said.A: Outcome.A.label, Said.B: Outcome.B.label, Said.TIE: Outcome.TIE.label}
+        return [
+            {
+                **msgspec.to_builtins(judgment),
+                "human_winner": labels[pair.people] if pair.people is not None else None,
+                "weight": 1,
+            }
+            for pair, judgment in zip(self.pairs, self.judgments, strict=True)
+        ]
+
+
+def sample_pairs(plan: Plan) -> list[LabelledPair]:
+    """Battles that people decided, drawn by seed: distinct pairs of answers, as many as were asked for."""
+    arena, wanted = plan.arena, plan.options.calibrate
+    chosen = _distinct(plan)
+    if not len(chosen):
+        raise OptionError(
+            f"{arena.name} has no battle that people decided with both texts at hand: the judge cannot be calibrated. "
+            "Leave --calibrate out, or use an arena with texts."
+        )
+    rng = np.random.default_rng([plan.options.seed, 1])
+    places = np.sort(rng.permutation(chosen)[:wanted])
+    first = arena.exchanges([int(cell) for cell in arena.pairs.first[places]])
+    second = arena.exchanges([int(cell) for cell in arena.pairs.second[places]])
+    pairs = []
+    for place, a, b in zip(places.tolist(), first, second, strict=True):
+        matchup = Matchup(
+            prompt_id=a.question_id, dimension=plan.rubric.dimension, entrant_a=a.model, entrant_b=b.model
+        )
+        case = Case(matchup, Prompt(prompt_id=a.question_id, text=a.prompt), a.answer, b.answer)
+        pairs.append(LabelledPair(case, _SAID[Outcome(int(arena.pairs.outcome[place]))]))
+    return pairs
+
+
+def _distinct(plan: Plan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The first vote on each pair of answers: the judge is asked about a pair once, however many people voted on it."""
+    arena = plan.arena
+    decided = decided_pairs(arena, plan.model)
+    cells = len(arena.cells)
+    first, second = arena.pairs.first[decided].astype(np.int64), arena.pairs.second[decided].astype(np.int64)
+    key = np.minimum(first, second) * cells + np.maximum(first, second)
+    return decided[np.unique(key, return_index=True)[1]]
+
+
+async def calibrate_judge(plan: Plan, bench: Bench, pairs: list[LabelledPair]) -> Calibration:
+    """Have the judge hear the sample."""
+    judgments, stats = await hear_cases(plan, bench, [pair.case for pair in pairs], first=True)
+    found = compare_with_people(pairs, judgments, judge_model=bench.judge.name, both_orders=plan.options.swap == "both")
+    flips = flip_facts(found.bias.flip_rate) if plan.options.swap == "both" else None
+    return Calibration(pairs, judgments, stats, as_dict(found.agreement), flips)
+
+
+def flip_facts(rate: Estimate) -> dict[str, Any]:
+    """A flip rate as it stands in a manifest."""
+    return {"share": rate.value, "low": rate.low, "high": rate.high, "n": rate.n}
+
+
+def as_dict(estimate: Estimate) -> dict[str, Any]:
+    """An estimate as it stands in a manifest."""
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}

@@ -1,0 +1,181 @@
+"""The folder of a placement: its files, and the ratings computed from nothing but them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from tiltyard.battles import read_battles, write_battles
+from tiltyard.battles.table import concat, merge_equal
+from tiltyard.boards.rating import rate_with
+from tiltyard.boards.ratings_file import EloReport
+from tiltyard.errors import RunFolderError
+from tiltyard.files import write_lines
+from tiltyard.judging.records import Judgment
+from tiltyard.placement.evidence import human_part
+from tiltyard.placement.field import Field
+from tiltyard.placement.recipe import Recipe
+from tiltyard.placement.rounds import NO_ANSWER, judged_battles
+from tiltyard.placement.standing import calibration_details, judge_scale, stand, with_plain_rating
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tiltyard.boards.leaderboard import Leaderboard
+    from tiltyard.placement.calibration import Calibration
+    from tiltyard.placement.plan import Plan
+    from tiltyard.placement.rounds import Held
+    from tiltyard.placement.standing import Standing
+
+KEPT_COLUMNS = ("question_id", "language")
+
+
+def write_evidence(folder: Path, plan: Plan, held: Held, calibration: Calibration | None) -> None:
+    """The files that ratings are made of: battles, verdicts, calibration; and the texts beside them."""
+    held_bouts = [bout for bout in held.bouts if bout.judgment is not None]
+    write_lines(folder / "verdicts.jsonl", (bout.judgment for bout in held_bouts))
+    write_lines(
+        folder / "texts.jsonl",
+        (
+            {
+                "question_id": bout.seat.question_id,
+                "opponent": bout.seat.opponent,
+                "language": bout.exchange.language,
+                "prompt": bout.exchange.prompt,
+                "model_answer": bout.answer,
+                "opponent_answer": bout.exchange.answer,
+            }
+            for bout in held_bouts
+        ),
+    )
+    if calibration is not None:
+        write_lines(folder / "calibration.jsonl", calibration.lines())
+    human = replace(plan.human, columns={k: v for k, v in plan.human.columns.items() if k in KEPT_COLUMNS})
+    if not plan.options.inline_human:
+        human = merge_equal(replace(human, columns={}))
+    write_battles(folder / "battles.jsonl", concat([judged_battles(held.judgments), human]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rated:
+    """What the files of a folder come to: the board, the joint fit (the same, for a plain run), and the report."""
+
+    board: Leaderboard
+    joint: Leaderboard
+    standing: Standing
+    report: EloReport
+
+
+def rate_folder(folder: Path, recipe: Recipe) -> Rated:
+    """The ratings of a placement, from its battles and verdicts alone."""
+    path = folder / "battles.jsonl"
+    joint = rate_with(recipe.estimator(), path)
+    battles = read_battles(path)
+    field = Field.of(human_part(battles), recipe.anchor)
+    judgments = read_judgments(folder / "verdicts.jsonl")
+    scale = None
+    if recipe.mode == "calibrated":
+        scale = judge_scale(field, read_judgments(folder / "calibration.jsonl"))
+    standing = stand(recipe, field, battles, judgments, scale)
+    board = joint
+    if recipe.mode != "joint":
+        board = with_plain_rating(standing.board, recipe.model, joint)
+        board = replace(board, settings={**board.settings, "battles_sha256": joint.settings["battles_sha256"]})
+    report = EloReport.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
+    details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
+    if standing.scaled is not None and scale is not None:
+        details["calibration"] = calibration_details(scale, standing.scaled, recipe.overall_level)
+    report = replace(report, details=details, n_bootstraps=recipe.bootstraps, seed=recipe.seed)
+    return Rated(board, joint, standing, report)
+
+
+def write_ratings(folder: Path, rated: Rated) -> None:
+    """`elo_ratings.json`, `bootstrap_ratings.npz` and `leaderboard.txt`."""
+    from tiltyard.boards.text import as_table
+
+    rated.report.write(folder / "elo_ratings.json")
+    rounds = rated.joint.arrays.get("bootstrap_ratings")
+    if rounds is not None:
+        part = folder / "bootstrap_ratings.npz.part"
+        with part.open("wb") as file:
+            np.savez_compressed(file, ratings=rounds, models=rated.joint.arrays["models"])
+        part.replace(folder / "bootstrap_ratings.npz")
+    (folder / "leaderboard.txt").write_text(as_table(rated.board) + "\n", encoding="utf-8")
+
+
+def read_judgments(path: Path) -> list[Judgment]:
+    """The judgments of a file of a placement."""
+    decoder = msgspec.json.Decoder(Judgment)
+    try:
+        with path.open("rb") as file:
+            return [decoder.decode(line) for line in file if line.strip()]
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}. A finished placement has it.") from None
+    except msgspec.MsgspecError as error:
+        raise RunFolderError(f"{path}: torn, or not the verdicts of a placement ({error}).") from None
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """How the ratings of a folder were made."""
+    path = folder / "manifest.json"
+    try:
+        manifest = msgspec.json.decode(path.read_bytes())
+        if not isinstance(manifest, dict) or manifest.get("kind") != "placement":
+            raise RunFolderError(f"{folder} is not the folder of a placement. Give one that `tiltyard place` wrote.")
+        return msgspec.convert(manifest["recipe"], Recipe)
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}. Give the folder of a placement.") from None
+    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
+        raise RunFolderError(f"{path}: torn, or without its recipe ({error}).") from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recomputed:
+    """Ratings made again from the saved files, and what differs from the saved ones: nothing, if all is well."""
+
+    rated: Rated
+    differences: Sequence[str]
+
+
+def recompute(folder: Path) -> Recomputed:
+    """Rate the saved battles and verdicts again, and compare with the saved ratings, byte for byte."""
+    recipe = read_recipe(folder)
+    rated = rate_folder(folder, recipe)
+    saved_path = folder / "elo_ratings.json"
+    try:
+        saved = saved_path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RunFolderError(f"cannot read {saved_path}: {error.strerror}.") from None
+    again = rated.report.to_json()
+    return Recomputed(rated, () if saved == again else _differences(EloReport.read(saved_path), rated.report))
+
+
+def _differences(saved: EloReport, again: EloReport) -> list[str]:
+    found = []
+    before = {entry.model: entry for entry in saved.ratings}
+    for entry in again.ratings:
+        old = before.pop(entry.model, None)
+        if old is None:
+            found.append(f"{entry.model} is not in the saved ratings")
+        elif old.to_dict() != entry.to_dict():
+            found.append(f"{entry.model}: saved {old.rating:.4f}, now {entry.rating:.4f}")
+    found += [f"{name} is only in the saved ratings" for name in before]
+    for name in sorted({*saved.details, *again.details}):
+        if saved.details.get(name) != again.details.get(name):
+            found.append(f"{name}: saved {saved.details.get(name)!r}, now {again.details.get(name)!r}")
+    return found or ["the files differ in their spelling only"]
+
+
+def failure_counts(held: Held, no_answer: int) -> dict[str, int]:
+    """Why battles of the panel have no result, by name."""
+    counts: dict[str, int] = {NO_ANSWER: no_answer} if no_answer else {}
+    for judgment in held.judgments:
+        if judgment.status != "ok":
+            words = [verdict.verdict.value for verdict in judgment.raw if not verdict.verdict.readable]
+            name = words[0] if words else "missing"
+            counts[name] = counts.get(name, 0) + 1
+    return counts

@@ -1,0 +1,255 @@
+"""What a placement will do, decided before anything is asked: arena, field, opponents, rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.battles.outcome import Outcome
+from tiltyard.errors import OptionError
+from tiltyard.judging.rubric import Rubric, default_rubric
+from tiltyard.placement.arena import Arena, read_arena
+from tiltyard.placement.cells import Cells
+from tiltyard.placement.field import Field
+from tiltyard.placement.panel import Panel, check_texts, read_panel
+from tiltyard.placement.recipe import Recipe
+from tiltyard.placement.sampling import Chooser
+from tiltyard.placement.stopping import level_at_each_look, round_sizes, stopping_looks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.battles.table import BattleTable
+    from tiltyard.placement.options import PlaceOptions
+    from tiltyard.ratings.judge_scale import JudgeScale
+
+LEVEL = 0.95
+DIMENSION = "quality"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A placement, ready to be quoted and carried out.
+
+    `human` are the battles that the new model is rated with (without its own, where people voted on it); `usable` are
+    the cells of the arena that it can be judged on.
+    """
+
+    options: PlaceOptions
+    model: str
+    arena: Arena
+    human: BattleTable
+    field: Field
+    rubric: Rubric
+    usable: NDArray[np.int64]
+    panel: Panel | None
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many battles are judged before each look."""
+        return round_sizes(min(self.options.n_battles, self.capacity), self.options.looks)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """How the result is rated."""
+        options, until = self.options, self.options.until
+        looks = stopping_looks(self.sizes)
+        level = level_at_each_look(LEVEL, looks) if until is not None and until.kind == "rank" else LEVEL
+        return Recipe(
+            arena=self.arena.name,
+            model=self.model,
+            judge_model=options.judge,
+            mode="calibrated" if options.calibrate else "fixed" if options.fixed_anchors else "joint",
+            bootstraps=options.bootstraps,
+            seed=options.seed,
+            level=level,
+            overall_level=LEVEL,
+            anchor=options.anchor,
+        )
+
+    @property
+    def capacity(self) -> int:
+        """How many battles can be judged at most."""
+        return len(self.panel.battles) if self.panel is not None else self.chooser().capacity
+
+    def chooser(self, scale: JudgeScale | None = None) -> Chooser:
+        """Who chooses the battles, with what a calibration has found of the judge."""
+        cells, options = self.arena.cells, self.options
+        strength = np.full(len(cells.models), np.nan)
+        variance = np.zeros(len(cells.models))
+        eligible = np.zeros(len(cells.models), dtype=np.bool_)
+        for code, name in enumerate(cells.models):
+            number = self.field.number(name)
+            if number is not None and name != self.model:
+                strength[code] = self.field.anchors.strength[number]
+                variance[code] = self.field.anchors.covariance[number, number]
+                eligible[code] = self.field.board[name].n_battles >= options.min_opponent_battles
+        part = Cells(
+            cells.question[self.usable],
+            cells.model[self.usable],
+            cells.language[self.usable],
+            cells.question_ids,
+            cells.models,
+            cells.languages,
+        )
+        common = {"sampler": options.sampling, "eligible": eligible, "strength": strength}
+        if scale is None:
+            return Chooser(part, **common, strength_variance=variance, per_language=options.per_language)  # type: ignore[arg-type]
+        return Chooser(
+            part,
+            **common,  # type: ignore[arg-type]
+            strength_variance=variance,
+            idiosyncrasy=scale.floor,
+            slope=scale.slope,
+            per_language=options.per_language,
+        )
+
+    def announcements(self) -> list[str]:
+        """What a person should know before the run starts."""
+        arena, options = self.arena, self.options
+        chooser = self.chooser()
+        lines = [*arena.remarks]
+        lines.append(
+            f"arena {arena.name}: {self.human.n_battles:,.0f} human battles of {len(self.field.models)} models; "
+            f"texts of {len(arena.cells):,} answers to {len(set(arena.cells.question.tolist())):,} questions"
+        )
+        planned = sum(self.sizes)
+        orders = "both orders" if options.swap == "both" else "one order each, drawn by lot"
+        how = "a saved panel" if self.panel is not None else f"{options.sampling} sampling"
+        lines.append(
+            f"{self.model}: {planned:,} battles to judge in {len(self.sizes)} rounds ({how}, {orders}), "
+            f"{chooser.opponents} opponents with at least {options.min_opponent_battles:,} human battles"
+        )
+        if planned < options.n_battles:
+            lines.append(f"only {planned:,} of the {options.n_battles:,} battles asked for can be held")
+        return lines
+
+
+def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None) -> Plan:
+    """Read the arena and decide who can be met. `known` are the new model's answers, where they are fixed already."""
+    arena = read_arena(
+        options.arena,
+        turns=options.turns,
+        languages=options.languages or None,
+        on_bad=options.on_bad,
+        prompts=options.prompts,
+        answers=options.answers,
+    )
+    _check_name(arena, model, leave_one_out=options.leave_one_out)
+    human = without(arena.battles, model) if options.leave_one_out else arena.battles
+    rubric = default_rubric(DIMENSION) if options.rubric is None else Rubric.load(DIMENSION, options.rubric)
+    panel = None if options.panel is None else read_panel(options.panel)
+    usable = _usable_cells(arena, model, known, leave_one_out=options.leave_one_out)
+    plan = Plan(options, model, arena, human, Field.of(human, options.anchor), rubric, usable, panel)
+    _check_opponents(plan)
+    if panel is not None:
+        _check_panel(plan, panel)
+    return plan
+
+
+def without(battles: BattleTable, model: str) -> BattleTable:
+    """The battles in which a model took no part."""
+    code = battles.models.index(model)
+    return battles.take((battles.model_a != code) & (battles.model_b != code)).compact()
+
+
+def _check_name(arena: Arena, model: str, *, leave_one_out: bool) -> None:
+    there = model in arena.battles.models
+    if there and not leave_one_out:
+        raise OptionError(
+            f"{model!r} is in the arena already, so its judged and human battles would be mixed up. "
+            "Name the new model otherwise with --name, or check the judge on it with --leave-one-out."
+        )
+    if leave_one_out and not there:
+        raise OptionError(
+            f"--leave-one-out places a model that people voted on, and {model!r} is not in the arena. "
+            f"It has {', '.join(arena.battles.models[:6])} …"
+        )
+
+
+def _usable_cells(
+    arena: Arena, model: str, known: Mapping[str, str] | None, *, leave_one_out: bool
+) -> NDArray[np.int64]:
+    """The opponents' cells that the new model can be judged against.
+
+    With answers from a file, only questions that they answer; left out of its own arena, only the very pairs that
+    people compared it in.
+    """
+    cells = arena.cells
+    if leave_one_out:
+        code = list(cells.models).index(model)
+        pairs = arena.pairs
+        first, second = cells.model[pairs.first] == code, cells.model[pairs.second] == code
+        return np.unique(np.concatenate([pairs.second[first], pairs.first[second]])).astype(np.int64)
+    if known is None:
+        return np.arange(len(cells), dtype=np.int64)
+    answered = np.array([name in known for name in cells.question_ids], dtype=np.bool_)
+    if len(cells) and not answered[cells.question].any():
+        raise OptionError(
+            f"the answers of {model!r} are to none of the arena's questions. `prompt_id` must be the arena's question_id, "
+            f"such as {cells.question_ids[int(cells.question[0])]!r}."
+        )
+    return np.flatnonzero(answered[cells.question])
+
+
+def _check_opponents(plan: Plan) -> None:
+    """Refuse, before anything is spent, an arena in which nobody can be met."""
+    if not len(plan.arena.cells):
+        raise OptionError(
+            f"{plan.arena.name} holds no texts, so there is nothing to judge the new model against. "
+            "Use a file with conversations, or give --prompts and --answers."
+        )
+    if plan.panel is None and plan.chooser().capacity == 0:
+        most = max((plan.field.board[name].n_battles for name in plan.field.models), default=0)
+        raise OptionError(
+            f"no opponent with texts has {plan.options.min_opponent_battles:,} human battles; "
+            f"the most of any model is {most:,.0f}. Lower --min-opponent-battles."
+        )
+
+
+def _check_panel(plan: Plan, panel: Panel) -> None:
+    cells = seats_as_cells(plan.arena.cells, panel)
+    missing = [seat for seat, cell in zip(panel.battles, cells, strict=True) if cell is None]
+    assert plan.options.panel is not None
+    if missing:
+        seat = missing[0]
+        raise OptionError(
+            f"{plan.options.panel}: {len(missing)} of {len(panel.battles)} battles are not in this arena, such as question "
+            f"{seat.question_id!r} of {seat.opponent!r}. Use the arena that the panel came from."
+        )
+    outside = set(cells) - set(plan.usable.tolist())
+    if outside:
+        cell = min(place for place in outside if place is not None)
+        name = plan.arena.cells.question_ids[int(plan.arena.cells.question[cell])]
+        raise OptionError(f"{plan.model!r} has no answer to question {name!r} of the panel. Add it to its file.")
+    check_texts(panel.battles, plan.arena.exchanges([cell for cell in cells if cell is not None]), plan.options.panel)
+
+
+def seats_as_cells(cells: Cells, panel: Panel) -> list[int | None]:
+    """The cell of each seat of a panel, None where the arena has no such answer."""
+    questions = {name: code for code, name in enumerate(cells.question_ids)}
+    models = {name: code for code, name in enumerate(cells.models)}
+    place = {
+        (question, model): cell
+        for cell, (question, model) in enumerate(zip(cells.question.tolist(), cells.model.tolist(), strict=True))
+    }
+    return [place.get((questions.get(s.question_id, -1), models.get(s.opponent, -1))) for s in panel.battles]
+
+
+def decided_pairs(arena: Arena, model: str) -> NDArray[np.int64]:
+    """The pairs that people decided or tied, both texts at hand, the model under test not among them."""
+    pairs, cells = arena.pairs, arena.cells
+    rated = pairs.outcome != Outcome.BOTH_BAD
+    if model in cells.models:
+        code = list(cells.models).index(model)
+        rated &= (cells.model[pairs.first] != code) & (cells.model[pairs.second] != code)
+    return np.flatnonzero(rated)
+
+
+def with_judge(plan: Plan, judge_model: str) -> Plan:
+    """The plan with the judge's name as verdicts give it."""
+    return replace(plan, options=replace(plan.options, judge=judge_model))

@@ -1,0 +1,252 @@
+"""A placement from beginning to end: calibrate, hold the rounds, keep everything, rate what was kept, report."""
+
+from __future__ import annotations
+
+import platform
+import re
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from tiltyard.boards.bradley_terry import SCALE
+from tiltyard.boards.leaderboard import whole
+from tiltyard.files import write_json
+from tiltyard.judging.bias import measure_bias
+from tiltyard.judging.by_name import sitting
+from tiltyard.judging.judge import Judged, JudgingStats
+from tiltyard.judging.usage import usage_report
+from tiltyard.placement.calibration import Calibration, calibrate_judge, flip_facts, sample_pairs
+from tiltyard.placement.field import Field
+from tiltyard.placement.folder import Rated, failure_counts, rate_folder, write_evidence, write_ratings
+from tiltyard.placement.panel import Panel
+from tiltyard.placement.rounds import Bench, Held, hold_rounds
+from tiltyard.placement.sampling import information_limit
+from tiltyard.placement.standing import judge_scale
+from tiltyard.placement.stopping import critical, stopping_looks
+from tiltyard.report import write_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tiltyard.llm.prices import PriceTable
+    from tiltyard.placement.plan import Plan
+
+    Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time, for whoever was handed no other clock."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finished:
+    """A placement that came to its end: where it is, what it found."""
+
+    folder: Path
+    held: Held
+    rated: Rated
+    manifest: dict[str, Any]
+
+
+def run_folder(plan: Plan, now: Clock) -> Path:
+    """`<out>/<arena>-<model>-<UTC time>`; a slash in a name becomes a dash."""
+    stamp = now().strftime("%Y%m%d_%H%M%S")
+    name = re.sub(r"[^\w.+-]+", "-", f"{plan.arena.name}-{plan.model}").strip("-.")
+    folder, copies = plan.options.out / f"{name}-{stamp}", 1
+    while folder.exists():
+        copies += 1
+        folder = plan.options.out / f"{name}-{stamp}-{copies}"
+    return folder
+
+
+async def carry_out(plan: Plan, bench: Bench, folder: Path, *, prices: PriceTable, now: Clock = utc_now) -> Finished:
+    """Judge, keep, rate and report. Interrupted anywhere, the same command asks nothing twice."""
+    started = _iso(now)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "manifest.json", _manifest(plan, started_at=started, finished_at=None))
+    async with sitting(bench.judge), aclosing(bench.answers):
+        calibration = None
+        scale = None
+        if plan.options.calibrate:
+            calibration = await calibrate_judge(plan, bench, sample_pairs(plan))
+            scale = judge_scale(plan.field, calibration.judgments)
+        held = await hold_rounds(plan, bench, scale)
+    panel = _panel(plan, held)
+    write_json(folder / "panel.json", panel.to_dict())
+    write_evidence(folder, plan, held, calibration)
+    write_json(folder / "usage.json", _usage(bench, held, calibration, prices))
+    rated = rate_folder(folder, plan.recipe)
+    write_ratings(folder, rated)
+    results = {**_results(plan, bench, held, rated, calibration), "panel": _panel_facts(panel)}
+    manifest = _manifest(plan, started_at=started, finished_at=_iso(now), results=results)
+    write_json(folder / "manifest.json", manifest)
+    write_report(folder)
+    return Finished(folder, held, rated, manifest)
+
+
+def _panel(plan: Plan, held: Held) -> Panel:
+    sampling = "panel" if plan.panel is not None else plan.options.sampling
+    return Panel(
+        arena=plan.arena.name,
+        arena_sha256=dict(plan.arena.sha256),
+        sampling=sampling,
+        seed=plan.options.seed,
+        battles=tuple(bout.seat for bout in held.bouts),
+    )
+
+
+def _panel_facts(panel: Panel) -> dict[str, Any]:
+    return {
+        "fingerprint": panel.fingerprint,
+        "sampling": panel.sampling,
+        "battles": len(panel.battles),
+        "opponents": len({seat.opponent for seat in panel.battles}),
+        "questions": len({seat.question_id for seat in panel.battles}),
+    }
+
+
+def _manifest(
+    plan: Plan, *, started_at: str, finished_at: str | None, results: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """What ran, on what, with which seeds; `results` is what only the end knows."""
+    from tiltyard import __version__
+
+    arena, options = plan.arena, plan.options
+    looks = stopping_looks(plan.sizes)
+    by_rank = options.until is not None and options.until.kind == "rank"
+    return {
+        "kind": "placement",
+        "arena": {
+            "name": arena.name,
+            "files": [path.name for path in arena.files],
+            "sha256": dict(arena.sha256),
+            "human_battles": whole(plan.human.n_battles),
+            "models": len(plan.field.models),
+            "questions": len(arena.cells.question_ids),
+            "with_text": len(arena.cells),
+        },
+        "model": plan.model,
+        "model_source": options.model,
+        "judge_model": options.judge,
+        "rubric": {"dimension": plan.rubric.dimension, "version": plan.rubric.version},
+        "options": options.record(),
+        "recipe": msgspec.to_builtins(plan.recipe),
+        "rate_command": plan.recipe.rate_command("battles.jsonl") if plan.recipe.mode == "joint" else None,
+        "seed": options.seed,
+        "both_orders": options.swap == "both",
+        "looks": {
+            "planned": looks,
+            "sizes": list(plan.sizes),
+            "critical": critical(plan.recipe.overall_level, looks) if by_rank else None,
+            "until": None if options.until is None else str(options.until),
+        },
+        "started_at": started_at,
+        "finished_at": finished_at,
+        "versions": {"tiltyard": __version__, "python": platform.python_version()},
+        **(results or {}),
+    }
+
+
+def _results(plan: Plan, bench: Bench, held: Held, rated: Rated, calibration: Calibration | None) -> dict[str, Any]:
+    entry = rated.board[plan.model]
+    no_answer = sum(bout.judgment is None for bout in held.bouts)
+    failed = failure_counts(held, no_answer)
+    flips = flip_facts(measure_bias(held.judgments).flip_rate) if plan.options.swap == "both" else None
+    return {
+        "rounds": [
+            {
+                "round": look.round,
+                "battles": look.battles,
+                **_entry_facts(look.standing.entry if look.standing is not None else None),
+            }
+            for look in held.looks
+        ],
+        "stopped": held.stopped,
+        "judged": {
+            "battles": sum(judgment.status == "ok" for judgment in held.judgments),
+            "wins": whole(entry.wins),
+            "losses": whole(entry.losses),
+            "ties": whole(entry.ties),
+            "inconsistent": sum(judgment.inconsistent for judgment in held.judgments),
+            "failed": sum(failed.values()),
+            "failed_by": failed,
+            "no_answer": dict(list(bench.answers.failed.items())[:20]),
+        },
+        "flips": flips,
+        "calibration": None if calibration is None else _calibration_facts(calibration, rated),
+        "leave_one_out": _leave_one_out(plan, rated) if plan.options.leave_one_out else None,
+        "information": _information(plan, rated),
+    }
+
+
+def _entry_facts(entry: Any) -> dict[str, Any]:
+    names = ("rating", "ci_low", "ci_high", "rank_low", "rank_high")
+    return {name: None if entry is None else getattr(entry, name) for name in names}
+
+
+def _calibration_facts(calibration: Calibration, rated: Rated) -> dict[str, Any]:
+    return {
+        "asked": len(calibration.pairs),
+        **rated.report.details["calibration"],
+        "agreement": calibration.agreement,
+        "flips": calibration.flips,
+    }
+
+
+def _leave_one_out(plan: Plan, rated: Rated) -> dict[str, Any]:
+    """The placed rating against people's own, both measured from the same opponents' mean."""
+    everybody = Field.of(plan.arena.battles, plan.options.anchor)
+    shift = float(np.mean([rated.board[name].rating - everybody.board[name].rating for name in plan.field.models]))
+    own, placed = everybody.board[plan.model], rated.board[plan.model]
+    human = own.rating + shift
+    low, high = placed.ci_low, placed.ci_high
+    return {
+        "human_rating": human,
+        "human_ci_low": None if own.ci_low is None else own.ci_low + shift,
+        "human_ci_high": None if own.ci_high is None else own.ci_high + shift,
+        "human_battles": whole(own.n_battles),
+        "human_rank": own.rank,
+        "error": placed.rating - human,
+        "covered": (low is None or low <= human) and (high is None or human <= high),
+    }
+
+
+def _information(plan: Plan, rated: Rated) -> dict[str, Any]:
+    """What a battle of the panel told, against the best possible, and what random opponents would have told."""
+    fit = rated.standing.alone
+    strength = (rated.board[plan.model].rating - 1000.0) / SCALE
+    cells = plan.arena.cells.model[plan.usable]
+    numbers = [plan.field.number(plan.arena.cells.models[code]) for code in cells.tolist()]
+    opponents = np.array([plan.field.anchors.strength[number] for number in numbers if number is not None])
+    return {
+        "per_battle": float(fit.information.sum() / fit.battles / 0.25),
+        "limit": information_limit(opponents, strength),
+    }
+
+
+def _usage(bench: Bench, held: Held, calibration: Calibration | None, prices: PriceTable) -> dict[str, Any]:
+    judgments: dict[str, Any] = {"panel": held.judgments}
+    stats: dict[str, JudgingStats] = {"panel": held.stats}
+    if calibration is not None:
+        judgments["calibration"], stats["calibration"] = calibration.judgments, calibration.stats
+    judged = Judged(bench.judge.name, bench.judge.both_orders, judgments, {}, stats)
+    totals = bench.answers.totals.all
+    return {
+        **usage_report(judged, prices),
+        "answers": {
+            "asked": totals.sent,
+            "failed": totals.failed,
+            **msgspec.structs.asdict(totals.usage),
+            "cost_usd": totals.cost,
+        },
+    }
+
+
+def _iso(now: Clock) -> str:
+    return now().isoformat(timespec="seconds")

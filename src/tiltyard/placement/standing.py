@@ -1,0 +1,197 @@
+"""Where the new model stands: one fit with people's battles, or people's ratings held fixed, or the judge's own scale.
+
+`stand` is a pure function of the recipe, the battles and the verdicts. A run calls it after every round, at its end, and
+when it is computed again from the saved files; that is why the three agree.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiltyard.battles.outcome import Outcome
+from tiltyard.boards.bradley_terry import REACH_NOTES, SCALE
+from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+from tiltyard.placement.evidence import battle_rows, calibration_rows, judged_part, new_model_rows
+from tiltyard.placement.field import to_points
+from tiltyard.placement.sampling import Belief
+from tiltyard.ratings.graph import Reach
+from tiltyard.ratings.judge_scale import JudgeScale, ScaledPlacement, calibrate, place_on_scale
+from tiltyard.ratings.one_model import OneModelFit, fit_one, rank_of_one
+from tiltyard.ratings.quantiles import studentized_range_quantile
+from tiltyard.ratings.tie_models import TIE_MODELS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.battles.table import BattleTable
+    from tiltyard.judging.records import Judgment
+    from tiltyard.placement.field import Field
+    from tiltyard.placement.recipe import Recipe
+
+Placed = OneModelFit | ScaledPlacement
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """The board with the new model on it, and what it was made of.
+
+    `alone` is the new model fitted with people's ratings held fixed; `scaled` the same on the judge's own scale, where
+    it was calibrated. `belief` is what the next opponents are chosen by.
+    """
+
+    board: Leaderboard
+    entry: RatingEntry
+    alone: OneModelFit
+    scale: JudgeScale | None = None
+    scaled: ScaledPlacement | None = None
+
+    @property
+    def belief(self) -> Belief:
+        """The new model's strength on people's scale, in logits."""
+        if self.scaled is not None:
+            return Belief(self.scaled.strength, math.sqrt(self.scaled.variance.sampling))
+        return Belief(self.alone.strength, math.sqrt(self.alone.own_variance))
+
+
+def judge_scale(field: Field, calibration: Sequence[Judgment]) -> JudgeScale:
+    """The judge's scale, from what it said of battles that people decided."""
+    return calibrate(field.anchors.strength, calibration_rows(calibration, field))
+
+
+def stand(
+    recipe: Recipe,
+    field: Field,
+    battles: BattleTable,
+    judgments: Sequence[Judgment],
+    scale: JudgeScale | None = None,
+) -> Standing:
+    """Rate the new model: `battles` are people's and the judged ones, `judgments` those the judged ones came from."""
+    alone = fit_one(field.anchors.strength, battle_rows(battles, recipe.model, field), TIE_MODELS["davidson"])
+    if recipe.mode == "joint":
+        board = recipe.estimator().fit(battles)
+        return Standing(board, board[recipe.model], alone)
+    if recipe.mode == "fixed":
+        board = _with_newcomer(recipe, field, battles, alone)
+        return Standing(board, board[recipe.model], alone)
+    assert scale is not None
+    scaled = place_on_scale(scale, field.anchors, new_model_rows(judgments, recipe.model, field))
+    board = _with_newcomer(recipe, field, battles, scaled)
+    return Standing(board, board[recipe.model], alone, scale, scaled)
+
+
+def _with_newcomer(recipe: Recipe, field: Field, battles: BattleTable, placed: Placed) -> Leaderboard:
+    """People's board with one entry more; nobody else's rating moves, but places do."""
+    low, high = placed.interval(recipe.level)
+    rank = rank_of_one(placed, field.anchors, level=recipe.level)
+    counts = _tally(battles, recipe.model)
+    entry = RatingEntry(
+        model=recipe.model,
+        rating=to_points(placed.strength),
+        ci_low=None if low is None else to_points(low),
+        ci_high=None if high is None else to_points(high),
+        n_battles=sum(counts),
+        source="evaluated",
+        rank=rank.rank,
+        rank_low=rank.low,
+        rank_high=rank.high,
+        wins=counts[0],
+        losses=counts[1],
+        ties=counts[2],
+        note=None if placed.reach is Reach.HELD else REACH_NOTES[placed.reach],
+    )
+    others = _moved_down(recipe, field, placed)
+    entries = tuple(sorted([*others, entry], key=lambda row: (-row.rating, row.model)))
+    settings = {
+        **field.board.settings,
+        "evaluated": recipe.model,
+        "interval": {**field.board.settings["interval"], "level": recipe.level},
+    }
+    return replace(
+        field.board,
+        entries=entries,
+        settings=settings,
+        n_battles=field.board.n_battles + sum(counts),
+        remarks=(*field.board.remarks, *_remarks(placed)),
+        arrays={},
+    )
+
+
+def _moved_down(recipe: Recipe, field: Field, placed: Placed) -> list[RatingEntry]:
+    """The other models' entries, their places counted anew with the new model among them."""
+    anchors = field.anchors
+    cut = studentized_range_quantile(recipe.level, len(anchors) + 1, placed.rank_degrees) / math.sqrt(2.0)
+    width = cut * np.sqrt(anchors.difference_variances(placed.own_variance, placed.opponent_share))
+    ahead = placed.strength - anchors.strength
+    moved = []
+    for name, lead, margin in zip(field.models, ahead.tolist(), width.tolist(), strict=True):
+        entry = field.board[name]
+        surely_above = lead > margin and placed.reach not in (Reach.WINLESS, Reach.APART)
+        surely_below = -lead > margin and placed.reach not in (Reach.UNBEATEN, Reach.APART)
+        moved.append(
+            replace(
+                entry,
+                rank=entry.rank + (lead > 0),
+                rank_low=None if entry.rank_low is None else entry.rank_low + surely_above,
+                rank_high=None if entry.rank_high is None else entry.rank_high + (not surely_below),
+            )
+        )
+    return moved
+
+
+def _tally(battles: BattleTable, model: str) -> tuple[float, float, float]:
+    """Wins, losses and ties of the new model in its judged battles."""
+    judged = judged_part(battles)
+    code = judged.models.index(model)
+    is_a, tied = judged.model_a == code, judged.outcome == Outcome.TIE
+    won = np.where(is_a, judged.outcome == Outcome.A, judged.outcome == Outcome.B)
+    return tuple(float(judged.weight[mask].sum()) for mask in (won, ~won & ~tied, tied))  # type: ignore[return-value]
+
+
+def _remarks(placed: Placed) -> tuple[str, ...]:
+    if isinstance(placed, ScaledPlacement):
+        return (
+            "the new model's rating is on people's scale, by the judge's calibration; the others are people's own",
+            *placed.warnings,
+        )
+    return ("people's ratings are held fixed; the new model's is on the judge's scale, sampling error only",)
+
+
+def with_plain_rating(board: Leaderboard, model: str, plain: Leaderboard) -> Leaderboard:
+    """The board with the rating that one joint fit gives the new model beside its own: the judge's scale, as it came."""
+    other = plain[model]
+    extra: dict[str, Any] = {
+        "judge_scale_rating": other.rating,
+        "judge_scale_ci_low": other.ci_low,
+        "judge_scale_ci_high": other.ci_high,
+    }
+    entries = tuple(
+        replace(entry, extra={**entry.extra, **extra}) if entry.model == model else entry for entry in board.entries
+    )
+    return replace(board, entries=entries)
+
+
+def calibration_details(scale: JudgeScale, scaled: ScaledPlacement, level: float) -> dict[str, Any]:
+    """What the calibration found, in rating points, as it stands in the ratings file and the manifest."""
+    low, high = scale.slope_interval(level)
+    parts = scaled.variance
+    return {
+        "compared": scale.n_battles,
+        "models": scale.n_models,
+        "slope": scale.slope,
+        "slope_low": low,
+        "slope_high": high,
+        "slot_points": SCALE * scale.slot,
+        "tau_points": SCALE * scale.tau,
+        "floor_points": SCALE * scale.floor,
+        "variance_points2": {
+            "sampling": SCALE**2 * parts.sampling,
+            "idiosyncrasy": SCALE**2 * parts.idiosyncrasy,
+            "slope": SCALE**2 * parts.slope,
+            "anchors": SCALE**2 * parts.anchors,
+        },
+        "warnings": list(dict.fromkeys([*scale.warnings, *scaled.warnings])),
+    }

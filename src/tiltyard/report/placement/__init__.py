@@ -1,0 +1,6 @@
+"""The report of a placement: where one new model stands among those that people voted on, down to the judge's words."""
+
+from tiltyard.report.placement.folder import Placement, read_placement
+from tiltyard.report.placement.page import render_placement, render_placement_site
+
+__all__ = ["Placement", "read_placement", "render_placement", "render_placement_site"]

@@ -1,0 +1,221 @@
+"""A placement's run folder as one frozen record, in the terms of every other report: prompts, answers, judgments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from tiltyard.battles import Outcome
+from tiltyard.errors import BattleError, RunFolderError
+from tiltyard.judging.records import Judgment
+from tiltyard.report.bouts import Bout, read_bouts
+from tiltyard.report.files import again, read_lines, read_object, require
+from tiltyard.report.placement.manifest import PlacementManifest
+from tiltyard.report.run import Dimension, Question, Run, check_texts, keep_answers, read_board
+from tiltyard.report.sections.board import as_leaderboard
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tiltyard.boards import EloReport, Leaderboard, RatingEntry
+
+PLACE = "tiltyard place"
+"""The command that writes such a folder."""
+
+UNKNOWN_LANGUAGE = "language unknown"
+
+
+class TextLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `texts.jsonl`: a judged battle as the judge was shown it."""
+
+    question_id: str
+    opponent: str
+    language: str | None
+    prompt: str
+    model_answer: str
+    opponent_answer: str
+
+
+class PanelLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One planned battle of `panel.json`."""
+
+    question_id: str
+    opponent: str
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of `panel.json` that the page looks at."""
+
+    fingerprint: str
+    battles: tuple[PanelLine, ...]
+
+
+class HumanDecided(Judgment, frozen=True, kw_only=True):
+    """One line of `calibration.jsonl`: a judgment of a battle that people decided too."""
+
+    human_winner: str
+
+
+Heard = tuple[str, str]
+"""What people said of a battle (`one`, `tie`, `both bad`) and what the judge did (`same`, `other`, `tie`, …)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Everything a placement's report shows. `run` holds the judged battles; their dimension is the rubric's."""
+
+    run: Run
+    manifest: PlacementManifest
+    report: EloReport
+    panel: Panel
+    against_people: Mapping[Heard, int]
+
+    @property
+    def model(self) -> str:
+        """The model that was placed."""
+        return self.manifest.model
+
+    @property
+    def dimension(self) -> str:
+        """What was judged."""
+        return self.manifest.rubric.dimension
+
+    @cached_property
+    def board(self) -> Leaderboard:
+        """The whole board."""
+        return as_leaderboard(self.report)
+
+    @cached_property
+    def entry(self) -> RatingEntry:
+        """The model's line on the board."""
+        return self.board[self.model]
+
+    @cached_property
+    def entries(self) -> Mapping[str, RatingEntry]:
+        """Every line of the board by its model."""
+        return {entry.model: entry for entry in self.board}
+
+    def opponent(self, bout: Bout) -> str:
+        """Whom the model met."""
+        return bout.entrant_b if bout.entrant_a == self.model else bout.entrant_a
+
+    def language(self, bout: Bout) -> str:
+        """The language of the question."""
+        return self.run.questions[bout.prompt_id].source
+
+
+def read_placement(folder: str | Path) -> Placement:
+    """Read a finished placement; a missing or torn file is one clear error."""
+    folder = Path(folder)
+    raw = read_object(require(folder / "manifest.json", folder, PLACE), PLACE)
+    manifest: PlacementManifest = _convert(raw, PlacementManifest, folder / "manifest.json")
+    report = read_board(require(folder / "elo_ratings.json", folder, PLACE), PLACE)
+    names = [entry.model for entry in report.ratings]
+    if manifest.model not in names:
+        raise RunFolderError(f"{folder / 'elo_ratings.json'}: no rating of {manifest.model}. {again(PLACE)}")
+    panel_path = require(folder / "panel.json", folder, PLACE)
+    panel: Panel = _convert(read_object(panel_path, PLACE), Panel, panel_path)
+    require(folder / "battles.jsonl", folder, PLACE)
+    run = _run(folder, raw, manifest, report)
+    people = _against_people(folder) if manifest.calibration is not None else Counter()
+    return Placement(run=run, manifest=manifest, report=report, panel=panel, against_people=people)
+
+
+def _convert(value: Mapping[str, Any], kind: type[Any], path: Path) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise RunFolderError(f"{path}: {error}. {again(PLACE)}") from None
+
+
+def _run(folder: Path, raw: Mapping[str, Any], manifest: PlacementManifest, report: EloReport) -> Run:
+    """The judged battles as a run of one dimension, with the placed model first and its opponents by their rating."""
+    questions, answers = _texts(require(folder / "texts.jsonl", folder, PLACE), manifest.model)
+    path = require(folder / "verdicts.jsonl", folder, PLACE)
+    bouts = tuple(read_bouts(path, folder, manifest.rubric.dimension, command=PLACE))
+    _check_model(bouts, manifest.model, path)
+    check_texts(bouts, questions, answers, "texts.jsonl", PLACE)
+    met = {name for bout in bouts for name in bout.entrants}
+    rated = [entry.model for entry in report.ratings if entry.model in met]
+    usage = folder / "usage.json"
+    dimension = Dimension(
+        name=manifest.rubric.dimension,
+        n_matches=len(bouts),
+        n_decisive=sum(bout.winner is not None for bout in bouts),
+        elo={},
+        sweep={},
+        traces=np.empty((0, 0)),
+        trace_entrants=(),
+        pairs=(),
+        board=report,
+    )
+    return Run(
+        folder=folder,
+        manifest=raw,
+        usage=read_object(usage, PLACE) if usage.is_file() else None,
+        default_k=0.0,
+        entrants=tuple(dict.fromkeys([manifest.model, *rated, *sorted(met)])),
+        dimensions=(dimension,),
+        questions=questions,
+        answers=answers,
+        bouts=bouts,
+    )
+
+
+def _texts(path: Path, model: str) -> tuple[dict[str, Question], dict[tuple[str, str], str]]:
+    """Every question and every answer once. The language stands where a tournament's prompt has its source."""
+    questions: dict[str, Question] = {}
+    answers: dict[tuple[str, str], str] = {}
+    for place, line in read_lines(path, msgspec.json.Decoder(TextLine), PLACE):
+        said = {model: line.model_answer, line.opponent: line.opponent_answer}
+        keep_answers(answers, line.question_id, said, f"{path}:{place.number}", PLACE)
+        questions.setdefault(
+            line.question_id,
+            Question(
+                prompt_id=line.question_id,
+                text=line.prompt,
+                source=line.language or UNKNOWN_LANGUAGE,
+                subject=None,
+                gold_answer=None,
+                expected_behavior=None,
+            ),
+        )
+    return questions, answers
+
+
+def _check_model(bouts: Sequence[Bout], model: str, path: Path) -> None:
+    for bout in bouts:
+        if model not in bout.entrants:
+            met = " and ".join(bout.entrants)
+            raise RunFolderError(f"{path}:{bout.line.number}: a battle of {met}, not of {model}. {again(PLACE)}")
+
+
+def _against_people(folder: Path) -> Counter[Heard]:
+    """How often the judge said what, where people had said what."""
+    path = require(folder / "calibration.jsonl", folder, PLACE)
+    decoder = msgspec.json.Decoder(HumanDecided)
+    counts: Counter[Heard] = Counter()
+    for place, line in read_lines(path, decoder, PLACE):
+        try:
+            counts[_heard(line, Outcome.from_label(line.human_winner))] += 1
+        except BattleError as error:
+            raise RunFolderError(f"{path}:{place.number}: {error}. {again(PLACE)}") from None
+    return counts
+
+
+def _heard(line: HumanDecided, human: Outcome) -> Heard:
+    people = {Outcome.TIE: "tie", Outcome.BOTH_BAD: "both bad"}.get(human, "one")
+    chosen = {Outcome.A: line.entrant_a, Outcome.B: line.entrant_b}.get(human)
+    if line.status != "ok":
+        return people, "failed"
+    if line.winner is None:
+        return people, "changed" if line.inconsistent else "tie"
+    if chosen is None:
+        return people, "one"
+    return people, "same" if line.winner == chosen else "other"

@@ -1,0 +1,1 @@
+"""The sections of a placement's report: a page and the placement in, markup out."""

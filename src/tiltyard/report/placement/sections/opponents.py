@@ -1,0 +1,109 @@
+"""Battles in groups: by opponent and by language, each with what came of it and what the ratings led one to expect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiltyard.report import svg
+from tiltyard.report.markup import Html, el, join, link, number, percent, rating, table
+from tiltyard.report.placement.folder import UNKNOWN_LANGUAGE
+from tiltyard.report.placement.scores import Tally, tally
+from tiltyard.report.rates import behaviour
+from tiltyard.report.sections.habits import SCALE, source_anchor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tiltyard.report.bouts import Bout
+    from tiltyard.report.placement.folder import Placement
+    from tiltyard.report.site import Here
+
+
+def opponents_section(here: Here, placed: Placement) -> Html:
+    """Every opponent, best first, with its rating and its battles with the model."""
+    groups = _groups(placed, placed.opponent)
+    names = [name for name in placed.run.entrants if name in groups]
+    rows = []
+    for name in names:
+        entry = placed.entries.get(name)
+        label = link(here.pair(placed.dimension, placed.model, name), name)
+        rows.append([label, rating(entry.rating if entry else None, 0), *_cells(placed, name, groups[name])])
+    return el(
+        "section",
+        el("h2", "Opponents"),
+        el(
+            "p",
+            "Dot and line: the model’s score with ties counting half, and its 95 % Wilson interval. Dashed: the score "
+            "that the ratings lead one to expect. An opponent opens its battles.",
+            class_="note",
+        ),
+        _table(["opponent", ("its rating", "num")], rows, "opponents"),
+        id="opponents",
+    )
+
+
+def languages_section(here: Here, placed: Placement) -> Html:
+    """The same by the language of the question, where a language is known."""
+    groups = _groups(placed, placed.language)
+    if set(groups) <= {UNKNOWN_LANGUAGE}:
+        return Html("")
+    names = sorted(groups, key=lambda name: (-len(groups[name]), name))
+    rows = [
+        [link(here.section(source_anchor(here, name)), name), *_cells(placed, name, groups[name])] for name in names
+    ]
+    return el(
+        "section",
+        el("h2", "Languages"),
+        el(
+            "p",
+            "A language far from its dashed line is one where the model is not as good as elsewhere, or better; "
+            "the board does not know languages.",
+            class_="note",
+        ),
+        _table(["language"], rows, "languages"),
+        id="languages",
+    )
+
+
+def _groups(placed: Placement, key: Callable[[Bout], str]) -> dict[str, list[Bout]]:
+    groups: dict[str, list[Bout]] = {}
+    for bout in placed.run.bouts:
+        groups.setdefault(key(bout), []).append(bout)
+    return groups
+
+
+def _table(first: Sequence[str | tuple[str, str]], rows: Sequence[Sequence[str]], class_: str) -> Html:
+    axis = svg.axis(svg.Scale(0.0, 100.0, (25.0, 50.0, 75.0)), " %")
+    head = [
+        *first,
+        ("battles", "num extra"),
+        ("won–lost–tied", "num"),
+        ("changed", "num extra"),
+        ("failed", "num extra"),
+        ("score", "num"),
+        (axis, "chart"),
+        ("expected", "num"),
+    ]
+    return table(head, rows, class_=f"board groups {class_}")
+
+
+def _cells(placed: Placement, name: str, bouts: Sequence[Bout]) -> list[str]:
+    counted = tally(placed, bouts)
+    flips = behaviour(bouts).flips
+    return [
+        number(counted.n),
+        join([number(counted.won), "–", number(counted.lost), "–", number(counted.tied)]),
+        number(flips.hits if flips.n else None),
+        number(counted.failed),
+        el("b", percent(counted.score)),
+        _strip(name, counted),
+        percent(counted.expected),
+    ]
+
+
+def _strip(name: str, counted: Tally) -> Html:
+    if counted.score is None or counted.interval is None:
+        return Html("")
+    expected = "" if counted.expected is None else f", expected {100 * counted.expected:.0f} %"
+    label = f"{name}: score {100 * counted.score:.0f} % of {counted.n}{expected}"
+    return svg.interval(SCALE, counted.score, *counted.interval, label, guide=counted.expected)

@@ -1,0 +1,229 @@
+"""The answer: where the model stands in one sentence, what that number means, and the board around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiltyard.boards.text import footnotes, headline
+from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.report.markup import Html, el, join, link, number, percent, rating, table
+from tiltyard.report.placement.scores import tally
+from tiltyard.report.placement.sections.readings import Reading, readings
+from tiltyard.report.rates import behaviour
+from tiltyard.report.sections.board import rating_row, rating_scale, ratings_table, span
+from tiltyard.report.sections.header import share_of, tiles, when
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.boards import RatingEntry
+    from tiltyard.report import svg
+    from tiltyard.report.placement.folder import Placement
+    from tiltyard.report.site import Here
+
+AROUND = 8
+"""Places above and below the model that the picture shows."""
+ENDS = 2
+"""Places at the top and at the bottom of the board that it shows too."""
+
+SAMPLING_ONLY = "judge’s scale, sampling error only"
+
+
+def header(here: Here, placed: Placement) -> Html:
+    """Title, the answer in a sentence, and the run in figures."""
+    arena = placed.manifest.arena
+    return el(
+        "header",
+        el("p", "Tiltyard · one model placed among human battles", class_="over"),
+        el("h1", placed.model),
+        el("p", sentence(placed), class_="lead"),
+        el("p", "Arena ", el("b", arena.name), ": ", number(arena.human_battles), " human battles.", class_="sub"),
+        el("p", when(here.run), class_="when"),
+        _tiles(here, placed),
+    )
+
+
+def sentence(placed: Placement) -> Html:
+    """Where the model stands, how sure that is, and by how much judging."""
+    entry, bouts = placed.entry, [bout for bout in placed.run.bouts if bout.settled]
+    opponents = {placed.opponent(bout) for bout in bouts}
+    questions = {bout.prompt_id for bout in bouts}
+    return join(
+        [
+            join([el("b", placed.model), " stands at ", el("b", rating(entry.rating, 0)), " ", _bracket(entry)]),
+            join([", place ", el("b", number(entry.rank)), _places(entry), " of ", number(len(placed.board)), "; "]),
+            join(["judged by ", placed.manifest.judge_model, " in ", _many(len(bouts), "battle"), " against "]),
+            join([_many(len(opponents), "opponent"), " on ", _many(len(questions), "question"), "."]),
+        ]
+    )
+
+
+def _bracket(entry: RatingEntry) -> Html:
+    ends = [Html("…") if end is None else rating(end, 0) for end in (entry.ci_low, entry.ci_high)]
+    return el("span", "[", ends[0], ", ", ends[1], "]", class_="span")
+
+
+def _places(entry: RatingEntry) -> Html:
+    if entry.rank_low is None or entry.rank_high is None:
+        return Html("")
+    return join([" (", number(entry.rank_low), "–", number(entry.rank_high), ")"])
+
+
+def _many(count: int, what: str) -> Html:
+    return join([number(count), f" {what}" if count == 1 else f" {what}s"])
+
+
+def _tiles(here: Here, placed: Placement) -> Html:
+    counted = tally(placed, placed.run.bouts)
+    tied: Html = number(counted.tied)
+    if counted.inconsistent:
+        tied = join([tied, el("small", number(counted.inconsistent), " inconsistent")])
+    items: list[tuple[str, str, str]] = [
+        ("won", "opponents", number(counted.won)),
+        ("lost", "opponents", number(counted.lost)),
+        ("tied", "opponents", tied),
+    ]
+    flips = behaviour(placed.run.bouts).flips
+    if flips.n:
+        items.append(("changed with the order", "judge", percent(flips.value, 1)))
+    failed = join([number(counted.failed), share_of(counted.failed, len(placed.run.bouts))])
+    items.append(("failed", "failures", failed))
+    cost = ((placed.run.usage or {}).get("total") or {}).get("cost_usd")
+    if cost is not None:
+        items.append(("US $", "usage", number(cost, 2)))
+    return tiles(here, items)
+
+
+def meaning_section(here: Here, placed: Placement) -> Html:
+    """What the rating is a rating of: the judge's own scale, or that of people with what the judge adds."""
+    calibrated = placed.manifest.calibration is not None
+    note = _calibrated_note(here, placed) if calibrated else _plain_note(placed)
+    return el(
+        "section",
+        el("h2", "What the number means"),
+        el("p", note, class_="note"),
+        readings(_readings(placed), _level(placed)),
+        *([el("p", placed.entry.note, class_="note")] if placed.entry.note else []),
+        id="meaning",
+    )
+
+
+def _level(placed: Placement) -> str:
+    level = (placed.report.details.get("interval") or {}).get("level")
+    return f"{100 * level:g} % interval" if level else "interval"
+
+
+def _readings(placed: Placement) -> list[Reading]:
+    entry = placed.entry
+    own = entry.extra.get("judge_scale_rating")
+    if placed.manifest.calibration is None or own is None:
+        name = SAMPLING_ONLY if placed.manifest.calibration is None else "people’s scale, calibrated"
+        return [(name, entry.rating, entry.ci_low, entry.ci_high)]
+    ends = (entry.extra.get("judge_scale_ci_low"), entry.extra.get("judge_scale_ci_high"))
+    return [
+        ("people’s scale, calibrated", entry.rating, entry.ci_low, entry.ci_high),
+        (SAMPLING_ONLY, own, *ends),
+    ]
+
+
+def _calibrated_note(here: Here, placed: Placement) -> Html:
+    calibration = placed.manifest.calibration
+    floor = calibration.floor_points if calibration else 0.0
+    half = normal_quantile(0.95) * floor
+    return join(
+        [
+            "The calibrated rating is on the scale of people’s votes: the judge was ",
+            link(here.section("calibration"), "compared with people"),
+            ", and what it likes about single models widens the interval. The floor τ/β is ",
+            number(floor, 0),
+            " points: however many battles are judged, a 95 % interval by this judge cannot become narrower than ± ",
+            number(half, 0),
+            ". The second line leaves all that out.",
+        ]
+    )
+
+
+def _plain_note(placed: Placement) -> Html:
+    return join(
+        [
+            "This is the ",
+            el("b", SAMPLING_ONLY),
+            ": the interval says how far the rating would move with other questions and battles, all judged by ",
+            placed.manifest.judge_model,
+            ". Whether that judge prefers what people prefer is not in it; ",
+            el("code", "tiltyard place --calibrate 300"),
+            " asks.",
+        ]
+    )
+
+
+def board_section(here: Here, placed: Placement) -> Html:
+    """The board around the model as dots and intervals, and the whole of it as a table."""
+    entries = placed.board.entries
+    shown = _shown(len(entries), entries.index(placed.entry))
+    scale = rating_scale(entries[place] for place in shown)
+    rows: list[Sequence[str]] = []
+    before = -1
+    for place in shown:
+        if place > before + 1:
+            rows.append([el("th", f"⋮ {place - before - 1} more", scope="colgroup", colspan=9, class_="group gap")])
+        rows.append(_row(here, placed, entries[place], scale))
+        before = place
+    notes = [el("li", note) for note in footnotes(placed.board)]
+    return el(
+        "section",
+        el("h2", "Where it stands"),
+        el(
+            "p",
+            "Dots are ratings, lines their intervals. The dashed line and the shaded stretch are those of ",
+            el("b", placed.model),
+            "; a model whose line does not reach the stretch is told apart from it with some confidence.",
+            class_="note",
+        ),
+        ratings_table(placed.board, rows, scale, "model"),
+        _whole_board(here, placed) if len(shown) < len(entries) else Html(""),
+        el("p", headline(placed.board).replace("by question_id", "by question"), class_="note under"),
+        el("ul", *notes, class_="note") if notes else Html(""),
+        id="board",
+    )
+
+
+def _shown(n: int, place: int) -> list[int]:
+    """The places to show: both ends and those around the model; a gap of one is filled."""
+    wanted = {*range(ENDS), *range(place - AROUND, place + AROUND + 1), *range(n - ENDS, n)}
+    wanted = {i for i in wanted if 0 <= i < n}
+    return [i for i in range(n) if i in wanted or {i - 1, i + 1} <= wanted]
+
+
+def _row(here: Here, placed: Placement, entry: RatingEntry, scale: svg.Scale) -> list[str]:
+    own = placed.entry
+    band = (own.ci_low, own.ci_high)
+    return rating_row(entry, _name(here, placed, entry.model), scale, guide=own.rating, band=band)
+
+
+def _name(here: Here, placed: Placement, model: str) -> Html:
+    """A name on the board: the placed model stands out, an opponent opens its battles."""
+    if model == placed.model:
+        return el("b", model, class_="placed")
+    if model in here.site.entrants:
+        return link(here.pair(placed.dimension, placed.model, model), model)
+    return el("span", model)
+
+
+def _whole_board(here: Here, placed: Placement) -> Html:
+    head: list[str | tuple[str, str]] = [
+        "model",
+        *((word, "num") for word in ("rank", "rating", _level(placed), "battles", "won", "lost", "tied")),
+    ]
+    rows = [
+        [
+            _name(here, placed, entry.model),
+            number(entry.rank),
+            rating(entry.rating),
+            span(entry.ci_low, entry.ci_high),
+            *(number(value) for value in (entry.n_battles, entry.wins, entry.losses, entry.ties)),
+        ]
+        for entry in placed.board
+    ]
+    summary = el("summary", el("b", "The whole board"), el("span", f"{len(placed.board)} models", class_="aside"))
+    return el("details", summary, table(head, rows, class_="whole"), class_="card", id="whole")

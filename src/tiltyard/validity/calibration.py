@@ -1,0 +1,96 @@
+"""Whether ratings predict votes: what was expected before each vote against what came of it, bin by bin."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.ratings.glicko2 import SCALE, Glicko2Settings, rate_battles_history
+from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.validity.agreement import wilson
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BINS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationBin:
+    """Votes whose prediction fell into a bin: their mean prediction, mean score, and the interval of that score."""
+
+    low: float
+    high: float
+    votes: int
+    predicted: float
+    observed: float
+    observed_low: float
+    observed_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Bins with votes in them, and over all votes the Brier score and the one of always saying ½."""
+
+    bins: tuple[CalibrationBin, ...]
+    votes: int
+    brier: float | None
+    brier_of_half: float | None
+
+
+def predictions(model_a: Ints, model_b: Ints, score_a: Floats, n_models: int, settings: Glicko2Settings) -> Floats:
+    """The score expected of side A before each rated vote, by replaying Glicko-2 from the start.
+
+    Both models' deviations count: E = 1/(1 + exp(−g(√(RD_a² + RD_b²))·(r_a − r_b)/173.7)).
+    """
+    history = rate_battles_history(model_a, model_b, score_a, start=n_models, settings=settings)
+    rating = _before(model_a, model_b, history.rating, settings.rating)
+    deviation = _before(model_a, model_b, history.deviation, settings.deviation)
+    phi2 = (deviation**2).sum(axis=1) / SCALE**2
+    g = 1.0 / np.sqrt(1.0 + 3.0 * phi2 / math.pi**2)
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * g * (rating[:, 0] - rating[:, 1]) / SCALE))
+
+
+def _before(model_a: Ints, model_b: Ints, after: Floats, start: float) -> Floats:
+    """Each side's value before a vote: the one after the model's previous vote, or the start."""
+    model = np.column_stack([model_a, model_b]).ravel()
+    order = np.argsort(model, kind="stable")
+    value = after.ravel()[order]
+    shifted = np.concatenate([[start], value[:-1]]) if len(value) else value
+    shifted[np.flatnonzero(np.diff(model[order], prepend=-1))] = start
+    before = np.empty_like(shifted)
+    before[order] = shifted
+    return before.reshape(-1, 2)
+
+
+def calibration(predicted: Floats, score: Floats, *, bins: int = BINS, level: float = 0.95) -> Calibration:
+    """Predicted against observed mean scores by equal bins of the prediction, empty bins left out.
+
+    Pass both from the same side; to look at one model, from its side.
+    """
+    if not len(predicted):
+        return Calibration((), 0, None, None)
+    code = np.minimum((predicted * bins).astype(np.int64), bins - 1)
+    quantile = normal_quantile(level)
+    rows = []
+    for number in np.unique(code).tolist():
+        inside = code == number
+        n, observed = int(inside.sum()), float(score[inside].mean())
+        # Ties make scores less variable than wins and losses: as if all were decisive is on the safe side.
+        low, high = wilson(observed * n, n, quantile)
+        rows.append(
+            CalibrationBin(
+                number / bins,
+                (number + 1) / bins,
+                n,
+                float(predicted[inside].mean()),
+                observed,
+                low,
+                high,
+            )
+        )
+    brier = float(((predicted - score) ** 2).mean())
+    return Calibration(tuple(rows), len(predicted), brier, float(((0.5 - score) ** 2).mean()))

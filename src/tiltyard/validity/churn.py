@@ -1,0 +1,134 @@
+"""Whether the top of a board moves more than its own confidence allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+BAND = 2.0
+"""A confidence band is the rating ± this many deviations; its lower end is the conservative score."""
+
+
+class Known(NamedTuple):
+    """A model's rating and deviation at some time."""
+
+    rating: float
+    deviation: float
+
+    @property
+    def low(self) -> float:
+        """The lower end of its band."""
+        return self.rating - BAND * self.deviation
+
+    @property
+    def high(self) -> float:
+        """The upper end of its band."""
+        return self.rating + BAND * self.deviation
+
+
+Standings = dict[str, Known]
+"""What is known of each model at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Two models of the top changed places between two looks; `look` numbers the later one."""
+
+    look: int
+    rose: str
+    fell: str
+    within_bands: bool
+    """Whether their bands overlapped before: then the order was never claimed, and the swap is no surprise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    """What moved in the top over a series of looks."""
+
+    looks: int
+    top: int
+    swaps: tuple[Swap, ...]
+    entered: tuple[str, ...]
+    left: tuple[str, ...]
+    """Who is in the top at the end and was not at the start, and the other way round."""
+
+    @property
+    def beyond_bands(self) -> tuple[Swap, ...]:
+        """Swaps that the bands had ruled out."""
+        return tuple(swap for swap in self.swaps if not swap.within_bands)
+
+
+def top_order(standings: Mapping[str, Known], top: int) -> list[str]:
+    """The first models by the lower end of their bands; equal ones in the order given."""
+    return sorted(standings, key=lambda model: -standings[model].low)[:top]
+
+
+def top_churn(looks: Sequence[Mapping[str, Known]], top: int) -> Churn:
+    """Every change of places among the first `top` models from look to look.
+
+    A pair counts when both are on both boards and at least one of the two is in the top before and after: so a model
+    that leaves the top swaps with those that pass it inside, not with everybody below.
+    """
+    swaps = [
+        swap
+        for number, (before, after) in enumerate(pairwise(looks), start=1)
+        for swap in _swaps(number, before, after, top)
+    ]
+    first = top_order(looks[0], top) if looks else []
+    last = top_order(looks[-1], top) if looks else []
+    return Churn(
+        len(looks),
+        top,
+        tuple(swaps),
+        tuple(model for model in last if model not in first),
+        tuple(model for model in first if model not in last),
+    )
+
+
+def _swaps(number: int, before: Mapping[str, Known], after: Mapping[str, Known], top: int) -> list[Swap]:
+    was, now = top_order(before, top), top_order(after, top)
+    looked_at = [model for model in dict.fromkeys([*was, *now]) if model in before and model in after]
+    found = []
+    for i, j in combinations(looked_at, 2):
+        if not ((i in was or j in was) and (i in now or j in now)):
+            continue
+        ahead, behind = (i, j) if before[i].low >= before[j].low else (j, i)
+        if after[behind].low > after[ahead].low:
+            overlapped = before[ahead].low <= before[behind].high
+            found.append(Swap(number, rose=behind, fell=ahead, within_bands=overlapped))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceStability:
+    """How confidence changed over a period, and whether ratings stayed where it said they would."""
+
+    models: int
+    median_deviation_before: float | None
+    median_deviation_after: float | None
+    left_band: tuple[str, ...]
+    """Models whose rating is now outside the band of the start: about 1 in 20 or fewer where bands are honest."""
+
+    @property
+    def share_left_band(self) -> float | None:
+        """The share of models whose rating left its band."""
+        return len(self.left_band) / self.models if self.models else None
+
+
+def confidence_stability(before: Mapping[str, Known], after: Mapping[str, Known]) -> ConfidenceStability:
+    """The stability of all models known at both times."""
+    both = [model for model in after if model in before]
+    if not both:
+        return ConfidenceStability(0, None, None, ())
+    return ConfidenceStability(
+        len(both),
+        float(np.median([before[model].deviation for model in both])),
+        float(np.median([after[model].deviation for model in both])),
+        tuple(model for model in both if not before[model].low <= after[model].rating <= before[model].high),
+    )

@@ -1,0 +1,84 @@
+"""When a board may be called officially stable: three rules over its first models, each shown with its number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Status = Literal["officially stable", "calibrating"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: what it looks at, the number found (None where there is nothing to look at), and what is needed."""
+
+    name: str
+    value: float | None
+    needed: float
+    at_most: bool
+    """Whether the value must not exceed `needed`; else it must not fall below."""
+    detail: str
+
+    @property
+    def met(self) -> bool:
+        """Whether it holds; what cannot be looked at does not."""
+        if self.value is None:
+            return False
+        return self.value <= self.needed if self.at_most else self.value >= self.needed
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The status of a board and the rules behind it."""
+
+    top: int
+    """How many models the rules looked at."""
+    rules: tuple[Rule, ...]
+
+    @property
+    def status(self) -> Status:
+        """`officially stable` when every rule is met, else `calibrating`."""
+        return "officially stable" if all(rule.met for rule in self.rules) else "calibrating"
+
+
+def publication(
+    deviations: Sequence[float],
+    coverages: Sequence[float],
+    adjacent_met: Sequence[bool],
+    *,
+    median_deviation: float,
+    adjacent_share: float,
+    mean_coverage: float,
+) -> Publication:
+    """The status of a board from its first models, best first, and from the pairs next to each other among them."""
+    share = sum(adjacent_met) / len(adjacent_met) if adjacent_met else None
+    return Publication(
+        len(deviations),
+        (
+            Rule(
+                "median deviation",
+                median(deviations) if deviations else None,
+                median_deviation,
+                at_most=True,
+                detail=f"of the first {len(deviations)} models",
+            ),
+            Rule(
+                "adjacent pairs compared enough",
+                share,
+                adjacent_share,
+                at_most=False,
+                detail=f"{sum(adjacent_met)} of {len(adjacent_met)} pairs of neighbours have their floor of votes",
+            ),
+            Rule(
+                "mean prompt coverage",
+                fmean(coverages) if coverages else None,
+                mean_coverage,
+                at_most=False,
+                detail=f"of the first {len(coverages)} models",
+            ),
+        ),
+    )

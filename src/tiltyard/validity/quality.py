@@ -1,0 +1,174 @@
+"""Whether a model fails its readers more often than before: a test of its both-bad rate that allows for the prompts.
+
+Some prompts are failed by everyone, and one failing model raises the rate of all that meet it. So rates are compared
+prompt by prompt, and a model that is found has its matchups set aside before the next one is looked for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+ALPHA = 0.01
+"""How often a report without any change may name a model: the chance over all models together."""
+
+EXACT_UP_TO = 4000
+"""Both-bad votes of a model up to which the distribution is summed exactly; above, it is normal to four digits."""
+
+WORST_PROMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QualityVotes:
+    """Votes in arrays: models by side, prompt, whether both were called bad, and whether the vote is a recent one."""
+
+    model_a: Ints
+    model_b: Ints
+    prompt: Ints
+    both_bad: Bools
+    recent: Bools
+
+    def take(self, rows: Bools) -> QualityVotes:
+        """The votes of some rows."""
+        return QualityVotes(
+            self.model_a[rows], self.model_b[rows], self.prompt[rows], self.both_bad[rows], self.recent[rows]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPrompt:
+    """A prompt on which a model failed more than before, by how many votes, and how often of how many lately."""
+
+    prompt: int
+    excess: float
+    both_bad: int
+    votes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QualityFlag:
+    """A model whose both-bad rate rose: rates before and lately, the chance of such a rise, and where it is worst."""
+
+    model: int
+    rate_before: float
+    rate_recent: float
+    votes_before: int
+    votes_recent: int
+    p_value: float
+    worst_prompts: tuple[WorstPrompt, ...]
+
+
+def rising_both_bad(
+    votes: QualityVotes, models: Sequence[int], *, least_votes: int, least_rise: float, alpha: float = ALPHA
+) -> list[QualityFlag]:
+    """The models whose both-bad rate rose by `least_rise` or more and by more than chance, the clearest first.
+
+    A model is looked at when it has `least_votes` before and lately. The test is exact given each prompt's totals
+    (Fisher's, summed over prompts), one-sided, and Holm's (1979) step-down keeps false alarms of a whole report at
+    `alpha`.
+    """
+    found: list[QualityFlag] = []
+    left, candidates = votes, list(models)
+    while candidates:
+        looked_at = [_look(left, model, least_votes) for model in candidates]
+        tested = [flag for flag in looked_at if flag is not None]
+        if not tested:
+            break
+        clearest = min(tested, key=lambda flag: (flag.p_value, flag.model))
+        if clearest.p_value * len(candidates) > alpha:
+            break
+        if clearest.rate_recent - clearest.rate_before >= least_rise:
+            found.append(clearest)
+            left = left.take((left.model_a != clearest.model) & (left.model_b != clearest.model))
+        candidates.remove(clearest.model)
+    return found
+
+
+def _look(votes: QualityVotes, model: int, least_votes: int) -> QualityFlag | None:
+    """One model's rates and the chance of its rise; None where it has too few votes."""
+    own = votes.take((votes.model_a == model) | (votes.model_b == model))
+    recent = int(own.recent.sum())
+    before = len(own.recent) - recent
+    if min(recent, before) < least_votes:
+        return None
+    bad_recent = int((own.both_bad & own.recent).sum())
+    bad_before = int(own.both_bad.sum()) - bad_recent
+    return QualityFlag(
+        model,
+        bad_before / before,
+        bad_recent / recent,
+        before,
+        recent,
+        _chance_of_rise(own, bad_recent),
+        _worst_prompts(own),
+    )
+
+
+def _by_prompt(own: QualityVotes) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """By prompt that has votes: its number, all votes, recent votes, both-bad votes, recent both-bad votes."""
+    prompts, code = np.unique(own.prompt, return_inverse=True)
+    size = len(prompts)
+    count = np.bincount(code, minlength=size)
+    recent = np.bincount(code[own.recent], minlength=size)
+    bad = np.bincount(code[own.both_bad], minlength=size)
+    bad_recent = np.bincount(code[own.both_bad & own.recent], minlength=size)
+    return prompts, count, recent, bad, bad_recent
+
+
+def _chance_of_rise(own: QualityVotes, bad_recent: int) -> float:
+    """P(as many recent both-bad votes or more), if recent and earlier votes of a prompt are alike."""
+    _, count, recent, bad, _ = _by_prompt(own)
+    if int(bad.sum()) > EXACT_UP_TO:
+        return _normal_tail(count, recent, bad, bad_recent)
+    total = np.ones(1)
+    lowest = 0
+    for n, k, r in zip(count.tolist(), bad.tolist(), recent.tolist(), strict=True):
+        first, chances = _hypergeometric(n, k, r)
+        lowest += first
+        total = np.convolve(total, chances)
+    return float(min(1.0, total[max(0, bad_recent - lowest) :].sum()))
+
+
+def _hypergeometric(n: int, bad: int, drawn: int) -> tuple[int, Floats]:
+    """The least possible number of bad ones among `drawn` of `n`, and the chances of it and all that follow."""
+    from scipy.special import gammaln
+
+    low, high = max(0, drawn + bad - n), min(bad, drawn)
+    x = np.arange(low, high + 1, dtype=np.float64)
+
+    def log_choose(whole: float, part: Floats | float) -> Floats:
+        return np.asarray(gammaln(whole + 1.0) - gammaln(np.add(part, 1.0)) - gammaln(whole - part + 1.0))
+
+    return low, np.exp(log_choose(bad, x) + log_choose(n - bad, drawn - x) - log_choose(n, drawn))
+
+
+def _normal_tail(count: Ints, recent: Ints, bad: Ints, bad_recent: int) -> float:
+    from scipy.special import ndtr
+
+    mean = (bad * recent / count).sum()
+    spread = np.maximum(count - 1, 1)
+    variance = (bad * recent / count * (count - recent) / count * (count - bad) / spread).sum()
+    return float(ndtr(-(bad_recent - 0.5 - mean) / math.sqrt(variance))) if variance > 0.0 else 1.0
+
+
+def _worst_prompts(own: QualityVotes) -> tuple[WorstPrompt, ...]:
+    """The prompts that add most to the rise: recent both-bad votes beyond what the prompt's own total explains."""
+    prompts, count, recent, bad, bad_recent = _by_prompt(own)
+    excess = bad_recent - bad * recent / count
+    order = np.argsort(-excess, kind="stable")[:WORST_PROMPTS]
+    return tuple(
+        WorstPrompt(int(prompts[i]), float(excess[i]), int(bad_recent[i]), int(recent[i]))
+        for i in order
+        if excess[i] > 0.0
+    )

@@ -1,0 +1,153 @@
+"""Signs that a session does not read what it votes on: cheap shares of its own votes, and one test of favour.
+
+A flag is a reason to look, not a proof.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.battles.outcome import Outcome
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int8]
+
+CLEAR_FAVOURITE = 0.6
+"""A vote is an upset when the loser was expected to win at least this often: between near equals there is none."""
+
+FAVOUR_VOTES = 10
+FAVOUR_ALPHA = 0.001
+"""Favour of one model is flagged from this many votes on it, at this chance over all the models a session met."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRules:
+    """When a session is flagged: for each sign, from how many votes on and from which share."""
+
+    fast_votes: int
+    fast_seconds: float
+    fast_share: float
+    one_sided_votes: int
+    one_sided_share: float
+    upset_votes: int
+    upset_share: float
+    both_bad_votes: int
+    both_bad_share: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionVotes:
+    """A session's votes in order: when, models by side, outcome codes, and the score expected of side A."""
+
+    seconds: Floats
+    model_a: Ints
+    model_b: Ints
+    outcome: Codes
+    expected_a: Floats
+    names: tuple[str, ...] = ()
+    """What models are called in a flag's words; their numbers where this is empty."""
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFlag:
+    """A sign that was found: its name, and the numbers behind it in words."""
+
+    flag: str
+    detail: str
+
+
+def session_flags(votes: SessionVotes, rules: SessionRules) -> list[SessionFlag]:
+    """Every sign found in a session, in a fixed order."""
+    found = (
+        _fast(votes, rules),
+        _one_sided(votes, rules),
+        _upsets(votes, rules),
+        _both_bad(votes, rules),
+        _favour(votes),
+    )
+    return [flag for flag in found if flag is not None]
+
+
+def _fast(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
+    """Votes that follow one another faster than two answers can be read."""
+    gaps = np.diff(votes.seconds)
+    if len(votes) < rules.fast_votes or not len(gaps):
+        return None
+    fast = int((gaps < rules.fast_seconds).sum())
+    if fast < rules.fast_share * len(gaps):
+        return None
+    return SessionFlag("fast", f"{fast} of {len(gaps)} gaps between votes under {rules.fast_seconds:g} s")
+
+
+def _one_sided(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
+    """The same side again and again; sides are drawn by lot, so no model earns that."""
+    for side in (Outcome.A, Outcome.B):
+        number = int((votes.outcome == side).sum())
+        if len(votes) >= rules.one_sided_votes and number >= rules.one_sided_share * len(votes):
+            return SessionFlag("one-sided", f"{number} of {len(votes)} votes for side {side.name}")
+    return None
+
+
+def _upsets(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
+    """The weaker model again and again, among decisive votes on pairs with a clear favourite."""
+    for_a, for_b = votes.outcome == Outcome.A, votes.outcome == Outcome.B
+    against_a = votes.expected_a >= CLEAR_FAVOURITE
+    against_b = votes.expected_a <= 1.0 - CLEAR_FAVOURITE
+    number = int(((for_a | for_b) & (against_a | against_b)).sum())
+    upsets = int(((for_b & against_a) | (for_a & against_b)).sum())
+    if number < rules.upset_votes or upsets < rules.upset_share * number:
+        return None
+    return SessionFlag("upsets", f"the clear outsider won {upsets} of {number} decisive votes")
+
+
+def _both_bad(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
+    number = int((votes.outcome == Outcome.BOTH_BAD).sum())
+    if len(votes) < rules.both_bad_votes or number < rules.both_bad_share * len(votes):
+        return None
+    return SessionFlag("both-bad", f"{number} of {len(votes)} votes say both are bad")
+
+
+def _favour(votes: SessionVotes) -> SessionFlag | None:
+    """One model preferred, or put down, beyond what its ratings explain: for it and against it are both tested."""
+    from scipy.special import ndtr
+
+    decisive = (votes.outcome == Outcome.A) | (votes.outcome == Outcome.B)
+    surprise = np.where(votes.outcome == Outcome.A, 1.0, 0.0) - votes.expected_a
+    models = np.concatenate([votes.model_a[decisive], votes.model_b[decisive]])
+    if not len(models):
+        return None
+    variance = (votes.expected_a * (1.0 - votes.expected_a))[decisive]
+    met, code, number = np.unique(models, return_inverse=True, return_counts=True)
+    excess = np.bincount(code, np.concatenate([surprise[decisive], -surprise[decisive]]))
+    enough = number >= FAVOUR_VOTES
+    if not enough.any():
+        return None
+    total = np.bincount(code, np.concatenate([variance, variance]))
+    # Half a vote off: counts are whole, and without it ten votes would look surer than they are.
+    sigmas = np.where(enough, np.maximum(np.abs(excess) - 0.5, 0.0) / np.sqrt(total + 1e-12), 0.0)
+    worst = int(np.argmax(sigmas))
+    if 2.0 * float(ndtr(-sigmas[worst])) * int(enough.sum()) > FAVOUR_ALPHA:
+        return None
+    name, more = _name(votes, int(met[worst])), excess[worst] > 0
+    return SessionFlag(
+        "favours one model" if more else "puts down one model",
+        f"{name} won {abs(excess[worst]):.1f} {'more' if more else 'fewer'} of its {number[worst]} decisive votes "
+        f"than expected ({sigmas[worst]:.1f} sigma)",
+    )
+
+
+def _name(votes: SessionVotes, model: int) -> str:
+    return votes.names[model] if votes.names else f"model {model}"
+
+
+def expected_scores(rating_a: Floats, rating_b: Floats) -> Floats:
+    """The score expected of side A by the ratings alone: 400 points are odds of 10 to 1."""
+    return np.asarray(1.0 / (1.0 + np.exp((rating_b - rating_a) * (math.log(10.0) / 400.0))))

@@ -1,0 +1,107 @@
+"""Exposure, sides and lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiltyard.validity.fairness import exposure_fairness, exposure_targets, lane_shares, side_balance
+
+
+def test_up_to_28_models_everybody_gets_an_even_share() -> None:
+    """The lane gives a contender 0.3·1.9/8 = 0.07125 a matchup; 2/28 = 0.0714 is more, 2/29 = 0.0690 is less."""
+    assert exposure_targets(28, 8, 2000, 0.3) == pytest.approx((4000 / 28, 4000 / 28))
+    contender, other = exposure_targets(29, 8, 2000, 0.3)
+    assert contender == pytest.approx(142.5)
+    assert other < 4000 / 29
+
+
+def test_at_38_models_the_targets_are_those_of_the_policys_arithmetic() -> None:
+    """(2 − 8·0.07125)/30 = 0.04767."""
+    assert exposure_targets(38, 8, 1, 0.3) == pytest.approx((0.07125, 0.0476667), abs=1e-6)
+
+
+def test_up_to_42_models_the_others_stay_within_12_percent_of_an_even_share() -> None:
+    def shortfall(models: int) -> float:
+        return 1.0 - exposure_targets(models, 8, 2000, 0.3)[1] / (4000 / models)
+
+    assert shortfall(42) < 0.12 < shortfall(43)
+
+
+def test_a_closed_lane_a_band_of_all_and_an_empty_arena_leave_even_shares() -> None:
+    assert exposure_targets(38, 8, 2000, 0.0) == pytest.approx((4000 / 38, 4000 / 38))
+    assert exposure_targets(5, 8, 2000, 0.3) == pytest.approx((800.0, 800.0))
+    assert exposure_targets(0, 8, 2000, 0.3) == (0.0, 0.0)
+
+
+@settings(deadline=None)
+@given(st.integers(2, 300), st.integers(0, 20), st.integers(1, 5000), st.floats(0, 1), st.floats(0, 1))
+def test_all_targets_together_are_two_per_matchup(
+    models: int, band: int, window: int, share: float, challengers: float
+) -> None:
+    contender, other = exposure_targets(models, band, window, share, challengers)
+    inside = min(models, band)
+    assert inside * contender + (models - inside) * other == pytest.approx(2 * window)
+    assert contender >= other - 1e-9
+    assert other >= -1e-9
+
+
+def test_tolerance_is_measured_against_the_target_and_the_even_share_is_shown_beside() -> None:
+    exposures = np.array([142] * 8 + [95] * 29 + [60])
+    fair = exposure_fairness(
+        exposures, np.arange(38) < 8, 2000, tolerance=0.12, contender_share=0.3, challenger_share=0.1
+    )
+    assert fair.within.sum() == 37
+    assert not fair.within[37]
+    assert fair.targets_differ
+    assert fair.off_even[0] == pytest.approx(142 / (4000 / 38) - 1)
+
+
+def test_fair_coins_are_balanced_and_a_biased_one_is_found() -> None:
+    rng = np.random.default_rng(5)
+    a, b = np.sort(rng.integers(0, 20, (2, 6000)), axis=0)
+    a, b = a[a != b], b[a != b]
+    flip = rng.random(len(a)) < 0.5
+
+    def balance(flipped: np.ndarray) -> object:
+        side_a, side_b = np.where(flipped, b, a), np.where(flipped, a, b)
+        as_a = np.bincount(side_a, minlength=20)
+        return side_balance(side_a, side_b, as_a + np.bincount(side_b, minlength=20), as_a)
+
+    assert balance(flip).fair
+    assert not balance(rng.random(len(a)) < 0.45).fair
+
+
+def test_one_model_glued_to_a_side_is_named_though_the_whole_is_balanced() -> None:
+    """100 exposures on side A in a row are 10 sigma, though the first-named model sits on A half the time."""
+    side_a, side_b = np.full(100, 5), np.concatenate([np.zeros(50, int), np.full(50, 9)])
+    as_a = np.bincount(side_a, minlength=10)
+    balance = side_balance(side_a, side_b, as_a + np.bincount(side_b, minlength=10), as_a)
+    assert balance.sigmas == 0.0
+    assert 5 in balance.off_balance
+    assert not balance.fair
+
+
+def test_the_limit_for_many_models_is_wider_than_3_sigma_and_for_one_it_is_3() -> None:
+    empty = np.zeros(0, dtype=np.int64)
+    assert side_balance(empty, empty, np.zeros(1, int), np.zeros(1, int)).limit == pytest.approx(3.0, abs=1e-6)
+    assert 3.8 < side_balance(empty, empty, np.zeros(38, int), np.zeros(38, int)).limit < 4.1
+
+
+def test_false_alarms_of_a_whole_report_are_as_rare_as_3_sigma() -> None:
+    """2,000 reports of 38 fair models with 100 exposures each: 0.27 % expected, binomials are coarse."""
+    rng = np.random.default_rng(7)
+    as_a = rng.binomial(100, 0.5, (2000, 38))
+    empty = np.zeros(0, dtype=np.int64)
+    alarms = sum(bool(side_balance(empty, empty, np.full(38, 100), row).off_balance) for row in as_a)
+    assert alarms / 2000 < 0.012
+
+
+def test_lane_shares_stand_beside_their_weights_in_standard_errors() -> None:
+    """430 of 1,000 at weight 0.4: 30 over, standard error √(1000·0.4·0.6) = 15.49."""
+    rows = lane_shares({"coverage": 430, "contender": 570, "legacy": 99}, [("coverage", 0.4), ("contender", 0.6)])
+    assert [(row.lane, row.served, row.share) for row in rows] == [("coverage", 430, 0.43), ("contender", 570, 0.57)]
+    assert rows[0].sigmas == pytest.approx(30 / 15.4919, abs=1e-4)
+    assert lane_shares({}, [("coverage", 1.0)])[0].sigmas == 0.0

@@ -1,0 +1,94 @@
+"""Rate limits and addresses."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiltyard.errors import OptionError
+from tiltyard.validity.limits import client_address, limit_key, rate_limit, trusted_networks
+
+INSIDE = trusted_networks(["10.0.0.0/8", "::1", "fd00::/8"])
+
+
+def test_the_limit_counts_over_a_rolling_window() -> None:
+    """3 a minute: at 0, 10, 20 s; the fourth may come when the first is 60 s old."""
+    assert rate_limit([], 0, limit=3, window=60).left == 2
+    assert rate_limit([0, 10], 20, limit=3, window=60).left == 0
+    refused = rate_limit([0, 10, 20], 59, limit=3, window=60)
+    assert (refused.allowed, refused.again_at) == (False, 60)
+    assert rate_limit([0, 10, 20], 60, limit=3, window=60).allowed
+
+
+def test_a_limit_of_nothing_allows_nothing() -> None:
+    assert not rate_limit([], 5, limit=0, window=60).allowed
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 50), max_size=80), st.integers(1, 6), st.integers(1, 100))
+def test_no_window_ever_holds_more_than_the_limit_and_again_at_is_the_first_moment(
+    gaps: list[int], limit: int, window: int
+) -> None:
+    allowed: list[int] = []
+    now = 0
+    for gap in gaps:
+        now += gap
+        decision = rate_limit(allowed, now, limit=limit, window=window)
+        if decision.allowed:
+            allowed.append(now)
+            continue
+        assert decision.again_at > now
+        assert rate_limit(allowed, decision.again_at, limit=limit, window=window).allowed
+        assert not rate_limit(allowed, decision.again_at - 1, limit=limit, window=window).allowed
+    for start in allowed:
+        assert sum(start <= time < start + window for time in allowed) <= limit
+
+
+def test_without_trusted_proxies_nobody_is_believed() -> None:
+    assert client_address("203.0.113.9", ["1.2.3.4"], ()) == "203.0.113.9"
+
+
+def test_a_trusted_proxy_is_believed_and_what_the_visitor_wrote_is_not() -> None:
+    assert client_address("10.0.0.1", ["6.6.6.6, 203.0.113.9"], INSIDE) == "203.0.113.9"
+    assert client_address("10.0.0.1", ["6.6.6.6", "203.0.113.9, 10.0.0.7"], INSIDE) == "203.0.113.9"
+    assert client_address("198.51.100.1", ["203.0.113.9"], INSIDE) == "198.51.100.1"
+
+
+def test_a_chain_of_only_trusted_addresses_ends_at_its_first() -> None:
+    assert client_address("10.0.0.1", ["10.9.9.9, 10.0.0.2"], INSIDE) == "10.9.9.9"
+    assert client_address("10.0.0.1", [], INSIDE) == "10.0.0.1"
+
+
+def test_what_is_no_address_is_not_taken_over() -> None:
+    assert client_address("10.0.0.1", ["203.0.113.9, unknown"], INSIDE) == "10.0.0.1"
+    assert client_address("10.0.0.1", ["evil\r\nheader, 10.0.0.2"], INSIDE) == "10.0.0.2"
+    assert client_address("unix:", ["203.0.113.9"], INSIDE) == "unix:"
+
+
+def test_ports_brackets_scopes_and_mapped_addresses_are_read() -> None:
+    assert client_address("10.0.0.1", ["203.0.113.9:4711"], INSIDE) == "203.0.113.9"
+    assert client_address("::1", ["[2001:db8::5]:443"], INSIDE) == "2001:db8::5"
+    assert client_address("::ffff:10.0.0.1", ["2001:db8::5%eth0"], INSIDE) == "2001:db8::5"
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=30), max_size=5), st.ip_addresses())
+def test_whatever_a_visitor_writes_the_proxys_word_on_it_is_the_answer(forged: list[str], visitor: object) -> None:
+    if any(visitor in network for network in INSIDE if network.version == visitor.version):
+        return
+    mapped = getattr(visitor, "ipv4_mapped", None)
+    told = client_address("10.0.0.1", [*forged, str(visitor)], INSIDE)
+    assert told == str(mapped or visitor).partition("%")[0]
+
+
+def test_an_ipv6_visitor_is_counted_by_its_network() -> None:
+    assert limit_key("2001:db8:1:2:3:4:5:6") == limit_key("2001:db8:1:2::9") == "2001:db8:1:2::/64"
+    assert limit_key("203.0.113.9") == "203.0.113.9"
+    assert limit_key("::ffff:203.0.113.9") == "203.0.113.9"
+    assert limit_key("unix:") == "unix:"
+
+
+def test_a_misspelt_network_is_an_error_that_says_so() -> None:
+    with pytest.raises(OptionError, match=r"10\.0\.0\.0/99"):
+        trusted_networks(["10.0.0.0/99"])

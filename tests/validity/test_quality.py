@@ -1,0 +1,97 @@
+"""A rising both-bad rate: found when it is there, not when prompts or rivals explain it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tiltyard.validity.quality import EXACT_UP_TO, QualityVotes, _chance_of_rise, _normal_tail, rising_both_bad
+
+RULES = {"least_votes": 50, "least_rise": 0.1}
+
+
+def votes(rng: np.random.Generator, n: int, models: int, prompts: int, chance: object) -> QualityVotes:
+    """Random matchups, the second half recent; `chance(a, b, prompt, recent)` is the both-bad rate by vote."""
+    a = rng.integers(models, size=n)
+    b = (a + rng.integers(1, models, size=n)) % models
+    prompt, recent = rng.integers(prompts, size=n), np.arange(n) >= n // 2
+    return QualityVotes(a, b, prompt, rng.random(n) < chance(a, b, prompt, recent), recent)
+
+
+def test_the_chance_of_a_rise_is_fishers_for_one_prompt() -> None:
+    """1 of 5 bad before, 4 of 5 lately: Σ_{x ≥ 4} C(5,x)C(5,5−x)/C(10,5) = (25 + 1)/252."""
+    bad = np.array([1, 0, 0, 0, 0, 1, 1, 1, 1, 0], dtype=bool)
+    own = QualityVotes(np.zeros(10, int), np.ones(10, int), np.zeros(10, int), bad, np.arange(10) >= 5)
+    assert _chance_of_rise(own, 4) == pytest.approx(26 / 252)
+
+
+def test_the_normal_tail_for_many_votes_agrees_with_the_exact_sum() -> None:
+    count, recent, bad = np.array([9000, 7000]), np.array([3000, 3500]), np.array([900, 1400])
+    for k in (1000, 1040, 1060):
+        rows = []
+        for prompt in range(2):
+            flags = np.arange(count[prompt]) < bad[prompt]
+            rows.append(np.full(count[prompt], prompt)), rows.append(flags)
+        own = QualityVotes(
+            np.zeros(16000, int),
+            np.ones(16000, int),
+            np.concatenate(rows[::2]),
+            np.concatenate(rows[1::2]),
+            np.concatenate([np.arange(c) % c < r for c, r in zip(count, recent, strict=True)]),
+        )
+        assert int(own.both_bad.sum()) < EXACT_UP_TO
+        assert _normal_tail(count, recent, bad, k) == pytest.approx(_chance_of_rise(own, k), rel=0.03)
+
+
+def test_the_failing_model_is_named_with_its_worst_prompts_and_its_rivals_are_not() -> None:
+    """Six models: a third of everybody's matchups are with the failing one, whose rate went from 5 to 45 %."""
+    rng = np.random.default_rng(3)
+
+    def chance(a: np.ndarray, b: np.ndarray, prompt: np.ndarray, recent: np.ndarray) -> np.ndarray:
+        hit = ((a == 2) | (b == 2)) & recent & np.isin(prompt, (1, 4))
+        return np.where(hit, 0.8, 0.05)
+
+    found = rising_both_bad(votes(rng, 4000, 6, 6, chance), range(6), **RULES)
+    assert [flag.model for flag in found] == [2]
+    assert {prompt.prompt for prompt in found[0].worst_prompts[:2]} == {1, 4}
+    assert found[0].rate_recent - found[0].rate_before > 0.15
+
+
+def test_harder_prompts_lately_are_no_models_fault() -> None:
+    """Prompt 0 is failed by all at 60 %, and most recent matchups are on it: rates rise, and nobody is named."""
+    rng = np.random.default_rng(4)
+    n = 6000
+    plain = votes(rng, n, 6, 6, lambda a, b, prompt, recent: np.zeros(n))
+    prompt = np.where(plain.recent & (rng.random(n) < 0.6), 0, plain.prompt)
+    bad = rng.random(n) < np.where(prompt == 0, 0.6, 0.05)
+    shifted = QualityVotes(plain.model_a, plain.model_b, prompt, bad, plain.recent)
+    rise = bad[plain.recent].mean() - bad[~plain.recent].mean()
+    assert rise > 0.2
+    assert rising_both_bad(shifted, range(6), **RULES) == []
+
+
+def test_a_small_rise_and_too_few_votes_are_not_flagged() -> None:
+    rng = np.random.default_rng(5)
+    small = votes(rng, 40_000, 6, 6, lambda a, b, p, r: np.where(((a == 1) | (b == 1)) & r, 0.10, 0.05))
+    assert rising_both_bad(small, range(6), **RULES) == []
+    few = votes(rng, 150, 6, 6, lambda a, b, p, r: np.where(((a == 1) | (b == 1)) & r, 0.9, 0.05))
+    assert rising_both_bad(few, range(6), **RULES) == []
+
+
+def test_reports_without_a_change_name_somebody_at_most_as_often_as_alpha() -> None:
+    """400 quiet reports of 10 models, alpha 1 %, and the rise of 0.1 not asked for: at most about 4 name anybody."""
+    rng = np.random.default_rng(6)
+    quiet = [votes(rng, 1500, 10, 8, lambda a, b, p, r: 0.02 + 0.02 * p) for _ in range(400)]
+    named = sum(bool(rising_both_bad(one, range(10), least_votes=50, least_rise=0.0)) for one in quiet)
+    assert named <= 10
+
+
+def test_recall_of_a_real_rise_is_high() -> None:
+    """From 5 to 25 % over about 150 recent votes, 38 models: found in nearly every report."""
+    rng = np.random.default_rng(8)
+
+    def once() -> bool:
+        world = votes(rng, 5700, 38, 15, lambda a, b, p, r: np.where(((a == 7) | (b == 7)) & r, 0.25, 0.05))
+        return [flag.model for flag in rising_both_bad(world, range(38), **RULES)] == [7]
+
+    assert sum(once() for _ in range(15)) >= 13

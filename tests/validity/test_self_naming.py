@@ -1,0 +1,117 @@
+"""Answers that say who wrote them, and the many that only talk about somebody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tiltyard.validity.self_naming import self_namings
+
+TELLING = (
+    "As ChatGPT, I cannot do that.",
+    "Well. As GPT-4, I have no opinion.",
+    "I am Claude, made by Anthropic.",
+    "I'm Claude, an AI assistant.",
+    "Hello! I’m Gemini 1.5 Pro and happy to help.",
+    "I am a large language model, trained by Google.",
+    "I'm an AI assistant developed by Mistral AI.",
+    "I was created by OpenAI to help people.",
+    "I have been trained by DeepSeek on much text.",
+    "As an AI language model developed by OpenAI, I do not eat.",
+    "My name is Qwen.",
+    "You can call me Grok!",
+    "Hi, this is Copilot. How can I help?",
+    "Llama 3 here! Let's begin.",
+    "I am an assistant called Vicuna.",
+    "OpenAI trained me on many books.",
+    "Ich bin Claude, ein KI-Assistent.",
+    "Als ChatGPT kann ich das nicht.",
+    "Ich wurde von OpenAI entwickelt.",
+    "Je suis Mistral, un modèle de langue.",
+    "En tant que ChatGPT, je ne peux pas.",
+    "Je m’appelle Claude.",
+    "Soy ChatGPT, un modelo de lenguaje.",
+    "Fui creado por OpenAI.",
+    "Mi chiamo Gemini.",
+    "Eu sou o ChatGPT.",
+    "Меня зовут GigaChat.",
+    "我是通义千问。",
+    "我是由深度求索开发的人工智能助手。",
+    "私はClaudeです。",
+    "저는 Claude입니다.",
+)
+
+SILENT = (
+    "ChatGPT was released in 2022 by OpenAI.",
+    "As ChatGPT users know, answers vary.",
+    "I am not sure whether Claude can do that.",
+    "I am Claude Monet, and I paint water lilies.",
+    "As an AI language model, I cannot taste food.",
+    "I'm comparing Claude with Gemini for you.",
+    "I was impressed by Google Maps.",
+    "I am a Gemini, born in June.",
+    "I was trained by Google's sales team for a year, said Ann.",
+    "The company was founded by Anthropic employees.",
+    "As a model developed by OpenAI, GPT-4 takes images.",
+    "I am an otter.",
+    "My favourite models are Llama and Mistral.",
+    "The mistral is a wind. I am cold when it blows.",
+    "I asked: who made Claude? Anthropic made it.",
+    "```\nprint('I am ChatGPT')\n```",
+    "Bard of Avon, I am told, was Shakespeare.",
+    "Sono le otto. Gemini è un segno.",
+    "Als ChatGPT erschien, staunte die Welt.",
+    "",
+)
+
+
+@pytest.mark.parametrize("text", TELLING)
+def test_an_answer_in_the_first_person_that_names_itself_or_its_maker_is_found(text: str) -> None:
+    assert self_namings(text)
+
+
+@pytest.mark.parametrize("text", SILENT)
+def test_an_answer_that_only_talks_about_models_is_not(text: str) -> None:
+    assert self_namings(text) == []
+
+
+def test_a_models_own_names_are_looked_for_with_any_hyphens_and_case() -> None:
+    assert self_namings("Hi, I'm Otter Large!", own_names=("otter-large",))
+    assert self_namings("I was built by Riverbank Labs.", own_makers=("Riverbank Labs",))
+    assert not self_namings("Hi, I'm Otter Large!")
+    assert not self_namings("I'm yi years old.", own_names=("yi",)), "two letters are a word too often"
+
+
+def test_the_phrase_and_its_place_are_told() -> None:
+    text = "Sure!\n\nI am ChatGPT. Ask me anything."
+    (found,) = self_namings(text)
+    assert found.phrase == "I am ChatGPT"
+    assert text[found.start :].startswith("I am ChatGPT")
+
+
+def test_names_with_signs_of_patterns_in_them_are_read_as_they_are() -> None:
+    assert self_namings("I am c++ (beta).", own_names=("c++ (beta",)) != []
+    assert self_namings("I am cxx.", own_names=("c.x",)) == []
+
+
+def test_a_long_answer_without_sense_is_read_in_reasonable_steps() -> None:
+    assert self_namings("I am a " + "very " * 20_000) == []
+    assert self_namings("as " * 20_000) == []
+    assert self_namings("I'm an " * 10_000) == []
+
+
+def test_of_3053_real_answers_only_those_that_name_themselves_are_found(real_data: Path) -> None:
+    """Read by hand: 4 phrases, in 4 answers, all of them telling."""
+    found = []
+    for name, field in (("alpaca_eval/outputs_12models_160.jsonl", "output"), ("llmfao/results.jsonl", "result")):
+        lines = (real_data / name).read_text(encoding="utf-8").splitlines()
+        for answer in map(json.loads, lines[: None if "llmfao" not in name else 1133]):
+            found += [naming.phrase for naming in self_namings(answer[field] or "")]
+    assert sorted(found) == [
+        "As a language model AI developed by OpenAI, my",
+        "As an AI assistant created by Anthropic to be helpful, harmless, and honest, I",
+        "I am an AI assistant created by Anthropic",
+        "I'm Claude",
+    ]
