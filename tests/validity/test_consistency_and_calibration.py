@@ -36,9 +36,12 @@ def world(rng: np.random.Generator, shift_sd: float, votes: int, prompts: int = 
 
 
 def test_a_model_that_met_strong_rivals_on_half_its_prompts_looks_uneven_and_is_not() -> None:
+    """Without any unevenness the estimate is above 0 in just under half the runs (χ² exceeds its mean), and small."""
     rng = np.random.default_rng(1)
-    runs = [world(rng, 0.0, 60) for _ in range(60)]
-    assert np.median([even for even, _ in runs]) == 100
+    runs = [world(rng, 0.0, 60) for _ in range(200)]
+    evens = np.array([even for even, _ in runs])
+    assert 0.45 < np.mean(evens == 100) < 0.7
+    assert evens.mean() > 93
     assert np.mean([raw for _, raw in runs]) > 0.25
 
 
@@ -113,20 +116,20 @@ def test_written_from_the_other_side_the_predictions_are_the_complements() -> No
 def test_honest_ratings_are_calibrated_and_better_than_a_coin() -> None:
     a, b, score = battles(np.random.default_rng(6), 12_000)
     found = calibration(predictions(a, b, score, 8, Glicko2Settings()), score)
-    assert found.votes == 12_000 == sum(bin.votes for bin in found.bins)
+    assert found.votes == 12_000 == sum(row.votes for row in found.bins)
     assert found.brier is not None
     assert found.brier_of_half is not None
     assert found.brier < found.brier_of_half
-    inside = [bin.observed_low - 0.03 <= bin.predicted <= bin.observed_high + 0.03 for bin in found.bins]
+    inside = [row.observed_low - 0.03 <= row.predicted <= row.observed_high + 0.03 for row in found.bins]
     assert all(inside)
 
 
 def test_overconfident_predictions_are_seen() -> None:
     rng = np.random.default_rng(7)
     score = (rng.random(4000) < 0.7).astype(float)
-    (bin,) = calibration(np.full(4000, 0.95), score).bins
-    assert (bin.low, bin.high) == (0.9, 1.0)
-    assert bin.observed_high < 0.75
+    (row,) = calibration(np.full(4000, 0.95), score).bins
+    assert (row.low, row.high) == (0.9, 1.0)
+    assert row.observed_high < 0.75
 
 
 def test_nothing_to_predict_is_said_and_a_certain_prediction_has_a_bin() -> None:

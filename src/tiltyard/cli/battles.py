@@ -25,8 +25,8 @@ FromOption = Annotated[
     str,
     typer.Option(
         "--from",
-        help="Format of the battles: auto, judgearena, tiltyard, lmarena, arena-hard, evalica, alpaca_eval or "
-        "winner-loser.",
+        help="Format of the battles: auto, judgearena, tiltyard, lmarena, comparia, arena-hard, evalica, alpaca_eval "
+        "or winner-loser.",
     ),
 ]
 SourceOption = Annotated[

@@ -117,7 +117,7 @@ FromFormatOption = Annotated[
     str,
     typer.Option(
         "--from",
-        help="Format: auto, tiltyard, lmarena, evalica, alpaca_eval, judgearena, arena-hard, winner-loser.",
+        help="Format: auto, tiltyard, lmarena, comparia, evalica, alpaca_eval, judgearena, arena-hard, winner-loser.",
         rich_help_panel=FILTERS,
     ),
 ]

@@ -7,6 +7,7 @@ import re
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,7 +32,6 @@ from tiltyard.report import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tiltyard.llm.prices import PriceTable
     from tiltyard.placement.plan import Plan
@@ -94,7 +94,7 @@ def _panel(plan: Plan, held: Held) -> Panel:
     sampling = "panel" if plan.panel is not None else plan.options.sampling
     return Panel(
         arena=plan.arena.name,
-        arena_sha256=dict(plan.arena.sha256),
+        arena_sha256=_hashes(plan),
         sampling=sampling,
         seed=plan.options.seed,
         battles=tuple(bout.seat for bout in held.bouts),
@@ -125,7 +125,7 @@ def _manifest(
         "arena": {
             "name": arena.name,
             "files": [path.name for path in arena.files],
-            "sha256": dict(arena.sha256),
+            "sha256": _hashes(plan),
             "human_battles": whole(plan.human.n_battles),
             "models": len(plan.field.models),
             "questions": len(arena.cells.question_ids),
@@ -246,6 +246,11 @@ def _usage(bench: Bench, held: Held, calibration: Calibration | None, prices: Pr
             "cost_usd": totals.cost,
         },
     }
+
+
+def _hashes(plan: Plan) -> dict[str, str]:
+    """The SHA-256 of the arena's files by name: where they lie is nobody's business."""
+    return {Path(path).name: digest for path, digest in plan.arena.sha256.items()}
 
 
 def _iso(now: Clock) -> str:

@@ -25,8 +25,8 @@ Numbers = NDArray[np.intp]
 RISES_OUTSIDE = 4.0
 """Outside the tolerance, urgency rises this many times as fast as inside."""
 
-LEAN_STEEPNESS = 25.0
-LEAN_REACH = 0.2
+LEAN_STEEPNESS = 40.0
+LEAN_REACH = 0.15
 """A draw leans to the less exposed by exp(−25 · deviation): twentyfold at one tolerance of 12 % below target."""
 
 

@@ -27,7 +27,7 @@ PER_POINT = math.log(10.0) / 400.0
 COVERAGE_BONUS = 0.5
 """An opponent never met is worth as much as half of the information of an equal one."""
 
-EXPOSURE_PUSH = 0.5
+EXPOSURE_PUSH = 1.0
 """What one tolerance of lacking exposure is worth, on the same scale."""
 
 
