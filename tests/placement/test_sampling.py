@@ -359,8 +359,9 @@ def test_soak_saving_in_simulated_fields(spread, position, battles):
     cells = simulation.own_question_each(40, 24_000)
     saving = simulation.simulate_saving(200, 4, battles=battles, make_field=make_field, cells=cells)
     said(f"spread {spread:.0f}, {position}, {battles}", saving)
-    assert saving.ratio <= (1.13 if position == "middle" else 1.7) * saving.limit
-    assert saving.ratio <= 1.2 * saving.known
+    assert saving.ratio <= (1.1 if position == "middle" else 1.5) * saving.limit
+    # Of 60 battles at an end of the field, the first ten are spent on finding out that it is the end.
+    assert saving.ratio <= (1.3 if battles == 60 else 1.15) * saving.known
 
 
 @pytest.mark.soak

@@ -49,8 +49,8 @@ MINUTE = 60 * MICROSECONDS
 HOUR = 60 * MINUTE
 
 SURE = 0.01
-"""An anomaly is flagged at the policy's alpha, and exclusion proposed for it at this part of it: of honest sessions
-about 1 in 12 are flagged at 0.1 and fewer than 1 in 1,000 are as rare as 0.001."""
+"""An anomaly is flagged at the policy's alpha, and exclusion proposed for it at this part of it: in simulation 9 % of
+honest sessions are flagged at 0.1, and 1 in 4,000 is as rare as 0.001."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,6 @@ def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) ->
         state.apply(seq, event)
         if event.at >= since:
             within.take(state, event.body)
-    if not looks or looks[-1].at < state.at:
-        looks.append(look_at(state, state.at))
     return state, within.period(since, state, tuple(looks), book)
 
 

@@ -65,8 +65,9 @@ class Note:
 class Period:
     """A period of an arena, from `since` to `until` (microseconds), as its log tells it.
 
-    `looks` are snapshots, oldest first, the first at the start of the period and the last now; `votes` all votes that
-    count now, those from before the period too: quality is compared with before. `events` counts events by kind.
+    `looks` are snapshots, oldest first, the first at the start of the period; the report adds the present one. `votes`
+    are all that count now, those from before the period too: quality is compared with before. `events` counts events
+    by kind.
     """
 
     since: int
@@ -184,7 +185,8 @@ def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | Non
     board = live_board(state)
     order = [state.catalog.model(row.model) for row in board.rows]
     top = state.policy.publication.top
-    looks = [look.standings for look in period.looks]
+    looks = (*(look for look in period.looks if look.at < period.until), look_at(state, period.until))
+    standings = [look.standings for look in looks]
     recent = period.votes.at >= period.since
     return WeeklyReport(
         since=period.since,
@@ -197,9 +199,9 @@ def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | Non
         exposure=window_exposure(state, order),
         contenders=tuple(state.catalog.models[model].model for model in contenders(state)),
         pairs=adjacent_pairs(state),
-        stability=confidence_stability(looks[0], looks[-1]) if looks else confidence_stability({}, {}),
-        looks=period.looks,
-        churn=top_churn(looks, top),
+        stability=confidence_stability(standings[0], standings[-1]),
+        looks=looks,
+        churn=top_churn(standings, top),
         lanes=tuple(lane_shares(period.served.lanes, [(lane, getattr(state.policy.lanes, lane)) for lane in LANES])),
         lanes_on=state.phase > 1,
         sides=_sides(period.served, order),

@@ -193,7 +193,7 @@ def _pairs(report: WeeklyReport) -> list[Html]:
 
 def _confidence(report: WeeklyReport) -> list[Html]:
     said = _said(stability_sentences(report))
-    if not report.looks or not report.looks[-1].standings:
+    if not report.board.rows:
         return said
     before, now = report.looks[0].standings, report.looks[-1].standings
     scale = band_scale(report.looks)
@@ -225,7 +225,7 @@ def _confidence(report: WeeklyReport) -> list[Html]:
 
 def _churn(report: WeeklyReport) -> list[Html]:
     said = _said(churn_sentences(report))
-    if not report.looks or not report.looks[-1].standings:
+    if not report.board.rows:
         return said
     return [*said, el("div", rank_chart(report), class_="scroll", tabindex="0", role="group", aria_label="Places")]
 

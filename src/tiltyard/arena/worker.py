@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, cast
 
@@ -56,7 +57,7 @@ class Worker:
         self._texts = Texts()
         self._usage = Usage()
         self._pasts: OrderedDict[str, Past] = OrderedDict()
-        self._tidied = 0
+        self._tidied = time.monotonic()
 
     def execute(self, group: Sequence[Ask[object]]) -> None:
         """Run a group, commit it, and leave every request its answer. After an error nothing of it has happened."""
@@ -75,10 +76,9 @@ class Worker:
 
     def idle(self) -> None:
         """Between groups: take in what others wrote, and now and then tidy up. The next request finds any trouble."""
-        now = self._now()
         try:
-            if now - self._tidied >= TIDY_SECONDS * voting.SECOND:
-                self._tidied = now
+            if time.monotonic() - self._tidied >= TIDY_SECONDS:
+                self._tidied, now = time.monotonic(), self._now()
                 self.execute([cast("Ask[object]", asks.Expire(now))])
                 with self._store.database.write() as connection:
                     self._usage.tidy(connection, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,8 @@ from tiltyard.llm.settings import AskingSettings
 from tiltyard.placement.answers import Answers, ModelAnswers, SavedAnswers, answers_in_arena, read_answers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from tiltyard.judging.judge import Judge
     from tiltyard.placement.options import PlaceOptions
     from tiltyard.placement.plan import Plan

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import OptionError
@@ -17,11 +16,13 @@ from tiltyard.placement.cells import Cells
 from tiltyard.placement.field import Field
 from tiltyard.placement.panel import Panel, check_texts, read_panel
 from tiltyard.placement.recipe import Recipe
-from tiltyard.placement.sampling import Chooser
+from tiltyard.placement.sampling import IDIOSYNCRASY, Chooser
 from tiltyard.placement.stopping import level_at_each_look, round_sizes, stopping_looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from tiltyard.battles.table import BattleTable
     from tiltyard.placement.options import PlaceOptions
@@ -51,7 +52,10 @@ class Plan:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """How many battles are judged before each look."""
-        return round_sizes(min(self.options.n_battles, self.capacity), self.options.looks)
+        battles = min(self.options.n_battles, self.capacity)
+        if self.panel is not None or self.options.sampling != "informative":
+            return round_sizes(battles, self.options.looks, opening=())  # nothing is chosen by what is known
+        return round_sizes(battles, self.options.looks)
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -103,7 +107,7 @@ class Plan:
             part,
             **common,  # type: ignore[arg-type]
             strength_variance=variance,
-            idiosyncrasy=scale.floor,
+            idiosyncrasy=max(scale.floor, IDIOSYNCRASY),
             slope=scale.slope,
             per_language=options.per_language,
         )
@@ -190,7 +194,7 @@ def _usable_cells(
     answered = np.array([name in known for name in cells.question_ids], dtype=np.bool_)
     if len(cells) and not answered[cells.question].any():
         raise OptionError(
-            f"the answers of {model!r} are to none of the arena's questions. `prompt_id` must be the arena's question_id, "
+            f"the answers of {model!r} are to none of the arena's questions. `prompt_id` must be its question_id, "
             f"such as {cells.question_ids[int(cells.question[0])]!r}."
         )
     return np.flatnonzero(answered[cells.question])
@@ -218,8 +222,8 @@ def _check_panel(plan: Plan, panel: Panel) -> None:
     if missing:
         seat = missing[0]
         raise OptionError(
-            f"{plan.options.panel}: {len(missing)} of {len(panel.battles)} battles are not in this arena, such as question "
-            f"{seat.question_id!r} of {seat.opponent!r}. Use the arena that the panel came from."
+            f"{plan.options.panel}: {len(missing)} of {len(panel.battles)} battles are not in this arena, such as "
+            f"question {seat.question_id!r} of {seat.opponent!r}. Use the arena that the panel came from."
         )
     outside = set(cells) - set(plan.usable.tolist())
     if outside:

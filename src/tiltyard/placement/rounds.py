@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,8 @@ from tiltyard.placement.standing import Standing, stand
 from tiltyard.placement.stopping import decide
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from tiltyard.judging.judge import Judge, OnVerdict
     from tiltyard.llm.asking import Watch
     from tiltyard.placement.answers import Answers
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tiltyard.ratings.judge_scale import JudgeScale
 
 GIVE_UP_AFTER = 10
-"""When the first questions, this many, all end without a readable verdict, the judge is given up before it costs more."""
+"""When the first questions, this many, all end without a readable verdict, the judge is given up."""
 
 NO_ANSWER = "no answer"
 

@@ -1,7 +1,7 @@
 """Where the new model stands: one fit with people's battles, or people's ratings held fixed, or the judge's own scale.
 
-`stand` is a pure function of the recipe, the battles and the verdicts. A run calls it after every round, at its end, and
-when it is computed again from the saved files; that is why the three agree.
+`stand` is a pure function of the recipe, the battles and the verdicts. A run calls it after every round, at its end,
+and when it is computed again from the saved files; that is why the three agree.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _remarks(placed: Placed) -> tuple[str, ...]:
 
 
 def with_plain_rating(board: Leaderboard, model: str, plain: Leaderboard) -> Leaderboard:
-    """The board with the rating that one joint fit gives the new model beside its own: the judge's scale, as it came."""
+    """The board with the rating that one joint fit gives the new model, on the judge's scale, beside its own."""
     other = plain[model]
     extra: dict[str, Any] = {
         "judge_scale_rating": other.rating,

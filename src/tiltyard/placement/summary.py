@@ -16,9 +16,9 @@ def summary_lines(manifest: Mapping[str, Any], rated: Rated) -> list[str]:
     panel, judged = manifest["panel"], manifest["judged"]
     lines = [
         f"{entry.model} stands at {entry.rating:.0f} {_ends(entry.ci_low, entry.ci_high)}, place {entry.rank} "
-        f"({entry.rank_low}–{entry.rank_high}) of {len(rated.board)}: {judged['wins']:g} won, {judged['losses']:g} lost, "
-        f"{judged['ties']:g} tied against {panel['opponents']} opponents on {panel['questions']} questions; "
-        f"{manifest['stopped']}."
+        f"({entry.rank_low}–{entry.rank_high}) of {len(rated.board)}: {judged['wins']:g} won, "
+        f"{judged['losses']:g} lost, {judged['ties']:g} tied against {panel['opponents']} opponents on "
+        f"{panel['questions']} questions; {manifest['stopped']}."
     ]
     lines.append(_meaning(manifest, entry.extra))
     if manifest["flips"] is not None and manifest["flips"]["share"] is not None:

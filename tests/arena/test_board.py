@@ -1,0 +1,218 @@
+"""The live board and a model's detail, read off states whose numbers can be counted by hand."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.arena.small_worlds import Log, honest_chooser, new_log, play
+from tiltyard.arena import events as e
+from tiltyard.arena.board import expected_by_prompt, live_board, official_order
+from tiltyard.arena.events import Choice
+from tiltyard.arena.memory_book import MemoryBook
+from tiltyard.arena.model_detail import arena_calibration, model_detail, recent_form
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.vote_table import vote_table
+from tiltyard.errors import ArenaError
+from tiltyard.validity.badges import Badge
+
+
+def small() -> Log:
+    """Three models, two prompts, six votes of every kind."""
+    log = new_log(3, 2)
+    log.meet("m00", "m01", "p00", Choice.A)
+    log.meet("m01", "m00", "p00", Choice.B)
+    log.meet("m00", "m01", "p01", Choice.TIE)
+    log.meet("m00", "m02", "p01", Choice.A)
+    log.meet("m02", "m00", "p01", Choice.BOTH_BAD)
+    log.meet("m01", "m02", "p00", Choice.A)
+    return log
+
+
+@pytest.fixture(scope="module")
+def played() -> Log:
+    rng = np.random.default_rng(1)
+    log = new_log(10, 8)
+    play(log, 1500, rng, honest_chooser(rng, np.linspace(300.0, -300.0, 10)), close=0.3)
+    return log
+
+
+def test_the_record_counts_wins_losses_ties_and_both_bad_once_each() -> None:
+    row = live_board(small().state)["m00"]
+    assert (row.wins, row.losses, row.ties, row.both_bad, row.votes) == (3, 0, 1, 1, 5)
+    assert row.both_bad_rate == pytest.approx(0.2)
+    assert row.quality_floor == pytest.approx(0.8)
+    assert live_board(small().state).votes == 6
+
+
+def test_the_average_score_is_over_prompts_with_two_rated_votes() -> None:
+    """m00: p00 two wins, 1; p01 a tie and a win, ¾. m02 has one rated vote on each prompt: nothing to say."""
+    board = live_board(small().state)
+    assert board["m00"].average_score == pytest.approx(0.875)
+    assert board["m02"].average_score is None
+    assert (board["m00"].spread, board["m00"].consistency) == (None, None)
+
+
+def test_a_new_model_is_provisional_with_no_confidence_and_no_rates() -> None:
+    row = live_board(new_log(2, 1).state)["m00"]
+    assert (row.badge, row.confidence, row.conservative) == (Badge.PROVISIONAL, 0, 800.0)
+    assert (row.both_bad_rate, row.quality_floor, row.average_score) == (None, None, None)
+
+
+def test_the_conservative_score_is_the_rating_minus_two_deviations_and_orders_phase_three(played: Log) -> None:
+    board = live_board(played.state)
+    assert board.ordered_by == "conservative"
+    for row in board.rows:
+        assert row.conservative == row.rating - 2.0 * row.deviation
+        assert row.rank == row.conservative_rank
+    scores = [row.conservative for row in board.rows]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_log_walked_through_the_phases_is_ordered_by_legacy_elo_until_the_third(played: Log) -> None:
+    log = Log()
+    for event in played.events:
+        log.say(event.body)
+    for phase, ordered_by in ((1, "legacy_elo"), (2, "legacy_elo"), (3, "conservative"), (4, "conservative")):
+        log.say(e.PhaseChanged(phase=phase))
+        board = live_board(log.state)
+        assert (board.phase, board.ordered_by) == (phase, ordered_by)
+        field = "legacy_elo" if phase < 3 else "conservative"
+        values = [getattr(row, field) for row in board.rows]
+        assert values == sorted(values, reverse=True)
+        assert {row.model: row.rating for row in board.rows} == {
+            row.model: row.rating for row in live_board(played.state).rows
+        }, "a phase changes the order, not a number"
+        assert sorted(row.legacy_rank for row in board.rows) == list(range(1, 11))
+
+
+def test_the_same_events_give_the_same_board(played: Log) -> None:
+    again = ArenaState(MemoryBook())
+    for seq, event in enumerate(played.events, start=1):
+        again.apply(seq, event)
+    assert live_board(again) == live_board(played.state)
+    assert json.loads(json.dumps(live_board(again).to_dict()))["rows"][0]["badge"] in {"Stable", "Established"}
+
+
+def test_a_disabled_model_leaves_the_board_and_its_votes_stay(played: Log) -> None:
+    log = Log()
+    for event in played.events:
+        log.say(event.body)
+    log.say(e.ModelDisabled(model="m04"))
+    board = live_board(log.state)
+    assert [row.rank for row in board.rows] == list(range(1, 10))
+    assert board.votes == live_board(played.state).votes
+    with pytest.raises(KeyError):
+        board["m04"]
+
+
+def test_only_contenders_have_a_pair_coverage_and_only_settled_ones_are_official_top(played: Log) -> None:
+    board = live_board(played.state)
+    assert all((row.pair_coverage is not None) == (row.conservative_rank <= 8) for row in board.rows)
+    assert all(0.0 <= (row.pair_coverage or 0.0) <= 1.0 for row in board.rows)
+    assert all(row.official_top == (row.conservative_rank <= 8 and row.badge != "Provisional") for row in board.rows)
+
+
+def test_pair_coverage_is_counted_by_hand_on_a_small_board() -> None:
+    """12 decisive votes needed on 2 prompts (there are only two): two on one prompt are min(1, 2/12, 1/2) = 1/6."""
+    board = live_board(small().state)
+    by_name = {row.model: row.pair_coverage for row in board.rows}
+    assert [row.model for row in board.rows] == ["m00", "m01", "m02"]
+    assert by_name["m00"] == pytest.approx(2 / 12)
+    assert by_name["m01"] == pytest.approx((2 / 12 + 1 / 12) / 2)
+
+
+def test_an_excluded_vote_leaves_no_trace_on_the_board_and_a_restored_one_comes_back() -> None:
+    log = small()
+    before = live_board(log.state)
+    matchup = log.meet("m01", "m00", "p01", Choice.A)
+    with_vote = live_board(log.state)
+    log.say(e.Excluded(matchup_ids=(matchup,), reason="test"))
+    assert live_board(log.state).rows == before.rows
+    log.say(e.Restored(matchup_ids=(matchup,), reason="test"))
+    assert live_board(log.state).rows == with_vote.rows
+
+
+def test_publication_looks_at_the_first_ten_and_turns_stable_as_votes_come_in(played: Log) -> None:
+    assert live_board(small().state).publication.status == "calibrating"
+    assert live_board(played.state).publication.status == "officially stable"
+
+
+def test_expected_wins_add_up_to_the_decisive_votes_and_both_models_share_them(played: Log) -> None:
+    expected, information = expected_by_prompt(played.state)
+    decisive = played.state.tallies.decisive_on.view
+    assert expected.sum(axis=0) == pytest.approx(decisive.sum(axis=0) / 2)
+    assert (information <= decisive / 4 + 1e-9).all()
+
+
+def test_an_even_arena_has_consistent_models_and_a_moody_one_is_found() -> None:
+    """Model 3 is 400 points better on even prompts than on odd ones."""
+    rng = np.random.default_rng(8)
+    log = new_log(8, 10)
+    plain = honest_chooser(rng, np.zeros(8))
+    bright, dim = (
+        honest_chooser(rng, np.where(np.arange(8) == 3, 300.0, 0.0)),
+        honest_chooser(rng, np.where(np.arange(8) == 3, -300.0, 0.0)),
+    )
+    play(log, 2500, rng, lambda a, b, p: (bright if p % 2 == 0 else dim)(a, b, p) if 3 in (a, b) else plain(a, b, p))
+    values = {row.model: row.consistency for row in live_board(log.state).rows}
+    assert values["m03"] is not None
+    assert values["m03"] < 45
+    assert min(value or 0 for name, value in values.items() if name != "m03") > values["m03"] + 20
+
+
+def test_a_models_detail_adds_up_to_its_row(played: Log) -> None:
+    for name in ("m00", "m05", "m09"):
+        detail = model_detail(played.state, name)
+        for records in (detail.prompts, detail.opponents):
+            assert sum(record.wins for record in records) == detail.row.wins
+            assert sum(record.losses for record in records) == detail.row.losses
+            assert sum(record.ties for record in records) == detail.row.ties
+            assert sum(record.both_bad for record in records) == detail.row.both_bad
+        assert sum(map(sum, detail.heatmap.decisive)) == detail.row.wins + detail.row.losses
+        json.dumps(detail.to_dict())
+
+
+def test_neighbours_are_those_next_on_the_official_board(played: Log) -> None:
+    order = official_order(played.state)
+    names = [played.state.catalog.models[model].model for model in order]
+    first, middle = model_detail(played.state, names[0]), model_detail(played.state, names[4])
+    assert [near.record.name for near in first.neighbours] == [names[1]]
+    assert [(near.rank, near.record.name) for near in middle.neighbours] == [(4, names[3]), (6, names[5])]
+    assert middle.heatmap.neighbours == (names[3], names[5])
+
+
+def test_the_heat_map_says_what_is_missing_of_two_votes_per_cell() -> None:
+    heat = model_detail(small().state, "m00").heatmap
+    assert heat.target == 2.0
+    assert heat.opponents == ("m01", "m02")
+    assert heat.decisive == ((2, 0), (0, 1))
+    assert heat.deficits == ((0.0, 1.0), (1.0, 0.5))
+    assert heat.prompt_decisive == (2, 1)
+
+
+def test_an_unknown_model_is_an_error_that_names_it() -> None:
+    with pytest.raises(ArenaError, match="otter"):
+        model_detail(small().state, "otter")
+
+
+def test_recent_form_reads_from_the_models_side_and_leaves_out_what_does_not_count() -> None:
+    log = small()
+    last = log.meet("m00", "m01", "p00", Choice.B)
+    assert recent_form(log.book.votes, 0).letters == "WWDWXL"
+    assert recent_form(log.book.votes, 0, last=2).letters == "XL"
+    log.say(e.Undone(matchup_id=last))
+    form = recent_form(log.book.votes, 0)
+    assert form.letters == "WWDWX"
+    assert form.score == pytest.approx(3.5 / 4)
+
+
+def test_calibration_of_an_arena_and_of_one_model_seen_from_its_side(played: Log) -> None:
+    votes = vote_table(played.book.votes, played.state.catalog)
+    whole = arena_calibration(votes, played.state.policy.rating)
+    assert whole.votes == int(votes.rated.sum())
+    best = arena_calibration(votes, played.state.policy.rating, model=0)
+    assert best.votes == int(played.state.tallies.rated[0])
+    assert sum(row.votes * row.observed for row in best.bins) / best.votes > 0.7

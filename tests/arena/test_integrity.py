@@ -1,0 +1,170 @@
+"""Flags and proposals over a log, and what they do to an attack."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.arena.small_worlds import MINUTE, SECOND, Log, honest, new_log
+from tiltyard.arena import events as e
+from tiltyard.arena.board import live_board
+from tiltyard.arena.events import Choice
+from tiltyard.arena.integrity import (
+    HOUR,
+    AnswerFlag,
+    ExclusionProposal,
+    VoterFlag,
+    events_of,
+    flag_answers,
+    flag_voters,
+    limits_of,
+    propose_exclusions,
+    propose_unblinded,
+    voter_anomalies,
+)
+from tiltyard.arena.policy import FlagRules, Limits
+from tiltyard.arena.vote_table import vote_table
+
+RULES = FlagRules()
+
+
+def crowd(rng: np.random.Generator, riggers: int, target: int, sessions: int = 60) -> tuple[Log, np.ndarray]:
+    """12 models: honest sessions of 25 to 60 votes, then riggers who vote only on the target, always for it."""
+    strengths = np.linspace(250.0, -250.0, 12)
+    log = new_log(12, 8)
+    plans = [(f"v{number:03d}", False) for number in range(sessions)] + [(f"r{i:02d}", True) for i in range(riggers)]
+    queue = [plan for plan in plans for _ in range(int(rng.integers(25, 60)))]
+    early = [plan for plan in queue if not plan[1]][: len(queue) // 2]
+    late = [queue[place] for place in rng.permutation(len(queue))]
+    for voter, rigs in [*early, *late]:
+        a, b = (int(model) for model in rng.choice(12, 2, replace=False))
+        choice = honest(rng, float(strengths[a] - strengths[b]))
+        if rigs:
+            rival = int(rng.choice([model for model in range(12) if model != target]))
+            a, b, choice = (target, rival, Choice.A) if rng.random() < 0.5 else (rival, target, Choice.B)
+        log.meet(f"m{a:02d}", f"m{b:02d}", f"p{int(rng.integers(8)):02d}", choice, voter, after=20 * SECOND)
+    return log, strengths
+
+
+def flags_of(log: Log) -> tuple[list[VoterFlag], list[ExclusionProposal]]:
+    votes = vote_table(log.book.votes, log.state.catalog)
+    flags = flag_voters(votes, log.state.track.now.rating, RULES)
+    return flags, propose_exclusions(votes, flags)
+
+
+def test_riggers_are_found_by_ratings_they_themselves_bent_and_honest_voters_are_left_alone() -> None:
+    """Eight worlds of 60 honest sessions and 4 riggers for the ninth of twelve: at least 90 % found, 1 % wronged."""
+    found = wronged = 0
+    for seed in range(8):
+        log, _ = crowd(np.random.default_rng(seed), riggers=4, target=8)
+        sure = {flag.voter for flag in flags_of(log)[0] if flag.sure}
+        found += sum(voter.startswith("r") for voter in sure)
+        wronged += sum(voter.startswith("v") for voter in sure)
+    assert found >= 0.9 * 32
+    assert wronged <= 0.01 * 480
+
+
+def test_excluding_what_is_proposed_takes_the_target_back_to_its_place_and_restoring_undoes_it() -> None:
+    log, _ = crowd(np.random.default_rng(3), riggers=6, target=8)
+    place = live_board(log.state)["m08"].rank
+    before = live_board(log.state).rows
+    flags, proposals = flags_of(log)
+    events = events_of(flags, proposals=proposals)
+    for body in events:
+        log.say(body)
+    assert place <= 7
+    assert live_board(log.state)["m08"].rank >= 8
+    for body in events:
+        if isinstance(body, e.Excluded):
+            log.say(e.Restored(matchup_ids=body.matchup_ids, reason="looked at by hand"))
+    assert live_board(log.state).rows == before
+
+
+def test_flags_alone_change_nothing() -> None:
+    log, _ = crowd(np.random.default_rng(4), riggers=3, target=8, sessions=20)
+    before = live_board(log.state).rows
+    for body in events_of(flags_of(log)[0]):
+        log.say(body)
+    assert live_board(log.state).rows == before
+
+
+def test_a_proposal_names_every_counted_vote_of_the_voter_and_why() -> None:
+    """25 votes a second apart, the fourth taken back: 24 votes with 23 gaps, of which one is now 2 s."""
+    log = new_log(4, 2)
+    ids = [log.meet("m00", "m01", "p00", Choice.A, "hasty", after=SECOND) for _ in range(25)]
+    log.meet("m00", "m01", "p00", Choice.B, "calm")
+    log.say(e.Undone(matchup_id=ids[3]))
+    flags, proposals = flags_of(log)
+    assert {flag.voter for flag in flags} == {"hasty"}
+    assert [flag.flag for flag in flags][:2] == ["fast", "one-sided"]
+    (proposal,) = proposals
+    assert proposal.matchup_ids == tuple(name for name in ids if name != ids[3])
+    assert proposal.reason.startswith("fast (22 of 23 gaps between votes under 2 s); one-sided (24 of 24 votes")
+
+
+def test_an_anomaly_is_flagged_at_alpha_and_excluded_only_when_it_is_much_rarer() -> None:
+    """Everybody prefers m00; one session says both are bad in about a third of its votes."""
+    log = new_log(2, 2)
+    for number in range(300):
+        choice = Choice.BOTH_BAD if number % 20 == 0 else Choice.A if number % 4 else Choice.B
+        log.meet("m00", "m01", "p00", choice, f"v{number:03d}")
+    for number in range(15):
+        log.meet("m00", "m01", "p01", Choice.BOTH_BAD if number % 3 == 0 else Choice.A, "odd")
+    flags, proposals = flags_of(log)
+    (flag,) = flags
+    assert (flag.voter, flag.flag) == ("odd", "anomaly")
+    assert flag.sure == bool(proposals)
+    anomalies = voter_anomalies(vote_table(log.book.votes, log.state.catalog))
+    (test,) = anomalies.values()
+    assert test.votes == 15
+    assert test.corrected < 0.1 < test.p_value, "as published the test cannot see it"
+
+
+def test_an_empty_log_has_no_flags() -> None:
+    assert flags_of(new_log(2, 1)) == ([], [])
+
+
+def test_answers_are_looked_at_for_their_own_models_names() -> None:
+    otter = e.ModelAdded(model="otter-2", display_name="Otter 2", provider="Riverbank")
+    answers = [
+        ("r1", otter, "I am Otter 2."),
+        ("r2", otter, "Otters swim."),
+        ("r3", otter, "I was trained by Riverbank."),
+        ("r4", otter, "I'm ChatGPT."),
+    ]
+    assert [flag.response_id for flag in flag_answers(answers)] == ["r1", "r3", "r4"]
+    nobody = e.ModelAdded(model="x", display_name="", provider="")
+    assert flag_answers([("r5", nobody, "I am here to help. I was made by hand.")]) == []
+
+
+def test_votes_on_a_telling_answer_are_proposed_for_exclusion() -> None:
+    log = new_log(3, 2)
+    first = log.meet("m00", "m01", "p00", Choice.A)
+    log.meet("m01", "m02", "p00", Choice.A)
+    served = {event.body.matchup_id: event.body for event in log.events if isinstance(event.body, e.MatchupServed)}
+    votes = vote_table(log.book.votes, log.state.catalog)
+    shown = [(served[name].response_a, served[name].response_b) for name in votes.matchup_ids]
+    flag = AnswerFlag("m00/p00", "m00", "I am m00")
+    proposal = propose_unblinded(votes, shown, [flag])
+    assert proposal == ExclusionProposal((first,), "an answer says who wrote it")
+    assert propose_unblinded(votes, shown, []) is None
+    (event,) = events_of((), [flag])
+    assert event == e.Flagged(subject="response", subject_id="m00/p00", flag="self-identifying", detail="I am m00")
+
+
+@pytest.mark.parametrize(
+    ("act", "by", "limit", "window"),
+    [
+        ("vote", "session", 20, MINUTE),
+        ("matchup", "session", 40, MINUTE),
+        ("vote", "address", 120, MINUTE),
+        ("matchup", "address", 240, MINUTE),
+        ("session", "address", 60, HOUR),
+    ],
+)
+def test_every_limit_of_the_policy_is_kept_over_its_window(act: str, by: str, limit: int, window: int) -> None:
+    (found,) = [rule for rule in limits_of(Limits()) if (rule.act, rule.counted_by) == (act, by)]
+    assert (found.limit, found.window) == (limit, window)
+    assert found.decide([0] * (limit - 1), window - 1).allowed
+    assert not found.decide([0] * limit, window - 1).allowed
+    assert found.decide([0] * limit, window).allowed

@@ -1,0 +1,182 @@
+"""Bradley–Terry over counted votes beside the live order."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.arena.small_worlds import honest_chooser, new_log, play
+from tiltyard.arena import events as e
+from tiltyard.arena.board import live_board
+from tiltyard.arena.events import Choice
+from tiltyard.arena.offline import MANY_PROMPTS, offline_board
+from tiltyard.arena.vote_table import VoteTable, vote_table
+from tiltyard.battles import Outcome
+from tiltyard.boards import BradleyTerry
+
+STRENGTHS = np.linspace(250.0, -250.0, 10)
+
+
+def table(
+    rng: np.random.Generator, n: int, strengths: np.ndarray, *, voters: int = 200, skew: float = 0.0
+) -> VoteTable:
+    """Honest votes on random pairs; with `skew` that share is between models next to each other."""
+    m = len(strengths)
+    a = rng.integers(m, size=n)
+    b = (a + rng.integers(1, m, size=n)) % m
+    near = rng.random(n) < skew
+    b = np.where(near, np.where(a + 1 < m, a + 1, a - 1), b)
+    turned = rng.random(n) < 0.5
+    a, b = np.where(turned, b, a), np.where(turned, a, b)
+    won = rng.random(n) < 1.0 / (1.0 + 10.0 ** ((strengths[b] - strengths[a]) / 400.0))
+    u = rng.random(n)
+    outcome = np.where(u < 0.05, Outcome.BOTH_BAD, np.where(won, Outcome.A, Outcome.B)).astype(np.int8)
+    return VoteTable(
+        models=tuple(f"m{i:02d}" for i in range(m)),
+        prompts=tuple(f"p{i:02d}" for i in range(15)),
+        at=np.arange(n),
+        model_a=a,
+        model_b=b,
+        prompt=rng.integers(15, size=n),
+        voter=rng.integers(voters, size=n),
+        outcome=outcome,
+    )
+
+
+def test_the_board_of_a_log_agrees_with_the_live_order_and_leaves_both_bad_out() -> None:
+    rng = np.random.default_rng(2)
+    log = new_log(8, 6)
+    play(log, 1500, rng, honest_chooser(rng, np.linspace(250.0, -250.0, 8)), close=0.3)
+    live = [row.model for row in live_board(log.state).rows]
+    votes = vote_table(log.book.votes, log.state.catalog)
+    board = offline_board(votes, live)
+    assert board.tau_live is not None
+    assert board.tau_live > 0.8
+    assert board.votes == int(votes.rated.sum()) < len(votes)
+    assert board.clusters == "voter"
+    assert "these prompts and answers" in board.speaks_for
+    assert [row.rank for row in board.rows] == list(range(1, 9))
+    assert all((row.low or 0.0) < row.rating < (row.high or 9e9) for row in board.rows)
+    assert board.rows[-1].votes_to_swap is None
+    json.dumps(board.to_dict())
+
+
+def test_the_ratings_are_those_that_rating_the_exported_battles_gives() -> None:
+    votes = table(np.random.default_rng(3), 2000, STRENGTHS)
+    ours = offline_board(votes, list(votes.models), swaps=False)
+    theirs = BradleyTerry(cluster="voter").fit(votes.battles())
+    assert {row.model: row.rating for row in ours.rows} == theirs.ratings
+
+
+def test_models_added_out_of_the_order_of_their_names_keep_their_votes() -> None:
+    log = new_log(0, 0)
+    for name in ("zebra", "ant"):
+        log.say(e.ModelAdded(model=name, display_name=name))
+    log.say(e.PromptAdded(prompt_id="p", text="?"))
+    for _ in range(9):
+        log.meet("zebra", "ant", "p", Choice.A)
+    log.meet("zebra", "ant", "p", Choice.B)
+    board = offline_board(vote_table(log.book.votes, log.state.catalog), ["zebra", "ant"])
+    assert [row.model for row in board.rows] == ["zebra", "ant"]
+    assert board.rows[0].rating - board.rows[1].rating == pytest.approx(400 * np.log10(9))
+    assert board.tau_live == pytest.approx(1.0)
+
+
+def test_excluded_votes_are_not_rated() -> None:
+    log = new_log(2, 1)
+    for choice in (Choice.A, Choice.B, Choice.A):
+        last = log.meet("m00", "m01", "p00", choice)
+    log.say(e.Excluded(matchup_ids=(last,), reason="test"))
+    assert offline_board(vote_table(log.book.votes, log.state.catalog), ["m00", "m01"]).votes == 2
+
+
+def test_a_model_that_met_nobody_is_named_and_the_others_are_rated() -> None:
+    votes = table(np.random.default_rng(4), 500, STRENGTHS[:4])
+    apart = VoteTable(
+        models=(*votes.models, "m98", "m99"),
+        prompts=votes.prompts,
+        at=np.append(votes.at, 501),
+        model_a=np.append(votes.model_a, 4),
+        model_b=np.append(votes.model_b, 5),
+        prompt=np.append(votes.prompt, 0),
+        voter=np.append(votes.voter, 0),
+        outcome=np.append(votes.outcome, np.int8(0)),
+    )
+    board = offline_board(apart, list(apart.models), swaps=False)
+    assert len(board.rows) == 4
+    assert any("m98" in remark for remark in board.remarks)
+
+
+def test_a_bank_of_many_prompts_clusters_by_prompt_and_speaks_for_other_prompts() -> None:
+    votes = table(np.random.default_rng(5), 1500, STRENGTHS[:4])
+    many = VoteTable(
+        models=votes.models,
+        prompts=tuple(f"p{i:03d}" for i in range(MANY_PROMPTS)),
+        at=votes.at,
+        model_a=votes.model_a,
+        model_b=votes.model_b,
+        prompt=np.arange(1500) % MANY_PROMPTS,
+        voter=votes.voter,
+        outcome=votes.outcome,
+    )
+    assert offline_board(many, list(votes.models), swaps=False).clusters == "prompt"
+
+
+def test_where_the_model_holds_weighing_all_pairs_alike_hardly_moves_the_order() -> None:
+    board = offline_board(table(np.random.default_rng(6), 8000, STRENGTHS, skew=0.5), [], swaps=False)
+    assert board.tau_even_pairs is not None
+    assert board.tau_even_pairs > 0.9
+    assert board.tau_live is None
+
+
+def test_equal_pair_counts_make_the_weighted_and_the_plain_rating_the_same() -> None:
+    """Every pair of 4 models exactly 10 times: 1/n_ij is a constant."""
+    rng = np.random.default_rng(7)
+    pairs = np.array([(i, j) for i in range(4) for j in range(i + 1, 4)] * 10)
+    n = len(pairs)
+    votes = VoteTable(
+        models=("a", "b", "c", "d"),
+        prompts=("p",),
+        at=np.arange(n),
+        model_a=pairs[:, 0],
+        model_b=pairs[:, 1],
+        prompt=np.zeros(n, dtype=np.int64),
+        voter=np.arange(n),
+        outcome=rng.integers(0, 3, n).astype(np.int8),
+    )
+    for row in offline_board(votes, [], swaps=False).rows:
+        assert row.even_pairs_rating == pytest.approx(row.rating, abs=1e-6)
+
+
+def test_removing_as_many_votes_as_it_says_can_swap_two_neighbours() -> None:
+    """Two models, 12 wins to 10: removing 2 of the 12 makes them level."""
+    outcome = np.array([0] * 12 + [1] * 10, dtype=np.int8)
+    n = len(outcome)
+    zero = np.zeros(n, dtype=np.int64)
+    votes = VoteTable(("a", "b"), ("p",), np.arange(n), zero, zero + 1, zero, np.arange(n), outcome)
+    assert offline_board(votes, ["a", "b"]).rows[0].votes_to_swap == 2
+
+
+def covered(seed: int, runs: int) -> float:
+    """How often intervals of a neighbour-heavy schedule hold the truth, over all models and runs."""
+    inside = []
+    for child in np.random.SeedSequence(seed).spawn(runs):
+        votes = table(np.random.default_rng(child), 3000, STRENGTHS, voters=150, skew=0.4)
+        rows = {row.model: row for row in offline_board(votes, [], swaps=False).rows}
+        truth = 1000.0 + STRENGTHS - STRENGTHS.mean()
+        inside += [
+            (rows[f"m{i:02d}"].low or -9e9) <= truth[i] <= (rows[f"m{i:02d}"].high or 9e9) for i in range(len(truth))
+        ]
+    return float(np.mean(inside))
+
+
+def test_intervals_cover_the_truth_under_a_neighbour_heavy_schedule() -> None:
+    """40 runs of 10 models: 0.95 ± 0.02."""
+    assert 0.91 <= covered(1, 40) <= 0.985
+
+
+@pytest.mark.soak
+def test_intervals_cover_the_truth_in_many_runs() -> None:
+    assert 0.935 <= covered(2, 400) <= 0.965

@@ -1,0 +1,231 @@
+"""What is live and what a replay of the log gives are the same, to the last bit, on both databases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.arena.databases import Databases
+from tests.arena.engines import CHOICES, Clock, any_matchup, catalog, open_arena, play, sql
+from tiltyard.arena import events as e
+from tiltyard.arena.policy import Policy, RatingRules
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store import Store, projections
+from tiltyard.arena.store.frozen import freeze
+from tiltyard.arena.verify import rebuild, verify
+from tiltyard.errors import ArenaError
+
+steps_of_a_history = st.lists(
+    st.tuples(
+        st.sampled_from(["votes"] * 6 + ["undo", "skip", "exclude", "restore", "policy", "rules", "model", "disable"]),
+        st.integers(0, 1000),
+    ),
+    min_size=3,
+    max_size=14,
+)
+
+
+class History:
+    """Does what a list of steps says to an arena, and remembers what was voted on."""
+
+    def __init__(self, arena: Arena, clock: Clock) -> None:
+        self.arena = arena
+        self.clock = clock
+        self.voted: list[tuple[str, str]] = []
+        self.models = 4
+
+    def do(self, step: str, number: int) -> None:
+        getattr(self, step)(number)
+        self.clock.turn(number * 7)
+
+    def votes(self, number: int) -> None:
+        for round_ in range(number % 25):
+            voter = f"voter{(number + round_) % 6}"
+            served = self.arena.serve(voter)
+            self.arena.vote(served.matchup_id, voter, CHOICES[(number // 3 + round_ * round_) % 4])
+            self.voted.append((served.matchup_id, voter))
+
+    def undo(self, number: int) -> None:
+        served = self.arena.serve("undoer")
+        self.arena.vote(served.matchup_id, "undoer", CHOICES[number % 4])
+        self.arena.undo(served.matchup_id, "undoer")
+
+    def skip(self, number: int) -> None:
+        for voter in ("skipper", "sleeper"):
+            served = self.arena.serve(voter)
+        self.arena.skip(served.matchup_id, "sleeper")
+
+    def exclude(self, number: int) -> None:
+        ids = tuple(name for name, _ in self.voted[number % 5 :: 3])
+        if ids:
+            self.arena.append([e.Excluded(matchup_ids=ids, reason="test")])
+
+    def restore(self, number: int) -> None:
+        ids = tuple(name for name, _ in self.voted[number % 7 :: 2])
+        if ids:
+            self.arena.append([e.Restored(matchup_ids=ids, reason="test")])
+
+    def policy(self, number: int) -> None:
+        self.arena.append([e.SettingsChanged(policy=Policy(window_matchups=1 + number % 30, snapshot_seconds=600))])
+
+    def rules(self, number: int) -> None:
+        rules = RatingRules(volatility=0.001 + number / 1e5, legacy_k=float(8 + number % 24))
+        self.arena.append([e.SettingsChanged(policy=Policy(rating=rules))])
+
+    def model(self, number: int) -> None:
+        name = f"m{self.models}"
+        answers = [
+            e.ResponseAdded(response_id=f"{name}-{j}", model=name, prompt_id=f"p{j}", text="late") for j in (0, 1)
+        ]
+        self.arena.append([e.ModelAdded(model=name, display_name=name), *answers])
+        self.models += 1
+
+    def disable(self, number: int) -> None:
+        kind = e.ModelDisabled if number % 2 else e.ModelEnabled
+        self.arena.append([kind(model="m0"), e.PromptDisabled(prompt_id="p2")])
+
+
+def walk(url: str, steps: list[tuple[str, int]]) -> bytes:
+    """The state after the steps, frozen."""
+    clock = Clock()
+    with open_arena(url, clock, seed=len(steps)) as arena:
+        arena.append(catalog())
+        history = History(arena, clock)
+        for step, number in steps:
+            history.do(step, number)
+        return arena.read(freeze)
+
+
+def check_replay(url: str, steps: list[tuple[str, int]]) -> None:
+    live = walk(url, steps)
+    store = Store.open(url)
+    assert freeze(store.load().state) == live
+    store.close()
+    found = verify(url)
+    assert found.clean, found.problems
+    rebuild(url)
+    assert verify(url).clean
+
+
+@pytest.fixture(autouse=True)
+def checkpoints_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint every 30 events, so that short histories cross several."""
+    monkeypatch.setattr(projections, "CHECKPOINT_EVERY", 30)
+
+
+few = settings(
+    max_examples=6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+EVERYTHING = [
+    *(("votes", 24), ("undo", 1), ("model", 0), ("votes", 49), ("exclude", 1), ("skip", 0), ("rules", 500)),
+    *(("votes", 74), ("restore", 3), ("policy", 4), ("disable", 1), ("votes", 99), ("exclude", 2), ("undo", 2)),
+]
+
+
+def test_a_history_with_everything_in_it_replays_bit_for_bit(arena_url: str) -> None:
+    check_replay(arena_url, EVERYTHING)
+
+
+@few
+@given(steps_of_a_history)
+def test_any_history_replays_bit_for_bit_on_sqlite(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'arena.db'}"
+    Store.create(url).close()
+    check_replay(url, steps)
+
+
+@few
+@given(steps_of_a_history)
+def test_any_history_replays_bit_for_bit_on_postgresql(
+    postgresql_databases: Databases, steps: list[tuple[str, int]]
+) -> None:
+    check_replay(postgresql_databases.fresh(), steps)
+
+
+@pytest.mark.soak
+@settings(few, max_examples=150)
+@given(steps_of_a_history)
+def test_many_histories_replay_bit_for_bit(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'arena.db'}"
+    Store.create(url).close()
+    check_replay(url, steps)
+
+
+def test_both_databases_hold_the_same_log_and_the_same_ratings(sqlite_url: str, postgresql_url: str) -> None:
+    """With the same clock, ids and chance. Floats too: both ran on this machine."""
+    frozen = []
+    for url in (sqlite_url, postgresql_url):
+        clock, ids = Clock(), iter(f"matchup-{number}" for number in range(10_000))
+        rng = np.random.default_rng(4)
+        store = Store.open(url)
+        with Arena(
+            store, chooser=any_matchup, now=clock, rng=rng, new_id=lambda ids=ids: next(ids), idle_seconds=3600
+        ) as arena:
+            arena.append(catalog())
+            history = History(arena, clock)
+            for step, number in EVERYTHING:
+                history.do(step, number)
+            frozen.append(arena.read(freeze))
+    assert sql(sqlite_url, "SELECT max(hash) FROM chain") == sql(postgresql_url, "SELECT max(hash) FROM chain")
+    assert frozen[0] == frozen[1]
+
+
+def test_a_follower_that_lags_behind_ends_in_the_same_state(arena_url: str) -> None:
+    """It takes in undo, exclusion and new rules when the tables already show what came after them."""
+    clock = Clock()
+    follower = Store.open(arena_url)
+    with open_arena(arena_url, clock) as arena:
+        arena.append(catalog())
+        history = History(arena, clock)
+        history.do("votes", 49)
+        replica = follower.load()
+        at = replica.state.seq
+        for step, number in EVERYTHING:
+            history.do(step, number)
+        live = arena.read(freeze)
+    assert replica.state.seq == at
+    follower.follow(replica)
+    follower.close()
+    assert freeze(replica.state) == live
+
+
+def test_an_arena_starts_from_its_newest_checkpoint_and_not_from_the_beginning(arena_url: str) -> None:
+    with open_arena(arena_url) as arena:
+        arena.append(catalog())
+        play(arena, 60)
+        live = arena.read(freeze)
+    before = sql(arena_url, "SELECT max(seq) FROM checkpoints")[0][0]
+    sql(arena_url, f"DELETE FROM chain WHERE seq < {before}")  # the beginning is never looked at
+    store = Store.open(arena_url)
+    assert freeze(store.load().state) == live
+    store.close()
+
+
+def test_a_snapshot_of_every_model_is_kept_when_an_hour_is_over(arena_url: str) -> None:
+    clock = Clock()
+    with open_arena(arena_url, clock) as arena:
+        arena.append(catalog())
+        for _ in range(3):
+            play(arena, 10)
+            clock.turn(3600)
+    rows = sql(arena_url, "SELECT at, count(*), sum(rated) FROM snapshots GROUP BY at ORDER BY at")
+    assert len(rows) == 2  # the last hour is not over: nothing has happened after it
+    assert all(int(str(at)) % 3_600_000_000 == 0 and count == 4 for at, count, _ in rows)
+    assert rows[0][2] < rows[1][2]  # type: ignore[operator]
+    assert verify(arena_url).clean
+
+
+def test_settings_that_make_no_sense_never_reach_the_log(sqlite_url: str) -> None:
+    with open_arena(sqlite_url) as arena:
+        with pytest.raises(ArenaError):
+            arena.append([e.PhaseChanged(phase=0)])
+        assert arena.read(lambda state: state.seq) == 0

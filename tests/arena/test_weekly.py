@@ -1,0 +1,188 @@
+"""The weekly validity report: its numbers against the log, and its three forms."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.arena.small_worlds import MINUTE, START, Log, honest_chooser, new_log, play
+from tiltyard.arena import events as e
+from tiltyard.arena.board import live_board
+from tiltyard.arena.events import Choice
+from tiltyard.arena.offline import offline_board
+from tiltyard.arena.period import DAY, period_of_log
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.weekly import WeeklyReport, contender_lane_open, weekly_report
+from tiltyard.arena.weekly_page import weekly_page
+from tiltyard.arena.weekly_text import weekly_json, weekly_markdown
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+
+from browser import browser, chromium
+from page_tree import read_page
+
+
+def two_weeks() -> tuple[Log, int]:
+    """Twelve models, two weeks; in the second one model fails on two prompts. The log, and where that week starts."""
+    rng = np.random.default_rng(9)
+    choose = honest_chooser(rng, np.linspace(300.0, -300.0, 12))
+    log = new_log(12, 8)
+    play(log, 1500, rng, choose, close=0.3, after=13 * MINUTE)
+    since = log.now + 1
+
+    def worse(a: int, b: int, prompt: int) -> Choice:
+        failing = 4 in (a, b) and prompt in (1, 6) and rng.random() < 0.9
+        return Choice.BOTH_BAD if failing else choose(a, b, prompt)
+
+    play(log, 1000, rng, worse, close=0.3, after=10 * MINUTE)
+    log.say(e.Flagged(subject="voter", subject_id="v003", flag="fast", detail="30 of 40 gaps <b>"))
+    log.say(e.Excluded(matchup_ids=tuple(vote.matchup_id for vote in log.book.votes[-3:]), reason="fast"))
+    return log, since
+
+
+@pytest.fixture(scope="module")
+def week() -> tuple[Log, WeeklyReport]:
+    log, since = two_weeks()
+    state, period = period_of_log(log.events, since)
+    board = offline_board(period.votes, [row.model for row in live_board(state).rows])
+    return log, weekly_report(state, period, board)
+
+
+def test_reading_a_period_off_a_log_ends_in_the_state_of_the_log(week: tuple[Log, WeeklyReport]) -> None:
+    log, report = week
+    assert report.board == live_board(log.state)
+    assert report.votes == 997
+    assert report.events["matchup_served"] == report.events["voted"] == 1000
+    assert [look.at - report.since for look in report.looks[:-1]] == [DAY * day for day in range(len(report.looks) - 1)]
+    assert report.looks[-1].at == report.until == log.now
+
+
+def test_looks_show_what_the_board_showed_then(week: tuple[Log, WeeklyReport]) -> None:
+    log, report = week
+    then = Log()
+    for event in log.events:
+        if event.at >= report.looks[2].at:
+            break
+        then.say(event.body)
+    known = report.looks[2].standings
+    assert {row.model: (row.rating, row.deviation) for row in live_board(then.state).rows} == {
+        name: tuple(value) for name, value in known.items()
+    }
+
+
+def test_exposures_are_those_of_the_window_and_all_of_them(week: tuple[Log, WeeklyReport]) -> None:
+    _, report = week
+    assert report.exposure.matchups == 2000
+    assert int(report.exposure.exposures.sum()) == 4000
+    assert float(report.exposure.targets.sum()) == pytest.approx(4000)
+
+
+def test_targets_are_even_until_the_contender_lane_opens() -> None:
+    policy = Policy(contender_band=2, window_matchups=100)
+    log = new_log(12, 4, policy=policy)
+    rng = np.random.default_rng(1)
+    choose = honest_chooser(rng, np.zeros(12))
+    play(log, 60, rng, choose)
+    assert not contender_lane_open(log.state)
+    early = weekly_report(*period_of_log(log.events, START))
+    assert not early.exposure.targets_differ
+    play(log, 700, rng, choose)
+    assert contender_lane_open(log.state)
+    late = weekly_report(*period_of_log(log.events, START))
+    assert late.exposure.targets_differ
+    contender = late.models.index(late.contenders[0])
+    assert late.exposure.targets[contender] == pytest.approx(100 * 0.3 * 1.9 / 2)
+
+
+def test_the_failing_model_is_named_with_its_prompts(week: tuple[Log, WeeklyReport]) -> None:
+    _, report = week
+    (flag,) = report.to_dict()["quality"]
+    assert flag["model"] == "m04"
+    assert {prompt["prompt"] for prompt in flag["worst_prompts"][:2]} == {"p01", "p06"}
+
+
+def test_lanes_and_sides_of_a_fair_schedule_are_within_chance(week: tuple[Log, WeeklyReport]) -> None:
+    _, report = week
+    assert all(abs(lane.sigmas) < 3.5 for lane in report.lanes)
+    assert sum(lane.share for lane in report.lanes) == pytest.approx(1.0)
+    assert report.sides.fair
+    assert report.sides.matchups == 1000
+
+
+def test_every_swap_is_within_or_beyond_bands_and_an_honest_week_has_none_beyond(
+    week: tuple[Log, WeeklyReport],
+) -> None:
+    _, report = week
+    assert report.churn.beyond_bands == ()
+    assert report.stability.models == 12
+    assert (report.stability.share_left_band or 0.0) <= 0.25
+
+
+def test_the_markdown_says_what_the_json_says(week: tuple[Log, WeeklyReport]) -> None:
+    _, report = week
+    text, values = weekly_markdown(report), json.loads(weekly_json(report))
+    assert values["status"] in text.lower()
+    for title in ("Coverage fairness", "Pair completeness", "Confidence stability", "Top-rank churn", "Exclusions"):
+        assert f"## {title}" in text
+    assert f"{values['coverage_fairness']['in_tolerance']} of 12 models are within ±12 %" in text
+    assert "3 votes excluded: fast" in text
+    assert values["quality"][0]["model"] == "m04"
+    assert values["offline"]["rows"][0]["model"] in text
+    for rule in values["publication"]["rules"]:
+        assert f"| {rule['name']} |" in text
+
+
+def test_the_page_is_one_file_that_loads_nothing_and_escapes_what_it_shows(week: tuple[Log, WeeklyReport]) -> None:
+    _, report = week
+    page = weekly_page(report)
+    root = read_page(page).root
+    assert "<script" not in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "gaps &lt;b&gt;" in page
+    assert len(root.all("svg")) > 30
+    assert all(node.attrs.get("aria-label") or node.attrs.get("aria-hidden") for node in root.all("svg"))
+
+
+def test_a_browser_shows_the_page_without_complaint(week: tuple[Log, WeeklyReport], tmp_path: Path) -> None:
+    if chromium() is None:
+        pytest.skip("no Chromium here: the page cannot be looked at")
+    path = tmp_path / "week.html"
+    path.write_text(weekly_page(week[1]), encoding="utf-8")
+    with browser(tmp_path / "profile") as tab:
+        for width, dark in ((1280, False), (390, True)):
+            tab.screen(width, 900, dark=dark)
+            tab.open(path)
+            shown = tab.shown()
+            assert "Top-rank churn against confidence bands" in shown
+            assert tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth") is True
+        assert tab.complaints == []
+        assert [url for url in tab.requests if not url.startswith(("file:", "about:"))] == []
+
+
+@pytest.mark.parametrize(("models", "prompts"), [(0, 0), (1, 1), (2, 1)])
+def test_an_arena_where_nothing_happened_has_a_report_that_says_so(models: int, prompts: int) -> None:
+    log = new_log(models, prompts, phase=1)
+    report = weekly_report(*period_of_log(log.events, START))
+    assert report.to_dict()["status"] == "calibrating"
+    text = weekly_markdown(report)
+    assert "Nothing was served in the window." in text
+    assert "legacy matchmaking" in text
+    assert weekly_page(report).startswith("<!doctype html>")
+    json.loads(weekly_json(report))
+
+
+def test_a_model_that_came_in_the_week_and_one_that_left_are_on_the_page() -> None:
+    log, since = two_weeks()
+    log.say(e.ModelAdded(model="new", display_name="New"))
+    log.say(e.ModelDisabled(model="m02"))
+    state, period = period_of_log(log.events, since)
+    report = weekly_report(state, period)
+    page = weekly_page(report)
+    assert ">new<" in page
+    assert "m02" not in report.models
+    assert "Left: m02" in weekly_markdown(report)
