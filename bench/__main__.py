@@ -10,7 +10,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from bench import rows, rows_files, rows_judging
+from bench import rows, rows_files, rows_judging, rows_placement
 from bench.measure import ONE_THREAD, QUICK, ROOT
 from bench.report import Row, print_row, print_summary
 
@@ -27,6 +27,7 @@ ROWS = {
     "control": rows.control,
     "coverage": rows.coverage,
     "judging": rows_judging.judging,
+    "placement": rows_placement.placement,
 }
 PACKAGES = (
     *("tiltyard", "numpy", "scipy", "duckdb", "numba", "pandas", "pyarrow"),

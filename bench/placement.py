@@ -1,8 +1,9 @@
 """Arenas for the placement row, made once and kept, and the model and judge that answer for them.
 
-Every answer shows its worth as `[worth +1.2345]`: its model's strength in logits plus Gumbel noise. Voters and the judge
-prefer the worthier answer, and call two that are close a tie, so that both follow the same known strengths. The texts
-are as long as people's: half of the answers have more than 1,200 characters, one conversation in six has several turns.
+Every answer shows its worth as `[worth +1.2345]`: its model's strength in logits plus Gumbel noise. Voters and the
+judge prefer the worthier answer, and call two that are close a tie, so that both follow the same known strengths. The
+texts are as long as people's: half of the answers have more than 1,200 characters, and one conversation in six has
+several turns.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from bench import data
 from bench.measure import ROOT
 
 SEED = 20_250_102
-NEWCOMER = "local/newcomer"
 NEWCOMER_STRENGTH = 0.5
 TIE_WIDTH = 0.3
 LANGUAGES = ("en", "ru", "zh", "de", "vi", "ja", "fr")
@@ -39,7 +39,7 @@ def worth(strength: float, *ids: int) -> float:
     return strength + float(np.random.default_rng([SEED, *ids]).gumbel())
 
 
-def answer_or_judge(system: str, user: str) -> str:
+def answer_or_judge(system: str, user: str) -> str:  # noqa: ARG001 - a server hands it both
     """As the judge, the worthier answer wins; as the new model, an answer of its strength."""
     shown = SHOWN.findall(user)
     if len(shown) == 2:

@@ -57,12 +57,13 @@ class Clock:
         self.now += int(seconds * SECOND)
 
 
-def open_arena(url: str, clock: Clock | None = None, seed: int = 1) -> Arena:
+def open_arena(url: str, clock: Clock | None = None, seed: int = 1, checkpoint_every: int = 20_000) -> Arena:
     """The arena at a URL, which serves anything; with a clock it never looks around by itself."""
+    store = Store.open(url, checkpoint_every)
     if clock is None:
-        return Arena(Store.open(url), chooser=any_matchup, rng=np.random.default_rng(seed))
+        return Arena(store, chooser=any_matchup, rng=np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
-    return Arena(Store.open(url), chooser=any_matchup, now=clock, rng=rng, idle_seconds=3600)
+    return Arena(store, chooser=any_matchup, now=clock, rng=rng, idle_seconds=3600)
 
 
 def catalog(models: int = 4, prompts: int = 3) -> list[e.AnyBody]:

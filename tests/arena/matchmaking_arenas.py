@@ -65,7 +65,7 @@ class Yard:
         self.tell(e.Voted(matchup_id=self.serve(a, b, prompt), choice=choice))
 
     def everybody_meets(self, rounds: int, *, better: float = 0.8) -> None:
-        """So many rounds of all pairs, prompts in turn; the model with the smaller number wins a fixed share of them."""
+        """So many rounds of all pairs, prompts in turn; the model with the smaller number wins its share of them."""
         models, prompts = len(self.state.catalog.models), len(self.state.catalog.prompts)
         turn = 0
         for number in range(rounds):

@@ -13,6 +13,7 @@ from tiltyard.arena.board import expected_by_prompt, live_board, official_order
 from tiltyard.arena.events import Choice
 from tiltyard.arena.memory_book import MemoryBook
 from tiltyard.arena.model_detail import arena_calibration, model_detail, recent_form
+from tiltyard.arena.model_history import both_bad_trend, rating_path
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.vote_table import vote_table
 from tiltyard.errors import ArenaError
@@ -193,9 +194,20 @@ def test_the_heat_map_says_what_is_missing_of_two_votes_per_cell() -> None:
     assert heat.prompt_decisive == (2, 1)
 
 
-def test_an_unknown_model_is_an_error_that_names_it() -> None:
+def test_an_unknown_or_disabled_model_is_an_error_that_names_it() -> None:
+    log = small()
     with pytest.raises(ArenaError, match="otter"):
-        model_detail(small().state, "otter")
+        model_detail(log.state, "otter")
+    log.say(e.ModelDisabled(model="m01"))
+    with pytest.raises(ArenaError, match="m01"):
+        model_detail(log.state, "m01")
+
+
+def test_expected_wins_of_a_model_are_the_same_on_its_page_and_on_the_board(played: Log) -> None:
+    expected, _ = expected_by_prompt(played.state)
+    detail = model_detail(played.state, "m05", live_board(played.state))
+    assert [record.expected_wins for record in detail.prompts] == pytest.approx(expected[5].tolist())
+    assert sum(record.expected_wins for record in detail.opponents) == pytest.approx(expected[5].sum())
 
 
 def test_recent_form_reads_from_the_models_side_and_leaves_out_what_does_not_count() -> None:
@@ -216,3 +228,33 @@ def test_calibration_of_an_arena_and_of_one_model_seen_from_its_side(played: Log
     best = arena_calibration(votes, played.state.policy.rating, model=0)
     assert best.votes == int(played.state.tallies.rated[0])
     assert sum(row.votes * row.observed for row in best.bins) / best.votes > 0.7
+
+
+def test_the_path_of_a_model_ends_where_the_board_shows_it(played: Log) -> None:
+    votes = vote_table(played.book.votes, played.state.catalog)
+    for model in range(10):
+        path = rating_path(votes, played.state.policy.rating, model)
+        assert len(path.rating) == int(played.state.tallies.rated[model])
+        assert path.rating[-1] == played.state.track.now.rating[model]
+        assert path.deviation[-1] == played.state.track.now.deviation[model]
+        assert path.recent_delta(5) == path.rating[-1] - path.rating[-6]
+        assert path.recent_delta(10_000) == path.rating[-1] - 1500.0
+
+
+def test_a_model_that_never_played_has_no_path_and_no_delta() -> None:
+    log = new_log(3, 1)
+    log.meet("m00", "m01", "p00", Choice.A)
+    path = rating_path(vote_table(log.book.votes, log.state.catalog), log.state.policy.rating, 2)
+    assert len(path.rating) == 0
+    assert path.recent_delta() is None
+
+
+def test_the_both_bad_trend_counts_every_vote_of_the_model_once(played: Log) -> None:
+    votes = vote_table(played.book.votes, played.state.catalog)
+    edges = np.linspace(votes.at[0], votes.at[-1] + 1, 7).astype(int).tolist()
+    row = live_board(played.state)["m03"]
+    trend = both_bad_trend(votes, 3, edges)
+    assert sum(piece.votes for piece in trend) == row.votes
+    assert sum(piece.both_bad for piece in trend) == row.both_bad
+    assert all((piece.low or 0.0) <= (piece.rate or 0.0) <= (piece.high or 1.0) for piece in trend)
+    assert both_bad_trend(votes, 3, [0, 1])[0].rate is None

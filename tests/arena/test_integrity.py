@@ -14,6 +14,7 @@ from tiltyard.arena.integrity import (
     AnswerFlag,
     ExclusionProposal,
     VoterFlag,
+    accepted,
     events_of,
     flag_answers,
     flag_voters,
@@ -150,6 +151,20 @@ def test_votes_on_a_telling_answer_are_proposed_for_exclusion() -> None:
     assert propose_unblinded(votes, shown, []) is None
     (event,) = events_of((), [flag])
     assert event == e.Flagged(subject="response", subject_id="m00/p00", flag="self-identifying", detail="I am m00")
+
+
+def test_a_flag_that_is_known_is_not_raised_again() -> None:
+    flags = [VoterFlag("v1", "fast", "now 30 of 40", sure=True), VoterFlag("v1", "upsets", "9 of 10", sure=True)]
+    (event,) = events_of(flags, known={("v1", "fast")})
+    assert event == e.Flagged(subject="voter", subject_id="v1", flag="upsets", detail="9 of 10")
+
+
+def test_nothing_is_excluded_by_itself_unless_a_setting_says_so() -> None:
+    rigged, told = ExclusionProposal(("a",), "upsets"), ExclusionProposal(("b",), "an answer says who wrote it")
+    assert accepted(FlagRules(), [rigged], told) == []
+    assert accepted(FlagRules(exclude_flagged_sessions=True), [rigged], told) == [rigged]
+    assert accepted(FlagRules(exclude_self_identifying=True), [rigged], told) == [told]
+    assert accepted(FlagRules(exclude_self_identifying=True), [rigged], None) == []
 
 
 @pytest.mark.parametrize(

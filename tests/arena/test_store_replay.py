@@ -12,7 +12,7 @@ from tests.arena.engines import CHOICES, Clock, any_matchup, catalog, open_arena
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy, RatingRules
 from tiltyard.arena.service import Arena
-from tiltyard.arena.store import Store, projections
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.frozen import freeze
 from tiltyard.arena.verify import rebuild, verify
 from tiltyard.errors import ArenaError
@@ -90,7 +90,7 @@ class History:
 def walk(url: str, steps: list[tuple[str, int]]) -> bytes:
     """The state after the steps, frozen."""
     clock = Clock()
-    with open_arena(url, clock, seed=len(steps)) as arena:
+    with open_arena(url, clock, len(steps), OFTEN) as arena:
         arena.append(catalog())
         history = History(arena, clock)
         for step, number in steps:
@@ -100,20 +100,17 @@ def walk(url: str, steps: list[tuple[str, int]]) -> bytes:
 
 def check_replay(url: str, steps: list[tuple[str, int]]) -> None:
     live = walk(url, steps)
-    store = Store.open(url)
+    store = Store.open(url, OFTEN)
     assert freeze(store.load().state) == live
     store.close()
-    found = verify(url)
+    found = verify(url, OFTEN)
     assert found.clean, found.problems
-    rebuild(url)
-    assert verify(url).clean
+    rebuild(url, OFTEN)
+    assert verify(url, OFTEN).clean
 
 
-@pytest.fixture(autouse=True)
-def checkpoints_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint every 30 events, so that short histories cross several."""
-    monkeypatch.setattr(projections, "CHECKPOINT_EVERY", 30)
-
+OFTEN = 30
+"""Events between checkpoints, so that short histories cross several."""
 
 few = settings(
     max_examples=6,
@@ -166,7 +163,7 @@ def test_both_databases_hold_the_same_log_and_the_same_ratings(sqlite_url: str, 
     for url in (sqlite_url, postgresql_url):
         clock, ids = Clock(), iter(f"matchup-{number}" for number in range(10_000))
         rng = np.random.default_rng(4)
-        store = Store.open(url)
+        store = Store.open(url, OFTEN)
         with Arena(
             store, chooser=any_matchup, now=clock, rng=rng, new_id=lambda ids=ids: next(ids), idle_seconds=3600
         ) as arena:
@@ -182,8 +179,8 @@ def test_both_databases_hold_the_same_log_and_the_same_ratings(sqlite_url: str, 
 def test_a_follower_that_lags_behind_ends_in_the_same_state(arena_url: str) -> None:
     """It takes in undo, exclusion and new rules when the tables already show what came after them."""
     clock = Clock()
-    follower = Store.open(arena_url)
-    with open_arena(arena_url, clock) as arena:
+    follower = Store.open(arena_url, OFTEN)
+    with open_arena(arena_url, clock, checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
         history = History(arena, clock)
         history.do("votes", 49)
@@ -199,20 +196,20 @@ def test_a_follower_that_lags_behind_ends_in_the_same_state(arena_url: str) -> N
 
 
 def test_an_arena_starts_from_its_newest_checkpoint_and_not_from_the_beginning(arena_url: str) -> None:
-    with open_arena(arena_url) as arena:
+    with open_arena(arena_url, checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
         play(arena, 60)
         live = arena.read(freeze)
     before = sql(arena_url, "SELECT max(seq) FROM checkpoints")[0][0]
     sql(arena_url, f"DELETE FROM chain WHERE seq < {before}")  # the beginning is never looked at
-    store = Store.open(arena_url)
+    store = Store.open(arena_url, OFTEN)
     assert freeze(store.load().state) == live
     store.close()
 
 
 def test_a_snapshot_of_every_model_is_kept_when_an_hour_is_over(arena_url: str) -> None:
     clock = Clock()
-    with open_arena(arena_url, clock) as arena:
+    with open_arena(arena_url, clock, checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
         for _ in range(3):
             play(arena, 10)
@@ -221,7 +218,7 @@ def test_a_snapshot_of_every_model_is_kept_when_an_hour_is_over(arena_url: str) 
     assert len(rows) == 2  # the last hour is not over: nothing has happened after it
     assert all(int(str(at)) % 3_600_000_000 == 0 and count == 4 for at, count, _ in rows)
     assert rows[0][2] < rows[1][2]  # type: ignore[operator]
-    assert verify(arena_url).clean
+    assert verify(arena_url, OFTEN).clean
 
 
 def test_settings_that_make_no_sense_never_reach_the_log(sqlite_url: str) -> None:

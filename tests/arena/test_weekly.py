@@ -18,7 +18,7 @@ from tiltyard.arena.period import DAY, period_of_log
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.weekly import WeeklyReport, contender_lane_open, weekly_report
 from tiltyard.arena.weekly_page import weekly_page
-from tiltyard.arena.weekly_text import weekly_json, weekly_markdown
+from tiltyard.arena.weekly_text import quality_events, weekly_json, weekly_markdown
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
@@ -103,6 +103,9 @@ def test_the_failing_model_is_named_with_its_prompts(week: tuple[Log, WeeklyRepo
     (flag,) = report.to_dict()["quality"]
     assert flag["model"] == "m04"
     assert {prompt["prompt"] for prompt in flag["worst_prompts"][:2]} == {"p01", "p06"}
+    (event,) = quality_events(report)
+    assert (event.subject, event.subject_id) == ("model", "m04")
+    assert "p01" in event.detail
 
 
 def test_lanes_and_sides_of_a_fair_schedule_are_within_chance(week: tuple[Log, WeeklyReport]) -> None:
@@ -184,5 +187,6 @@ def test_a_model_that_came_in_the_week_and_one_that_left_are_on_the_page() -> No
     report = weekly_report(state, period)
     page = weekly_page(report)
     assert ">new<" in page
+    assert report.exposure.looked_at == 11, "one left, and the new one has no answers yet"
     assert "m02" not in report.models
     assert "Left: m02" in weekly_markdown(report)

@@ -51,12 +51,33 @@ def test_all_targets_together_are_two_per_matchup(
 def test_tolerance_is_measured_against_the_target_and_the_even_share_is_shown_beside() -> None:
     exposures = np.array([142] * 8 + [95] * 29 + [60])
     fair = exposure_fairness(
-        exposures, np.arange(38) < 8, 2000, tolerance=0.12, contender_share=0.3, challenger_share=0.1
+        exposures,
+        np.arange(38) < 8,
+        np.ones(38, dtype=bool),
+        2000,
+        tolerance=0.12,
+        contender_share=0.3,
+        challenger_share=0.1,
     )
     assert fair.within.sum() == 37
     assert not fair.within[37]
     assert fair.targets_differ
     assert fair.off_even[0] == pytest.approx(142 / (4000 / 38) - 1)
+
+
+def test_a_model_without_answers_has_no_target_and_the_others_share_its_part() -> None:
+    """Four models, one of them silent: 2·90/3 = 60 each, and three are looked at."""
+    fair = exposure_fairness(
+        np.array([60, 60, 60, 0]),
+        np.zeros(4, dtype=bool),
+        np.array([True, True, True, False]),
+        90,
+        tolerance=0.12,
+        contender_share=0.0,
+        challenger_share=0.1,
+    )
+    assert fair.targets.tolist() == [60.0, 60.0, 60.0, 0.0]
+    assert (fair.looked_at, int(fair.within.sum()), fair.targets_differ) == (3, 3, False)
 
 
 def test_fair_coins_are_balanced_and_a_biased_one_is_found() -> None:

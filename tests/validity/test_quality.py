@@ -95,3 +95,9 @@ def test_recall_of_a_real_rise_is_high() -> None:
         return [flag.model for flag in rising_both_bad(world, range(38), **RULES)] == [7]
 
     assert sum(once() for _ in range(15)) >= 13
+
+
+def test_the_only_two_models_of_an_arena_are_named_together() -> None:
+    rng = np.random.default_rng(9)
+    world = votes(rng, 800, 2, 3, lambda a, b, p, r: np.where(r, 0.4, 0.05))
+    assert [flag.model for flag in rising_both_bad(world, range(2), **RULES)] == [0, 1]

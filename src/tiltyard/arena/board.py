@@ -7,7 +7,7 @@ Phases 1 and 2 keep the legacy Elo order and show the rest in its shadow; from p
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -283,17 +283,21 @@ def decisive_wins_on(state: ArenaState) -> NDArray[np.int64]:
 
 def expected_by_prompt(state: ArenaState) -> tuple[Floats, Floats]:
     """By model and prompt, the decisive wins that present ratings expect of the rivals met there, and ΣE(1 − E)."""
-    shape = state.tallies.decisive_on.view.shape
-    expected, information = np.zeros(shape), np.zeros(shape)
+    models, prompts = state.tallies.decisive_on.view.shape
+    met = state.tallies.pair_prompts
+    lengths = np.fromiter(map(len, met.values()), dtype=np.intp, count=len(met))
+    size = int(lengths.sum())
+    pairs = np.fromiter(chain.from_iterable(met), dtype=np.intp, count=2 * len(met)).reshape(-1, 2)
+    first, second = np.repeat(pairs, lengths, axis=0).T
+    prompt = np.fromiter(chain.from_iterable(met.values()), dtype=np.intp, count=size)
+    votes = np.fromiter(chain.from_iterable(on.values() for on in met.values()), dtype=np.float64, count=size)
     rating = state.track.now.rating
-    for (first, second), met in state.tallies.pair_prompts.items():
-        if not met:
-            continue
-        prompts = np.fromiter(met.keys(), dtype=np.intp, count=len(met))
-        votes = np.fromiter(met.values(), dtype=np.float64, count=len(met))
-        chance = float(expected_scores(rating[first], rating[second]))
-        expected[first, prompts] += votes * chance
-        expected[second, prompts] += votes * (1.0 - chance)
-        information[first, prompts] += votes * chance * (1.0 - chance)
-        information[second, prompts] += votes * chance * (1.0 - chance)
-    return expected, information
+    chance = expected_scores(rating[first], rating[second])
+
+    def summed(by_first: Floats, by_second: Floats) -> Floats:
+        cells = np.concatenate([first * prompts + prompt, second * prompts + prompt])
+        total = np.bincount(cells, np.concatenate([by_first, by_second]), models * prompts)
+        return np.asarray(total.reshape(models, prompts), dtype=np.float64)
+
+    information = votes * chance * (1.0 - chance)
+    return summed(votes * chance, votes * (1.0 - chance)), summed(information, information)

@@ -18,7 +18,7 @@ from tiltyard.validity.self_naming import self_namings
 from tiltyard.validity.voters import SessionRules, SessionVotes, expected_scores, session_flags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +31,7 @@ __all__ = (
     "AnswerFlag",
     "ExclusionProposal",
     "VoterFlag",
+    "accepted",
     "client_address",
     "events_of",
     "flag_answers",
@@ -191,18 +192,29 @@ def propose_unblinded(
     return ExclusionProposal(ids, "an answer says who wrote it") if ids else None
 
 
+def accepted(
+    rules: FlagRules, by_voters: Iterable[ExclusionProposal], unblinded: ExclusionProposal | None
+) -> list[ExclusionProposal]:
+    """The proposals that the policy carries out by itself; by default none, and a person decides."""
+    chosen = list(by_voters) if rules.exclude_flagged_sessions else []
+    if rules.exclude_self_identifying and unblinded is not None:
+        chosen.append(unblinded)
+    return chosen
+
+
 def events_of(
     voter_flags: Iterable[VoterFlag],
     answer_flags: Iterable[AnswerFlag] = (),
     proposals: Iterable[ExclusionProposal] = (),
+    known: Collection[tuple[str, str]] = (),
 ) -> list[Flagged | Excluded]:
-    """The events that flags and accepted proposals stand for."""
-    events: list[Flagged | Excluded] = [
+    """The events that flags and accepted proposals stand for; flags `known` by (subject id, flag) are not repeated."""
+    flagged = [
         Flagged(subject="voter", subject_id=flag.voter, flag=flag.flag, detail=flag.detail) for flag in voter_flags
     ]
-    events += [
+    flagged += [
         Flagged(subject="response", subject_id=flag.response_id, flag="self-identifying", detail=flag.phrase)
         for flag in answer_flags
     ]
-    events += [Excluded(matchup_ids=proposal.matchup_ids, reason=proposal.reason) for proposal in proposals]
-    return events
+    new = [event for event in flagged if (event.subject_id, event.flag) not in known]
+    return [*new, *(Excluded(matchup_ids=proposal.matchup_ids, reason=proposal.reason) for proposal in proposals)]

@@ -10,24 +10,30 @@ import numpy as np
 
 from tiltyard.arena.board import (
     BoardRow,
+    LiveBoard,
     completeness,
     decisive_wins_on,
-    expected_by_prompt,
     live_board,
     official_order,
 )
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import CastVote, Standing
 from tiltyard.arena.tallies import pair_of
+from tiltyard.errors import ArenaError
 from tiltyard.validity.calibration import Calibration, calibration, predictions
 from tiltyard.validity.coverage import deficits, neighbours
+from tiltyard.validity.voters import expected_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from tiltyard.arena.policy import RatingRules
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.vote_table import VoteTable
+
+    Floats = NDArray[np.float64]
 
 RECENT = 20
 """Recent form looks at this many votes."""
@@ -99,12 +105,17 @@ class ModelDetail:
         return asdict(self)
 
 
-def model_detail(state: ArenaState, name: str) -> ModelDetail:
-    """The detail of an enabled model; an unknown one is an `ArenaError`, a disabled one has no row."""
+def model_detail(state: ArenaState, name: str, board: LiveBoard | None = None) -> ModelDetail:
+    """The detail of an enabled model; one that is not there or not enabled is an `ArenaError`.
+
+    A board of the same state, where there is one at hand, saves computing it.
+    """
     model = state.catalog.model(name)
+    if not state.catalog.model_enabled[model]:
+        raise ArenaError(f"model {name!r} is disabled and has no place on the board. Enable it first.")
     order = official_order(state)
     return ModelDetail(
-        row=live_board(state)[name],
+        row=(board or live_board(state))[name],
         prompts=_by_prompt(state, model),
         opponents=tuple(against(state, model, rival) for rival in order if rival != model),
         neighbours=tuple(
@@ -138,7 +149,7 @@ def against(state: ArenaState, model: int, rival: int) -> Record:
 def _by_prompt(state: ArenaState, model: int) -> tuple[Record, ...]:
     """The record on every enabled prompt."""
     tallies, catalog = state.tallies, state.catalog
-    wins, expected = decisive_wins_on(state)[model], expected_by_prompt(state)[0][model]
+    wins, expected = decisive_wins_on(state)[model], _expected_wins(state, model)
     decisive, rated = tallies.decisive_on.view[model], tallies.rated_on.view[model]
     return tuple(
         Record(
@@ -152,6 +163,17 @@ def _by_prompt(state: ArenaState, model: int) -> tuple[Record, ...]:
         for prompt, enabled in enumerate(catalog.prompt_enabled)
         if enabled
     )
+
+
+def _expected_wins(state: ArenaState, model: int) -> Floats:
+    """The decisive wins that present ratings expect of one model, by prompt."""
+    expected = np.zeros(len(state.catalog.prompts))
+    rating, met = state.track.now.rating, state.tallies.pair_prompts
+    for rival in range(len(rating)):
+        chance = float(expected_scores(rating[model], rating[rival]))
+        for prompt, votes in met.get(pair_of(model, rival), {}).items():
+            expected[prompt] += votes * chance
+    return expected
 
 
 def _heatmap(state: ArenaState, model: int, order: Sequence[int]) -> Heatmap:

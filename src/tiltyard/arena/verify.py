@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from tiltyard.arena.events import FIRST_HASH, Event, chain_hash, decode_body
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.bulk import Row, insert_rows, ordered_rows
+from tiltyard.arena.store.projections import CHECKPOINT_EVERY
 from tiltyard.arena.store.refold import Refold, empty_projections, links, tail
 from tiltyard.arena.store.tables import PROJECTIONS, chain, metadata, pending
 from tiltyard.errors import ArenaError, StoreError
@@ -26,7 +27,8 @@ from tiltyard.errors import ArenaError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tiltyard.arena.store.refold import Link
+    from tiltyard.arena.store.projections import CHECKPOINT_EVERY
+from tiltyard.arena.store.refold import Link
 
 NAMED_PER_TABLE = 20
 """Differences that are named one by one; the others are counted."""
@@ -61,13 +63,13 @@ class Findings:
         return not self.problems
 
 
-def verify(url: str) -> Findings:
+def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Findings:
     """The findings about the arena at a URL, as it was at one moment; it may be in use meanwhile."""
     store = Store.open(url)
     try:
         with store.database.read() as source, _scratch() as target:
             checked = _Checked()
-            fold = Refold(target, _rows(source, chain) // 2)
+            fold = Refold(target, checkpoint_every, _rows(source, chain) // 2)
             unplaced = _refold(source, fold, checked)
             if not checked.broken:
                 _compare(source, target, checked)
@@ -80,7 +82,7 @@ def verify(url: str) -> Findings:
         store.close()
 
 
-def rebuild(url: str) -> None:
+def rebuild(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
     """Delete every projection and make it again from the log, in one transaction. A broken log is refused."""
     store = Store.open(url)
     try:
@@ -88,7 +90,8 @@ def rebuild(url: str) -> None:
             store.database.lock_projector(connection, wait=True)
             empty_projections(connection)
             checked = _Checked()
-            unplaced = _refold(connection, Refold(connection, _rows(connection, chain) // 2), checked)
+            fold = Refold(connection, checkpoint_every, _rows(connection, chain) // 2)
+            unplaced = _refold(connection, fold, checked)
             if checked.problems:
                 raise StoreError(f"{checked.problems[0]}. Nothing was rebuilt: restore the log from a backup first.")
             insert_rows(connection, pending, [(event_id,) for event_id, _, _ in unplaced])

@@ -152,6 +152,7 @@ class WeeklyReport:
             "even_target": fair.even_target,
             "targets_differ": fair.targets_differ,
             "in_tolerance": int(fair.within.sum()),
+            "looked_at": fair.looked_at,
             "models": [
                 {
                     "model": name,
@@ -221,6 +222,7 @@ def window_exposure(state: ArenaState, order: list[int]) -> ExposureFairness:
     return exposure_fairness(
         schedule.in_window[order],
         np.array([model in band for model in order], dtype=bool),
+        np.asarray(state.catalog.servable().any(axis=1))[order],
         len(schedule.window),
         tolerance=policy.exposure_tolerance,
         contender_share=policy.lanes.contender if contender_lane_open(state) else 0.0,

@@ -113,7 +113,7 @@ def _header(report: WeeklyReport, title: str) -> Html:
         ("counted votes", number(report.votes)),
         ("voters", number(report.voters)),
         ("matchups served", number(served)),
-        ("models in tolerance", join([number(int(fair.within.sum())), el("small", f"of {len(fair.targets)}")])),
+        ("models in tolerance", join([number(int(fair.within.sum())), el("small", f"of {fair.looked_at}")])),
         ("swaps beyond bands", join([number(len(churn.beyond_bands)), el("small", f"of {len(churn.swaps)} swaps")])),
     )
     return el(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tiltyard.arena.events import Flagged
 from tiltyard.validity.fairness import THREE_SIGMA
 
 if TYPE_CHECKING:
@@ -59,11 +60,12 @@ def exposure_sentences(report: WeeklyReport) -> list[str]:
     if not fair.matchups:
         return ["Nothing was served in the window."]
     said = [
-        f"{int(fair.within.sum())} of {len(fair.targets)} models are within ±{100 * fair.tolerance:.0f} % of their "
+        f"{int(fair.within.sum())} of {fair.looked_at} models are within ±{100 * fair.tolerance:.0f} % of their "
         f"target over the last {fair.matchups:,} matchups."
     ]
     if fair.targets_differ:
-        top, other = float(fair.targets.max()), float(fair.targets.min())
+        aimed = fair.targets[fair.targets > 0.0]
+        top, other = float(aimed.max()), float(aimed.min())
         said.append(
             f"An even share would be {fair.even_target:.1f} exposures (2W/M). The contender lane alone gives each "
             f"contender more, so the targets are {top:.1f} for contenders and {other:.1f} for the others."
@@ -129,6 +131,19 @@ def quality_sentence(report: WeeklyReport, flag: QualityFlag) -> str:
         f"{report.model_names[flag.model]}: both-bad rate {100 * flag.rate_before:.1f} % → "
         f"{100 * flag.rate_recent:.1f} % (p = {flag.p_value:.1g}, {flag.votes_recent:,} votes); worst on {worst}"
     )
+
+
+def quality_events(report: WeeklyReport) -> list[Flagged]:
+    """The flags that rising both-bad rates raise on models, for a caller to write to the log."""
+    return [
+        Flagged(
+            subject="model",
+            subject_id=report.model_names[flag.model],
+            flag="both-bad rising",
+            detail=quality_sentence(report, flag),
+        )
+        for flag in report.quality
+    ]
 
 
 def note_sentence(note: Note) -> str:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tiltyard.placement.field import Field
 
 _SHARES = {Said.A: 1.0, Said.B: 0.0, Said.TIE: 0.5}
-_RESULTS = {Outcome.A: FIRST_WON, Outcome.B: SECOND_WON, Outcome.TIE: TIED}
+_RESULTS = np.full(len(Outcome), -1, dtype=np.int8)
+_RESULTS[[Outcome.A, Outcome.B, Outcome.TIE]] = FIRST_WON, SECOND_WON, TIED
 
 
 def judged_part(table: BattleTable) -> BattleTable:
@@ -36,11 +37,12 @@ def human_part(table: BattleTable) -> BattleTable:
 def battle_rows(table: BattleTable, model: str, field: Field) -> OneModelRows:
     """The new model's judged battles from its point of view."""
     judged = judged_part(table)
+    judged = judged.take(judged.outcome != Outcome.BOTH_BAD)
     code = judged.models.index(model)
     is_a = judged.model_a == code
     opponent = np.where(is_a, judged.model_b, judged.model_a)
     number = np.array([field.models.index(name) if name in field.models else -1 for name in judged.models])
-    as_a = np.array([_RESULTS.get(outcome, TIED) for outcome in Outcome], dtype=np.int8)[judged.outcome]
+    as_a = _RESULTS[judged.outcome]
     result = np.where(is_a | (as_a == TIED), as_a, 1 - as_a).astype(np.int8)
     share = None
     if judged.score_a is not None:

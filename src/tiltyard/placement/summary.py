@@ -24,8 +24,8 @@ def summary_lines(manifest: Mapping[str, Any], rated: Rated) -> list[str]:
     if manifest["flips"] is not None and manifest["flips"]["share"] is not None:
         flips = manifest["flips"]
         lines.append(
-            f"the verdict changed with the order in {flips['share']:.0%} of {flips['n']} battles "
-            f"({flips['low']:.0%} to {flips['high']:.0%})"
+            f"the verdict changed with the order in {100 * flips['share']:.0f} % of {flips['n']} battles "
+            f"({100 * flips['low']:.0f} % to {100 * flips['high']:.0f} %)"
         )
     if judged["failed"]:
         why = ", ".join(f"{name} {count}" for name, count in judged["failed_by"].items())
@@ -53,7 +53,9 @@ def _calibration_lines(manifest: Mapping[str, Any]) -> list[str]:
         return []
     agreement = found["agreement"]
     agrees = (
-        "" if agreement["value"] is None else f"agrees with people in {agreement['value']:.0%} (n = {agreement['n']}), "
+        ""
+        if agreement["value"] is None
+        else f"agrees with people in {100 * agreement['value']:.0f} % (n = {agreement['n']}), "
     )
     lines = [
         f"the judge {agrees}stretches their scale {found['slope']:.2f}-fold ({found['slope_low']:.2f} to "

@@ -49,7 +49,7 @@ def exposure_targets(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExposureFairness:
-    """Each model's exposures in the window against its target; `off` is their ratio minus 1 (NaN without a target)."""
+    """Each model's exposures in the window against its target, which is 0 for a model that cannot be served."""
 
     matchups: int
     exposures: Ints
@@ -60,7 +60,7 @@ class ExposureFairness:
 
     @property
     def off(self) -> Floats:
-        """How far each model is from its target, as a share of it."""
+        """How far each model is from its target, as a share of it; NaN without one."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(self.targets > 0.0, self.exposures / self.targets - 1.0, np.nan))
 
@@ -73,29 +73,40 @@ class ExposureFairness:
 
     @property
     def within(self) -> Bools:
-        """Which models are in tolerance of their target."""
+        """Which models are in tolerance of their target; one without a target is not."""
         return np.asarray(np.abs(self.off) <= self.tolerance + 1e-12)
+
+    @property
+    def looked_at(self) -> int:
+        """How many models have a target."""
+        return int((self.targets > 0.0).sum())
 
     @property
     def targets_differ(self) -> bool:
         """Whether the target that can hold is another than 2W/M."""
-        return bool(np.any(np.abs(self.targets - self.even_target) > 1e-9 * max(self.even_target, 1.0)))
+        aimed = self.targets[self.targets > 0.0]
+        return bool(np.any(np.abs(aimed - self.even_target) > 1e-9 * max(self.even_target, 1.0)))
 
 
 def exposure_fairness(
     exposures: Ints,
     contender: Bools,
+    servable: Bools,
     matchups: int,
     *,
     tolerance: float,
     contender_share: float,
     challenger_share: float,
 ) -> ExposureFairness:
-    """Exposures of the enabled models in a window of so many served matchups, against what each should have."""
-    n_models = len(exposures)
-    top, other = exposure_targets(n_models, int(contender.sum()), matchups, contender_share, challenger_share)
+    """Exposures of models in a window of so many served matchups, against what each should have.
+
+    Models that cannot be served (no answer to any prompt) have no claim, and the others share theirs.
+    """
+    n_models, band = int(servable.sum()), int((contender & servable).sum())
+    top, other = exposure_targets(n_models, band, matchups, contender_share, challenger_share)
     even = 2.0 * matchups / n_models if n_models else 0.0
-    return ExposureFairness(matchups, exposures, np.where(contender, top, other), even, tolerance)
+    targets = np.where(servable, np.where(contender, top, other), 0.0)
+    return ExposureFairness(matchups, exposures, targets, even, tolerance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -76,7 +76,7 @@ def rising_both_bad(
 
     A model is looked at when it has `least_votes` before and lately. The test is exact given each prompt's totals
     (Fisher's, summed over prompts), one-sided, and Holm's (1979) step-down keeps false alarms of a whole report at
-    `alpha`.
+    `alpha`. Models that cannot be told apart, such as the only two of an arena, are named together.
     """
     found: list[QualityFlag] = []
     left, candidates = votes, list(models)
@@ -88,10 +88,12 @@ def rising_both_bad(
         clearest = min(tested, key=lambda flag: (flag.p_value, flag.model))
         if clearest.p_value * len(candidates) > alpha:
             break
-        if clearest.rate_recent - clearest.rate_before >= least_rise:
-            found.append(clearest)
-            left = left.take((left.model_a != clearest.model) & (left.model_b != clearest.model))
-        candidates.remove(clearest.model)
+        alike = [flag for flag in tested if flag.p_value == clearest.p_value]
+        for flag in alike:
+            if flag.rate_recent - flag.rate_before >= least_rise:
+                found.append(flag)
+                left = left.take((left.model_a != flag.model) & (left.model_b != flag.model))
+            candidates.remove(flag.model)
     return found
 
 

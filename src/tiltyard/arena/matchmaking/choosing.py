@@ -72,16 +72,17 @@ def next_matchup(state: ArenaState, rng: np.random.Generator, seen: Seen) -> Mat
 def _by_lane(field: Field, rng: np.random.Generator) -> Matchup:
     weights = np.array(msgspec.structs.astuple(field.policy.lanes))
     drawn = LANES[draw(rng, weights)]
-    serves: list[Lane] = [_serving(field, lane) for lane in LANES]
-    lane = serves[LANES.index(drawn)]
-    share = float(sum(weight for weight, to in zip(weights, serves, strict=True) if to == lane))
+    able = {lane: RULES[lane].can_serve(field) for lane in LANES}
+    instead = next(lane for lane in FALLS_TO if able[lane])
+    lane = drawn if able[drawn] else instead
+    share = sum(
+        weight
+        for asked, weight in zip(LANES, weights.tolist(), strict=True)
+        if (asked if able[asked] else instead) == lane
+    )
     picked = RULES[lane].pick(field, rng)
     note = "" if lane == drawn else f"in place of {drawn}: "
     return _seated(picked, lane, share * picked.chance, rng, note)
-
-
-def _serving(field: Field, lane: Lane) -> Lane:
-    return next(to for to in (lane, *FALLS_TO) if RULES[to].can_serve(field))
 
 
 def _seated(picked: Pick, lane: Lane, probability: float, rng: np.random.Generator, note: str = "") -> Matchup:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.matchmaking.field import Field
 
 
-EXPOSURE_WEIGHT = 3.0
+EXPOSURE_WEIGHT = 6.0
 """What one tolerance of lacking exposure weighs, against deficits between 0 and 1: contenders always lack meetings with
 the others, since their own lane fills their share, and a smaller weight would let that lift them out of tolerance."""
 

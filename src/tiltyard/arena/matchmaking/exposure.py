@@ -25,9 +25,12 @@ Numbers = NDArray[np.intp]
 RISES_OUTSIDE = 4.0
 """Outside the tolerance, urgency rises this many times as fast as inside."""
 
-LEAN_STEEPNESS = 40.0
-LEAN_REACH = 0.15
-"""A draw leans to the less exposed by exp(−25 · deviation): twentyfold at one tolerance of 12 % below target."""
+LEAN_STEEPNESS = 50.0
+LEAN_REACH = 0.25
+"""A draw leans to the less exposed by exp(−50 · deviation), to the reach either way. The contender lane fills its
+models' share alone; with a gentler lean the other lanes would lift them out of tolerance."""
+LEAN_FROM = 25.0
+"""Targets below this many exposures lean as if they were this large: one exposure more or less is chance then."""
 
 
 def conservative_order(state: ArenaState, servable: Servable) -> Numbers:
@@ -73,6 +76,22 @@ def targets(policy: Policy, order: Numbers, models: int, matchups: int, *, opene
     return target
 
 
+def aims(target: Floats, band: Numbers, tolerance: float) -> Floats:
+    """What the lanes steer by: the targets, but half a tolerance less for contenders who are due more than the others.
+
+    Their own lane fills their target on average, by chance sometimes less and sometimes more. Filled up by other lanes
+    after every less, they would run over with every more. The others are led to what is left.
+    """
+    total, aim = target.sum(), target.copy()
+    others = target > 0.0
+    others[band] = False
+    if not others.any() or target[band].max(initial=0.0) <= target[others].max() + 1e-9:
+        return aim
+    aim[band] *= 1.0 - 0.5 * tolerance
+    aim[others] *= (total - aim[band].sum()) / max(aim[others].sum(), 1e-9)
+    return aim
+
+
 def deviations(exposures: NDArray[np.int64], target: Floats) -> Floats:
     """How far each model is from its target, as a share of it: −0.12 is 12 % below."""
     return np.asarray((exposures - target) / np.maximum(target, 1.0))
@@ -85,9 +104,10 @@ def urgency(deviation: Floats, tolerance: float) -> Floats:
     return np.asarray(inside + RISES_OUTSIDE * (edges - inside))
 
 
-def leaning(deviation: Floats) -> Floats:
+def leaning(deviation: Floats, target: Floats) -> Floats:
     """The factor by which a draw leans to the less exposed."""
-    return np.exp(-LEAN_STEEPNESS * np.clip(deviation, -LEAN_REACH, LEAN_REACH))
+    settled = deviation * np.minimum(np.maximum(target, 1.0) / LEAN_FROM, 1.0)
+    return np.exp(-LEAN_STEEPNESS * np.clip(settled, -LEAN_REACH, LEAN_REACH))
 
 
 @dataclass(frozen=True, slots=True)

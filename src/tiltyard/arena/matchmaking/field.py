@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.matchmaking.exposure import (
     TrafficCap,
+    aims,
     conservative_order,
     deviations,
     lane_opens,
@@ -43,21 +44,20 @@ class Field:
         self.servable = servable
         self._seen = self._seen_prompts(seen)
         self.partners, self.anchors = self._who_may_meet(capped=capped)
+        self.has_pair = bool(self.anchors.any())
         self.order = conservative_order(state, servable)
         self.band = self.order[: self.policy.contender_band]
         self.opened = lane_opens(state, self.order)
 
-    @property
-    def has_pair(self) -> bool:
-        """Whether anybody can be shown to this voter."""
-        return bool(self.anchors.any())
+    @cached_property
+    def target(self) -> Floats:
+        """How often each model should have been shown in the window."""
+        return targets(self.policy, self.order, len(self.anchors), len(self.state.schedule.window), opened=self.opened)
 
     @cached_property
     def deviation(self) -> Floats:
-        """How far each model's exposure in the window is from its target, as a share of the target."""
-        schedule, models = self.state.schedule, len(self.anchors)
-        target = targets(self.policy, self.order, models, len(schedule.window), opened=self.opened)
-        return deviations(schedule.in_window, target)
+        """How far each model's exposure in the window is from its aim, as a share of it."""
+        return deviations(self.state.schedule.in_window, self.aim)
 
     @cached_property
     def urgency(self) -> Floats:
@@ -67,7 +67,7 @@ class Field:
     @cached_property
     def lean(self) -> Floats:
         """The factor by which draws lean to the less exposed."""
-        return leaning(self.deviation)
+        return leaning(self.deviation, self.aim)
 
     @cached_property
     def prompt_floors(self) -> Counts:
@@ -201,8 +201,11 @@ class Field:
 
         Diversity closes only so many prompts of a pair: where more are unseen, one is open without looking.
         """
-        closed = (self.policy.diversity_last - 1) // self.policy.diversity_most
-        enough = self.servable.fewest_shared - closed
+        if not self._seen:
+            return []
+        last, most = self.policy.diversity_last, self.policy.diversity_most
+        sizes = range(self.servable.fewest_shared, max(last, self.servable.fewest_shared) + 1)
+        enough = min(size - (last - 1) // diversity_most(last, most, size) for size in sizes)
         near = [pair for pair, prompts in self._seen.items() if len(prompts) >= enough]
         return [pair for pair in near if not self.open_prompts(*pair).any()]
 

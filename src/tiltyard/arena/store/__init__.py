@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.events import Event
 from tiltyard.arena.store import log, migrate
 from tiltyard.arena.store.database import Database
+from tiltyard.arena.store.projections import CHECKPOINT_EVERY
 from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.visitors import forget_voter, known_voter
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import sqlalchemy as sa
 
@@ -22,35 +24,39 @@ __all__ = ["Store"]
 
 
 class Store:
-    """An arena's database. A URL is `sqlite:///path` or `postgresql://…`; one `Store` serves one process."""
+    """An arena's database. A URL is `sqlite:///path` or `postgresql://…`; one `Store` serves one process.
 
-    def __init__(self, database: Database) -> None:
+    A checkpoint is kept after every `checkpoint_every` events; whoever opens or verifies an arena says the same number.
+    """
+
+    def __init__(self, database: Database, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
         self.database = database
+        self.checkpoint_every = checkpoint_every
 
     @classmethod
     def create(cls, url: str) -> Store:
         """A new, empty arena."""
-        database = Database(url)
-        if database.exists() and migrate.version(database) is not None:
-            raise StoreError(f"there is an arena at {database.shown} already. Open it, or name another place.")
-        migrate.upgrade(database)
-        return cls(database)
+        with _closed_on_error(Database(url)) as database:
+            if database.exists() and migrate.version(database) is not None:
+                raise StoreError(f"there is an arena at {database.shown} already. Open it, or name another place.")
+            migrate.upgrade(database)
+            return cls(database)
 
     @classmethod
-    def open(cls, url: str) -> Store:
+    def open(cls, url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Store:
         """An arena that is there, with the tables of this version."""
-        database = Database(url)
-        migrate.check(database)
-        return cls(database)
+        with _closed_on_error(Database(url)) as database:
+            migrate.check(database)
+            return cls(database, checkpoint_every)
 
     @classmethod
     def upgrade(cls, url: str) -> Store:
         """An arena that is there, brought to the tables of this version."""
-        database = Database(url)
-        if not database.exists() or migrate.version(database) is None:
-            migrate.check(database)
-        migrate.upgrade(database)
-        return cls(database)
+        with _closed_on_error(Database(url)) as database:
+            if not database.exists() or migrate.version(database) is None:
+                migrate.check(database)
+            migrate.upgrade(database)
+            return cls(database)
 
     def append(self, bodies: Sequence[AnyBody], at: int) -> None:
         """Write events, unchecked; they have their place in the log when somebody follows. See `Arena.append`."""
@@ -60,7 +66,7 @@ class Store:
     def load(self) -> Replica:
         """The state at the end of the log."""
         with self.database.read() as connection:
-            return Replica.load(connection)
+            return Replica.load(connection, self.checkpoint_every)
 
     def follow(self, replica: Replica) -> None:
         """Take in what is new, and chain what is pending if nobody else is at it."""
@@ -98,3 +104,12 @@ class Store:
     def close(self) -> None:
         """Let go of the database."""
         self.database.close()
+
+
+@contextmanager
+def _closed_on_error(database: Database) -> Iterator[Database]:
+    try:
+        yield database
+    except BaseException:
+        database.close()
+        raise

@@ -33,7 +33,8 @@ _update_standing = (
 class Projections:
     """Writes what a state implies to its tables, as it moves from event to event, in the projector's transaction."""
 
-    def __init__(self) -> None:
+    def __init__(self, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
+        self._every = checkpoint_every
         self._standings: list[Standing] | None = None
         """The rows of `standings` as they are in the table."""
         self._models: set[int] = set()
@@ -63,10 +64,10 @@ class Projections:
                 self._prompts_turned.add(catalog.prompt(body.prompt_id))
             case e.ResponseAdded():
                 self._responses.append(body)
-        if state.seq % CHECKPOINT_EVERY == 0:
+        if state.seq % self._every == 0:
             connection.execute(sa.insert(marks), {"seq": state.seq, "ratings": freeze_ratings(state.track.now)})
             connection.execute(sa.insert(checkpoints), {"seq": state.seq, "state": freeze(state)})
-            oldest = state.seq - CHECKPOINT_EVERY * (CHECKPOINTS_KEPT - 1)
+            oldest = state.seq - self._every * (CHECKPOINTS_KEPT - 1)
             connection.execute(sa.delete(checkpoints).where(checkpoints.c.seq < oldest))
 
     def flush(self, connection: sa.Connection, state: ArenaState) -> None:
@@ -78,7 +79,7 @@ class Projections:
 
     def forget(self) -> None:
         """Drop what was noted: another process wrote the tables, or the transaction failed."""
-        self.__init__()  # type: ignore[misc]
+        self.__init__(self._every)  # type: ignore[misc]
 
     def _flush_models(self, connection: sa.Connection, state: ArenaState) -> None:
         numbers, self._models = sorted(self._models), set()

@@ -69,12 +69,12 @@ def tail(connection: sa.Connection) -> list[tuple[int, int, str]]:
 class Refold:
     """Folds a log into empty tables: feed it every event in order, then `finish` with those that have no place yet."""
 
-    def __init__(self, target: sa.Connection, votes_expected: int = 0) -> None:
+    def __init__(self, target: sa.Connection, checkpoint_every: int, votes_expected: int = 0) -> None:
         self._target = target
         self._book = SqlBook(target, writes=True)
         self.state = ArenaState(self._book)
         self.state.track.expect(votes_expected)
-        self._projections = Projections()
+        self._projections = Projections(checkpoint_every)
         self._matchups = MatchupRows(target, self.state.catalog)
 
     def take(self, page: list[tuple[int, e.Event]]) -> None:

@@ -29,15 +29,15 @@ class Replica:
     of the database: throw the replica away and load another.
     """
 
-    def __init__(self, state: ArenaState, book: SqlBook, hash_: str) -> None:
+    def __init__(self, state: ArenaState, book: SqlBook, hash_: str, checkpoint_every: int) -> None:
         self.state = state
         self.book = book
         self.hash = hash_
-        self.projections = Projections()
+        self.projections = Projections(checkpoint_every)
         self.on_served: Callable[[MatchupServed, int, Catalog], None] = _ignored
 
     @classmethod
-    def load(cls, connection: sa.Connection) -> Replica:
+    def load(cls, connection: sa.Connection, checkpoint_every: int) -> Replica:
         """The state at the newest checkpoint, or at the beginning, brought up to the end of the log."""
         book = SqlBook(connection)
         state, hash_ = None, log.hash_at(connection, 0)
@@ -48,7 +48,7 @@ class Replica:
             state = ArenaState(book)
         else:
             hash_ = log.hash_at(connection, state.seq)
-        replica = cls(state, book, hash_)
+        replica = cls(state, book, hash_, checkpoint_every)
         replica.catch_up(connection)
         return replica
 

@@ -1,0 +1,292 @@
+"""What each lane is for."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from arena.matchmaking_arenas import Yard, triple
+from tiltyard.arena import events as e
+from tiltyard.arena.matchmaking import (
+    Matchup,
+    contenders,
+    coverage,
+    exploration,
+    exposure_targets,
+    lane_opens,
+    uncertainty,
+)
+from tiltyard.arena.matchmaking.contender import below_floor
+from tiltyard.arena.matchmaking.field import Field
+from tiltyard.arena.matchmaking.servable import servable_of
+from tiltyard.arena.policy import LaneWeights, Policy
+from tiltyard.arena.tallies import pair_of
+
+
+def field_of(yard: Yard) -> Field:
+    return Field(yard.state, servable_of(yard.state.catalog), {})
+
+
+def only(lane: e.Lane) -> Policy:
+    weights = {name: float(name == lane) for name in e.LANES}
+    return Policy(lanes=LaneWeights(**weights))
+
+
+# --- exposure ---------------------------------------------------------------------------------------------------------
+
+
+def test_contenders_are_due_what_their_lane_gives_and_the_others_share_the_rest() -> None:
+    yard = Yard(38, 1)
+    for number in range(2000):
+        i = number % 38
+        j = (i + 1 + (number // 38) % 37) % 38
+        yard.play(i, j, 0, e.Choice.A if i < j else e.Choice.B)
+    assert lane_opens(yard.state)
+    target = exposure_targets(yard.state)
+    band = contenders(yard.state)
+    assert len(band) == 8
+    assert target[band] == pytest.approx(0.3 * 1.9 / 8 * 2000)
+    others = np.setdiff1d(np.arange(38), band)
+    assert target[others] == pytest.approx((2 - 0.3 * 1.9) / 30 * 2000)
+    assert target.sum() == pytest.approx(2 * 2000)
+
+
+def test_while_the_contender_lane_is_closed_everybody_is_due_the_same() -> None:
+    yard = Yard(38, 2)
+    yard.play(0, 1, 0)
+    assert not lane_opens(yard.state)
+    assert exposure_targets(yard.state) == pytest.approx(2 / 38)
+
+
+def test_a_model_that_cannot_be_served_is_due_nothing() -> None:
+    yard = Yard(4, 2)
+    yard.play(0, 1, 0)
+    yard.tell(e.ModelDisabled(model="m3"))
+    assert exposure_targets(yard.state).tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 0.0])
+
+
+# --- coverage ---------------------------------------------------------------------------------------------------------
+
+
+def test_coverage_starts_from_the_model_that_lacks_most() -> None:
+    yard = Yard(5, 3, policy=only("coverage"))
+    yard.everybody_meets(2)
+    for prompt in range(3):
+        yard.play(0, 1, prompt)
+        yard.play(2, 3, prompt)
+    assert all(4 in (matchup.a, matchup.b) for matchup in yard.many(20))
+
+
+def test_coverage_takes_the_highest_joint_deficit_of_opponent_and_prompt() -> None:
+    rng = np.random.default_rng(5)
+    yard = Yard(7, 4, policy=only("coverage"))
+    for _ in range(120):
+        i, j = rng.choice(7, 2, replace=False).tolist()
+        yard.play(i, j, int(rng.integers(4)), e.Choice(rng.choice(["A", "B", "TIE"])))
+    yard.serve(0, 3, 1)
+    field = field_of(yard)
+    scores = coverage.anchor_scores(field)
+    anchor = int(scores.argmax())
+    joint = {}
+    for j in range(7):
+        for p in np.flatnonzero(field.open_prompts(anchor, j)).tolist() if j != anchor else []:
+            if field.in_flight(anchor, j)[p]:
+                continue
+            lacks = _lacking(yard, field, anchor, p) + _lacking(yard, field, j, p)
+            pair = max(0.0, 1 - _met(yard, anchor, j) / field.pair_aim)
+            joint[j, p] = lacks + pair + coverage.EXPOSURE_WEIGHT * float(field.urgency[j])
+    best = max(joint, key=lambda cell: joint[cell])
+    runner_up = sorted(joint.values())[-2]
+    assert joint[best] > runner_up + 1e-5
+    served = {triple(matchup) for matchup in yard.many(20)}
+    assert served == {(min(anchor, best[0]), max(anchor, best[0]), best[1])}
+
+
+def _lacking(yard: Yard, field: Field, model: int, prompt: int) -> float:
+    have = yard.state.tallies.decisive_on.view[model] + yard.state.schedule.flying_on.view[model]
+    return max(0.0, 1 - have[prompt] / max(have.sum() / 4, int(field.prompt_floors[model])))
+
+
+def _met(yard: Yard, i: int, j: int) -> int:
+    return yard.state.tallies.pair_decisive(i, j) + int(yard.state.schedule.flying_pairs.view[i, j])
+
+
+def test_priority_rises_faster_outside_the_tolerance() -> None:
+    from tiltyard.arena.matchmaking.exposure import urgency
+
+    at = urgency(np.array([0.24, 0.12, 0.06, 0.0, -0.06, -0.12, -0.24]), 0.12)
+    assert at.tolist() == pytest.approx([-5.0, -1.0, -0.5, 0.0, 0.5, 1.0, 5.0])
+
+
+# --- contender --------------------------------------------------------------------------------------------------------
+
+
+def settled(models: int = 20, prompts: int = 8, rounds: int = 8) -> Yard:
+    """An arena whose contender lane is open, with the lane as the only one."""
+    yard = Yard(models, prompts, policy=only("contender"))
+    yard.everybody_meets(rounds)
+    return yard
+
+
+def ranks(yard: Yard, matchup: Matchup) -> tuple[int, int]:
+    order = yard.state.order()
+    first, second = sorted((order.index(matchup.a), order.index(matchup.b)))
+    return first, second
+
+
+def test_the_contender_lane_opens_when_the_first_k_and_one_have_enough_votes() -> None:
+    policy = Policy(contender_band=2, contender_opens_at=4)
+    yard = Yard(4, 1, policy=policy)
+    for _ in range(2):
+        yard.play(0, 1, 0)
+        yard.play(1, 2, 0)
+    assert not lane_opens(yard.state)
+    yard.play(2, 0, 0, e.Choice.TIE)
+    yard.play(0, 2, 0, e.Choice.BOTH_BAD)
+    yard.play(2, 0, 0, e.Choice.TIE)
+    assert lane_opens(yard.state)
+
+
+def test_contenders_meet_neighbours_above_and_below_close_rivals_and_challengers() -> None:
+    yard = settled(rounds=30)
+    band = [ranks(yard, matchup) for matchup in yard.many(1500)]
+    assert all(first < 8 for first, _ in band)
+    challengers = [second for _, second in band if second >= 8]
+    assert abs(len(challengers) - 150) <= 4 * (1500 * 0.1 * 0.9) ** 0.5
+    assert len(set(challengers)) > 3
+    assert max(challengers) < 16
+    neighbours = Counter(pair for pair in band if pair[1] == pair[0] + 1)
+    assert sum(neighbours.values()) >= 1500 * 0.66
+    assert set(neighbours) == {(place, place + 1) for place in range(7)} | (set(neighbours) & {(7, 8)})
+
+
+def test_neighbours_below_their_floor_come_first() -> None:
+    yard = settled()
+    field = field_of(yard)
+    pairs = list(pairwise(field.band.tolist()))
+    assert all(below_floor(field, above, below) for above, below in pairs)
+    for place in (0, 1, 2, 4, 5, 6):
+        for number in range(12):
+            yard.play(*pairs[place], number % 8, e.Choice.TIE if number % 2 else e.Choice.A)
+            yard.play(*pairs[place], number % 8, e.Choice.TIE if number % 2 else e.Choice.B)
+    field = field_of(yard)
+    short = {pair_of(*pair) for pair in pairwise(field.band.tolist()) if below_floor(field, *pair)}
+    assert 0 < len(short) < 7
+    served = [matchup for matchup in yard.many(300) if "floor" in matchup.reason]
+    assert {triple(matchup)[:2] for matchup in served} <= short
+    assert abs(len(served) - 210) <= 4 * (300 * 0.7 * 0.3) ** 0.5
+
+
+def test_the_floor_asks_for_prompts_as_well_as_votes_and_counts_what_is_in_flight() -> None:
+    yard = Yard(3, 8)
+    for number in range(12):
+        yard.play(0, 1, number % 5)
+    assert below_floor(field_of(yard), 0, 1)
+    yard.serve(0, 1, 6)
+    assert not below_floor(field_of(yard), 0, 1)
+
+
+def test_a_pair_of_contenders_meets_where_it_has_met_least() -> None:
+    yard = Yard(2, 6, policy=only("contender"))
+    for number in range(70):
+        if number % 6 != 4:
+            yard.play(0, 1, number % 6, e.Choice.A if number % 2 else e.Choice.B)
+    yard.play(0, 1, 4)
+    assert {matchup.prompt for matchup in yard.many(20)} == {4}
+    assert {matchup.lane for matchup in yard.many(20)} == {"contender"}
+
+
+def test_a_pair_does_not_meet_a_third_time_in_ten_on_one_prompt() -> None:
+    yard = Yard(2, 6)
+    yard.serve(0, 1, 3)
+    yard.serve(0, 1, 3)
+    assert not field_of(yard).open_prompts(0, 1)[3]
+    for prompt in (0, 1, 2, 4, 5, 0, 1):
+        yard.serve(0, 1, prompt)
+    assert not field_of(yard).open_prompts(0, 1)[3]
+    yard.serve(0, 1, 2)
+    assert field_of(yard).open_prompts(0, 1)[3]
+
+
+# --- uncertainty ------------------------------------------------------------------------------------------------------
+
+
+def test_information_is_that_of_glicko_and_highest_against_a_known_equal() -> None:
+    gap, deviation = np.array([0.0, 0.0, 400.0]), np.array([0.0, 350.0, 0.0])
+    q = math.log(10) / 400
+    g = 1 / math.sqrt(1 + 3 * (q * 350 / math.pi) ** 2)
+    expected = [1.0, g * g, 4 * (10 / 11) * (1 / 11)]
+    assert uncertainty.information(gap, deviation).tolist() == pytest.approx(expected)
+
+
+def test_uncertain_models_are_anchors_more_often() -> None:
+    yard = Yard(8, 3)
+    yard.everybody_meets(6)
+    yard.add_model(8, range(3))
+    weights = uncertainty.anchor_weights(field_of(yard))
+    assert weights[8] > 3 * weights[:8].max()
+
+
+def test_a_new_model_meets_the_middle_and_not_the_bottom() -> None:
+    yard = Yard(9, 3)
+    yard.everybody_meets(10, better=0.9)
+    yard.add_model(9, range(3))
+    rating = yard.state.track.now.rating
+    opponents = uncertainty.best_opponents(field_of(yard), 9).tolist()
+    middle = np.argsort(np.abs(rating[:9] - 1500.0))[:4].tolist()
+    assert set(opponents) <= set(middle)
+
+
+# --- exploration ------------------------------------------------------------------------------------------------------
+
+
+def test_exploration_takes_prompts_that_are_not_covered_first() -> None:
+    yard = Yard(3, 4, policy=only("exploration"))
+    for _ in range(3):
+        for prompt in (0, 1, 3):
+            for i, j in ((0, 1), (0, 2), (1, 2)):
+                yard.play(i, j, prompt)
+    assert {matchup.prompt for matchup in yard.many(60)} == {2}
+    for prompt in (2, 2, 0, 1, 3, 0, 1, 3, 2):
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            yard.play(i, j, prompt)
+    assert len({matchup.prompt for matchup in yard.many(200)}) >= 3
+
+
+def test_exploration_prefers_the_less_exposed_and_reaches_everybody() -> None:
+    yard = Yard(10, 3, policy=only("exploration"))
+    yard.everybody_meets(2)
+    yard.play(0, 1, 0)
+    shown = Counter(model for matchup in yard.many(1000) for model in (matchup.a, matchup.b))
+    assert set(shown) == set(range(10))
+    assert max(shown[0], shown[1]) < min(shown[model] for model in range(2, 10))
+
+
+def test_two_draws_by_weight_have_the_chance_of_both_orders() -> None:
+    weights = np.array([1.0, 2.0, 3.0])
+    partners = ~np.eye(3, dtype=bool)
+    first, second, chance = exploration.draw_pair(np.random.default_rng(0), weights, partners, np.ones(3, dtype=bool))
+    i, j = weights[first], weights[second]
+    assert chance == pytest.approx(i / 6 * j / (6 - i) + j / 6 * i / (6 - j))
+
+
+# --- legacy -----------------------------------------------------------------------------------------------------------
+
+
+def test_phase_one_keeps_the_legacy_matchmaking() -> None:
+    yard = Yard(4, 3, phase=1)
+    for _ in range(8):
+        yard.play(0, 1, 0)
+    served = yard.many(900)
+    assert {matchup.lane for matchup in served} == {"legacy"}
+    prompts = Counter(matchup.prompt for matchup in served)
+    assert all(abs(prompts[prompt] - 300) <= 4 * (900 * 2 / 9) ** 0.5 for prompt in range(3))
+    pairs = Counter(triple(matchup)[:2] for matchup in served)
+    often = (1 / (2 + 2 / 9) * 1 / (1 + 2 / 9)) * 2
+    assert abs(pairs[2, 3] - 900 * often) <= 4 * (900 * often * (1 - often)) ** 0.5
+    yard.tell(e.PhaseChanged(phase=2))
+    assert {matchup.lane for matchup in yard.many(100)} <= set(e.LANES)

@@ -1,0 +1,225 @@
+"""The arena ranks truly, serves fairly and resists, in simulation. Figures of the full size are in the soak tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pytest
+
+from tiltyard.arena import events as e
+from tiltyard.arena.matchmaking import next_matchup
+from tiltyard.arena.population import Attack
+from tiltyard.arena.simulation import Ledger, SimulationResult, SimulationSettings, simulate
+from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.errors import OptionError
+
+WEIGHTS = {"coverage": 0.4, "contender": 0.3, "uncertainty": 0.2, "exploration": 0.1}
+
+
+def assert_served_fairly(result: SimulationResult, *, models_outside: int) -> None:
+    """The rules of serving, whatever the votes were."""
+    assert result.diversity_broken == 0
+    assert result.in_flight_duplicates < 0.02
+    assert abs(result.side_a_share - 0.5) <= 3 * 0.5 / result.served**0.5
+    for lane, weight in WEIGHTS.items():
+        error = (weight * (1 - weight) / result.matchups_lanes_open) ** 0.5
+        assert abs(result.lane_shares[lane] - weight) <= 3 * error, lane
+    assert result.in_tolerance >= result.models - models_outside
+    assert set(result.beyond_20_percent) <= set(result.crossed_band)
+
+
+def test_an_arena_of_full_width_ranks_truly_and_serves_fairly() -> None:
+    result = simulate(SimulationSettings(votes=7000, seed=3, curve_points=7))
+    assert (result.models, result.prompts, result.votes) == (38, 15, 7000)
+    assert result.kendall_tau is not None
+    assert result.kendall_tau_bradley_terry is not None
+    assert result.kendall_tau >= 0.88
+    assert result.kendall_tau >= result.kendall_tau_bradley_terry - 0.03
+    assert result.established == 38
+    assert_served_fairly(result, models_outside=3)
+    assert [point.votes for point in result.curve] == [1000 * step for step in range(1, 8)]
+    assert result.curve[-1].kendall_tau == result.kendall_tau
+    assert abs(result.tie_share - 0.08) < 0.02
+
+
+def test_a_late_model_is_held_to_a_quarter_of_the_traffic_and_gets_established() -> None:
+    result = simulate(SimulationSettings(models=16, prompts=6, votes=3000, seed=1, late_model=True, curve_points=0))
+    late = result.late_model
+    assert late is not None
+    assert late.entered_after_votes == 1500
+    assert late.largest_traffic_share <= 0.25
+    assert late.votes_until_established is not None
+    assert result.established == 16
+
+
+def test_the_same_settings_give_the_same_result_and_another_seed_another() -> None:
+    settings = SimulationSettings(models=6, prompts=3, votes=300, in_flight=8, seed=4)
+    first, again = simulate(settings), simulate(settings)
+    assert first == again
+    other = simulate(SimulationSettings(models=6, prompts=3, votes=300, in_flight=8, seed=5))
+    assert other.kendall_tau != first.kendall_tau or other.side_a_share != first.side_a_share
+
+
+def test_a_result_is_plain_values() -> None:
+    result = simulate(SimulationSettings(models=5, prompts=2, votes=120, in_flight=4))
+    values = json.loads(json.dumps(result.to_dict()))
+    for name in (
+        *("models", "votes", "kendall_tau", "kendall_tau_bradley_terry", "in_tolerance", "in_flight_duplicates"),
+        *("lane_shares", "side_a_share", "established", "beyond_20_percent", "curve"),
+    ):
+        assert name in values
+    assert sum(values["lane_shares_all"].values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("models", "prompts"), [(2, 1), (3, 2), (9, 1)])
+def test_small_arenas_can_be_simulated(models: int, prompts: int) -> None:
+    result = simulate(SimulationSettings(models=models, prompts=prompts, votes=150, in_flight=5, seed=2))
+    assert result.votes == 150
+    assert result.diversity_broken == 0
+
+
+def test_votes_that_cannot_be_rated_are_a_remark_and_not_a_number() -> None:
+    result = simulate(SimulationSettings(models=4, prompts=1, votes=1, in_flight=1, both_bad_rate=0.99, tie_rate=0.0))
+    assert result.kendall_tau_bradley_terry is None
+    assert result.remarks
+
+
+def test_legacy_matchmaking_can_be_simulated_for_comparison() -> None:
+    result = simulate(SimulationSettings(models=6, prompts=3, votes=200, in_flight=5, phase=1))
+    assert result.lane_shares_all["legacy"] == 1.0
+
+
+def test_the_ledger_writes_down_what_makes_a_matchup_again() -> None:
+    told: list[tuple[int, e.MatchupServed]] = []
+
+    class Noting(Ledger):
+        def append(self, bodies, at):  # type: ignore[no-untyped-def]
+            for body in bodies:
+                if isinstance(body, e.MatchupServed):
+                    told.append((at, body))
+                super().append([body], at)
+
+    ledger = Noting(seed=1)
+    ledger.append(
+        [
+            e.PhaseChanged(phase=4),
+            e.PromptAdded(prompt_id="p", text="?"),
+            *(e.ModelAdded(model=name, display_name=name) for name in "abc"),
+            *(e.ResponseAdded(response_id=name, model=name, prompt_id="p", text="!") for name in "abc"),
+        ],
+        0,
+    )
+    state = ledger.state
+    before = next_matchup(state, np.random.default_rng(7), {})
+    ledger.serve("voter", 5)
+    at, body = told[0]
+    assert at == 5
+    assert body.expires_at == 5 + 7200 * 1_000_000
+    assert state.schedule.in_flight[body.matchup_id].voter == "voter"
+    fresh = Ledger(seed=1)
+    fresh.append(
+        [
+            e.PhaseChanged(phase=4),
+            e.PromptAdded(prompt_id="p", text="?"),
+            *(e.ModelAdded(model=name, display_name=name) for name in "abc"),
+            *(e.ResponseAdded(response_id=name, model=name, prompt_id="p", text="!") for name in "abc"),
+        ],
+        0,
+    )
+    again = next_matchup(fresh.state, np.random.default_rng(body.seed), {})
+    names = fresh.state.catalog.models
+    assert (names[again.a].model, names[again.b].model) == (body.model_a, body.model_b)
+    assert again.probability == body.probability
+    assert before.prompt == 0
+
+
+@pytest.mark.parametrize("wrong", [{"models": 1}, {"prompts": 0}, {"votes": 0}, {"in_flight": 0}, {"skip_rate": 1.0}])
+def test_settings_that_make_no_arena_are_an_error(wrong: dict[str, int]) -> None:
+    with pytest.raises(OptionError, match="simulate: "):
+        SimulationSettings(**wrong)  # type: ignore[arg-type]
+
+
+# --- attacks ----------------------------------------------------------------------------------------------------------
+
+
+def attacked(kind: str, **more: float) -> SimulationSettings:
+    attack = Attack(kind, 0.25)  # type: ignore[arg-type]
+    return SimulationSettings(models=10, prompts=4, votes=2500, seed=6, attack=attack, curve_points=0, sd=80.0, **more)  # type: ignore[arg-type]
+
+
+def test_riggers_lift_their_model_and_a_perfect_defence_undoes_it() -> None:
+    known: set[str] = set()
+
+    def all_of_them(votes: Sequence[CastVote], state: ArenaState) -> Collection[str]:
+        target = 5
+        favour: dict[str, list[bool]] = {}
+        for vote in votes:
+            if target in (vote.a, vote.b):
+                won = (vote.choice is e.Choice.A) == (vote.a == target) and vote.choice in (e.Choice.A, e.Choice.B)
+                favour.setdefault(vote.voter, []).append(won)
+        known.update(voter for voter, wins in favour.items() if len(wins) >= 3 and all(wins))
+        return known
+
+    attack = Attack("rigging", 0.25, target=5)
+    result = simulate(
+        SimulationSettings(models=10, prompts=4, votes=2500, seed=6, attack=attack, curve_points=0, sd=80.0),
+        None,
+        all_of_them,
+    )
+    report = result.attack
+    assert report is not None
+    assert report.target == "model-005"
+    assert report.rank_honest_votes is not None
+    assert report.rank_undefended is not None
+    assert report.rank_defended is not None
+    assert report.rank_undefended < report.rank_honest_votes
+    assert report.rank_undefended <= report.rank_defended
+    assert report.attackers_flagged > 0.5 * report.sessions
+    assert report.votes_per_ranks is not None
+    one, five = report.votes_per_ranks[1], report.votes_per_ranks[5]
+    assert one is not None
+    assert 0 < one <= report.votes
+    assert five is None or five >= one
+
+
+@pytest.mark.parametrize("kind", ["apathetic", "one-sided", "sybil"])
+def test_every_attack_is_reported_beside_what_the_flags_find(kind: str) -> None:
+    report = simulate(attacked(kind)).attack
+    assert report is not None
+    assert report.kind == kind
+    assert abs(report.votes / 2500 - 0.25) < 0.12
+    assert report.honest_flagged <= 0.1 * report.honest_sessions
+    assert (report.target is None) == (kind != "sybil")
+
+
+# --- the full size ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+def test_five_arenas_of_full_size_hold_what_the_policy_promises() -> None:
+    results = [simulate(SimulationSettings(seed=seed)) for seed in range(5)]
+    for result in results:
+        assert_served_fairly(result, models_outside=2)
+        assert result.established == 38
+    taus = [result.kendall_tau or 0.0 for result in results]
+    fitted = [result.kendall_tau_bradley_terry or 0.0 for result in results]
+    assert np.mean(taus) >= 0.93
+    assert np.mean(taus) >= np.mean(fitted) - 0.02
+
+
+@pytest.mark.soak
+def test_a_late_model_in_an_arena_of_full_size_is_held_and_established() -> None:
+    for seed in range(3):
+        late = simulate(SimulationSettings(seed=seed, late_model=True, curve_points=0)).late_model
+        assert late is not None
+        assert late.largest_traffic_share <= 0.25
+        assert late.votes_until_established is not None
+
+
+@pytest.mark.soak
+def test_bradley_terry_intervals_over_lane_sampled_votes_cover_what_they_say() -> None:
+    settings = {"models": 20, "prompts": 10, "votes": 6000, "in_flight": 30, "curve_points": 0}
+    covered = [simulate(SimulationSettings(seed=seed, **settings)).interval_coverage for seed in range(60)]  # type: ignore[arg-type]
+    assert 0.93 <= np.mean([share for share in covered if share is not None]) <= 0.97

@@ -1,0 +1,123 @@
+"""Whoever changes an arena's database by hand is found out, and told where."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.arena.engines import catalog, open_arena, play, sql
+from tiltyard.arena import events as e
+from tiltyard.arena.store import Store
+from tiltyard.arena.verify import Findings, rebuild, verify
+from tiltyard.errors import StoreError
+
+
+@pytest.fixture
+def played_url(arena_url: str) -> str:
+    """An arena with a few votes, one of them undone, one excluded."""
+    with open_arena(arena_url, checkpoint_every=40) as arena:
+        arena.append(catalog())
+        votes = play(arena, 25)
+        arena.undo(votes[-1][0], votes[-1][1])
+        arena.append([e.Excluded(matchup_ids=(votes[3][0],), reason="test")])
+        arena.serve("somebody")
+    assert check(arena_url).clean
+    return arena_url
+
+
+def check(url: str) -> Findings:
+    return verify(url, checkpoint_every=40)
+
+
+def tables(found: Findings) -> set[str]:
+    return {problem.table for problem in found.problems}
+
+
+def test_findings_of_an_untouched_arena_say_how_much_was_checked(played_url: str) -> None:
+    found = check(played_url)
+    assert (found.votes, found.unchained, found.more_problems) == (23, 0, 0)
+    assert found.events == found.head[0] == sql(played_url, "SELECT max(seq) FROM chain")[0][0]
+    assert found.head[1] == sql(played_url, f"SELECT hash FROM chain WHERE seq = {found.events}")[0][0]
+
+
+def test_a_changed_vote_breaks_the_chain_at_its_number(played_url: str) -> None:
+    event_id, seq = sql(
+        played_url,
+        "SELECT id, seq FROM events JOIN chain ON id = event_id WHERE kind = 'voted' AND body LIKE '%\"A\"%' LIMIT 1",
+    )[0]
+    sql(played_url, f"UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE id = {event_id}")
+    found = check(played_url)
+    assert any(problem.table == "chain" and problem.where == f"number {seq}" for problem in found.problems)
+    assert {"votes", "matchups", "standings"} <= tables(found)
+    with pytest.raises(StoreError, match=f"number {seq}"):
+        rebuild(played_url)
+
+
+def test_a_changed_time_breaks_the_chain(played_url: str) -> None:
+    sql(played_url, "UPDATE events SET at = at + 1 WHERE id = (SELECT event_id FROM chain WHERE seq = 30)")
+    assert "chain, number 30" in str(check(played_url).problems[0])
+
+
+def test_a_missing_event_is_named(played_url: str) -> None:
+    sql(played_url, "DELETE FROM events WHERE id = (SELECT event_id FROM chain WHERE seq = 30)")
+    assert "number 30" in str(check(played_url).problems[0])
+
+
+def test_a_missing_place_in_the_chain_is_named(played_url: str) -> None:
+    sql(played_url, "DELETE FROM chain WHERE seq = 30")
+    found = check(played_url)
+    assert "number 30" in str(found.problems[0])
+    assert found.unchained == 1
+    assert "pending" in tables(found)
+
+
+def test_events_in_another_order_are_found(played_url: str) -> None:
+    first, second = (sql(played_url, f"SELECT event_id FROM chain WHERE seq = {seq}")[0][0] for seq in (2, 3))
+    for seq, event_id in ((2, -1), (3, first), (2, second)):
+        sql(played_url, f"UPDATE chain SET event_id = {event_id} WHERE seq = {seq}")
+    wrong = [problem.where for problem in check(played_url).problems if problem.table == "chain"]
+    assert wrong == ["number 2", "number 3"]
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("standings", "UPDATE standings SET rating = rating + 1e-9 WHERE model = 2"),
+        ("votes", "UPDATE votes SET standing = 'counted' WHERE standing = 'excluded'"),
+        ("votes", "DELETE FROM votes WHERE seq = (SELECT min(seq) FROM votes)"),
+        ("matchups", "UPDATE matchups SET status = 'skipped' WHERE status = 'undone'"),
+        ("matchups", "DELETE FROM matchups WHERE status = 'open'"),
+        ("models", "UPDATE models SET display_name = 'The best' WHERE number = 1"),
+        ("prompts", "UPDATE prompts SET text = 'Other?' WHERE number = 0"),
+        ("responses", "UPDATE responses SET text = 'Better.' WHERE response_id = 'r0-0'"),
+        ("responses", "INSERT INTO responses VALUES ('zzz', 0, 0, 'from nowhere')"),
+        ("changes", "DELETE FROM changes"),
+        ("marks", "UPDATE marks SET seq = seq + 1"),
+        ("checkpoints", "DELETE FROM checkpoints"),
+        ("pending", "INSERT INTO pending VALUES (1)"),
+    ],
+)
+def test_an_edited_projection_is_named_and_can_be_made_again(played_url: str, table: str, change: str) -> None:
+    sql(played_url, change)
+    found = check(played_url)
+    assert tables(found) == {table}
+    rebuild(played_url, checkpoint_every=40)
+    assert check(played_url).clean
+
+
+def test_events_that_have_no_place_yet_are_counted_and_are_no_problem(played_url: str) -> None:
+    store = Store.open(played_url)
+    store.append([e.ModelDisabled(model="m1"), e.ModelEnabled(model="m1")], at=1)
+    store.close()
+    found = check(played_url)
+    assert (found.unchained, found.clean) == (2, True)
+    rebuild(played_url, checkpoint_every=40)
+    with open_arena(played_url, checkpoint_every=40) as arena:
+        arena.serve("somebody")
+    assert check(played_url).unchained == 0
+    assert check(played_url).clean
+
+
+def test_many_differences_are_counted_beyond_the_first_few(played_url: str) -> None:
+    sql(played_url, "UPDATE matchups SET reason = 'because'")
+    found = check(played_url)
+    assert (len(found.problems), found.more_problems) == (20, 6)
