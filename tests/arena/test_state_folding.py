@@ -145,7 +145,7 @@ def test_an_undo_soon_after_the_vote_needs_no_history() -> None:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from("rsvfw"), st.integers(0, 5)), max_size=40), st.integers(1, 6))
 def test_early_matchups_end_where_the_log_puts_them(steps: list[tuple[str, int]], window: int) -> None:
-    """r: reserve; s: another process's matchup is chained; v: one is voted on; f: ours is chained; w: window changes."""
+    """r: reserve; s: another's matchup is chained; v: one is voted on; f: ours is chained; w: the window changes."""
     live, log = Schedule(window, 2), Schedule(window, 2)
     for schedule in (live, log):
         schedule.grow(4, 2)

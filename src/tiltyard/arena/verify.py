@@ -27,8 +27,7 @@ from tiltyard.errors import ArenaError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tiltyard.arena.store.projections import CHECKPOINT_EVERY
-from tiltyard.arena.store.refold import Link
+    from tiltyard.arena.store.refold import Link
 
 NAMED_PER_TABLE = 20
 """Differences that are named one by one; the others are counted."""

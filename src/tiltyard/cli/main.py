@@ -12,6 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import typer
 
 from tiltyard import __version__
+from tiltyard.cli.arena import app as arena_app
 from tiltyard.cli.battles import app as battles_app
 from tiltyard.cli.judge import app as judge_app
 from tiltyard.cli.place import place_command
@@ -33,6 +34,7 @@ app.command("run")(run_command)
 app.command("place")(place_command)
 app.command("report")(report_command)
 app.add_typer(judge_app, name="judge")
+app.add_typer(arena_app, name="arena")
 
 
 def _print_version(asked: bool) -> None:

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.arena.matchmaking.draws import draw_one, tied_best
+from tiltyard.arena.matchmaking.draws import LEVEL, draw_one, tied_best
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.prompts import NEVER, draw_prompt, servable_scores
+from tiltyard.arena.matchmaking.prompts import NEVER, draw_prompt, most_lacking, servable_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tiltyard.arena.matchmaking.field import Field
+
+    Floats = NDArray[np.float64]
+    Positions = NDArray[np.intp]
 
 
 EXPOSURE_WEIGHT = 6.0
@@ -33,7 +36,7 @@ def can_serve(field: Field) -> bool:
 
 def pick(field: Field, rng: np.random.Generator) -> Pick:
     """The pair and prompt with the highest joint deficit of the most lacking model; ties are drawn."""
-    anchors = tied_best(anchor_scores(field))
+    anchors = most_lacking_models(field)
     anchor = draw_one(rng, anchors)
     opponents = best_opponents(field, anchor)
     opponent = draw_one(rng, opponents)
@@ -41,41 +44,40 @@ def pick(field: Field, rng: np.random.Generator) -> Pick:
     if len(anchors) > 1 and opponent in anchors:
         back = best_opponents(field, opponent)
         chance += float(anchor in back) / len(back)
-    prompts = tied_best(servable_scores(field, anchor, opponent, _prompt_base(field, anchor, opponent)))
-    prompt, prompt_chance = draw_prompt(rng, prompts)
+    prompt, prompt_chance = draw_prompt(rng, most_lacking(field, anchor, opponent))
     return Pick(anchor, opponent, prompt, chance / len(anchors) * prompt_chance, "lacks most; largest joint deficit")
 
 
-def anchor_scores(field: Field) -> NDArray[np.float64]:
-    """By model: how much it lacks in prompts, opponents and exposure; `NEVER` without a partner."""
-    scores = EXPOSURE_WEIGHT * field.urgency + field.mean_prompt_deficit + field.mean_pair_deficit
-    return np.where(field.anchors, scores, NEVER)
+def most_lacking_models(field: Field) -> Positions:
+    """The models that lack most in exposure, prompts and opponents together."""
+    urgent = np.where(field.anchors, EXPOSURE_WEIGHT * field.urgency, NEVER)
+    models = _could_win(urgent)
+    scores = urgent[models] + field.mean_prompt_deficit(models) + field.mean_pair_deficit(models)
+    return models[tied_best(scores)]
 
 
-def best_opponents(field: Field, anchor: int) -> NDArray[np.intp]:
+def best_opponents(field: Field, anchor: int) -> Positions:
     """The opponents with the highest joint deficit on their best prompt.
 
     What the pair may not be shown on is looked at only for those that come out on top, one after the other.
     """
     own = EXPOSURE_WEIGHT * field.urgency + field.pair_deficit(anchor)
-    best = own + (field.prompt_deficits + field.prompt_deficits[anchor]).max(axis=1)
-    best[~field.partners[anchor]] = NEVER
-    looked_at: set[int] = set()
+    own[~field.partners[anchor]] = NEVER
+    models = _could_win(own)
+    prompts = field.prompt_deficits(models) + field.prompt_deficit(anchor)
+    best = own[models] + prompts.max(axis=1)
+    sure = [field.servable.whole and field.is_plain(anchor, model) for model in models.tolist()]
     while True:
         top = tied_best(best)
-        unsure = [int(j) for j in top if int(j) not in looked_at and not _is_sure(field, anchor, int(j))]
+        unsure = [place for place in top.tolist() if not sure[place]]
         if not unsure:
-            return top
-        for opponent in unsure:
-            base = _prompt_base(field, anchor, opponent)
-            best[opponent] = own[opponent] + servable_scores(field, anchor, opponent, base).max()
-            looked_at.add(opponent)
+            return models[top]
+        for place in unsure:
+            opponent = int(models[place])
+            best[place] = own[opponent] + servable_scores(field, anchor, opponent, prompts[place]).max()
+            sure[place] = True
 
 
-def _is_sure(field: Field, anchor: int, opponent: int) -> bool:
-    return field.servable.whole and field.is_plain(anchor, opponent)
-
-
-def _prompt_base(field: Field, first: int, second: int) -> NDArray[np.float64]:
-    deficits = field.prompt_deficits
-    return np.asarray(deficits[first] + deficits[second], dtype=np.float64)
+def _could_win(scores: Floats) -> Positions:
+    """The models that can still come out on top when two more deficits between 0 and 1 are added."""
+    return np.flatnonzero(scores >= scores.max() - 2.0 - LEVEL)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
 Counts = NDArray[np.int32]
+Rows = NDArray[np.intp] | slice
 
 
 class Field:
@@ -50,9 +51,11 @@ class Field:
         self.opened = lane_opens(state, self.order)
 
     @cached_property
-    def target(self) -> Floats:
-        """How often each model should have been shown in the window."""
-        return targets(self.policy, self.order, len(self.anchors), len(self.state.schedule.window), opened=self.opened)
+    def aim(self) -> Floats:
+        """How many exposures in the window each model is led to."""
+        matchups = len(self.state.schedule.window)
+        target = targets(self.policy, self.order, len(self.anchors), matchups, opened=self.opened)
+        return aims(target, self.band, self.policy.exposure_tolerance)
 
     @cached_property
     def deviation(self) -> Floats:
@@ -83,28 +86,25 @@ class Field:
             self.state.tallies.decisive_on.view[model] + self.state.schedule.flying_on.view[model], dtype=np.int32
         )
 
-    @cached_property
-    def prompt_deficits(self) -> Narrow:
-        """By (model, prompt): what is missing to the floor, or to the model's own mean if that is more, as a share."""
-        have = self.state.tallies.decisive_on.view + self.state.schedule.flying_on.view
-        aim = np.maximum(have.sum(axis=1) / self.servable.prompts_of, self.prompt_floors)
-        missing = have * (-1.0 / aim).astype(np.float32)[:, None]
+    def prompt_deficits(self, models: Rows) -> Narrow:
+        """By (one of these models, prompt): the share missing to the floor, or to the model's mean if that is more."""
+        have = self.state.tallies.decisive_on.view[models] + self.state.schedule.flying_on.view[models]
+        aim = np.maximum(have.sum(axis=-1) / self.servable.prompts_of[models], self.prompt_floors[models])
+        missing = have.astype(np.float32)
+        missing *= (-1.0 / aim).astype(np.float32)[:, None]
         missing += np.float32(1.0)
         np.maximum(missing, np.float32(0.0), out=missing)
         if not self.servable.whole:
-            missing *= self.servable.cells
+            missing *= self.servable.cells[models]
         return np.asarray(missing)
 
-    @cached_property
-    def mean_prompt_deficit(self) -> Narrow:
-        """By model: the mean of its prompt deficits."""
-        return np.asarray(self.prompt_deficits.sum(axis=1) / self.servable.prompts_of, dtype=np.float32)
+    def mean_prompt_deficit(self, models: Rows) -> Floats:
+        """By model: the mean of its prompt deficits, between 0 and 1."""
+        return np.asarray(self.prompt_deficits(models).sum(axis=1) / self.servable.prompts_of[models])
 
     def prompt_deficit(self, model: int) -> Floats:
-        """One row of `prompt_deficits`, without working out the others."""
-        have = self.covered(model)
-        aim = max(have.sum() / self.servable.prompts_of[model], self.prompt_floors[model])
-        return np.asarray(np.maximum(1.0 - have / aim, 0.0))
+        """By prompt: what one model misses."""
+        return np.asarray(self.prompt_deficits(np.array([model]))[0], dtype=np.float64)
 
     @cached_property
     def pair_aim(self) -> float:
@@ -121,16 +121,12 @@ class Field:
         have = wins[model] + wins[:, model] + self.state.schedule.flying_pairs.view[model]
         return np.asarray(np.maximum(1.0 - have / self.pair_aim, 0.0))
 
-    @cached_property
-    def mean_pair_deficit(self) -> Narrow:
-        """By model: the mean of its pair deficits over those it may meet."""
-        wins = self.state.tallies.wins.view
-        have = (wins + wins.T + self.state.schedule.flying_pairs.view).astype(np.float32)
-        have *= np.float32(-1.0 / self.pair_aim)
-        have += np.float32(1.0)
-        np.maximum(have, np.float32(0.0), out=have)
-        have *= self.partners
-        return np.asarray(have.sum(axis=1) / np.maximum(self.partners.sum(axis=1), 1), dtype=np.float32)
+    def mean_pair_deficit(self, models: NDArray[np.intp]) -> Floats:
+        """By model: the mean of its pair deficits over those it may meet, between 0 and 1."""
+        wins, partners = self.state.tallies.wins.view, self.partners[models]
+        have = wins[models] + wins[:, models].T + self.state.schedule.flying_pairs.view[models]
+        missing = np.maximum(1.0 - have / self.pair_aim, 0.0) * partners
+        return np.asarray(missing.sum(axis=1) / np.maximum(partners.sum(axis=1), 1))
 
     def is_plain(self, first: int, second: int) -> bool:
         """Whether nothing but missing answers keeps the pair from any prompt: it never met, here or with this voter."""

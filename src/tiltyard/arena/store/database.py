@@ -30,12 +30,12 @@ PROJECTOR_LOCK = 0x71177A4D
 class Database:
     """An engine with the settings that durability asks for, and the two kinds of transaction that the arena uses."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, busy_seconds: float = BUSY_SECONDS) -> None:
         self.url = _parsed(url)
         self.shown = self.url.render_as_string(hide_password=True)
         """The URL without its password, for messages."""
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgresql_engine(self.url)
+        self.engine = _sqlite_engine(self.url, busy_seconds) if self.is_sqlite else _postgresql_engine(self.url)
 
     def exists(self) -> bool:
         """Whether there is something to open: a file, for SQLite; a server that will say more, for PostgreSQL."""
@@ -115,8 +115,8 @@ def _parsed(url: str) -> sa.URL:
     raise StoreError(f"{parsed.render_as_string(hide_password=True)!r} cannot hold an arena. {advice}")
 
 
-def _sqlite_engine(url: sa.URL) -> sa.Engine:
-    engine = sa.create_engine(url, pool_timeout=BUSY_SECONDS, connect_args={"timeout": BUSY_SECONDS})
+def _sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
+    engine = sa.create_engine(url, pool_timeout=busy_seconds, connect_args={"timeout": busy_seconds})
 
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:

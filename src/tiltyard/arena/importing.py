@@ -1,0 +1,193 @@
+"""Filling an arena from a tournament's files: prompts, answers, and what is known of the models.
+
+Only what is new or changed becomes an event, so the same import can be run again, with more files, at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from tiltyard.arena import events as e
+from tiltyard.bank import read_prompts, read_responses
+from tiltyard.errors import BankError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tiltyard.arena.catalog import Catalog
+
+PREFIX, SUFFIX = "responses_", ".jsonl"
+AT_ONCE = 500
+"""Events of an import that are committed together."""
+
+
+class ModelCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What visitors are told of a model, once they have voted."""
+
+    model: str
+    display_name: str = ""
+    provider: str = ""
+    licence: str = ""
+    link: str = ""
+
+
+def read_cards(path: Path) -> dict[str, ModelCard]:
+    """Model cards from a YAML or JSON file: a list of `{model, display_name, provider, licence, link}`."""
+    try:
+        rows = yaml.safe_load(path.read_text(encoding="utf-8"))
+        cards = msgspec.convert(rows, list[ModelCard])
+    except OSError as error:
+        raise OptionError(f"cannot read the models file {path}: {error.strerror}. Check the path.") from None
+    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        first = str(error).splitlines()[0]
+        raise OptionError(
+            f"{path}: not a list of models ({first}). Each has `model`, and may have display_name, provider, "
+            "licence and link."
+        ) from None
+    for card in cards:
+        if card.link and not card.link.startswith(("https://", "http://")):
+            raise OptionError(f"{path}: the link of {card.model!r} is {card.link!r}; write a whole https:// address.")
+    return {card.model: card for card in cards}
+
+
+@dataclass(slots=True)
+class Import:
+    """The events of an import, in an order in which each may rely on those before it, and what they come to."""
+
+    bodies: list[e.AnyBody] = field(default_factory=list)
+    models: int = 0
+    prompts: int = 0
+    answers: int = 0
+    unchanged: int = 0
+    empty: int = 0
+    strangers: int = 0
+
+    def lines(self) -> list[str]:
+        """What a person should know."""
+        said = [
+            f"{self.models} models, {self.prompts} prompts and {self.answers} answers are new or changed; "
+            f"{self.unchanged} things stay as they are"
+        ]
+        if self.empty:
+            said.append(f"{self.empty} empty answers left out: there is nothing to show")
+        if self.strangers:
+            said.append(f"{self.strangers} answers to prompts that are neither in the bank nor in the arena left out")
+        return said
+
+
+def plan_import(
+    catalog: Catalog,
+    prompt_texts: Mapping[str, str],
+    *,
+    bank: Path | None = None,
+    responses: Path | None = None,
+    cards: Path | None = None,
+) -> Import:
+    """What would have to happen for the arena to hold these files."""
+    if bank is None and responses is None and cards is None:
+        raise OptionError("there is nothing to import. Give --prompts, --responses or --models.")
+    plan = Import()
+    known = set(prompt_texts)
+    if bank is not None:
+        known |= _plan_prompts(plan, prompt_texts, bank)
+    described = {} if cards is None else read_cards(cards)
+    files = {} if responses is None else response_files(responses)
+    for name in dict.fromkeys([*files, *described]):
+        _plan_model(plan, catalog, name, described.get(name), given=name in files)
+    for name, folder in files.items():
+        _plan_answers(plan, catalog, name, folder, known)
+    return plan
+
+
+def response_files(path: Path) -> dict[str, Path]:
+    """The folder of each model's response file, by model."""
+    if path.is_file():
+        if not (path.name.startswith(PREFIX) and path.name.endswith(SUFFIX)):
+            raise BankError(f"{path}: a response file is called responses_<model>.jsonl. Rename it.")
+        return {path.name[len(PREFIX) : -len(SUFFIX)]: path.parent}
+    found = sorted(path.glob(f"{PREFIX}*{SUFFIX}")) if path.is_dir() else []
+    if not found:
+        raise BankError(f"{path} has no responses_<model>.jsonl. Check the path, or fill it with `tiltyard generate`.")
+    return {file.name[len(PREFIX) : -len(SUFFIX)]: path for file in found}
+
+
+def _plan_prompts(plan: Import, prompt_texts: Mapping[str, str], bank: Path) -> set[str]:
+    prompts = read_prompts(bank)
+    for prompt in prompts:
+        if not prompt.text.strip():
+            raise BankError(f"{bank}: prompt {prompt.prompt_id!r} is empty. Write it, or remove it.")
+        if prompt_texts.get(prompt.prompt_id) == prompt.text:
+            plan.unchanged += 1
+            continue
+        plan.prompts += 1
+        plan.bodies.append(
+            e.PromptAdded(prompt_id=prompt.prompt_id, text=prompt.text, subject=prompt.subject, tags=prompt.tags)
+        )
+    return {prompt.prompt_id for prompt in prompts}
+
+
+def _plan_model(plan: Import, catalog: Catalog, name: str, card: ModelCard | None, *, given: bool) -> None:
+    """A model that is new, or of which something else is said now. A card alone describes; it adds nobody."""
+    there = catalog.has_model(name)
+    if card is None and there:
+        plan.unchanged += 1
+        return
+    card = card or ModelCard(model=name)
+    added = e.ModelAdded(
+        model=name,
+        display_name=card.display_name or name,
+        provider=card.provider,
+        licence=card.licence,
+        link=card.link,
+    )
+    if there and catalog.models[catalog.model(name)] == added:
+        plan.unchanged += 1
+        return
+    if not there and not given:
+        raise OptionError(f"the models file describes {name!r}, which has no answers here. Import its answers too.")
+    plan.models += 1
+    plan.bodies.append(added)
+    if there and not catalog.model_enabled[catalog.model(name)]:
+        plan.bodies.append(e.ModelDisabled(model=name))  # new facts about a model do not bring it back
+
+
+def _plan_answers(plan: Import, catalog: Catalog, name: str, folder: Path, known: set[str]) -> None:
+    for prompt_id, response in read_responses(folder, name).items():
+        if prompt_id not in known:
+            plan.strangers += 1
+        elif not response.response_text.strip():
+            plan.empty += 1
+        else:
+            added = e.ResponseAdded(
+                response_id=response_id(name, prompt_id, response.response_text),
+                model=name,
+                prompt_id=prompt_id,
+                text=response.response_text,
+            )
+            if _present(catalog, name, prompt_id) == added.response_id:
+                plan.unchanged += 1
+            else:
+                plan.answers += 1
+                plan.bodies.append(added)
+
+
+def _present(catalog: Catalog, model: str, prompt_id: str) -> str | None:
+    if not (catalog.has_model(model) and catalog.has_prompt(prompt_id)):
+        return None
+    return catalog.response_ids.get((catalog.model(model), catalog.prompt(prompt_id)))
+
+
+def response_id(model: str, prompt_id: str, text: str) -> str:
+    """The id of an answer: a fingerprint of whose it is, to what, and every letter of it."""
+    return hashlib.sha256("\0".join((model, prompt_id, text)).encode()).hexdigest()[:32]
+
+
+def in_parts(bodies: list[Any]) -> list[list[Any]]:
+    """The events of an import, a few at a time."""
+    return [bodies[start : start + AT_ONCE] for start in range(0, len(bodies), AT_ONCE)]

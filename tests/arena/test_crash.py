@@ -1,0 +1,263 @@
+"""Kills and full disks: what was acknowledged is there, once; what was not may safely be sent again."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.arena.databases import Databases, own_server
+from tests.arena.engines import CHOICES, any_matchup, catalog, open_arena, play, sql
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.database import Database
+from tiltyard.arena.verify import verify
+from tiltyard.errors import StoreError
+
+ROOT = Path(__file__).parents[2]
+
+
+class Voters:
+    """A process full of voters, and the lines that it has said so far."""
+
+    def __init__(self, url: str, name: str, clients: int, seconds: float) -> None:
+        command = [sys.executable, "-m", "tests.arena.voting_process", url, name, str(clients), str(seconds)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines.extend(line.rstrip("\n") for line in self.process.stdout if line.endswith("\n"))
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self._end()
+
+    def finish(self) -> None:
+        self._end()
+        assert self.process.returncode == 0, self.errors
+
+    def _end(self) -> None:
+        self._reader.join()
+        self.process.wait()
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.errors = self.process.stderr.read()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def seed(url: str) -> None:
+    with open_arena(url) as arena:
+        arena.append(catalog())
+
+
+def check(url: str, lines: list[str]) -> int:
+    """Every acknowledged vote is there with its choice, no matchup was voted on twice, and the log proves the rest."""
+    with open_arena(url) as arena:
+        arena.serve("afterwards")  # whatever a dead process left pending has its place now
+    votes = dict(sql(url, "SELECT matchup_id, voter || ' ' || choice FROM votes"))
+    lost = [line for line in lines if votes.get(line.split()[0]) != line.split(" ", 1)[1]]
+    assert lost == []
+    bodies = [body for (body,) in sql(url, "SELECT body FROM events WHERE kind = 'voted'")]
+    assert max(Counter(bodies).values(), default=1) == 1
+    assert len(bodies) == len(votes)
+    found = verify(url)
+    assert (found.problems, found.unchained) == ((), 0)
+    return len(lines)
+
+
+def kill_writers(url: str, kills: int, seed_of_moments: int = 1) -> int:
+    """Votes acknowledged by writers that were killed at random moments, one after the other."""
+    seed(url)
+    moments = random.Random(seed_of_moments)
+    lines: list[str] = []
+    for number in range(kills):
+        voters = Voters(url, f"w{number}", clients=8, seconds=60)
+        time.sleep(moments.uniform(0.02, 0.4))
+        voters.kill()
+        lines += voters.lines
+    return check(url, lines)
+
+
+def kill_workers(url: str, kills: int) -> int:
+    """Votes acknowledged by two workers on one database, one or the other of them killed again and again."""
+    seed(url)
+    moments = random.Random(2)
+    lines: list[str] = []
+    running = [Voters(url, f"a{number}", clients=6, seconds=300) for number in range(2)]
+    for number in range(kills):
+        time.sleep(moments.uniform(0.1, 0.6))
+        killed = running.pop(moments.randrange(2))
+        killed.kill()
+        lines += killed.lines
+        running.append(Voters(url, f"b{number}", clients=6, seconds=300))
+    for voters in running:
+        voters.kill()
+        lines += voters.lines
+    return check(url, lines)
+
+
+def kill_servers(kills: int) -> int:
+    """Votes acknowledged by two workers whose PostgreSQL server was killed and started again and again."""
+    with own_server() as server:
+        url = Databases(server.url).fresh()
+        seed(url)
+        moments = random.Random(3)
+        running = [Voters(url, f"s{number}", clients=6, seconds=1.5 * kills + 1) for number in range(2)]
+        for _ in range(kills):
+            time.sleep(moments.uniform(0.2, 0.8))
+            server.kill()
+            server.start()
+        for voters in running:
+            voters.finish()
+        return check(url, [line for voters in running for line in voters.lines])
+
+
+def test_votes_acknowledged_by_a_killed_writer_are_there_on_sqlite(sqlite_url: str) -> None:
+    assert kill_writers(sqlite_url, kills=6) > 0
+
+
+def test_votes_acknowledged_by_killed_workers_are_there_on_postgresql(postgresql_url: str) -> None:
+    assert kill_workers(postgresql_url, kills=1) > 0
+
+
+def test_votes_acknowledged_before_a_server_was_killed_are_there() -> None:
+    assert kill_servers(kills=1) > 0
+
+
+@pytest.mark.soak
+def test_two_hundred_kills_of_the_writer_lose_nothing(sqlite_url: str) -> None:
+    assert kill_writers(sqlite_url, kills=200) > 1000
+
+
+@pytest.mark.soak
+def test_twenty_kills_of_workers_and_of_the_server_lose_nothing(postgresql_url: str) -> None:
+    assert kill_workers(postgresql_url, kills=12) > 100
+    assert kill_servers(kills=10) > 100
+
+
+def test_workers_on_one_database_count_every_vote_once(postgresql_url: str) -> None:
+    seed(postgresql_url)
+    workers = [Voters(postgresql_url, f"w{number}", clients=6, seconds=1.5) for number in range(3)]
+    for worker in workers:
+        worker.finish()
+    lines = [line for worker in workers for line in worker.lines]
+    assert all(worker.lines for worker in workers)
+    assert check(postgresql_url, lines) == len(lines)
+    assert len(sql(postgresql_url, "SELECT seq FROM votes")) == len(lines)
+    rated = sql(postgresql_url, "SELECT sum(wins + losses + ties + both_bad) FROM standings")[0][0]
+    assert rated == 2 * len(lines)
+
+
+def test_one_ballot_sent_to_two_workers_at_once_is_one_vote(postgresql_url: str) -> None:
+    seed(postgresql_url)
+    with open_arena(postgresql_url, seed=1) as one, open_arena(postgresql_url, seed=2) as two:
+        for round_ in range(12):
+            served = one.serve("ann")
+            said: list[str] = []
+
+            def client(arena: Arena, choice: int, name: str = served.matchup_id, said: list[str] = said) -> None:
+                try:
+                    arena.vote(name, "ann", CHOICES[choice])
+                    said.append(CHOICES[choice])
+                except Exception as error:
+                    said.append(type(error).__name__)
+
+            threads = [
+                threading.Thread(target=client, args=(arena, (k + round_) % 2)) for k, arena in enumerate((one, two))
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert sorted(said) in (["A", "ChoiceDiffers"], ["B", "ChoiceDiffers"])
+        expected = 12
+        assert one.read(lambda state: int(state.tallies.wins.view.sum())) <= expected
+    check(postgresql_url, [])
+    assert len(sql(postgresql_url, "SELECT seq FROM votes")) == expected
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """A disk that is full for this process: no file may grow beyond this size."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+
+
+def test_a_full_disk_is_one_clear_error_and_nothing_is_half_written(sqlite_url: str) -> None:
+    with open_arena(sqlite_url) as arena:
+        arena.append(catalog())
+        votes = play(arena, 20)
+        folder = Path(sqlite_url.removeprefix("sqlite:///")).parent
+        with files_no_larger_than(max(path.stat().st_size for path in folder.iterdir())):
+            refused = []
+            for _ in range(60):
+                try:
+                    votes += play(arena, 1)
+                except StoreError as error:
+                    refused.append(str(error))
+        assert refused
+        assert "no room left" in refused[-1]
+        votes += play(arena, 5)
+    check(sqlite_url, [f"{name} {voter} {choice}" for name, voter, choice in votes])
+
+
+def test_a_small_disk_that_runs_full_loses_nothing(tmp_path: Path) -> None:
+    mounted = os.geteuid() == 0 and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path], capture_output=True
+    )
+    if not mounted or mounted.returncode:
+        pytest.skip("mounting a small disk takes more rights than this user has")
+    try:
+        url = f"sqlite:///{tmp_path / 'arena.db'}"
+        Store.create(url).close()
+        votes = []
+        with open_arena(url) as arena:
+            arena.append(catalog())
+            with pytest.raises(StoreError, match="no room left"):  # noqa: PT012 - it takes some votes to fill a disk
+                for _ in range(3000):
+                    votes += play(arena, 1)
+            with pytest.raises(StoreError):
+                arena.serve("somebody")
+            subprocess.run(["mount", "-o", "remount,size=16m", tmp_path], check=True)
+            votes += play(arena, 3)
+        check(url, [f"{name} {voter} {choice}" for name, voter, choice in votes])
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_locked_database_is_one_clear_error_and_works_again_afterwards(sqlite_url: str) -> None:
+    seed(sqlite_url)
+    with Arena(Store(Database(sqlite_url, busy_seconds=0.2)), chooser=any_matchup) as arena:
+        votes = play(arena, 3)
+        other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="another program holds its lock"):
+            arena.serve("ann")
+        other.execute("ROLLBACK")
+        other.close()
+        votes += play(arena, 3)
+    check(sqlite_url, [f"{name} {voter} {choice}" for name, voter, choice in votes])
