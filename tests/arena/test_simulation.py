@@ -10,7 +10,7 @@ import pytest
 
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import next_matchup
-from tiltyard.arena.population import Attack
+from tiltyard.arena.population import Attack, AttackKind
 from tiltyard.arena.simulation import Ledger, SimulationResult, SimulationSettings, simulate
 from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.errors import OptionError
@@ -31,15 +31,15 @@ def assert_served_fairly(result: SimulationResult, *, models_outside: int) -> No
 
 
 def test_an_arena_of_full_width_ranks_truly_and_serves_fairly() -> None:
-    result = simulate(SimulationSettings(votes=7000, seed=3, curve_points=7))
-    assert (result.models, result.prompts, result.votes) == (38, 15, 7000)
+    result = simulate(SimulationSettings(votes=6000, seed=3, curve_points=6))
+    assert (result.models, result.prompts, result.votes) == (38, 15, 6000)
     assert result.kendall_tau is not None
     assert result.kendall_tau_bradley_terry is not None
     assert result.kendall_tau >= 0.88
     assert result.kendall_tau >= result.kendall_tau_bradley_terry - 0.03
     assert result.established == 38
     assert_served_fairly(result, models_outside=3)
-    assert [point.votes for point in result.curve] == [1000 * step for step in range(1, 8)]
+    assert [point.votes for point in result.curve] == [1000 * step for step in range(1, 7)]
     assert result.curve[-1].kendall_tau == result.kendall_tau
     assert abs(result.tie_share - 0.08) < 0.02
 
@@ -144,9 +144,10 @@ def test_settings_that_make_no_arena_are_an_error(wrong: dict[str, int]) -> None
 # --- attacks ----------------------------------------------------------------------------------------------------------
 
 
-def attacked(kind: str, **more: float) -> SimulationSettings:
-    attack = Attack(kind, 0.25)  # type: ignore[arg-type]
-    return SimulationSettings(models=10, prompts=4, votes=2500, seed=6, attack=attack, curve_points=0, sd=80.0, **more)  # type: ignore[arg-type]
+def attacked(attack: Attack) -> SimulationSettings:
+    return SimulationSettings(
+        models=10, prompts=6, votes=1500, in_flight=6, seed=6, attack=attack, curve_points=0, sd=80.0
+    )
 
 
 def test_riggers_lift_their_model_and_a_perfect_defence_undoes_it() -> None:
@@ -162,12 +163,7 @@ def test_riggers_lift_their_model_and_a_perfect_defence_undoes_it() -> None:
         known.update(voter for voter, wins in favour.items() if len(wins) >= 3 and all(wins))
         return known
 
-    attack = Attack("rigging", 0.25, target=5)
-    result = simulate(
-        SimulationSettings(models=10, prompts=4, votes=2500, seed=6, attack=attack, curve_points=0, sd=80.0),
-        None,
-        all_of_them,
-    )
+    result = simulate(attacked(Attack("rigging", 0.25, target=5)), None, all_of_them)
     report = result.attack
     assert report is not None
     assert report.target == "model-005"
@@ -185,11 +181,11 @@ def test_riggers_lift_their_model_and_a_perfect_defence_undoes_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["apathetic", "one-sided", "sybil"])
-def test_every_attack_is_reported_beside_what_the_flags_find(kind: str) -> None:
-    report = simulate(attacked(kind)).attack
+def test_every_attack_is_reported_beside_what_the_flags_find(kind: AttackKind) -> None:
+    report = simulate(attacked(Attack(kind, 0.25))).attack
     assert report is not None
     assert report.kind == kind
-    assert abs(report.votes / 2500 - 0.25) < 0.12
+    assert abs(report.votes / 1500 - 0.25) < 0.12
     assert report.honest_flagged <= 0.1 * report.honest_sessions
     assert (report.target is None) == (kind != "sybil")
 

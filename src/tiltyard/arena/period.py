@@ -28,7 +28,8 @@ def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) ->
     within = _Within()
     due = since
     for seq, event in enumerate(events, start=1):
-        while event.at >= due and state.catalog.models:
+        # Looked at when somebody is served: an arena that is still being filled has nothing to look at.
+        while event.at >= due and isinstance(event.body, e.MatchupServed):
             looks.append(look_at(state, due))
             due += every
         state.apply(seq, event)

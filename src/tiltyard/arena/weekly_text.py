@@ -80,7 +80,7 @@ def stability_sentences(report: WeeklyReport) -> list[str]:
         return ["No model was there at both ends of the period."]
     said = [
         f"The median deviation went from {stability.median_deviation_before:.1f} to "
-        f"{stability.median_deviation_after:.1f} over {stability.models} models."
+        f"{stability.median_deviation_after:.1f} over {_count(stability.models, 'model')}."
     ]
     if stability.left_band:
         said.append(
