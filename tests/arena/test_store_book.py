@@ -89,7 +89,7 @@ def test_ratings_go_on_from_any_mark_that_is_offered(changed_url: str) -> None:
                     assert np.array_equal(mine, then)
                 assert start.seq < first
     store.close()
-    assert len(used) > 3
+    assert len(used) >= 3
 
 
 def test_a_mark_is_not_used_once_a_vote_before_it_was_changed(changed_url: str) -> None:

@@ -227,11 +227,12 @@ def validity_command(
     from tiltyard.arena.weekly_text import weekly_json, weekly_markdown
     from tiltyard.errors import BattleError, RatingError
 
+    length = _microseconds(since)
     store = Store.open(db)
     try:
         replica = store.load()
         store.follow(replica)
-        state, period = period_of_log(events_in_order(store), replica.state.at - _microseconds(since))
+        state, period = period_of_log(events_in_order(store), replica.state.at - length)
     finally:
         store.close()
     order = [state.catalog.models[number].model for number in state.order()]

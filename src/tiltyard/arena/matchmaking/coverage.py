@@ -66,16 +66,17 @@ def best_opponents(field: Field, anchor: int) -> Positions:
     models = _could_win(own)
     prompts = field.prompt_deficits(models) + field.prompt_deficit(anchor)
     best = own[models] + prompts.max(axis=1)
-    sure = [field.servable.whole and field.is_plain(anchor, model) for model in models.tolist()]
+    sure: set[int] = set()
     while True:
         top = tied_best(best)
-        unsure = [place for place in top.tolist() if not sure[place]]
-        if not unsure:
-            return models[top]
+        unsure = [place for place in top.tolist() if place not in sure]
         for place in unsure:
             opponent = int(models[place])
-            best[place] = own[opponent] + servable_scores(field, anchor, opponent, prompts[place]).max()
-            sure[place] = True
+            if not (field.servable.whole and field.is_plain(anchor, opponent)):
+                best[place] = own[opponent] + servable_scores(field, anchor, opponent, prompts[place]).max()
+            sure.add(place)
+        if not unsure:
+            return models[top]
 
 
 def _could_win(scores: Floats) -> Positions:

@@ -67,29 +67,34 @@ def targets(policy: Policy, order: Numbers, models: int, matchups: int, *, opene
 
     The others then share what is left evenly. While the lane is closed nobody has a claim to more than the even share.
     """
-    band = order[: policy.contender_band]
-    by_lane = policy.lanes.contender if opened else 0.0
-    contender, other = two_targets(len(order), len(band), matchups, by_lane, policy.opponents.challenger)
-    target = np.zeros(models)
-    target[order] = other
-    target[band] = contender
-    return target
+    contender, other = _two_targets(policy, len(order), matchups, opened=opened)
+    return _spread(order, policy.contender_band, models, contender, other)
 
 
-def aims(target: Floats, band: Numbers, tolerance: float) -> Floats:
+def aims(policy: Policy, order: Numbers, models: int, matchups: int, *, opened: bool) -> Floats:
     """What the lanes steer by: the targets, but half a tolerance less for contenders who are due more than the others.
 
     Their own lane fills their target on average, by chance sometimes less and sometimes more. Filled up by other lanes
     after every less, they would run over with every more. The others are led to what is left.
     """
-    total, aim = target.sum(), target.copy()
-    others = target > 0.0
-    others[band] = False
-    if not others.any() or target[band].max(initial=0.0) <= target[others].max() + 1e-9:
-        return aim
-    aim[band] *= 1.0 - 0.5 * tolerance
-    aim[others] *= (total - aim[band].sum()) / max(aim[others].sum(), 1e-9)
-    return aim
+    contender, other = _two_targets(policy, len(order), matchups, opened=opened)
+    others = len(order) - policy.contender_band
+    if contender > other and others > 0:
+        spared = 0.5 * policy.exposure_tolerance * contender
+        contender, other = contender - spared, other + spared * policy.contender_band / others
+    return _spread(order, policy.contender_band, models, contender, other)
+
+
+def _two_targets(policy: Policy, players: int, matchups: int, *, opened: bool) -> tuple[float, float]:
+    by_lane = policy.lanes.contender if opened else 0.0
+    return two_targets(players, min(policy.contender_band, players), matchups, by_lane, policy.opponents.challenger)
+
+
+def _spread(order: Numbers, band: int, models: int, contender: float, other: float) -> Floats:
+    values = np.zeros(models)
+    values[order] = other
+    values[order[:band]] = contender
+    return values
 
 
 def deviations(exposures: NDArray[np.int64], target: Floats) -> Floats:

@@ -16,7 +16,6 @@ from tiltyard.arena.matchmaking.exposure import (
     deviations,
     lane_opens,
     leaning,
-    targets,
     urgency,
 )
 from tiltyard.arena.tallies import Pair, pair_of
@@ -44,6 +43,7 @@ class Field:
         self.policy = state.policy
         self.servable = servable
         self._seen = self._seen_prompts(seen)
+        self._rows: dict[int, Floats] = {}
         self.partners, self.anchors = self._who_may_meet(capped=capped)
         self.has_pair = bool(self.anchors.any())
         self.order = conservative_order(state, servable)
@@ -54,8 +54,7 @@ class Field:
     def aim(self) -> Floats:
         """How many exposures in the window each model is led to."""
         matchups = len(self.state.schedule.window)
-        target = targets(self.policy, self.order, len(self.anchors), matchups, opened=self.opened)
-        return aims(target, self.band, self.policy.exposure_tolerance)
+        return aims(self.policy, self.order, len(self.anchors), matchups, opened=self.opened)
 
     @cached_property
     def deviation(self) -> Floats:
@@ -104,7 +103,10 @@ class Field:
 
     def prompt_deficit(self, model: int) -> Floats:
         """By prompt: what one model misses."""
-        return np.asarray(self.prompt_deficits(np.array([model]))[0], dtype=np.float64)
+        known = self._rows.get(model)
+        if known is None:
+            known = self._rows[model] = self.prompt_deficits(np.array([model]))[0].astype(np.float64)
+        return known
 
     @cached_property
     def pair_aim(self) -> float:

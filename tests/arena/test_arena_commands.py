@@ -1,0 +1,149 @@
+"""`tiltyard arena …` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import tiltyard as ty
+from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tournament"
+FILES = ("--prompts", str(EXAMPLE / "bank.jsonl"), "--responses", str(EXAMPLE / "responses"))
+DB = ("--db", "sqlite:///arena.db")
+SMALL = ("simulate", "--models", "10", "--prompts", "6", "--votes", "1500", "--in-flight", "20")
+
+
+def ok(run: Run, *arguments: str) -> tuple[str, str]:
+    done = run("arena", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def fails(run: Run, *arguments: str) -> str:
+    done = run("arena", *arguments)
+    assert done.returncode == 1, done.stdout + done.stderr
+    *_, last = done.stderr.strip().splitlines()
+    assert last.startswith("tiltyard: ")
+    return last
+
+
+def test_an_arena_is_made_filled_filled_again_and_verified(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, "init", *DB)
+    _, said = ok(tiltyard, "import", *DB, *FILES)
+    assert "3 models, 8 prompts and 24 answers are new or changed" in said
+    assert "8 prompts can be served" in said
+    _, again = ok(tiltyard, "import", *DB, *FILES)
+    assert "0 models, 0 prompts and 0 answers are new or changed; 35 things stay as they are" in again
+    cards = [{"model": "terse", "display_name": "Terse One", "provider": "nobody", "link": "https://example.org"}]
+    (tmp_path / "models.json").write_text(json.dumps(cards), encoding="utf-8")
+    _, described = ok(tiltyard, "import", *DB, "--models", "models.json")
+    assert "1 models, 0 prompts" in described
+    shown, _ = ok(tiltyard, "verify", *DB)
+    assert "38 events, 0 counted votes" in shown  # settings, phase, 35 things, and one description
+    assert "clean" in shown
+
+
+def test_the_policy_and_the_phase_are_settings_and_moving_them_is_an_event(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+    defaults, _ = ok(tiltyard, "init", "--print-policy")
+    assert "contender_band: 8" in defaults
+    (tmp_path / "policy.yaml").write_text(
+        "contender_band: 5\nlanes: {coverage: 1.0, contender: 0, uncertainty: 0, exploration: 0}\n"
+    )
+    ok(tiltyard, "init", *DB, "--policy", "policy.yaml", "--phase", "1")
+    shown, _ = ok(tiltyard, "settings", *DB, "--phase", "2")
+    assert shown.startswith("phase: 2\n")
+    assert "contender_band: 5" in shown
+    (tmp_path / "wrong.yaml").write_text("contender_bands: 5\n")
+    assert "contender_bands" in fails(tiltyard, "settings", *DB, "--policy", "wrong.yaml")
+    (tmp_path / "shares.yaml").write_text("lanes: {coverage: 0.9}\n")
+    assert "add to 1" in fails(tiltyard, "settings", *DB, "--policy", "shares.yaml")
+
+
+def test_a_simulation_says_how_truly_it_ranked(tiltyard: Run) -> None:  # noqa: F811
+    shown, _ = ok(tiltyard, *SMALL, "--seed", "3", "--format", "json")
+    result = json.loads(shown)
+    assert {
+        *("models", "votes", "kendall_tau", "kendall_tau_bradley_terry", "in_tolerance", "in_flight_duplicates"),
+        *("lane_shares", "side_a_share", "established"),
+    } <= set(result)
+    assert (result["models"], result["votes"]) == (10, 1500)
+    assert result["kendall_tau"] > 0.7
+    assert result["diversity_broken"] == 0
+    again, _ = ok(tiltyard, *SMALL, "--seed", "3", "--format", "json")
+    assert again == shown
+
+
+def test_a_kept_simulation_verifies_and_tiltyard_rate_gives_its_offline_board(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, *SMALL, *DB)
+    shown, _ = ok(tiltyard, "verify", *DB)
+    assert "1,500 counted votes" in shown
+    ok(tiltyard, "export", *DB, "--out", "battles.jsonl")
+    text = (tmp_path / "battles.jsonl").read_text(encoding="utf-8")
+    assert "session" not in text  # the keys of voters do not leave the arena
+    report, _ = ok(tiltyard, "validity", *DB, "--since", "1d", "--format", "json")
+    offline = {row["model"]: row for row in json.loads(report)["offline"]["rows"]}
+    board = ty.rate(str(tmp_path / "battles.jsonl"), cluster="voter")
+    assert len(board) == 10
+    for entry in board:
+        assert entry.rating == pytest.approx(offline[entry.model]["rating"], abs=1e-6)
+        assert entry.ci_low == pytest.approx(offline[entry.model]["low"], abs=1e-6)
+
+
+def test_a_changed_event_and_a_changed_table_are_both_found(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, *SMALL, *DB)
+    with sqlite3.connect(tmp_path / "arena.db") as connection:
+        connection.execute("UPDATE standings SET rating = rating + 1 WHERE model = 3")
+    assert "not as the log says" in fails(tiltyard, "verify", *DB)
+    ok(tiltyard, "verify", *DB, "--rebuild")
+    with sqlite3.connect(tmp_path / "arena.db") as connection:
+        connection.execute("UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE id = 1000 OR id = 1001")
+        changed = connection.execute("SELECT changes()").fetchone()[0]
+    assert changed
+    done = tiltyard("arena", "verify", *DB)
+    assert done.returncode == 1
+
+
+def test_the_report_is_a_page_too(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, *SMALL, *DB)
+    ok(tiltyard, "validity", *DB, "--format", "html", "--out", "week.html")
+    page = (tmp_path / "week.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "Pair completeness" in page
+    markdown, _ = ok(tiltyard, "validity", *DB, "--since", "2w")
+    assert markdown.startswith("# Validity report")
+
+
+def test_an_answer_that_says_who_wrote_it_is_flagged_on_import(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, "init", *DB)
+    folder = tmp_path / "responses"
+    folder.mkdir()
+    for name, text in (("plain", "Paris."), ("claude-9", "I am Claude, made by Anthropic. Paris.")):
+        row = {"entrant_id": name, "prompt_id": "capital-france", "response_text": text}
+        (folder / f"responses_{name}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    _, said = ok(tiltyard, "import", *DB, "--prompts", str(EXAMPLE / "bank.jsonl"), "--responses", "responses")
+    assert "1 answers say who wrote them" in said
+    shown, _ = ok(tiltyard, "screen", *DB)
+    assert "claude-9" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("verify", *DB), "there is no arena at"),
+        (("import", "--db", "mysql://x/y", *FILES), "cannot hold an arena"),
+        (("verify", "--db", "nonsense"), "not the URL of a database"),
+        (("validity", *DB, "--since", "soon"), "--since"),
+    ],
+)
+def test_bad_input_is_one_clear_line(tiltyard: Run, arguments: tuple[str, ...], words: str) -> None:  # noqa: F811
+    assert words in fails(tiltyard, *arguments)
+
+
+def test_an_import_of_nothing_says_what_to_give(tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, "init", *DB)
+    assert "--prompts" in fails(tiltyard, "import", *DB)
+    assert "has no responses_<model>.jsonl" in fails(tiltyard, "import", *DB, "--responses", ".")
