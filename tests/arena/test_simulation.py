@@ -193,16 +193,28 @@ def test_every_attack_is_reported_beside_what_the_flags_find(kind: AttackKind) -
 # --- the full size ----------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def full_size() -> list[SimulationResult]:
+    """Twelve arenas of 38 models, 15 prompts and 20,000 votes with 50 matchups in flight."""
+    return [simulate(SimulationSettings(seed=seed, curve_points=0)) for seed in range(12)]
+
+
 @pytest.mark.soak
-def test_five_arenas_of_full_size_hold_what_the_policy_promises() -> None:
-    results = [simulate(SimulationSettings(seed=seed)) for seed in range(5)]
-    for result in results:
+def test_arenas_of_full_size_hold_what_the_policy_promises(full_size: list[SimulationResult]) -> None:
+    first_five = full_size[:5]
+    for result in first_five:
         assert_served_fairly(result, models_outside=2)
         assert result.established == 38
-    taus = [result.kendall_tau or 0.0 for result in results]
-    fitted = [result.kendall_tau_bradley_terry or 0.0 for result in results]
-    assert np.mean(taus) >= 0.93
-    assert np.mean(taus) >= np.mean(fitted) - 0.02
+    tau = np.mean([result.kendall_tau or 0.0 for result in first_five])
+    assert tau >= 0.93
+    assert abs(tau - np.mean([result.kendall_tau_bradley_terry or 0.0 for result in first_five])) <= 0.02
+
+
+@pytest.mark.soak
+def test_bradley_terry_intervals_over_lane_sampled_votes_cover_what_they_say(full_size: list[SimulationResult]) -> None:
+    covered = [result.interval_coverage for result in full_size if result.interval_coverage is not None]
+    assert len(covered) == 12
+    assert 0.93 <= np.mean(covered) <= 0.97
 
 
 @pytest.mark.soak
@@ -212,10 +224,3 @@ def test_a_late_model_in_an_arena_of_full_size_is_held_and_established() -> None
         assert late is not None
         assert late.largest_traffic_share <= 0.25
         assert late.votes_until_established is not None
-
-
-@pytest.mark.soak
-def test_bradley_terry_intervals_over_lane_sampled_votes_cover_what_they_say() -> None:
-    settings = {"models": 20, "prompts": 10, "votes": 6000, "in_flight": 30, "curve_points": 0}
-    covered = [simulate(SimulationSettings(seed=seed, **settings)).interval_coverage for seed in range(60)]  # type: ignore[arg-type]
-    assert 0.93 <= np.mean([share for share in covered if share is not None]) <= 0.97

@@ -15,7 +15,7 @@ from tests.fakes import FakeServer
 from tests.placement.arena_files import QUALITY, WrittenArena, answer_text, quality, write_arena
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "placement"
-QUESTION = re.compile(r"question (\d+)")
+QUESTION = re.compile(r"question (\d+)", re.IGNORECASE)
 
 
 def answer_or_judge(system: str, user: str) -> str:

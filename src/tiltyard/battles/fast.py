@@ -55,6 +55,10 @@ def session(*, roomy: bool = False) -> Iterator[DuckDBPyConnection]:
         try:
             connection.execute("SET TimeZone = 'UTC'")
             yield connection
+        except RuntimeError as error:
+            if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
+                raise KeyboardInterrupt from None
+            raise
         finally:
             connection.close()
 

@@ -59,6 +59,9 @@ def main() -> None:
     except TiltyardError as error:
         sys.stderr.write(f"tiltyard: {error}\n")
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("tiltyard: interrupted.\n")
+        sys.exit(1)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

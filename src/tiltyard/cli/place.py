@@ -185,14 +185,16 @@ def _place(options: PlaceOptions, *, batch: bool, budget: float | None, yes: boo
     from tiltyard.placement.run import carry_out, run_folder, utc_now
 
     asking = asking_parts(note, batch=batch, budget_usd=budget)
-    model, known = name_of(options)
-    plan = make_plan(options, model, known)
-    judge = make_judge(options, asking)
-    plan = with_judge(plan, judge.name)
-    answers = make_answers(plan, known, asking)
-    for line in plan.announcements():
-        note(line)
-    if not _quoted(plan, judge, answers, asking, yes=yes or dry_run) or dry_run:
+    with interruptible("nothing was asked yet."):
+        model, known = name_of(options)
+        plan = make_plan(options, model, known)
+        judge = make_judge(options, asking)
+        plan = with_judge(plan, judge.name)
+        answers = make_answers(plan, known, asking)
+        for line in plan.announcements():
+            note(line)
+        _quote(plan, judge, answers, asking, yes=yes or dry_run)
+    if dry_run:
         return
     folder = run_folder(plan, utc_now)
     with (
@@ -206,7 +208,7 @@ def _place(options: PlaceOptions, *, batch: bool, budget: float | None, yes: boo
     _say_result(finished)
 
 
-def _quoted(plan: Plan, judge: Judge, answers: Answers, asking: AskingParts, *, yes: bool) -> bool:
+def _quote(plan: Plan, judge: Judge, answers: Answers, asking: AskingParts, *, yes: bool) -> None:
     """Show what will be asked at most, and have it confirmed."""
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.llm.quote import quote
@@ -222,7 +224,6 @@ def _quoted(plan: Plan, judge: Judge, answers: Answers, asking: AskingParts, *, 
     if needed.all.queries:
         note(quote_table(needed))
         confirm(f"Ask up to {needed.all.queries:,} questions?", yes=yes)
-    return True
 
 
 def _say_look(look: Look) -> None:

@@ -33,13 +33,14 @@ def likely_exchanges(plan: Plan) -> list[Exchange]:
 
 
 def likely_docket(plan: Plan, exchanges: list[Exchange], answers: Mapping[str, str]) -> Docket:
-    """What the judge would hear; where the new model has not answered yet, the opponent's answer stands in for it."""
-    cases = [
-        make_case(
-            plan, seat_of(exchange, model_first=True), exchange, answers.get(exchange.question_id, exchange.answer)
-        )
-        for exchange in exchanges
-    ]
+    """What the judge would hear; where the new model has not answered yet, something as long as the opponent's answer.
+
+    It must not be the same text: both orders would then be one question, and the quote half of what is asked.
+    """
+    cases = []
+    for exchange in exchanges:
+        answer = answers.get(exchange.question_id, f"{exchange.answer} …")
+        cases.append(make_case(plan, seat_of(exchange, model_first=True), exchange, answer))
     if plan.options.calibrate:
         cases += [pair.case for pair in sample_pairs(plan)]
     return Docket({plan.rubric.dimension: plan.rubric}, {plan.rubric.dimension: cases})

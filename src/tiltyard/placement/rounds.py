@@ -10,7 +10,7 @@ import numpy as np
 from tiltyard.bank import Prompt
 from tiltyard.battles import read_battles
 from tiltyard.battles.table import BattleTable, concat
-from tiltyard.errors import JudgingError, RatingError
+from tiltyard.errors import JudgingError, ModelError, RatingError
 from tiltyard.judging.docket import Case, Docket
 from tiltyard.judging.judge import JudgingStats, judge
 from tiltyard.judging.records import Judgment, Matchup, to_battle
@@ -86,6 +86,7 @@ async def hold_rounds(plan: Plan, bench: Bench, scale: JudgeScale | None) -> Hel
     held = Held()
     for number, seats in enumerate(_draws(plan, held, scale), start=1):
         await _hear(plan, bench, seats, held)
+        _check_answered(plan, bench, held)
         look = _look(plan, held, scale, number)
         held.looks.append(look)
         if bench.on_look is not None:
@@ -184,6 +185,15 @@ def make_case(plan: Plan, seat: Seat, exchange: Exchange, answer: str) -> Case:
     (name_a, text_a), (name_b, text_b) = sides if seat.first == "model" else sides[::-1]
     matchup = Matchup(prompt_id=seat.question_id, dimension=plan.rubric.dimension, entrant_a=name_a, entrant_b=name_b)
     return Case(matchup, Prompt(prompt_id=seat.question_id, text=exchange.prompt), text_a, text_b)
+
+
+def _check_answered(plan: Plan, bench: Bench, held: Held) -> None:
+    if not held.judgments:
+        why = next(iter(bench.answers.failed.values()), "no answer came")
+        raise ModelError(
+            f"{plan.model} answered none of the {len(held.bouts)} questions ({why}), so there is nothing to judge. "
+            "Check that its server is up and its name is right."
+        )
 
 
 def _look(plan: Plan, held: Held, scale: JudgeScale | None, number: int) -> Look:

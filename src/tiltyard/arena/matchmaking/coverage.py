@@ -57,13 +57,21 @@ def most_lacking_models(field: Field) -> Positions:
 
 
 def best_opponents(field: Field, anchor: int) -> Positions:
-    """The opponents with the highest joint deficit on their best prompt.
-
-    What the pair may not be shown on is looked at only for those that come out on top, one after the other.
-    """
+    """The opponents with the highest joint deficit on their best prompt."""
     own = EXPOSURE_WEIGHT * field.urgency + field.pair_deficit(anchor)
     own[~field.partners[anchor]] = NEVER
     models = _could_win(own)
+    best, score = _best_of(field, anchor, own, models)
+    if score < own.max():
+        best, _ = _best_of(field, anchor, own, np.flatnonzero(field.partners[anchor]))
+    return best
+
+
+def _best_of(field: Field, anchor: int, own: Floats, models: Positions) -> tuple[Positions, float]:
+    """Those of the models with the highest joint deficit, and how high it is; far below `own` if all are in flight.
+
+    What the pair may not be shown on is looked at only for those that come out on top, one after the other.
+    """
     prompts = field.prompt_deficits(models) + field.prompt_deficit(anchor)
     best = own[models] + prompts.max(axis=1)
     sure: set[int] = set()
@@ -76,7 +84,7 @@ def best_opponents(field: Field, anchor: int) -> Positions:
                 best[place] = own[opponent] + servable_scores(field, anchor, opponent, prompts[place]).max()
             sure.add(place)
         if not unsure:
-            return models[top]
+            return models[top], float(best[top[0]])
 
 
 def _could_win(scores: Floats) -> Positions:

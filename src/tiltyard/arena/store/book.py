@@ -169,5 +169,5 @@ class SqlBook:
 def _row(vote: CastVote) -> Row:
     return (
         *(vote.seq, vote.at, vote.matchup_id, vote.voter, vote.a, vote.b, vote.prompt),
-        *(vote.choice.value, vote.standing.value),
+        *(vote.choice._value_, vote.standing._value_),
     )

@@ -25,7 +25,7 @@ def ordered_rows(connection: sa.Connection, table: sa.Table) -> Iterator[list[Ro
     """All rows by primary key, in pieces, without holding the table in memory."""
     options = connection.execution_options(stream_results=True, yield_per=READ_AT_ONCE)
     result = options.exec_driver_sql(_select(table))
-    for part in result.partitions():
+    for part in result.partitions(READ_AT_ONCE):
         yield [tuple(row) for row in part]
 
 

@@ -124,7 +124,7 @@ def hash_at(connection: sa.Connection, seq: int) -> str:
 def chained_after(connection: sa.Connection, seq: int) -> Iterator[list[Chained]]:
     """The log after a sequence number, in pages."""
     while True:
-        rows = [Chained(*row) for row in connection.execute(_chained, {"after": seq})]
+        rows = list(map(Chained._make, connection.execute(_chained, {"after": seq}).all()))
         if rows:
             yield rows
         if len(rows) < PAGE:

@@ -20,6 +20,10 @@ CHECKPOINT_EVERY = 20_000
 
 CHECKPOINTS_KEPT = 2
 
+_OF_THE_CATALOG = {
+    *(e.ModelAdded, e.ModelEnabled, e.ModelDisabled, e.PromptAdded, e.PromptEnabled, e.PromptDisabled, e.ResponseAdded)
+}
+
 Standing = tuple[float, float, float, float, int, int, int, int]
 
 _STANDING = ("rating", "deviation", "volatility", "legacy", "wins", "losses", "ties", "both_bad")
@@ -54,6 +58,10 @@ class Projections:
 
     def after(self, connection: sa.Connection, state: ArenaState, body: e.AnyBody) -> None:
         """Note what the event that was just taken in has changed, and keep a checkpoint where one is due."""
+        if state.seq % self._every == 0:
+            self._keep(connection, state)
+        if type(body) not in _OF_THE_CATALOG:
+            return
         catalog = state.catalog
         match body:
             case e.ModelAdded() | e.ModelEnabled() | e.ModelDisabled():
@@ -64,11 +72,12 @@ class Projections:
                 self._prompts_turned.add(catalog.prompt(body.prompt_id))
             case e.ResponseAdded():
                 self._responses.append(body)
-        if state.seq % self._every == 0:
-            connection.execute(sa.insert(marks), {"seq": state.seq, "ratings": freeze_ratings(state.track.now)})
-            connection.execute(sa.insert(checkpoints), {"seq": state.seq, "state": freeze(state)})
-            oldest = state.seq - self._every * (CHECKPOINTS_KEPT - 1)
-            connection.execute(sa.delete(checkpoints).where(checkpoints.c.seq < oldest))
+
+    def _keep(self, connection: sa.Connection, state: ArenaState) -> None:
+        connection.execute(sa.insert(marks), {"seq": state.seq, "ratings": freeze_ratings(state.track.now)})
+        connection.execute(sa.insert(checkpoints), {"seq": state.seq, "state": freeze(state)})
+        oldest = state.seq - self._every * (CHECKPOINTS_KEPT - 1)
+        connection.execute(sa.delete(checkpoints).where(checkpoints.c.seq < oldest))
 
     def flush(self, connection: sa.Connection, state: ArenaState) -> None:
         """Write what was noted."""

@@ -56,7 +56,7 @@ _reopen = (
 def links(connection: sa.Connection) -> Iterator[list[Link]]:
     """The chain from its beginning, in pages, with whatever events there are."""
     seq = 0
-    while rows := [Link(*row) for row in connection.execute(_links, {"after": seq})]:
+    while rows := list(map(Link._make, connection.execute(_links, {"after": seq}).all())):
         yield rows
         seq = rows[-1].seq
 
@@ -80,13 +80,15 @@ class Refold:
     def take(self, page: list[tuple[int, e.Event]]) -> None:
         """Take in the next events."""
         state, book, projections, rows = self.state, self._book, self._projections, self._matchups
-        before, after, target, apply, note = projections.before, projections.after, self._target, state.apply, rows.note
+        target, handlers = self._target, rows.handlers
         for seq, event in page:
-            before(target, state, event)
+            projections.before(target, state, event)
             book.seq, book.rules_since = seq, state.rules_since
-            apply(seq, event)
-            after(target, state, event.body)
-            note(event)
+            state.apply(seq, event)
+            projections.after(target, state, event.body)
+            handler = handlers.get(type(event.body))
+            if handler is not None:
+                handler(event)
         book.flush()
         rows.flush()
         projections.flush(target, state)
@@ -106,7 +108,7 @@ class MatchupRows:
         self._catalog = catalog
         self._open: dict[str, list[Any]] = {}
         self._closed: dict[str, list[Any]] = {}
-        self._handlers: dict[type, Callable[[e.Event], None]] = {
+        self.handlers: dict[type, Callable[[e.Event], None]] = {
             e.MatchupServed: self._served,
             e.Voted: self._voted,
             e.Skipped: self._skipped,
@@ -116,7 +118,7 @@ class MatchupRows:
 
     def note(self, event: e.Event) -> None:
         """Take in an event, if it is about a matchup."""
-        handler = self._handlers.get(type(event.body))
+        handler = self.handlers.get(type(event.body))
         if handler is not None:
             handler(event)
 
@@ -137,7 +139,7 @@ class MatchupRows:
     def _voted(self, event: e.Event) -> None:
         body = event.body
         assert isinstance(body, e.Voted)
-        self._close(body.matchup_id, Status.VOTED, event.at, body.choice.value)
+        self._close(body.matchup_id, Status.VOTED, event.at, body.choice._value_)
 
     def _skipped(self, event: e.Event) -> None:
         assert isinstance(event.body, e.Skipped)
@@ -159,7 +161,7 @@ class MatchupRows:
     def _close(self, name: str, status: Status, at: int, choice: str | None) -> None:
         row = self._open.pop(name, None)
         if row is not None:
-            row[_STATUS], row[_CHOICE], row[_CLOSED] = status.value, choice, at
+            row[_STATUS], row[_CHOICE], row[_CLOSED] = status._value_, choice, at
             self._closed[name] = row
 
 

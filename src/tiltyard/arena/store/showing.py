@@ -1,0 +1,68 @@
+"""Matchups as their voter sees them: read beside the writer, for pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import sqlalchemy as sa
+
+from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
+from tiltyard.arena.store.tables import matchups, prompts, responses
+from tiltyard.arena.voting import Status
+
+if TYPE_CHECKING:
+    from tiltyard.arena.store import Store
+
+_a, _b = responses.alias("answer_a"), responses.alias("answer_b")
+_SHOWN = (
+    *(matchups.c.id, matchups.c.a, matchups.c.b, matchups.c.status, matchups.c.choice, matchups.c.closed_at),
+    *(matchups.c.expires_at, prompts.c.text.label("prompt")),
+    *(_a.c.text.label("response_a"), _b.c.text.label("response_b")),
+)
+_shown = sa.select(*_SHOWN).select_from(
+    matchups.join(prompts, prompts.c.number == matchups.c.prompt)
+    .join(_a, _a.c.response_id == matchups.c.response_a)
+    .join(_b, _b.c.response_id == matchups.c.response_b)
+)
+_one = _shown.where(matchups.c.id == sa.bindparam("id"), matchups.c.voter == sa.bindparam("voter"))
+_open = (
+    _shown.where(
+        matchups.c.voter == sa.bindparam("voter"),
+        matchups.c.status == Status.OPEN.value,
+        matchups.c.expires_at > sa.bindparam("now"),
+    )
+    .order_by(matchups.c.served_at.desc(), matchups.c.id)
+    .limit(1)
+)
+
+
+class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
+    """A matchup with its texts, how it stands, and the numbers of its models, which are told only after the vote."""
+
+    id: str
+    a: int
+    b: int
+    status: Status
+    choice: Choice | None
+    closed_at: int | None
+    expires_at: int
+    prompt: str
+    response_a: str
+    response_b: str
+
+
+def shown_matchup(store: Store, matchup_id: str, voter: str) -> ShownMatchup | None:
+    """A matchup that was served to this voter."""
+    with store.database.read() as connection:
+        return _made(connection.execute(_one, {"id": matchup_id, "voter": voter}).mappings().first())
+
+
+def open_matchup(store: Store, voter: str, now: int) -> ShownMatchup | None:
+    """The matchup that this voter was served last, if it waits for a vote: whoever comes back finds it again."""
+    with store.database.read() as connection:
+        return _made(connection.execute(_open, {"voter": voter, "now": now}).mappings().first())
+
+
+def _made(row: sa.RowMapping | None) -> ShownMatchup | None:
+    return None if row is None else msgspec.convert(dict(row), ShownMatchup)

@@ -1,0 +1,94 @@
+"""The arena as the event loop asks it: nothing here waits in a thread for a commit, so many visitors cost little."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING, TypeVar
+
+from tiltyard.arena import asks, steps
+from tiltyard.arena.store import showing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tiltyard.arena.asks import Receipt, Served
+    from tiltyard.arena.effect import Effect, Voted
+    from tiltyard.arena.events import Choice
+    from tiltyard.arena.group_commit import Ask
+    from tiltyard.arena.service import Arena
+    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.store.showing import ShownMatchup
+    from tiltyard.arena.store.visitors import Quota
+
+R = TypeVar("R")
+
+EFFECTS_KEPT = 20_000
+"""Votes whose effect this process can still tell: a voter looks at it within seconds."""
+
+
+class Engine:
+    """An `Arena` for coroutines. What is asked is done, whether or not the visitor waits for the answer."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self._effects: OrderedDict[str, Effect] = OrderedDict()
+
+    async def serve(self, voter: str, quotas: Sequence[Quota]) -> Served:
+        """A matchup for this voter, committed."""
+        return await self._ask(steps.serve(voter, quotas))
+
+    async def vote(self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota]) -> Receipt:
+        """The names, once the vote is committed."""
+        return await self._ask(steps.vote(matchup_id, voter, choice, quotas))
+
+    async def vote_seen(self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota]) -> Voted:
+        """The names and what the vote did, once it is committed; `effect` tells it again for a while."""
+        voted = await self._ask(steps.vote_seen(matchup_id, voter, choice, quotas))
+        if voted.effect is not None:
+            self._effects[matchup_id] = voted.effect
+            while len(self._effects) > EFFECTS_KEPT:
+                self._effects.popitem(last=False)
+        return voted
+
+    def effect(self, matchup_id: str) -> Effect | None:
+        """What a vote did, if it was cast here lately."""
+        return self._effects.get(matchup_id)
+
+    async def skip(self, matchup_id: str, voter: str) -> None:
+        """Pass a matchup."""
+        await self._ask(steps.skip(matchup_id, voter))
+
+    async def undo(self, matchup_id: str, voter: str) -> None:
+        """Take a fresh vote back."""
+        await self._ask(steps.undo(matchup_id, voter))
+        self._effects.pop(matchup_id, None)
+
+    async def enter(self, cookie_hash: str, address: str) -> str:
+        """The key of whoever holds this cookie; a new one on the first visit."""
+        return await self._ask(steps.enter(cookie_hash, address))
+
+    async def read(self, look: Callable[[ArenaState], R]) -> R:
+        """What `look` makes of the state; the writer waits meanwhile."""
+        return await self._ask(asks.Read(look))
+
+    async def known_voter(self, cookie_hash: str) -> str | None:
+        """The key of whoever holds this cookie, if it was seen before."""
+        return await asyncio.to_thread(self.arena.store.known_voter, cookie_hash)
+
+    async def forget(self, cookie_hash: str) -> bool:
+        """Forget who holds this cookie. Whether anybody did."""
+        return await asyncio.to_thread(self.arena.store.forget_voter, cookie_hash)
+
+    async def shown(self, matchup_id: str, voter: str) -> ShownMatchup | None:
+        """A matchup that was served to this voter."""
+        if not steps.SAFE_ID.match(matchup_id):
+            return None
+        return await asyncio.to_thread(showing.shown_matchup, self.arena.store, matchup_id, voter)
+
+    async def open_matchup(self, voter: str, now: int) -> ShownMatchup | None:
+        """The matchup that waits for this voter's vote."""
+        return await asyncio.to_thread(showing.open_matchup, self.arena.store, voter, now)
+
+    async def _ask(self, ask: Ask[R]) -> R:
+        return await asyncio.wrap_future(self.arena.ask(ask))

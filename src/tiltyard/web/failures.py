@@ -1,0 +1,81 @@
+"""What goes wrong, as an HTTP status, a short name for programs and a sentence for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.voting import ChoiceDiffers, Gone, NotYours, TooLate, TooMany
+from tiltyard.errors import ArenaError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RETRY_SECONDS = 5
+"""When to come back to a database that failed."""
+
+CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "foreign_origin",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "choice_differs",
+    410: "gone",
+    413: "too_large",
+    415: "unsupported_media_type",
+    422: "bad_request",
+    429: "too_many",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+@dataclass(slots=True)
+class Failure(Exception):
+    """A request that is answered with an error: its status, its name, and what to do, in one line."""
+
+    status: int
+    code: str
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def failure_of(error: ArenaError) -> Failure:
+    """What an error of the arena means to a visitor. What the database said stays in the log of the server."""
+    said = str(error)
+    match error:
+        case NotYours():
+            return Failure(404, "not_yours", said)
+        case ChoiceDiffers():
+            return Failure(409, "choice_differs", said)
+        case Gone():
+            return Failure(410, "gone", said)
+        case TooLate():
+            return Failure(409, "too_late", said)
+        case TooMany():
+            return Failure(429, "too_many", said, {"retry-after": str(error.retry_seconds)})
+        case StoreError():
+            return unavailable()
+    if said.startswith("nothing to serve"):
+        return Failure(503, "nothing_to_serve", "no two models have answered one prompt yet. Come back later.", _LATER)
+    return unavailable()
+
+
+def unavailable() -> Failure:
+    """The database did not confirm."""
+    said = "the arena's database did not answer, and nothing is confirmed. Send the same request again in a moment."
+    return Failure(503, "unavailable", said, {"retry-after": str(RETRY_SECONDS)})
+
+
+def failure_with(status: int) -> Failure:
+    """A failure that needs no more words than its status."""
+    said = {
+        404: "there is nothing at this address.",
+        405: "this address is not used with this method.",
+        500: "something broke here; it is noted. Try again.",
+    }
+    return Failure(status, CODES.get(status, "bad_request"), said.get(status, "the request cannot be read."))
+
+
+_LATER = {"retry-after": "60"}

@@ -1,0 +1,141 @@
+"""What a reader of the log keeps beside the state: every vote as it stands now, and what happened of late."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.arena import events as e
+from tiltyard.arena.store.book import SqlBook
+from tiltyard.arena.store.reading import cast_votes
+from tiltyard.arena.weekly import Note, Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import sqlalchemy as sa
+
+    from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.state import CastVote
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.log import Chained
+
+CHANGES_A_VOTE = (e.Voted, e.Undone)
+CHANGE_VOTES = (e.Excluded, e.Restored)
+
+
+class FollowedVotes:
+    """All votes in the order of the log, whether they count or not; read once, then kept up with the events."""
+
+    def __init__(self, store: Store, seq: int) -> None:
+        self.votes: list[CastVote] = []
+        self._seqs: list[int] = []
+        self._of_voter: dict[str, list[int]] = {}
+        for vote in cast_votes(store, seq):
+            self._take(vote)
+
+    def follow(self, connection: sa.Connection, bodies: Iterable[e.AnyBody], seq: int) -> None:
+        """Take in the votes that these events cast or changed, as they stand after event `seq`."""
+        touched = set(_touched(bodies))
+        if not touched:
+            return
+        book = SqlBook(connection)
+        book.seq = seq + 1  # the book answers for the moment before its event
+        for vote in book.find(touched):
+            self._take(vote)
+
+    def of_voter(self, voter: str) -> list[CastVote]:
+        """One voter's votes, in the order of the log."""
+        return [self.votes[place] for place in self._of_voter.get(voter, ())]
+
+    def of_model(self, model: int, most: int) -> list[CastVote]:
+        """The latest votes on one model, the newest first."""
+        found: list[CastVote] = []
+        for vote in reversed(self.votes):
+            if model in (vote.a, vote.b):
+                found.append(vote)
+                if len(found) == most:
+                    break
+        return found
+
+    def _take(self, vote: CastVote) -> None:
+        place = bisect_left(self._seqs, vote.seq)
+        if place < len(self._seqs) and self._seqs[place] == vote.seq:
+            self.votes[place] = vote
+            return
+        assert place == len(self._seqs), "votes arrive in the order of the log"
+        self._of_voter.setdefault(vote.voter, []).append(place)
+        self._seqs.append(vote.seq)
+        self.votes.append(vote)
+
+
+def _touched(bodies: Iterable[e.AnyBody]) -> Iterator[str]:
+    for body in bodies:
+        if isinstance(body, CHANGES_A_VOTE):
+            yield body.matchup_id
+        elif isinstance(body, CHANGE_VOTES):
+            yield from body.matchup_ids
+
+
+@dataclass(frozen=True, slots=True)
+class _Happened:
+    at: int
+    kind: str
+    a: str = ""
+    b: str = ""
+    lane: str = ""
+    note: Note | None = None
+
+
+class Lately:
+    """The events of the last days, as a report needs them. Voters are not named: a page is for everybody."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._events: deque[_Happened] = deque()
+
+    def follow(self, page: Iterable[Chained], bodies: Iterable[e.AnyBody]) -> None:
+        """Take in events, and let go of those that are too old to matter."""
+        latest = 0
+        for row, body in zip(page, bodies, strict=True):
+            self._events.append(_happened(row.at, body))
+            latest = max(latest, row.at)
+        while self._events and self._events[0].at < latest - self._keep:
+            self._events.popleft()
+
+    def served(self, since: int, catalog: Catalog) -> Served:
+        """Who was served since a time, by side and lane."""
+        inside = [event for event in self._events if event.kind == "matchup_served" and event.at >= since]
+        return Served(
+            np.array([catalog.model(event.a) for event in inside], dtype=np.int64),
+            np.array([catalog.model(event.b) for event in inside], dtype=np.int64),
+            dict(Counter(event.lane for event in inside)),
+        )
+
+    def kinds(self, since: int) -> Mapping[str, int]:
+        """How many events of each kind there were since a time."""
+        return dict(Counter(event.kind for event in self._events if event.at >= since))
+
+    def notes(self, since: int, *kinds: str) -> tuple[Note, ...]:
+        """Flags and exclusions since a time."""
+        return tuple(
+            event.note for event in self._events if event.kind in kinds and event.at >= since and event.note is not None
+        )
+
+
+def _happened(at: int, body: e.AnyBody) -> _Happened:
+    kind = str(body.__struct_config__.tag)
+    match body:
+        case e.MatchupServed():
+            return _Happened(at, kind, body.model_a, body.model_b, body.lane)
+        case e.Flagged():
+            what = "a session" if body.subject == "voter" else f"{body.subject} {body.subject_id}"
+            return _Happened(at, kind, note=Note(what, body.flag, body.detail))
+        case e.Excluded() | e.Restored():
+            votes = "1 vote" if len(body.matchup_ids) == 1 else f"{len(body.matchup_ids):,} votes"
+            return _Happened(at, kind, note=Note(f"{votes} {kind}", body.reason))
+    return _Happened(at, kind)

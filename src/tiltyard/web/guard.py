@@ -1,0 +1,161 @@
+"""What holds for every answer, errors and HEAD included: security headers, the visitor's cookie, and no bare crash.
+
+One layer around the whole site. It hands a cookie to whoever has none, answers HEAD as GET without a body (and with
+`is_head` set, so that nothing is served to it), and turns whatever escapes a route into an honest error.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.validity.limits import client_address
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from tiltyard.web.settings import SiteSettings
+
+    ErrorAnswer = Callable[[Scope, BaseException], ASGIApp]
+
+COOKIE = "tiltyard"
+COOKIE_SHAPE = re.compile(r"[A-Za-z0-9_-]{32,64}\Z")
+YEAR_SECONDS = 31_536_000
+
+BARE = ("/static/", "/healthz", "/metrics")
+"""Addresses whose answers carry no cookie: files that anybody may cache, and what machines ask for."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), interest-cohort=()"),
+)
+TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
+NOT_KEPT = (b"cache-control", b"no-store")
+
+_log = logging.getLogger("tiltyard.web")
+
+
+class Guard:
+    """The outermost layer of the site."""
+
+    def __init__(self, app: ASGIApp, settings: SiteSettings, answer_error: ErrorAnswer) -> None:
+        self._app = app
+        self._answer_error = answer_error
+        self._proxies = settings.proxies
+        self._https = bool(settings.public_url and settings.public_url.startswith("https:"))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = _by_name(scope)
+        arrival = self._arrive(scope, headers)
+        answer = _Answer(send, arrival, head=scope["method"] == "HEAD")
+        if answer.head:
+            scope["method"] = "GET"
+        try:
+            await self._app(scope, receive, answer.send)
+        except Exception as error:
+            if answer.started:
+                raise
+            if not getattr(error, "status", None):
+                _log.exception("%s %s failed", scope["method"], scope["path"])
+            await self._answer_error(scope, error)(scope, receive, answer.send)
+
+    def _arrive(self, scope: Scope, headers: dict[bytes, list[str]]) -> dict[str, Any]:
+        """Note who came, how, and with which cookie, where routes find it."""
+        peer = scope.get("client")
+        address = client_address(peer[0] if peer else "", headers.get(b"x-forwarded-for", []), self._proxies)
+        cookie = _cookie(headers.get(b"cookie", []))
+        arrival = scope.setdefault("state", {})
+        arrival.update(
+            address=address,
+            cookie=cookie or secrets.token_urlsafe(32),
+            cookie_is_new=cookie is None,
+            is_head=scope["method"] == "HEAD",
+            is_https=self._https or self._scheme(scope, headers, peer) == "https",
+            wears_cookie=not scope["path"].startswith(BARE),
+        )
+        return dict(arrival) if not isinstance(arrival, dict) else arrival
+
+    def _scheme(self, scope: Scope, headers: dict[bytes, list[str]], peer: tuple[str, int] | None) -> str:
+        """How the visitor came: what a trusted proxy says, else how the connection was made."""
+        said = headers.get(b"x-forwarded-proto", [])
+        if said and peer and client_address(peer[0], ["0.0.0.0"], self._proxies) == "0.0.0.0":  # noqa: S104
+            return said[-1].rpartition(",")[2].strip().lower()
+        return str(scope["scheme"])
+
+
+class _Answer:
+    """Sends an answer on, with the headers that every answer carries."""
+
+    def __init__(self, send: Send, arrival: dict[str, Any], *, head: bool) -> None:
+        self._send = send
+        self._arrival = arrival
+        self.head = head
+        self.started = False
+
+    async def send(self, message: Message) -> None:
+        """Pass one message on."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            message = {**message, "headers": self._headers(list(message.get("headers", ())))}
+        elif self.head and message["type"] == "http.response.body":
+            if message.get("more_body", False):
+                return
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
+
+    def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        names = {name.lower() for name, _ in headers}
+        headers.extend(header for header in HEADERS if header[0] not in names)
+        if NOT_KEPT[0] not in names:
+            headers.append(NOT_KEPT)
+        if self._arrival["is_https"]:
+            headers.append(TRANSPORT)
+        if self._arrival["cookie_is_new"] and self._arrival["wears_cookie"]:
+            headers.append((b"set-cookie", self._cookie().encode()))
+        return headers
+
+    def _cookie(self) -> str:
+        secure = "; Secure" if self._arrival["is_https"] else ""
+        value = self._arrival["cookie"]
+        return f"{COOKIE}={value}; Path=/; Max-Age={YEAR_SECONDS}; HttpOnly; SameSite=Lax{secure}"
+
+
+def _by_name(scope: Scope) -> dict[bytes, list[str]]:
+    """The few headers that matter here."""
+    found: dict[bytes, list[str]] = {}
+    for name, value in scope["headers"]:
+        if name in (b"cookie", b"x-forwarded-for", b"x-forwarded-proto"):
+            found.setdefault(name, []).append(value.decode("latin-1"))
+    return found
+
+
+def _cookie(values: list[str]) -> str | None:
+    """The visitor's cookie, if it looks like one of ours."""
+    for value in values:
+        if f"{COOKIE}=" not in value:
+            continue
+        try:
+            morsel = SimpleCookie(value).get(COOKIE)
+        except CookieError:
+            continue
+        if morsel is not None and COOKIE_SHAPE.match(morsel.value):
+            return morsel.value
+    return None

@@ -1,0 +1,122 @@
+"""Pages made of templates: one environment, the words of the site, and static files whose addresses change with them."""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from tiltyard import __version__
+from tiltyard.report.markup import Html
+from tiltyard.web.words import t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HERE = Path(__file__).parent
+STATIC_AT = "/static/"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """One file of the static folder: its bytes, what they are, and the address that changes when they do."""
+
+    name: str
+    content: bytes
+    media_type: str
+    digest: str
+
+    @property
+    def url(self) -> str:
+        """Where it is served; an answer to this address may be cached for ever."""
+        return f"{STATIC_AT}{self.name}?v={self.digest}"
+
+
+@cache
+def static_files() -> Mapping[str, StaticFile]:
+    """Every static file by name, read once."""
+    return {path.name: _static_file(path) for path in sorted((HERE / "static").iterdir()) if path.is_file()}
+
+
+def _static_file(path: Path) -> StaticFile:
+    content = path.read_bytes()
+    kind = {".js": "text/javascript", ".css": "text/css"}.get(path.suffix) or mimetypes.guess_type(path.name)[0]
+    return StaticFile(path.name, content, kind or "application/octet-stream", hashlib.sha256(content).hexdigest()[:16])
+
+
+def asset(name: str) -> str:
+    """The address of a static file, with its fingerprint."""
+    return static_files()[name].url
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFacts:
+    """What the frame of every page says: whose site it is, and how far its log has come."""
+
+    title: str
+    head_seq: int = 0
+    head_hash: str = ""
+    notice: str = ""
+    version: str = __version__
+
+
+def render(template: str, site: SiteFacts, context: Mapping[str, Any], *, here: str = "") -> str:
+    """A page as HTML; `here` is the key of its entry in the navigation. A name the context lacks is an error."""
+    return environment().get_template(template).render({**context, "site": site, "here": here})
+
+
+@cache
+def environment() -> Environment:
+    """The one environment: everything is escaped, and a missing name is an error."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(t=t, asset=asset)
+    made.filters.update(count=count, points=points, percent=percent, day=day, html=markup, signed=signed)
+    return made
+
+
+def markup(made: Html | None) -> Markup:
+    """Markup that our own functions made, which escape whatever they are given; anything else is refused."""
+    if made is None:
+        return Markup("")
+    if not isinstance(made, Html):
+        raise TypeError("only markup made by `tiltyard.report.markup` may stand unescaped")
+    return Markup(made)  # noqa: S704 - the type says that it is escaped
+
+
+def count(number: int) -> str:
+    """A whole number with thousands set apart."""
+    return f"{number:,}"
+
+
+def points(value: float | None, digits: int = 0) -> str:
+    """A figure with a real minus sign, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def signed(value: float | None, digits: int = 0) -> str:
+    """A figure with its sign."""
+    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share as a percentage."""
+    return "–" if share is None else f"{100 * share:.{digits}f} %"
+
+
+def day(at: int) -> str:
+    """A time in microseconds as people read it, in UTC."""
+    from tiltyard.arena.weekly_text import day as written
+
+    return written(at)

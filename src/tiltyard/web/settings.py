@@ -1,0 +1,58 @@
+"""How a site is set up: read once, at the border, into one frozen object."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tiltyard.errors import OptionError
+from tiltyard.validity.limits import trusted_networks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from ipaddress import IPv4Network, IPv6Network
+
+SECRET_VARIABLE = "TILTYARD_SECRET"  # noqa: S105 - the name of a variable
+ADMIN_SECRET_VARIABLE = "TILTYARD_ADMIN_SECRET"  # noqa: S105 - the name of a variable
+SECRET_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSettings:
+    """All settings of a site. `secret` signs forms; `admin_secret` opens /admin, which is off without it.
+
+    `public_url` is the address that visitors use, where a proxy hides it; `trusted_proxies` are the networks whose
+    X-Forwarded-For and X-Forwarded-Proto are believed.
+    """
+
+    db: str
+    title: str = "Tiltyard"
+    secret: str = field(default="", repr=False)
+    admin_secret: str | None = field(default=None, repr=False)
+    trusted_proxies: tuple[str, ...] = ()
+    rate_limit: bool = True
+    public_url: str | None = None
+    notice: str = ""
+
+    def __post_init__(self) -> None:
+        trusted_networks(self.trusted_proxies)
+        if not self.secret:
+            object.__setattr__(self, "secret", secrets.token_urlsafe(32))
+        for name, value in ((SECRET_VARIABLE, self.secret), (ADMIN_SECRET_VARIABLE, self.admin_secret)):
+            if value is not None and len(value) < SECRET_LENGTH:
+                raise OptionError(f"{name} is shorter than {SECRET_LENGTH} characters. Make it long and random.")
+        if self.public_url is not None and urlsplit(self.public_url).scheme not in ("http", "https"):
+            raise OptionError(f"the public URL {self.public_url!r} is no web address. Write https://arena.example.org.")
+
+    @property
+    def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks of trusted proxies."""
+        return trusted_networks(self.trusted_proxies)
+
+
+def secrets_of(environment: Mapping[str, str] = os.environ) -> tuple[str, str | None]:
+    """The secret that signs forms and the administrator's, from the environment; '' and None where there is none."""
+    return environment.get(SECRET_VARIABLE, ""), environment.get(ADMIN_SECRET_VARIABLE) or None

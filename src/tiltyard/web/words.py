@@ -1,0 +1,17 @@
+"""Every English text of the site, by key: one place to read them over, and to translate them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiltyard.web import words_pages, words_vote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WORDS: Mapping[str, str] = {**words_pages.WORDS, **words_vote.WORDS}
+
+
+def t(key: str) -> str:
+    """The text of a key; places for values are named in braces and filled by `.format`. An unknown key is an error."""
+    return WORDS[key]
