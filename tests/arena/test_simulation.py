@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -91,48 +91,39 @@ def test_legacy_matchmaking_can_be_simulated_for_comparison() -> None:
     assert result.lane_shares_all["legacy"] == 1.0
 
 
+class Noting(Ledger):
+    """A ledger that also keeps the matchups it served."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.told: list[e.MatchupServed] = []
+        self.append(
+            [
+                e.PhaseChanged(phase=4),
+                e.PromptAdded(prompt_id="p", text="?"),
+                *(e.ModelAdded(model=name, display_name=name) for name in "abc"),
+                *(e.ResponseAdded(response_id=name, model=name, prompt_id="p", text="!") for name in "abc"),
+            ],
+            0,
+        )
+
+    def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
+        for body in bodies:
+            super().append([body], at)
+            if isinstance(body, e.MatchupServed):
+                self.told.append(body)
+
+
 def test_the_ledger_writes_down_what_makes_a_matchup_again() -> None:
-    told: list[tuple[int, e.MatchupServed]] = []
-
-    class Noting(Ledger):
-        def append(self, bodies, at):  # type: ignore[no-untyped-def]
-            for body in bodies:
-                if isinstance(body, e.MatchupServed):
-                    told.append((at, body))
-                super().append([body], at)
-
-    ledger = Noting(seed=1)
-    ledger.append(
-        [
-            e.PhaseChanged(phase=4),
-            e.PromptAdded(prompt_id="p", text="?"),
-            *(e.ModelAdded(model=name, display_name=name) for name in "abc"),
-            *(e.ResponseAdded(response_id=name, model=name, prompt_id="p", text="!") for name in "abc"),
-        ],
-        0,
-    )
-    state = ledger.state
-    before = next_matchup(state, np.random.default_rng(7), {})
+    ledger, twin = Noting(seed=1), Noting(seed=2)
     ledger.serve("voter", 5)
-    at, body = told[0]
-    assert at == 5
-    assert body.expires_at == 5 + 7200 * 1_000_000
-    assert state.schedule.in_flight[body.matchup_id].voter == "voter"
-    fresh = Ledger(seed=1)
-    fresh.append(
-        [
-            e.PhaseChanged(phase=4),
-            e.PromptAdded(prompt_id="p", text="?"),
-            *(e.ModelAdded(model=name, display_name=name) for name in "abc"),
-            *(e.ResponseAdded(response_id=name, model=name, prompt_id="p", text="!") for name in "abc"),
-        ],
-        0,
-    )
-    again = next_matchup(fresh.state, np.random.default_rng(body.seed), {})
-    names = fresh.state.catalog.models
-    assert (names[again.a].model, names[again.b].model) == (body.model_a, body.model_b)
-    assert again.probability == body.probability
-    assert before.prompt == 0
+    told = ledger.told[0]
+    assert told.expires_at == 5 + 7200 * 1_000_000
+    assert ledger.state.schedule.in_flight[told.matchup_id].voter == "voter"
+    again = next_matchup(twin.state, np.random.default_rng(told.seed), {})
+    names = twin.state.catalog.models
+    assert (names[again.a].model, names[again.b].model) == (told.model_a, told.model_b)
+    assert (again.lane, again.reason, again.probability) == (told.lane, told.reason, told.probability)
 
 
 @pytest.mark.parametrize("wrong", [{"models": 1}, {"prompts": 0}, {"votes": 0}, {"in_flight": 0}, {"skip_rate": 1.0}])

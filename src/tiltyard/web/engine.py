@@ -72,6 +72,10 @@ class Engine:
         """What `look` makes of the state; the writer waits meanwhile."""
         return await self._ask(asks.Read(look))
 
+    async def settle(self) -> None:
+        """Give everything that was acknowledged its place in the log, other processes' votes included."""
+        await self._ask(asks.Append(()))
+
     async def known_voter(self, cookie_hash: str) -> str | None:
         """The key of whoever holds this cookie, if it was seen before."""
         return await asyncio.to_thread(self.arena.store.known_voter, cookie_hash)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,16 @@ def ordered_rows(connection: sa.Connection, table: sa.Table) -> Iterator[list[Ro
     result = options.exec_driver_sql(_select(table))
     for part in result.partitions(READ_AT_ONCE):
         yield [tuple(row) for row in part]
+
+
+def raw_rows(connection: sa.Connection, query: sa.Select[Any], values: dict[str, object]) -> list[Row]:
+    """All rows of a query as the driver gives them: plain tuples of numbers, texts and bytes."""
+    compiled = query.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
+    known = compiled.construct_params(values)
+    names = compiled.positiontup
+    with closing(connection.connection.cursor()) as cursor:
+        cursor.execute(str(compiled), known if names is None else tuple(known[name] for name in names))
+        return cursor.fetchall()
 
 
 @cache

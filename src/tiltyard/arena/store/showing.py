@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _a, _b = responses.alias("answer_a"), responses.alias("answer_b")
 _SHOWN = (
-    *(matchups.c.id, matchups.c.a, matchups.c.b, matchups.c.status, matchups.c.choice, matchups.c.closed_at),
+    *(matchups.c.id.label("matchup_id"), matchups.c.a, matchups.c.b, matchups.c.status, matchups.c.choice, matchups.c.closed_at),
     *(matchups.c.expires_at, prompts.c.text.label("prompt")),
     *(_a.c.text.label("response_a"), _b.c.text.label("response_b")),
 )
@@ -40,7 +40,7 @@ _open = (
 class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
     """A matchup with its texts, how it stands, and the numbers of its models, which are told only after the vote."""
 
-    id: str
+    matchup_id: str
     a: int
     b: int
     status: Status

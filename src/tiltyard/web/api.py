@@ -1,0 +1,199 @@
+"""The JSON interface, `/api/v1/…`: what the pages do and show, for programs."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
+from tiltyard.arena.exporting import battle_rows
+from tiltyard.arena.model_detail import model_detail
+from tiltyard.arena.store.reading import cast_votes
+from tiltyard.arena.voting import NotYours, Status
+from tiltyard.boards.text import json_text
+from tiltyard.web.api_schema import body, choice_body, described
+from tiltyard.web.bodies import json_of, nothing_of
+from tiltyard.web.failures import Failure
+from tiltyard.web.site import site_of
+from tiltyard.web.visitors import check_origin
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.store import Store
+
+router = APIRouter(prefix="/api/v1")
+
+CHUNK_BYTES = 1 << 16
+EXPORTS_AT_ONCE = asyncio.Semaphore(2)
+MICROSECONDS = 1_000_000
+
+
+class Ballot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a vote says."""
+
+    choice: Choice
+
+
+@router.post("/matchups", status_code=201, **described("A new pair to vote on", 201, body("Matchup"), 403, 415, 429))
+async def new_matchup(request: Request) -> Response:
+    """A prompt and two answers, and nothing that tells who wrote them. Vote before `expires_at`."""
+    site = site_of(request)
+    check_origin(request, site.settings)
+    await nothing_of(request)
+    served = await site.visitors.serve(await site.visitors.enter(request))
+    said = {
+        "matchup_id": served.matchup_id,
+        "prompt": served.prompt,
+        "response_a": served.response_a,
+        "response_b": served.response_b,
+        "expires_at": written(served.expires_at),
+    }
+    return _json(said, 201)
+
+
+@router.post(
+    "/matchups/{matchup_id}/vote",
+    **described("Vote on a pair", 200, body("Receipt"), 400, 403, 404, 409, 410, 415, 429, sends=choice_body()),
+)
+async def cast_vote(request: Request, matchup_id: str) -> Response:
+    """The names, once the vote is committed. The same vote again gets the same answer, another one a 409."""
+    site = site_of(request)
+    check_origin(request, site.settings)
+    ballot = await json_of(request, Ballot)
+    visitor = await site.visitors.returning(request)
+    quotas = site.visitors.quotas(visitor, "vote")
+    receipt = await site.engine.vote(matchup_id, visitor.voter, ballot.choice, quotas)
+    return _json({**msgspec.structs.asdict(receipt), "undo_until": written(receipt.undo_until)})
+
+
+@router.post(
+    "/matchups/{matchup_id}/skip", **described("Pass a pair", 200, body("State"), 400, 403, 404, 409, 410, 415)
+)
+async def skip_matchup(request: Request, matchup_id: str) -> Response:
+    """Pass a pair without a vote; it cannot be voted on afterwards."""
+    site = site_of(request)
+    check_origin(request, site.settings)
+    await nothing_of(request)
+    visitor = await site.visitors.returning(request)
+    await site.engine.skip(matchup_id, visitor.voter)
+    return _json({"matchup_id": matchup_id, "status": Status.SKIPPED})
+
+
+@router.post(
+    "/matchups/{matchup_id}/undo", **described("Take a vote back", 200, body("State"), 400, 403, 404, 409, 415)
+)
+async def undo_vote(request: Request, matchup_id: str) -> Response:
+    """Take a fresh vote back. The pair stays closed, since its names have been seen."""
+    site = site_of(request)
+    check_origin(request, site.settings)
+    await nothing_of(request)
+    visitor = await site.visitors.returning(request)
+    await site.engine.undo(matchup_id, visitor.voter)
+    return _json({"matchup_id": matchup_id, "status": Status.UNDONE})
+
+
+@router.get("/matchups/{matchup_id}", **described("How one of your pairs stands", 200, body("State"), 404))
+async def matchup_status(request: Request, matchup_id: str) -> Response:
+    """Whether a pair is open, voted, skipped, expired or undone. Who it was, the vote's own answer tells."""
+    site = site_of(request)
+    voter = await site.visitors.known(request)
+    found = None if voter is None else await site.engine.shown(matchup_id, voter)
+    if found is None:
+        raise NotYours("there is no such matchup for this voter. Ask for one.")
+    return _json({"matchup_id": found.matchup_id, "status": found.status})
+
+
+@router.get("/leaderboard", **described("The live board", 200, body("Board")))
+async def leaderboard(request: Request) -> Response:
+    """Every enabled model in the official order, and whether the board may be called stable."""
+    snapshot = site_of(request).observatory.snapshot
+    return _whole({**snapshot.board.to_dict(), "head_hash": snapshot.head_hash}, request, snapshot.seq)
+
+
+@router.get("/models/{model:path}", **described("One model in detail", 200, body("Model"), 404))
+async def model(request: Request, model: str) -> Response:
+    """A model's line on the board, and its record by prompt and by opponent."""
+    observatory = site_of(request).observatory
+    snapshot = observatory.snapshot
+    if not any(facts.model == model and facts.enabled for facts in snapshot.models):
+        raise Failure(404, "not_found", "there is no such model on the board. The leaderboard lists them.")
+    found = await asyncio.to_thread(
+        observatory.look, lambda state, votes: _detail(state, model, snapshot.seq), "api model", model
+    )
+    return _whole(found, request, snapshot.seq)
+
+
+@router.get("/validity", **described("The weekly validity report, as of now", 200, body("Validity")))
+async def validity(request: Request) -> Response:
+    """Fairness, pair completeness, confidence, what moved at the top, and the publication rules."""
+    study = site_of(request).observatory.snapshot.study
+    return _whole(study.weekly.to_dict(), request, study.seq)
+
+
+@router.get("/battles.jsonl", **described("Every counted vote as a battle row", 200, rows=True))
+async def battles(request: Request) -> Response:
+    """One JSON object per line, in the order of the log, with every vote that was acknowledged before the request.
+
+    A voter is a number that says which votes belong together and leads nowhere; times are rounded to the hour.
+    """
+    engine = site_of(request).engine
+    await engine.settle()
+    seq, catalog = await engine.read(_names)
+    async with EXPORTS_AT_ONCE:
+        file = await asyncio.to_thread(_written_rows, engine.arena.store, seq, catalog)
+    headers = {"content-disposition": 'attachment; filename="battles.jsonl"', "x-log-seq": str(seq)}
+    return StreamingResponse(_pieces(file), media_type="application/x-ndjson", headers=headers)
+
+
+def written(at: int) -> str:
+    """A time in microseconds as ISO 8601, in UTC."""
+    return datetime.fromtimestamp(at / MICROSECONDS, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _detail(state: ArenaState, name: str, seq: int) -> dict[str, Any]:
+    return {**model_detail(state, name).to_dict(), "seq": seq}
+
+
+def _json(value: Mapping[str, object], status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def _whole(value: Mapping[str, Any], request: Request, seq: int) -> Response:
+    """A large public value: whoever has it already is told so."""
+    tag = f'"{seq}"'
+    headers = {"etag": tag, "cache-control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(json_text(dict(value)), media_type="application/json", headers=headers)
+
+
+def _names(state: ArenaState) -> tuple[int, Catalog]:
+    """Where the log ends, and what its numbers stand for; a copy, because the state goes on."""
+    copy = Catalog()
+    copy.models, copy.prompts = list(state.catalog.models), list(state.catalog.prompts)
+    return state.seq, copy
+
+
+def _written_rows(store: Store, until: int, catalog: Catalog) -> IO[bytes]:
+    """The rows in a file of their own: a slow reader then holds no transaction open."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
+    encoder = msgspec.json.Encoder()
+    for row in battle_rows(cast_votes(store, until), catalog):
+        file.write(encoder.encode(row) + b"\n")
+    file.seek(0)
+    return file
+
+
+async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    with file:
+        while piece := await asyncio.to_thread(file.read, CHUNK_BYTES):
+            yield piece

@@ -1,0 +1,88 @@
+"""What the OpenAPI document says of each call: bodies, answers, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+TIME: Schema = {"type": "string", "format": "date-time"}
+CHOICE: Schema = {"type": "string", "enum": ["A", "B", "TIE", "BOTH_BAD"]}
+ANYTHING: Schema = {"type": "object"}
+
+
+def _record(**fields: Schema) -> Schema:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+SCHEMAS: dict[str, Schema] = {
+    "Matchup": _record(matchup_id=TEXT, prompt=TEXT, response_a=TEXT, response_b=TEXT, expires_at=TIME),
+    "Receipt": _record(
+        matchup_id=TEXT, choice=CHOICE, model_a=TEXT, model_b=TEXT, display_a=TEXT, display_b=TEXT, undo_until=TIME
+    ),
+    "State": _record(
+        matchup_id=TEXT, status={"type": "string", "enum": ["open", "voted", "skipped", "expired", "undone"]}
+    ),
+    "Board": {
+        "type": "object",
+        "properties": {
+            "seq": {"type": "integer"},
+            "head_hash": TEXT,
+            "phase": {"type": "integer"},
+            "votes": {"type": "integer"},
+            "ordered_by": {"type": "string", "enum": ["legacy_elo", "conservative"]},
+            "publication": ANYTHING,
+            "rows": {"type": "array", "items": ANYTHING},
+        },
+        "required": ["seq", "head_hash", "phase", "votes", "ordered_by", "publication", "rows"],
+    },
+    "Model": {"type": "object", "properties": {"row": ANYTHING}, "required": ["row"]},
+    "Validity": ANYTHING,
+}
+
+FAILURE: Schema = _record(error=_record(code=TEXT, message=TEXT))
+MEANINGS = {
+    400: "The request cannot be read",
+    403: "It came from another site's page",
+    404: "There is no such thing for this visitor",
+    405: "Not with this method",
+    409: "The matchup stands otherwise: voted with another choice, or too late",
+    410: "The matchup is closed: skipped, expired or taken back",
+    413: "The request is too large",
+    415: "Send application/json",
+    429: "A limit was reached; see Retry-After",
+    503: "The database did not confirm anything; see Retry-After",
+}
+ALWAYS = (400, 413, 503)
+
+
+def body(name: str) -> Schema:
+    """The JSON of a successful answer."""
+    return {"application/json": {"schema": SCHEMAS[name]}}
+
+
+def choice_body() -> Schema:
+    """The JSON that a vote sends."""
+    return {"required": True, "content": {"application/json": {"schema": _record(choice=CHOICE)}}}
+
+
+def described(
+    summary: str,
+    status: int,
+    content: Schema | None = None,
+    *failures: int,
+    sends: Schema | None = None,
+    rows: bool = False,
+) -> dict[str, Any]:
+    """What a route says of itself: its answer and the errors it may give."""
+    found = content or {"application/x-ndjson" if rows else "text/plain": {"schema": TEXT}}
+    responses: dict[int, Schema] = {status: {"description": summary, "content": found}}
+    for code in sorted({*failures, *ALWAYS}):
+        responses[code] = {"description": MEANINGS[code], "content": {"application/json": {"schema": FAILURE}}}
+    return {
+        "summary": summary,
+        "responses": responses,
+        "openapi_extra": {"requestBody": sends} if sends is not None else None,
+        "tags": ["arena"],
+    }

@@ -1,0 +1,138 @@
+"""The site, put together: engine, observatory, routes, errors, headers."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from tiltyard import __version__
+from tiltyard.arena.service import Arena
+from tiltyard.errors import ArenaError, StoreError
+from tiltyard.web import api, vote
+from tiltyard.web.engine import Engine
+from tiltyard.web.failures import Failure, failure_of, failure_with
+from tiltyard.web.guard import Guard
+from tiltyard.web.observatory import Observatory
+from tiltyard.web.rendering import static_files
+from tiltyard.web.site import Site
+from tiltyard.web.visitors import Visitors
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.types import ASGIApp, Scope
+
+    from tiltyard.web.settings import SiteSettings
+
+FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
+
+
+def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: Observatory | None = None) -> FastAPI:
+    """The site over an arena. What is not handed in is opened at the start and closed at the end."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        own_arena = None if arena is not None else await asyncio.to_thread(Arena.open, settings.db)
+        own_observatory = None if observatory is not None else Observatory(settings.db)
+        try:
+            if own_observatory is not None:
+                await asyncio.to_thread(own_observatory.start)
+            app.state.site = _site(settings, arena or own_arena, observatory or own_observatory)
+            yield
+        finally:
+            for part in (own_observatory, own_arena):
+                if part is not None:
+                    await asyncio.to_thread(part.close)
+
+    app = FastAPI(
+        title=settings.title,
+        version=__version__,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    _add_routes(app)
+    for kind in (Failure, ArenaError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _handle)
+    app.add_middleware(Guard, settings=settings, answer_error=_crashed)
+    return app
+
+
+def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory | None) -> Site:
+    assert arena is not None
+    assert observatory is not None
+    engine = Engine(arena)
+    return Site(
+        settings, engine, observatory, Visitors(engine, settings, lambda: observatory.snapshot.policy.limits)
+    )
+
+
+def _add_routes(app: FastAPI) -> None:
+    app.include_router(api.router)
+    app.include_router(vote.router)
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static_file(name: str) -> Response:
+        found = static_files().get(name)
+        if found is None:
+            raise HTTPException(404)
+        return Response(found.content, media_type=found.media_type, headers=FOR_EVER)
+
+
+async def _handle(request: Request, error: Exception) -> Response:
+    return answer_of(request, as_failure(error))
+
+
+def as_failure(error: BaseException) -> Failure:
+    """What any error means to a visitor."""
+    match error:
+        case Failure():
+            return error
+        case StoreError():
+            _note(error)
+            return failure_of(error)
+        case ArenaError():
+            return failure_of(error)
+        case HTTPException():
+            failure = failure_with(error.status_code)
+            return Failure(failure.status, failure.code, failure.message, dict(error.headers or {}))
+        case RequestValidationError():
+            return failure_with(400)
+    return failure_with(500)
+
+
+def answer_of(request: Request, failure: Failure) -> Response:
+    """An error as programs or people read it."""
+    headers = dict(failure.headers)
+    if request.url.path.startswith("/api/"):
+        body = msgspec.json.encode({"error": {"code": failure.code, "message": failure.message}})
+        return Response(body, failure.status, headers, media_type="application/json")
+    site = getattr(request.app.state, "site", None)
+    if not isinstance(site, Site):
+        return Response(failure.message, failure.status, headers, media_type="text/plain")
+    return site.page("error.html", {"failure": failure}, status=failure.status, headers=headers)
+
+
+def _crashed(scope: Scope, error: BaseException) -> ASGIApp:
+    """The answer where a route broke."""
+    return answer_of(Request(scope), as_failure(error))
+
+
+def _note(error: StoreError) -> None:
+    import logging
+
+    logging.getLogger("tiltyard.web").error("%s", error)
+
+
+def routes_of(app: FastAPI) -> list[Any]:
+    """The routes, for tests that visit them all."""
+    return list(app.routes)

@@ -1,0 +1,76 @@
+"""What visitors send: small forms and small JSON texts, read once and never more than allowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from tiltyard.web.failures import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+R = TypeVar("R")
+
+FORM_BYTES = 16_384
+FORM_FIELDS = 100
+JSON_BYTES = 16_384
+
+
+async def form_of(request: Request, most_bytes: int = FORM_BYTES) -> Mapping[str, str]:
+    """The fields of a form; of a name that comes twice, the last."""
+    if media_type(request) != "application/x-www-form-urlencoded":
+        raise Failure(415, "unsupported_media_type", "send a form: content-type application/x-www-form-urlencoded.")
+    body = await body_of(request, most_bytes)
+    try:
+        fields = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=FORM_FIELDS, errors="strict", strict_parsing=False
+        )
+    except ValueError:
+        raise Failure(400, "bad_request", "the form cannot be read: send UTF-8, percent-encoded.") from None
+    return dict(fields)
+
+
+async def json_of(request: Request, kind: type[R]) -> R:
+    """A JSON text as a value of this type."""
+    if media_type(request) != "application/json":
+        raise Failure(415, "unsupported_media_type", "send JSON: content-type application/json.")
+    body = await body_of(request, JSON_BYTES)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        said = str(error).splitlines()[0]
+        raise Failure(400, "bad_request", f"the JSON cannot be used: {said}.") from None
+
+
+async def nothing_of(request: Request) -> None:
+    """Make sure that a request which needs no body is either empty or JSON, as only our own pages can send it."""
+    if await body_of(request, JSON_BYTES) and media_type(request) != "application/json":
+        raise Failure(415, "unsupported_media_type", "send JSON: content-type application/json.")
+
+
+async def body_of(request: Request, most_bytes: int) -> bytes:
+    """All that was sent, if it is not too much."""
+    said = request.headers.get("content-length", "0")
+    if said.isdecimal() and int(said) > most_bytes:
+        raise _too_large(most_bytes)
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most_bytes:
+            raise _too_large(most_bytes)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def media_type(request: Request) -> str:
+    """What the body is said to be."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _too_large(most_bytes: int) -> Failure:
+    return Failure(413, "too_large", f"the request is larger than {most_bytes} bytes.", {"connection": "close"})

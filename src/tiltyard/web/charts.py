@@ -1,0 +1,303 @@
+"""The site's pictures: SVG and coloured tables made on the server, without a script or a style attribute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import numpy as np
+
+from tiltyard.report.markup import Html, el, join, percent, rating, table
+from tiltyard.report.svg import Scale, axis, interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.model_detail import Heatmap
+    from tiltyard.arena.model_history import BothBadPiece, RatingPath
+    from tiltyard.validity.calibration import Calibration
+    from tiltyard.web.leaderboard import Line
+    from tiltyard.web.observatory import Snapshot
+
+WIDTH = 720
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
+SHADES = 10
+HEATMAP_MODELS = 16
+"""A heatmap of more models than this says less, and is no page any more."""
+
+MOST_POINTS = 240
+"""Points of a path that are drawn; more would lie on the same pixels."""
+
+
+def model_address(model: str) -> str:
+    """Where a model's page is."""
+    from urllib.parse import quote
+
+    return f"/models/{quote(model, safe='')}"
+
+
+def compare_address(a: str, b: str) -> str:
+    """Where two models are compared."""
+    return f"/compare?{urlencode({'a': a, 'b': b})}"
+
+
+def rating_chart(lines: Sequence[Line]) -> Html | None:
+    """Bradley–Terry ratings with their intervals, one line each, on one scale; None where nobody is rated."""
+    rated = [line for line in lines if line.offline is not None]
+    ends = [
+        end
+        for line in rated
+        if line.offline is not None
+        for end in (line.offline.rating, line.offline.low, line.offline.high)
+        if end is not None
+    ]
+    if not ends:
+        return None
+    scale = Scale.of(ends)
+    rows = []
+    for line in sorted(rated, key=lambda line: line.offline.rank if line.offline else 0):
+        place = line.offline
+        assert place is not None
+        label = f"{line.row.display_name}: {place.rating:.0f}, {_span(place.low, place.high)}"
+        drawn = interval(scale, place.rating, place.low, place.high, label)
+        name = el("a", el("bdi", line.row.display_name), href=model_address(line.row.model))
+        rows.append(
+            [name, el("td", drawn, class_="chart"), rating(place.rating, 0), el("small", _span(place.low, place.high))]
+        )
+    head: list[str | tuple[str, str]] = ["model", (axis(scale), "chart"), ("rating", "num"), "95 % interval"]
+    return table(head, rows, class_="measures")
+
+
+def _span(low: float | None, high: float | None) -> str:
+    ends = ["…" if end is None else f"{end:.0f}" for end in (low, high)]
+    return " to ".join(ends)
+
+
+def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
+    """The share of rated votes that the row won against the column, a tie counting half."""
+    chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
+    wins, ties = snapshot.wins, snapshot.ties
+    rows = []
+    for of in chosen:
+        cells = []
+        for against in chosen:
+            rated = int(wins[of.number, against.number] + wins[against.number, of.number])
+            rated += int(ties[of.number, against.number])
+            if of is against or not rated:
+                cells.append(_void(of is against))
+                continue
+            share = (float(wins[of.number, against.number]) + 0.5 * float(ties[of.number, against.number])) / rated
+            said = f"{of.display_name} against {against.display_name}: {100 * share:.0f} % of {rated}"
+            cells.append(_cell(f"{100 * share:.0f}", share, said, compare_address(of.model, against.model)))
+        rows.append((of.display_name, cells))
+    return _grid("Win rate of the row against the column, in percent", [one.display_name for one in chosen], rows)
+
+
+def battles_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
+    """How many counted votes every pair has."""
+    chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
+    met = snapshot.wins + snapshot.wins.T + snapshot.ties + snapshot.both_bad
+    numbers = [one.number for one in chosen]
+    most = max(int(met[np.ix_(numbers, numbers)].max(initial=0)), 1)
+    rows = []
+    for of in chosen:
+        cells = []
+        for against in chosen:
+            votes = int(met[of.number, against.number])
+            if of is against:
+                cells.append(_void(True))  # noqa: FBT003 - the diagonal
+                continue
+            said = f"{of.display_name} and {against.display_name}: {votes:,} votes"
+            cells.append(_cell(f"{votes:,}", votes / most, said, compare_address(of.model, against.model)))
+        rows.append((of.display_name, cells))
+    return _grid("Counted votes of every pair", [one.display_name for one in chosen], rows)
+
+
+def deficit_heatmap(heatmap: Heatmap, names: dict[str, str]) -> Html:
+    """What is missing by prompt and opponent: the darker, the more votes are wanted."""
+    rows = []
+    for place, prompt in enumerate(heatmap.prompts):
+        cells = [
+            _cell(str(votes), missing, f"{prompt}, {names.get(rival, rival)}: {votes} decisive votes", None)
+            for rival, votes, missing in zip(
+                heatmap.opponents, heatmap.decisive[place], heatmap.deficits[place], strict=True
+            )
+        ]
+        rows.append((prompt, cells))
+    return _grid(
+        f"Decisive votes by prompt and opponent; dark where fewer than {heatmap.target:g}",
+        [names.get(rival, rival) for rival in heatmap.opponents],
+        rows,
+    )
+
+
+def _cell(text: str, share: float, said: str, target: str | None) -> Html:
+    shade = round(SHADES * min(max(share, 0.0), 1.0))
+    inner = el("a", text, href=target, title=said, aria_label=said) if target else el("span", text, title=said)
+    return el("td", inner, class_=f"heat h{shade}")
+
+
+def _void(same: bool) -> Html:  # noqa: FBT001 - the model itself, or nothing known
+    return el("td", "" if same else "·", class_="void" if same else "none")
+
+
+def _grid(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Html]]]) -> Html:
+    head = el("tr", el("td"), *[el("th", el("span", name), scope="col", title=name) for name in columns])
+    body = [el("tr", el("th", el("bdi", name), scope="row", title=name), *cells) for name, cells in rows]
+    made = el("table", el("caption", caption), el("thead", head), el("tbody", *body), class_="heatmap")
+    return el("div", made, class_="scroll", tabindex="0", role="group", aria_label=caption)
+
+
+class _Plot:
+    """A frame with two scales: values left, and a share of the width below."""
+
+    def __init__(self, low: float, high: float, height: int) -> None:
+        self.scale = Scale.of([low, high], 4)
+        self.height = height
+
+    def x(self, share: float) -> float:
+        return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
+
+    def y(self, value: float) -> float:
+        inside = (min(max(value, self.scale.low), self.scale.high) - self.scale.low) / (
+            self.scale.high - self.scale.low
+        )
+        return round(self.height - BOTTOM - inside * (self.height - TOP - BOTTOM), 1)
+
+    def frame(self, unit: str = "") -> list[Html]:
+        marks = []
+        for tick in self.scale.ticks:
+            marks.append(el("path", d=f"M{LEFT} {self.y(tick):g}H{WIDTH - RIGHT}", class_="grid"))
+            marks.append(el("text", f"{tick:g}{unit}", x=LEFT - 6, y=self.y(tick) + 4, text_anchor="end"))
+        return marks
+
+    def foot(self, share: float, words: str, anchor: str = "middle") -> Html:
+        return el("text", words, x=self.x(share), y=self.height - 9, text_anchor=anchor)
+
+    def drawn(self, label: str, marks: Sequence[Html]) -> Html:
+        picture = el(
+            "svg",
+            el("title", label),
+            *marks,
+            class_="plot",
+            viewBox=f"0 0 {WIDTH} {self.height}",
+            role="img",
+            aria_label=label,
+        )
+        return el("div", picture, class_="scroll plotted", tabindex="0", role="group", aria_label=label)
+
+
+def path_chart(path: RatingPath, name: str) -> Html | None:
+    """Rating and the band of two deviations over a model's votes; None before two votes."""
+    if len(path.rating) < 2:
+        return None
+    chosen = np.unique(np.linspace(0, len(path.rating) - 1, MOST_POINTS).round().astype(int))
+    rated, deviation = path.rating[chosen], path.deviation[chosen]
+    low, high = rated - 2 * deviation, rated + 2 * deviation
+    settled = slice(min(len(chosen) // 20, len(chosen) - 1), None)  # the first votes' bands would hide all the others
+    plot = _Plot(float(low[settled].min()), float(high[settled].max()), 280)
+    xs = [plot.x(place / max(len(path.rating) - 1, 1)) for place in chosen.tolist()]
+    up = "L".join(f"{x:g} {plot.y(v):g}" for x, v in zip(xs, high.tolist(), strict=True))
+    down = "L".join(f"{x:g} {plot.y(v):g}" for x, v in zip(reversed(xs), low[::-1].tolist(), strict=True))
+    line = "L".join(f"{x:g} {plot.y(v):g}" for x, v in zip(xs, rated.tolist(), strict=True))
+    marks = [
+        *plot.frame(),
+        el("path", d=f"M{up}L{down}z", class_="band"),
+        el("path", d=f"M{line}", class_="line"),
+        plot.foot(0, "first vote", "start"),
+        plot.foot(1, f"{len(path.rating):,} rated votes", "end"),
+    ]
+    label = (
+        f"Rating of {name} over {len(path.rating):,} votes: now {rated[-1]:.0f}, "
+        f"band {low[-1]:.0f} to {high[-1]:.0f}, deviation {deviation[0]:.0f} at first and {deviation[-1]:.0f} now"
+    )
+    return plot.drawn(label, marks)
+
+
+def trend_chart(pieces: Sequence[BothBadPiece], name: str) -> Html | None:
+    """The both-bad rate by stretch of time with its intervals; None without votes."""
+    known = [(place, piece) for place, piece in enumerate(pieces) if piece.rate is not None]
+    if not known:
+        return None
+    highest = max(100 * (piece.high or 0.0) for _, piece in known)
+    plot = _Plot(0.0, max(highest, 5.0), 200)
+    step = 1 / len(pieces)
+    marks = plot.frame(" %")
+    for place, piece in known:
+        x = plot.x((place + 0.5) * step)
+        assert piece.rate is not None
+        assert piece.low is not None
+        assert piece.high is not None
+        marks.append(el("path", d=f"M{x:g} {plot.y(100 * piece.low):g}V{plot.y(100 * piece.high):g}", class_="bar"))
+        marks.append(el("circle", cx=x, cy=plot.y(100 * piece.rate), r=4, class_="dot"))
+    marks += [plot.foot(0, "earlier", "start"), plot.foot(1, "now", "end")]
+    first, last = known[0][1], known[-1][1]
+    label = f"Both-bad rate of {name}: {_rate(first)} at first, {_rate(last)} lately"
+    return plot.drawn(label, marks)
+
+
+def _rate(piece: BothBadPiece) -> str:
+    return f"{piece.both_bad} of {piece.votes} votes"
+
+
+def calibration_chart(found: Calibration, name: str) -> Html | None:
+    """Predicted against observed scores with their intervals, over the diagonal; None without votes."""
+    if not found.bins:
+        return None
+    plot = _Plot(0.0, 100.0, 300)
+    corner, far = (plot.x(0), plot.y(0)), (plot.x(1), plot.y(100))
+    marks = [
+        *plot.frame(" %"),
+        el("path", d=f"M{corner[0]:g} {corner[1]:g}L{far[0]:g} {far[1]:g}", class_="guide"),
+    ]
+    for piece in found.bins:
+        x = plot.x(piece.predicted)
+        low, high = plot.y(100 * piece.observed_low), plot.y(100 * piece.observed_high)
+        marks.append(el("path", d=f"M{x:g} {low:g}V{high:g}", class_="bar"))
+        marks.append(el("circle", cx=x, cy=plot.y(100 * piece.observed), r=4.5, class_="dot"))
+    marks += [plot.foot(share, f"{100 * share:.0f} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    label = f"Score expected of {name} before each vote (across) against what came of it (up), {found.votes:,} votes"
+    return plot.drawn(label, marks)
+
+
+def split_bar(wins_a: int, ties: int, both_bad: int, wins_b: int, label: str) -> Html:
+    """All votes of a pair as one bar: won by the one, tied, both bad, won by the other."""
+    whole = max(wins_a + ties + both_bad + wins_b, 1)
+    marks, x = [], 0.0
+    for votes, kind in ((wins_a, "a"), (ties, "tie"), (both_bad, "both-bad"), (wins_b, "b")):
+        width = 400 * votes / whole
+        marks.append(el("path", d=f"M{x:.1f} 0h{width:.1f}v16h-{width:.1f}z", class_=kind))
+        x += width
+    return el(
+        "svg",
+        el("title", label),
+        *marks,
+        class_="split",
+        viewBox="0 0 400 16",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=label,
+    )
+
+
+def share_meter(share: float) -> Html:
+    """A short bar beside a figure that says the same; nothing for a screen reader."""
+    filled = 56 * min(max(share, 0.0), 1.0)
+    return el(
+        "svg",
+        el("path", d="M0 0h56v7h-56z", class_="track"),
+        el("path", d=f"M0 0h{filled:.1f}v7h-{filled:.1f}z", class_="fill"),
+        class_="meter",
+        viewBox="0 0 56 7",
+        aria_hidden="true",
+    )
+
+
+def form_letters(letters: str) -> Html:
+    """Recent results as letters, each in its colour: W, L, D, X."""
+    return join([el("span", letter, class_=letter.lower()) for letter in letters])
+
+
+def share(value: float | None) -> Html:
+    """A share in words of a table."""
+    return percent(value)

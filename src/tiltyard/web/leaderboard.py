@@ -1,0 +1,284 @@
+"""The leaderboard as values: what a visitor asked for, the lines that answer it, and the same as CSV and JSON.
+
+Everything a visitor can ask for stands in the address, so any view is a permalink and works without a script.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from tiltyard.arena.board import publication_values
+from tiltyard.validity.badges import Badge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tiltyard.arena.board import BoardRow
+    from tiltyard.arena.offline import OfflineBoard, OfflineRow
+    from tiltyard.web.looking_back import Movement
+    from tiltyard.web.observatory import ModelFacts, Snapshot
+
+MOST_ASKED = 200
+"""Characters of a search that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardQuery:
+    """What a visitor asked for; empty means everything, in the official order."""
+
+    q: str = ""
+    provider: str = ""
+    licence: str = ""
+    stability: str = ""
+    category: str = ""
+    sort: str = ""
+    direction: str = ""
+
+    @classmethod
+    def of(cls, asked: Mapping[str, str]) -> BoardQuery:
+        """The query of an address; what it does not know is passed over."""
+        known = {field.name: asked[field.name].strip()[:MOST_ASKED] for field in fields(cls) if field.name in asked}
+        query = cls(**known)
+        sort = query.sort if query.sort in COLUMNS else ""
+        direction = query.direction if sort and query.direction in ("asc", "desc") else ""
+        return replace(query, sort=sort, direction=direction)
+
+    @property
+    def address(self) -> str:
+        """The query as it stands in an address, with its question mark; nothing for an empty one."""
+        asked = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
+        return f"?{urlencode(asked)}" if asked else ""
+
+    def sorted_by(self, column: str) -> BoardQuery:
+        """The query that a click on a column's head asks for: its natural direction, or the other one the next time."""
+        first = COLUMNS[column].first
+        now = (self.direction or COLUMNS[self.sort].first) if self.sort else ""
+        direction = "" if self.sort != column else {"asc": "desc", "desc": "asc"}[now]
+        return replace(self, sort=column, direction="" if direction == first else direction)
+
+    def of_category(self, category: str) -> BoardQuery:
+        """The same query on another category's votes; figures that only the whole board has cannot sort it."""
+        keep = not category or self.sort in CATEGORY_COLUMNS
+        return replace(
+            self, category=category, sort=self.sort if keep else "", direction=self.direction if keep else ""
+        )
+
+    @property
+    def filters(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.q or self.provider or self.licence or self.stability)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the board: the live row, who the model is, where Bradley–Terry puts it, how it moved in a day."""
+
+    row: BoardRow
+    facts: ModelFacts
+    offline: OfflineRow | None
+    moved: Movement | None
+
+    @property
+    def provisional(self) -> bool:
+        """Whether no claim may rest on its place."""
+        return self.row.badge is Badge.PROVISIONAL
+
+    @property
+    def places(self) -> tuple[int, int] | None:
+        """The best and the worst place it could hold."""
+        low, high = (self.offline.rank_low, self.offline.rank_high) if self.offline else (None, None)
+        return None if low is None or high is None else (low, high)
+
+
+Key = float | int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What lines are sorted by, and in which direction first."""
+
+    key: Callable[[Line], Key]
+    first: str
+
+
+COLUMNS: Mapping[str, Column] = {
+    "rank": Column(lambda line: line.row.rank, "asc"),
+    "model": Column(lambda line: line.row.display_name.casefold(), "asc"),
+    "rating": Column(lambda line: line.row.conservative, "desc"),
+    "confidence": Column(lambda line: -line.row.deviation, "desc"),
+    "coverage": Column(lambda line: line.row.prompt_coverage, "desc"),
+    "consistency": Column(lambda line: line.row.consistency, "desc"),
+    "spread": Column(lambda line: line.row.spread, "asc"),
+    "average": Column(lambda line: line.row.average_score, "desc"),
+    "record": Column(lambda line: _win_share(line.row), "desc"),
+    "votes": Column(lambda line: line.row.votes, "desc"),
+}
+CATEGORY_COLUMNS = ("rank", "model", "rating", "votes")
+_CATEGORY_KEYS: Mapping[str, Callable[[Line], Key]] = {
+    "rank": lambda line: line.offline.rank if line.offline else None,
+    "model": COLUMNS["model"].key,
+    "rating": lambda line: line.offline.rating if line.offline else None,
+    "votes": lambda line: line.offline.votes if line.offline else None,
+}
+
+
+def _win_share(row: BoardRow) -> float | None:
+    decisive = row.wins + row.losses
+    return row.wins / decisive if decisive else None
+
+
+def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> tuple[Line, ...]:
+    """The lines that answer a query, in its order; of a category, those that its votes rate."""
+    offline = category if query.category else snapshot.study.offline
+    places = {row.model: row for row in offline.rows} if offline else {}
+    facts = {model.model: model for model in snapshot.models}
+    lines = [
+        Line(
+            row,
+            facts[row.model],
+            places.get(row.model),
+            None if query.category else snapshot.study.moved.get(row.model),
+        )
+        for row in snapshot.board.rows
+        if not query.category or row.model in places
+    ]
+    return _in_order([line for line in lines if _answers(line, query)], query)
+
+
+def _answers(line: Line, query: BoardQuery) -> bool:
+    facts = line.facts
+    said = f"{facts.display_name}\n{facts.model}\n{facts.provider}".casefold()
+    return (
+        all(word in said for word in query.q.casefold().split())
+        and query.provider in ("", facts.provider)
+        and query.licence in ("", facts.licence)
+        and query.stability.casefold() in ("", line.row.badge.value.casefold())
+    )
+
+
+def _in_order(lines: list[Line], query: BoardQuery) -> tuple[Line, ...]:
+    """Lines sorted as asked; equal ones in the official order, those without the figure at the end."""
+    column = query.sort or "rank"
+    if query.category:
+        column = column if column in _CATEGORY_KEYS else "rank"
+        key = _CATEGORY_KEYS[column]
+    else:
+        key = COLUMNS[column].key
+    known = [line for line in lines if key(line) is not None]
+    unknown = [line for line in lines if key(line) is None]
+    known.sort(key=key, reverse=(query.direction or COLUMNS[column].first) == "desc")  # type: ignore[arg-type]
+    return (*known, *unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the filters offer."""
+
+    providers: tuple[str, ...]
+    licences: tuple[str, ...]
+    stabilities: tuple[str, ...]
+    categories: tuple[tuple[str, int], ...]
+
+
+def choices(snapshot: Snapshot) -> Choices:
+    """The filters that this board has a use for."""
+    enabled = [model for model in snapshot.models if model.enabled]
+    return Choices(
+        tuple(sorted({model.provider for model in enabled} - {""}, key=str.casefold)),
+        tuple(sorted({model.licence for model in enabled} - {""}, key=str.casefold)),
+        tuple(badge.value for badge in Badge),
+        tuple(snapshot.study.categories.items()),
+    )
+
+
+def line_values(line: Line) -> dict[str, Any]:
+    """A line as plain values, under the names that the CSV file heads its columns with."""
+    row, places = line.row, line.places
+    return {
+        "place": row.rank,
+        "place_best": None if places is None else places[0],
+        "place_worst": None if places is None else places[1],
+        "model": row.model,
+        "display_name": row.display_name,
+        "provider": row.provider,
+        "licence": line.facts.licence,
+        "stability": row.badge.value,
+        "rank_score": row.conservative,
+        "rating": row.rating,
+        "deviation": row.deviation,
+        "confidence": row.confidence,
+        "coverage": row.prompt_coverage,
+        "consistency": row.consistency,
+        "spread": row.spread,
+        "average_score": row.average_score,
+        "wins": row.wins,
+        "losses": row.losses,
+        "ties": row.ties,
+        "votes": row.votes,
+        "both_bad": row.both_bad,
+        "places_moved_24h": None if line.moved is None else line.moved.places,
+    }
+
+
+def category_values(line: Line) -> dict[str, Any]:
+    """A line of a category's board as plain values."""
+    place = line.offline
+    assert place is not None
+    return {
+        "place": place.rank,
+        "place_best": place.rank_low,
+        "place_worst": place.rank_high,
+        "model": line.row.model,
+        "display_name": line.row.display_name,
+        "provider": line.row.provider,
+        "licence": line.facts.licence,
+        "stability": line.row.badge.value,
+        "bradley_terry_rating": place.rating,
+        "interval_low": place.low,
+        "interval_high": place.high,
+        "rated_votes": place.votes,
+        "overall_place": line.row.rank,
+    }
+
+
+def board_values(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> dict[str, Any]:
+    """What the page of a query shows, as plain values: where it stands in the log, the status, the lines."""
+    lines = board_lines(snapshot, query, category)
+    asked = {field.name: getattr(query, field.name) for field in fields(query) if getattr(query, field.name)}
+    board = snapshot.board
+    return {
+        "seq": snapshot.seq,
+        "head_hash": snapshot.head_hash,
+        "at": snapshot.at,
+        "phase": board.phase,
+        "ordered_by": "bradley_terry" if query.category else board.ordered_by,
+        "votes": snapshot.study.categories.get(query.category, 0) if query.category else board.votes,
+        "publication": publication_values(board.publication),
+        "query": asked,
+        "rows": [category_values(line) if query.category else line_values(line) for line in lines],
+    }
+
+
+def board_csv(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> str:
+    """What the page of a query shows, as CSV with the same lines in the same order."""
+    lines = board_lines(snapshot, query, category)
+    rows = [category_values(line) if query.category else line_values(line) for line in lines]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows[0] if rows else ("place", "model"))
+    writer.writerows([_safe(value) for value in row.values()] for row in rows)
+    return out.getvalue()
+
+
+def _safe(value: object) -> object:
+    """A cell that a spreadsheet takes for a text and not for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def top_claims(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Lines that official claims about the top may name: contenders that are not provisional."""
+    return tuple(line for line in lines if line.row.official_top)

@@ -1,0 +1,138 @@
+"""A visitor's own board as values: how their votes rank the models, and how far they agree with everybody's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.events import Choice
+from tiltyard.arena.state import Standing
+from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.validity.agreement import wilson
+from tiltyard.web.model import result_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.state import CastVote
+    from tiltyard.web.observatory import ModelFacts, Snapshot
+
+ENOUGH = 20
+"""Votes from which on a board of one's own says something."""
+
+BOLDEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLine:
+    """One model as this visitor sees it; `score` counts one win and one loss more than there were."""
+
+    place: int
+    facts: ModelFacts
+    wins: int
+    losses: int
+    ties: int
+    both_bad: int
+    score: float
+    crowd_place: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoldVote:
+    """A decisive vote for a model that the ratings expected to lose: how likely a win was."""
+
+    winner: ModelFacts
+    loser: ModelFacts
+    prompt: str
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPage:
+    """What `/me` shows. Agreement is over decisive votes between models that the board holds apart.
+
+    `typical` is the agreement that the ratings themselves expect of somebody who votes like everybody.
+    """
+
+    votes: int
+    needed: int
+    decisive: int
+    agreed: int
+    agreement: float | None
+    low: float | None
+    high: float | None
+    typical: float | None
+    lines: tuple[OwnLine, ...]
+    boldest: tuple[BoldVote, ...]
+    choices: dict[str, int]
+
+    @property
+    def ready(self) -> bool:
+        """Whether there are votes enough."""
+        return self.votes >= self.needed
+
+
+def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
+    """The own board of whoever cast these votes; votes that do not count are left out."""
+    counted = [vote for vote in votes if vote.standing is Standing.COUNTED]
+    rows = {row.model: row for row in snapshot.board.rows}
+    chances = []
+    agreed = 0
+    bold: list[BoldVote] = []
+    for vote in counted:
+        if vote.choice not in (Choice.A, Choice.B):
+            continue
+        winner, loser = (vote.a, vote.b) if vote.choice is Choice.A else (vote.b, vote.a)
+        won, lost = snapshot.models[winner], snapshot.models[loser]
+        if won.model not in rows or lost.model not in rows:
+            continue
+        chance = _chance(rows[won.model].rating, rows[lost.model].rating)
+        chances.append(max(chance, 1.0 - chance))
+        agreed += chance > 0.5
+        if chance < 0.5:
+            bold.append(BoldVote(won, lost, snapshot.prompts[vote.prompt].prompt_id, chance))
+    n = len(chances)
+    low, high = wilson(agreed, n, normal_quantile(0.95)) if n else (None, None)
+    return OwnPage(
+        votes=len(counted),
+        needed=ENOUGH,
+        decisive=n,
+        agreed=agreed,
+        agreement=agreed / n if n else None,
+        low=low,
+        high=high,
+        typical=sum(chances) / n if n else None,
+        lines=_lines(snapshot, counted),
+        boldest=tuple(sorted(bold, key=lambda vote: vote.chance)[:BOLDEST]),
+        choices={choice.value: sum(vote.choice is choice for vote in counted) for choice in Choice},
+    )
+
+
+def _chance(rating: float, rival: float) -> float:
+    return 1.0 / (1.0 + 10.0 ** ((rival - rating) / 400.0))
+
+
+def _lines(snapshot: Snapshot, counted: Sequence[CastVote]) -> tuple[OwnLine, ...]:
+    results: dict[int, list[str]] = defaultdict(list)
+    for vote in counted:
+        for model in (vote.a, vote.b):
+            results[model].append(result_for(vote, model))
+    places = {row.model: row.rank for row in snapshot.board.rows}
+
+    def score(model: int) -> float:
+        letters = results[model]
+        wins, ties = letters.count("W"), letters.count("D")
+        return (wins + 0.5 * ties + 1.0) / (len(letters) - letters.count("X") + 2.0)
+
+    order = sorted(results, key=lambda model: (-score(model), model))
+    return tuple(
+        OwnLine(
+            place,
+            snapshot.models[model],
+            *(results[model].count(letter) for letter in "WLDX"),
+            score=score(model),
+            crowd_place=places.get(snapshot.models[model].model),
+        )
+        for place, model in enumerate(order, start=1)
+    )

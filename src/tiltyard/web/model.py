@@ -1,0 +1,192 @@
+"""A model's page as values: its place, its record, its votes and answers, and how far all that can be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiltyard.arena.events import Choice
+from tiltyard.arena.model_detail import RECENT, arena_calibration, model_detail, recent_form
+from tiltyard.arena.model_history import both_bad_trend, rating_path
+from tiltyard.arena.state import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.model_detail import ModelDetail, RecentForm, Record
+    from tiltyard.arena.model_history import BothBadPiece, RatingPath
+    from tiltyard.arena.offline import OfflineRow
+    from tiltyard.arena.state import ArenaState, CastVote
+    from tiltyard.arena.vote_table import VoteTable
+    from tiltyard.validity.calibration import Calibration
+    from tiltyard.web.followed_votes import FollowedVotes
+    from tiltyard.web.observatory import ModelFacts, Snapshot
+
+LATEST = 25
+"""Votes that the page lists."""
+
+PIECES = 8
+"""Stretches of time that the both-bad trend is cut into."""
+
+HOUR = 3_600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SeenVote:
+    """One vote from the model's side; `at` is rounded down to the hour, as in the downloads."""
+
+    at: int
+    rival: str
+    prompt: str
+    result: str
+    """W, L, D, or X for both bad."""
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """Whom Bradley–Terry puts next to a model, and how few votes, if they went, would make the two change places."""
+
+    above: str | None
+    votes_to_rise: int | None
+    below: str | None
+    votes_to_fall: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelPage:
+    """Everything that a model's page shows, except texts."""
+
+    facts: ModelFacts
+    detail: ModelDetail
+    form: RecentForm
+    path: RatingPath
+    trend: tuple[BothBadPiece, ...]
+    calibration: Calibration
+    offline: OfflineRow | None
+    around: Neighbourhood | None
+    latest: tuple[SeenVote, ...]
+    answers: dict[str, str]
+    """The id of its present answer to each enabled prompt that it has answered."""
+
+    @property
+    def win_rate(self) -> float | None:
+        """Share of decisive votes won."""
+        row = self.detail.row
+        return row.wins / (row.wins + row.losses) if row.wins + row.losses else None
+
+    @property
+    def recent_delta(self) -> float | None:
+        """How far the rating moved over its last votes."""
+        return self.path.recent_delta(RECENT)
+
+
+def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, name: str) -> ModelPage:
+    """The page of an enabled model; one that is not there or not enabled is an `ArenaError`."""
+    detail = model_detail(state, name)
+    facts = snapshot.model(name)
+    votes, rules = snapshot.study.votes, snapshot.policy.rating
+    latest = followed.of_model(facts.number, LATEST)
+    return ModelPage(
+        facts=facts,
+        detail=detail,
+        form=recent_form(latest[::-1], facts.number),
+        path=rating_path(votes, rules, facts.number),
+        trend=both_bad_trend(votes, facts.number, _edges(votes, facts.number)),
+        calibration=arena_calibration(votes, rules, facts.number),
+        offline=_offline_row(snapshot, name),
+        around=_around(snapshot, name),
+        latest=tuple(_seen(vote, facts.number, state) for vote in latest),
+        answers={
+            state.catalog.prompts[prompt].prompt_id: response
+            for (model, prompt), response in state.catalog.response_ids.items()
+            if model == facts.number and state.catalog.prompt_enabled[prompt]
+        },
+    )
+
+
+def _edges(votes: VoteTable, model: int) -> list[int]:
+    """The ends of equal stretches of time from the model's first vote to its last."""
+    own = votes.at[(votes.model_a == model) | (votes.model_b == model)]
+    if not len(own):
+        return []
+    return [int(edge) for edge in np.linspace(int(own.min()), int(own.max()) + 1, PIECES + 1)]
+
+
+def _offline_row(snapshot: Snapshot, name: str) -> OfflineRow | None:
+    offline = snapshot.study.offline
+    return next((row for row in offline.rows if row.model == name), None) if offline else None
+
+
+def _around(snapshot: Snapshot, name: str) -> Neighbourhood | None:
+    offline = snapshot.study.offline
+    row = _offline_row(snapshot, name)
+    if offline is None or row is None:
+        return None
+    place = offline.rows.index(row)
+    above = offline.rows[place - 1] if place else None
+    below = offline.rows[place + 1] if place + 1 < len(offline.rows) else None
+    return Neighbourhood(
+        above.model if above else None,
+        above.votes_to_swap if above else None,
+        below.model if below else None,
+        row.votes_to_swap,
+    )
+
+
+def _seen(vote: CastVote, model: int, state: ArenaState) -> SeenVote:
+    rival = vote.b if vote.a == model else vote.a
+    return SeenVote(
+        vote.at // HOUR * HOUR,
+        state.catalog.models[rival].model,
+        state.catalog.prompts[vote.prompt].prompt_id,
+        result_for(vote, model),
+        vote.standing is Standing.COUNTED,
+    )
+
+
+def result_for(vote: CastVote, model: int) -> str:
+    """What a vote meant for one of its models: W, L, D, or X for both bad."""
+    if vote.choice is Choice.BOTH_BAD:
+        return "X"
+    if vote.choice is Choice.TIE:
+        return "D"
+    return "W" if (vote.choice is Choice.A) == (vote.a == model) else "L"
+
+
+def chosen_prompt(page: ModelPage, asked: str | None) -> str | None:
+    """The prompt whose answer is shown: the one asked for, else the one with most votes; None without answers."""
+    if asked is not None and asked in page.answers:
+        return asked
+    return _most_voted([record for record in page.detail.prompts if record.name in page.answers])
+
+
+def _most_voted(records: Sequence[Record]) -> str | None:
+    if not records:
+        return None
+    return max(records, key=lambda record: record.decisive + record.ties + record.both_bad).name
+
+
+def model_values(page: ModelPage) -> dict[str, Any]:
+    """What the page shows, as plain values."""
+    from dataclasses import asdict
+
+    return {
+        **asdict(page.facts),
+        **page.detail.to_dict(),
+        "win_rate": page.win_rate,
+        "recent_form": asdict(page.form),
+        "recent_delta": page.recent_delta,
+        "both_bad_trend": [asdict(piece) for piece in page.trend],
+        "calibration": asdict(page.calibration),
+        "bradley_terry": None if page.offline is None else asdict(page.offline),
+        "neighbourhood": None if page.around is None else asdict(page.around),
+        "history": {
+            "at": page.path.at.tolist(),
+            "rating": page.path.rating.tolist(),
+            "deviation": page.path.deviation.tolist(),
+        },
+        "latest_votes": [asdict(vote) for vote in page.latest],
+    }

@@ -1,0 +1,71 @@
+"""Running a site: one process on SQLite, several on PostgreSQL, and an end that answers whoever is waiting."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import uvicorn
+
+from tiltyard.arena.store import Store
+from tiltyard.errors import OptionError
+from tiltyard.web.app import create_app
+from tiltyard.web.settings import SECRET_VARIABLE, SiteSettings, secrets_of
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+SETTINGS_VARIABLE = "TILTYARD_SITE_SETTINGS"
+"""How the settings reach the worker processes; secrets travel in variables of their own."""
+
+STOP_SECONDS = 20
+"""How long those who wait for an answer are waited for when the site stops."""
+
+_log = logging.getLogger("tiltyard.web")
+
+
+def serve(settings: SiteSettings, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1) -> None:
+    """Serve until told to stop. Fails before it listens where the arena cannot be opened."""
+    store = Store.open(settings.db)
+    on_sqlite = store.database.is_sqlite
+    store.close()
+    if workers < 1:
+        raise OptionError(f"{workers} workers cannot serve anybody. Say at least 1.")
+    if workers > 1 and on_sqlite:
+        raise OptionError(
+            f"{workers} workers need PostgreSQL: SQLite has one writer at a time. Use --workers 1, or postgresql://…"
+        )
+    if workers == 1:
+        uvicorn.run(create_app(settings), host=host, port=port, **_options())
+        return
+    if not secrets_of()[0]:
+        _log.warning("%s is not set: forms that are open when the site restarts will be refused.", SECRET_VARIABLE)
+    os.environ[SECRET_VARIABLE] = settings.secret
+    shared = {name: value for name, value in asdict(settings).items() if name not in ("secret", "admin_secret")}
+    os.environ[SETTINGS_VARIABLE] = msgspec.json.encode(shared).decode()
+    uvicorn.run(
+        "tiltyard.web.serving:worker_app", factory=True, workers=workers, host=host, port=port, **_options()
+    )
+
+
+def worker_app() -> FastAPI:
+    """The site in one of several processes, made from what `serve` left in the environment."""
+    values = msgspec.json.decode(os.environ[SETTINGS_VARIABLE])
+    secret, admin_secret = secrets_of()
+    proxies = tuple(values.pop("trusted_proxies"))
+    return create_app(SiteSettings(**values, trusted_proxies=proxies, secret=secret, admin_secret=admin_secret))
+
+
+def _options() -> dict[str, Any]:
+    """The server reads no forwarded headers: the site does, and believes only the proxies it was told of."""
+    return {
+        "proxy_headers": False,
+        "server_header": False,
+        "access_log": False,
+        "log_level": "warning",
+        "timeout_graceful_shutdown": STOP_SECONDS,
+        "backlog": 4096,
+    }

@@ -1,0 +1,59 @@
+"""What a site is made of, and how its pages leave it. Routes find it with `site_of`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse
+
+from tiltyard.errors import ArenaError
+from tiltyard.web.rendering import SiteFacts, render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+    from tiltyard.web.engine import Engine
+    from tiltyard.web.observatory import Observatory
+    from tiltyard.web.settings import SiteSettings
+    from tiltyard.web.visitors import Visitors
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The parts of a running site."""
+
+    settings: SiteSettings
+    engine: Engine
+    observatory: Observatory
+    visitors: Visitors
+
+    def facts(self) -> SiteFacts:
+        """What the frame of every page says."""
+        try:
+            snapshot = self.observatory.snapshot
+        except ArenaError:
+            return SiteFacts(self.settings.title, notice=self.settings.notice)
+        return SiteFacts(self.settings.title, snapshot.seq, snapshot.head_hash, self.settings.notice)
+
+    def page(
+        self,
+        template: str,
+        context: Mapping[str, Any],
+        *,
+        here: str = "",
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> HTMLResponse:
+        """A page. `here` is its entry in the navigation."""
+        made = render(template, self.facts(), context, here=here)
+        return HTMLResponse(made, status, headers=dict(headers or {}))
+
+
+def site_of(request: Request) -> Site:
+    """The site that answers a request."""
+    found = request.app.state.site
+    assert isinstance(found, Site)
+    return found

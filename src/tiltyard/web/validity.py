@@ -1,0 +1,132 @@
+"""The validity page as values: the weekly report of the last seven days, in sentences, tables and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.arena import weekly_text as said
+from tiltyard.arena.weekly_pictures import (
+    band_picture,
+    band_scale,
+    exposure_picture,
+    off_scale,
+    rank_chart,
+    share_picture,
+)
+from tiltyard.report.svg import axis
+
+if TYPE_CHECKING:
+    from tiltyard.arena.board import BoardRow
+    from tiltyard.arena.weekly import AdjacentPair, WeeklyReport
+    from tiltyard.report.markup import Html
+    from tiltyard.validity.churn import Known
+    from tiltyard.validity.fairness import LaneShare
+
+
+@dataclass(frozen=True, slots=True)
+class ExposureLine:
+    """How often one model was shown."""
+
+    row: BoardRow
+    exposures: int
+    target: float
+    off: str
+    within: bool
+    picture: Html | None
+
+
+@dataclass(frozen=True, slots=True)
+class BandLine:
+    """One model's band at the start of the week and now."""
+
+    row: BoardRow
+    before: Known | None
+    now: Known
+    left: bool
+    picture: Html
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValidityPage:
+    """Everything that the page says."""
+
+    report: WeeklyReport
+    status: str
+    rules: tuple[tuple[str, str, str, bool, str], ...]
+    exposure_said: list[str]
+    exposures: tuple[ExposureLine, ...]
+    exposure_axis: Html
+    pairs: tuple[tuple[AdjacentPair, Html], ...]
+    stability_said: list[str]
+    bands: tuple[BandLine, ...]
+    band_axis: Html | None
+    churn_said: list[str]
+    ranks: Html | None
+    lanes: tuple[tuple[LaneShare, Html], ...]
+    side_said: str
+    quality: list[str]
+    flags: list[str]
+    exclusions: list[str]
+    offline_said: list[str]
+
+
+def validity_page(report: WeeklyReport) -> ValidityPage:
+    """The page of a report."""
+    shown = bool(report.board.rows)
+    fair = report.exposure
+    return ValidityPage(
+        report=report,
+        status=said.status_sentence(report),
+        rules=tuple(
+            (rule.name, *said.rule_numbers(rule), rule.met, rule.detail) for rule in report.board.publication.rules
+        ),
+        exposure_said=said.exposure_sentences(report),
+        exposures=_exposures(report),
+        exposure_axis=axis(off_scale(fair.off.tolist(), fair.tolerance), " %"),
+        pairs=tuple(
+            (pair, share_picture(pair.completeness, 1.0, f"{100 * pair.completeness:.0f} %")) for pair in report.pairs
+        ),
+        stability_said=said.stability_sentences(report),
+        bands=_bands(report),
+        band_axis=axis(band_scale(report.looks)) if shown else None,
+        churn_said=said.churn_sentences(report),
+        ranks=rank_chart(report) if shown else None,
+        lanes=tuple(
+            (lane, share_picture(lane.share, lane.weight, f"{lane.lane}: {100 * lane.share:.1f} %"))
+            for lane in report.lanes
+        ),
+        side_said=said.side_sentence(report),
+        quality=[said.quality_sentence(report, flag) for flag in report.quality],
+        flags=[said.note_sentence(note) for note in report.flags],
+        exclusions=[said.note_sentence(note) for note in report.exclusions],
+        offline_said=said.offline_sentences(report),
+    )
+
+
+def _exposures(report: WeeklyReport) -> tuple[ExposureLine, ...]:
+    fair = report.exposure
+    scale = off_scale(fair.off.tolist(), fair.tolerance)
+    lines = []
+    for place, row in enumerate(report.board.rows):
+        off = float(fair.off[place])
+        words = said.signed_percent(off)
+        picture = exposure_picture(scale, off, fair.tolerance, f"{row.display_name}: {words}") if off == off else None
+        lines.append(
+            ExposureLine(
+                row, int(fair.exposures[place]), float(fair.targets[place]), words, bool(fair.within[place]), picture
+            )
+        )
+    return tuple(lines)
+
+
+def _bands(report: WeeklyReport) -> tuple[BandLine, ...]:
+    before, now = report.looks[0].standings, report.looks[-1].standings
+    scale = band_scale(report.looks)
+    lines = []
+    for row in report.board.rows:
+        known, then = now[row.model], before.get(row.model)
+        label = f"{row.display_name}: {known.rating:.0f}, {known.low:.0f} to {known.high:.0f}"
+        left = row.model in report.stability.left_band
+        lines.append(BandLine(row, then, known, left, band_picture(scale, then, known, label)))
+    return tuple(lines)

@@ -1,0 +1,160 @@
+"""Who is voting: a random cookie whose hash leads to a random key, tokens that tie a form to it, and limits."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from tiltyard.arena.integrity import MICROSECONDS, limit_key, limits_of
+from tiltyard.arena.store.visitors import Quota
+from tiltyard.arena.voting import NotYours, TooMany
+from tiltyard.web.failures import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from tiltyard.arena.asks import Served
+    from tiltyard.arena.policy import Limits
+    from tiltyard.web.engine import Engine
+    from tiltyard.web.settings import SiteSettings
+
+KNOWN_VISITORS = 50_000
+KNOWN_SECONDS = 60.0
+"""How long this process trusts its memory of who holds a cookie: another one may have been told to forget."""
+
+Act = Literal["vote", "matchup", "session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Whoever sent a request. `is_new` says that this very request made them known."""
+
+    cookie: str
+    address: str
+    voter: str
+    is_new: bool
+
+
+class Visitors:
+    """Tells visitors apart, and says how much each may do."""
+
+    def __init__(self, engine: Engine, settings: SiteSettings, limits: Callable[[], Limits]) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._limits = limits
+        self._secret = settings.secret.encode()
+        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
+
+    async def known(self, request: Request) -> str | None:
+        """The voter's key, if this visitor was served anything before."""
+        if request.state.cookie_is_new:
+            return None
+        name = cookie_hash(request.state.cookie)
+        kept = self._known.get(name)
+        if kept is not None and kept[1] > time.monotonic():
+            return kept[0]
+        voter = await self._engine.known_voter(name)
+        if voter is not None:
+            self._remember(name, voter)
+        return voter
+
+    async def returning(self, request: Request) -> Visitor:
+        """A visitor who was here before; for anybody else there is no matchup to speak of."""
+        voter = await self.known(request)
+        if voter is None:
+            raise NotYours("there is no such matchup for this voter. Ask for one.")
+        return Visitor(request.state.cookie, request.state.address, voter, is_new=False)
+
+    async def enter(self, request: Request) -> Visitor:
+        """The visitor, made known if this is the first visit."""
+        state = request.state
+        voter = await self.known(request)
+        if voter is not None:
+            return Visitor(state.cookie, state.address, voter, is_new=False)
+        name = cookie_hash(state.cookie)
+        voter = await self._engine.enter(name, state.address)
+        self._remember(name, voter)
+        return Visitor(state.cookie, state.address, voter, is_new=True)
+
+    async def serve(self, visitor: Visitor) -> Served:
+        """A matchup. A first one counts as a new session; where those are used up the visitor stays unknown."""
+        quotas = self.quotas(visitor, "matchup")
+        if not visitor.is_new:
+            return await self._engine.serve(visitor.voter, quotas)
+        try:
+            return await self._engine.serve(visitor.voter, (*self.quotas(visitor, "session"), *quotas))
+        except TooMany:
+            await self.forget(visitor.cookie)
+            raise
+
+    async def forget(self, cookie: str) -> bool:
+        """Cut the link from a cookie to its votes. Whether there was one."""
+        name = cookie_hash(cookie)
+        self._known.pop(name, None)
+        return await self._engine.forget(name)
+
+    def quotas(self, visitor: Visitor, act: Act) -> tuple[Quota, ...]:
+        """What this visitor may do of one kind; nothing is limited where the settings say so."""
+        if not self._settings.rate_limit:
+            return ()
+        keys = {"session": visitor.voter, "address": limit_key(visitor.address)}
+        return tuple(
+            Quota(f"{act}:{limit.counted_by}:{keys[limit.counted_by]}", limit.limit, limit.window // MICROSECONDS)
+            for limit in limits_of(self._limits())
+            if limit.act == act
+        )
+
+    def token(self, request: Request, purpose: str) -> str:
+        """What a form of this visitor carries, and nobody else can know."""
+        said = f"{purpose}\n{request.state.cookie}".encode()
+        return hmac.new(self._secret, said, hashlib.sha256).hexdigest()
+
+    def check_form(self, request: Request, token: str, purpose: str) -> None:
+        """Refuse a form that this visitor was not given."""
+        check_origin(request, self._settings)
+        if not hmac.compare_digest(token.encode(), self.token(request, purpose).encode()):
+            raise Failure(403, "stale_form", "the form was not made for this visit. Reload the page and try again.")
+
+    def _remember(self, name: str, voter: str) -> None:
+        self._known[name] = (voter, time.monotonic() + KNOWN_SECONDS)
+        self._known.move_to_end(name)
+        while len(self._known) > KNOWN_VISITORS:
+            self._known.popitem(last=False)
+
+
+def cookie_hash(cookie: str) -> str:
+    """What is kept of a cookie."""
+    return hashlib.sha256(cookie.encode()).hexdigest()
+
+
+def check_origin(request: Request, settings: SiteSettings) -> None:
+    """Refuse what another site's page sent. A program that is no browser says nothing of where it comes from."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            raise _foreign()
+        return
+    ours = {request.headers.get("host", "").lower()}
+    if settings.public_url is not None:
+        ours.add(urlsplit(settings.public_url).netloc.lower())
+    if _netloc(origin) not in ours:
+        raise _foreign()
+
+
+def _netloc(origin: str) -> str | None:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return None
+    return parts.netloc.lower() if parts.scheme in ("http", "https") and parts.netloc else None
+
+
+def _foreign() -> Failure:
+    return Failure(403, "foreign_origin", "the request came from another site's page. Send it from this site.")
