@@ -21,6 +21,7 @@ import pytest
 from tests.arena.databases import Databases, own_server
 from tests.arena.engines import CHOICES, any_matchup, catalog, open_arena, play, sql
 from tiltyard.arena.service import Arena
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.verify import verify
@@ -192,6 +193,26 @@ def test_one_ballot_sent_to_two_workers_at_once_is_one_vote(postgresql_url: str)
         assert one.read(lambda state: int(state.tallies.wins.view.sum())) <= expected
     check(postgresql_url, [])
     assert len(sql(postgresql_url, "SELECT seq FROM votes")) == expected
+
+
+def test_a_reader_sees_every_vote_acknowledged_before_by_any_worker(postgresql_url: str) -> None:
+    """Even while another process holds the projector's lock, and the votes have no place in the log yet."""
+    seed(postgresql_url)
+    with open_arena(postgresql_url, seed=1) as one, open_arena(postgresql_url, seed=2) as two:
+        other = Database(postgresql_url)
+        with other.write() as connection:
+            other.lock_projector(connection, wait=True)
+            played = play(one, 5)  # voters do not wait for the lock
+            seen: list[int] = []
+            reader = threading.Thread(target=lambda: seen.append(two.read(counted_votes)))
+            reader.start()
+        reader.join()
+        other.close()
+    assert seen == [len(played)]
+
+
+def counted_votes(state: ArenaState) -> int:
+    return int(state.tallies.rated.sum() + state.tallies.both_bad.view.sum()) // 2
 
 
 @contextmanager

@@ -10,8 +10,9 @@ import pytest
 
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import next_matchup
-from tiltyard.arena.population import Attack, AttackKind
+from tiltyard.arena.population import Attack, AttackKind, World
 from tiltyard.arena.simulation import Ledger, SimulationResult, SimulationSettings, simulate
+from tiltyard.arena.simulation.attack_cost import attack_report
 from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.errors import OptionError
 
@@ -141,34 +142,39 @@ def attacked(attack: Attack) -> SimulationSettings:
     )
 
 
-def test_riggers_lift_their_model_and_a_perfect_defence_undoes_it() -> None:
-    known: set[str] = set()
+def nobody(votes: Sequence[CastVote], state: ArenaState) -> Collection[str]:
+    return ()
 
-    def all_of_them(votes: Sequence[CastVote], state: ArenaState) -> Collection[str]:
-        target = 5
-        favour: dict[str, list[bool]] = {}
-        for vote in votes:
-            if target in (vote.a, vote.b):
-                won = (vote.choice is e.Choice.A) == (vote.a == target) and vote.choice in (e.Choice.A, e.Choice.B)
-                favour.setdefault(vote.voter, []).append(won)
-        known.update(voter for voter, wins in favour.items() if len(wins) >= 3 and all(wins))
-        return known
 
-    result = simulate(attacked(Attack("rigging", 0.25, target=5)), None, all_of_them)
-    report = result.attack
+def test_riggers_lift_their_model_and_the_report_says_for_how_many_votes() -> None:
+    report = simulate(attacked(Attack("rigging", 0.25, target=5)), None, nobody).attack
     assert report is not None
     assert report.target == "model-005"
     assert report.rank_honest_votes is not None
     assert report.rank_undefended is not None
-    assert report.rank_defended is not None
     assert report.rank_undefended < report.rank_honest_votes
-    assert report.rank_undefended <= report.rank_defended
-    assert report.attackers_flagged > 0.5 * report.sessions
+    assert report.rank_defended == report.rank_undefended
+    assert report.votes_per_ranks == report.votes_per_ranks_defended
     assert report.votes_per_ranks is not None
     one, five = report.votes_per_ranks[1], report.votes_per_ranks[5]
     assert one is not None
     assert 0 < one <= report.votes
     assert five is None or five >= one
+    assert report.attackers_flagged == report.honest_flagged == 0
+
+
+def test_a_defence_that_finds_exactly_the_attackers_leaves_the_honest_board() -> None:
+    settings = attacked(Attack("rigging", 0.25, target=5))
+    ledger = Ledger(settings.seed)
+    simulate(settings, ledger, nobody)
+    votes = ledger.votes()
+    world = World.draw(np.random.default_rng(0), 10, 6, sd=80.0, tie_rate=0.08, both_bad_rate=0.05)
+    some = {vote.voter for vote in votes[::9]}
+    report = attack_report(Attack("rigging", target=5), world, votes, ledger.state, some, lambda _votes, _state: some)
+    assert report.rank_defended == report.rank_honest_votes
+    assert report.votes_per_ranks_defended == {1: None, 5: None}
+    assert (report.attackers_flagged, report.honest_flagged) == (len(some), 0)
+    assert report.votes == sum(vote.voter in some for vote in votes)
 
 
 @pytest.mark.parametrize("kind", ["apathetic", "one-sided", "sybil"])

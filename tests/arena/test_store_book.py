@@ -22,7 +22,7 @@ OFTEN = 30
 
 @pytest.fixture
 def changed_url(arena_url: str) -> str:
-    """An arena whose votes were taken out and put back, far back and lately, across many marks and a change of rules."""
+    """An arena whose votes were taken out and put back, far back and lately, across marks and a change of rules."""
     with open_arena(arena_url, Clock(), checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
         first = [name for name, _, _ in play(arena, 60)]

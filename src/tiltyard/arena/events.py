@@ -20,6 +20,8 @@ class Choice(enum.StrEnum):
     TIE = "TIE"
     BOTH_BAD = "BOTH_BAD"
 
+    __hash__ = str.__hash__  # the one of enums is written in Python, and choices are looked up for every vote
+
     @property
     def outcome(self) -> Outcome:
         """The same as the outcome of a battle."""

@@ -120,7 +120,7 @@ class Schedule:
     def reserve(self, served: Reserved) -> None:
         """Count a matchup whose event is still to come. One that is known already counts once."""
         if served.matchup_id not in self.in_flight:
-            self._early[served.matchup_id] = self._count(served)
+            self._early[served.matchup_id] = Early(served, *self._count(served))
 
     def release(self, matchup_id: str) -> None:
         """Forget a matchup whose event will never come. One that is not early stays."""
@@ -154,7 +154,8 @@ class Schedule:
         self.in_flight = {served.matchup_id: served for served in in_flight}
         self._recount = True
 
-    def _count(self, served: Reserved) -> Early:
+    def _count(self, served: Reserved) -> tuple[tuple[int, int, str] | None, int | None]:
+        """Count a served matchup; what fell out of the window and of the meetings for it."""
         a, b = served.a, served.b
         window, in_window = self.window, self._in_window
         out = None
@@ -163,12 +164,14 @@ class Schedule:
             in_window[out[0]] -= 1
             in_window[out[1]] -= 1
         window.append((a, b, served.lane))
-        for i in (a, b):
-            self.shown[i] += 1
-            in_window[i] += 1
+        shown = self.shown
+        shown[a] += 1
+        shown[b] += 1
+        in_window[a] += 1
+        in_window[b] += 1
         self.shown_as_a[a] += 1
         self.lanes[served.lane] += 1
-        pair = pair_of(a, b)
+        pair = (a, b) if a < b else (b, a)
         meetings = self.meetings.get(pair)
         if meetings is None:
             meetings = self.meetings[pair] = deque(maxlen=self._last_meetings)
@@ -176,7 +179,7 @@ class Schedule:
         meetings.append(served.prompt)
         self.in_flight[served.matchup_id] = served
         self._fly(served, 1)
-        return Early(served, out, forgotten)
+        return out, forgotten
 
     def set_aside(self) -> list[Reserved]:
         """Uncount all early matchups, the last first; they are returned in their order, to be reserved again."""
@@ -206,6 +209,8 @@ class Schedule:
 
     def _fly(self, served: Reserved, sign: int) -> None:
         """Note a start or a landing. They are counted when somebody looks; in a replay most have landed by then."""
+        if self._recount:
+            return
         self._flights.append((served, sign))
         if len(self._flights) > 2 * len(self.in_flight) + RECOUNTED_AT:
             self._flights.clear()

@@ -91,7 +91,8 @@ class ArenaState:
             handler(self, seq, event)
         self.seq = seq
         self.at = event.at
-        self.latest = max(self.latest, event.at)
+        if event.at > self.latest:
+            self.latest = event.at
 
     @property
     def conservative(self) -> Floats:

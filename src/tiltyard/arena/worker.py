@@ -68,11 +68,11 @@ class Worker:
                 self._replica = None  # until the commit the state may be ahead of the database
                 self._write(connection, replica, writes)
             self._replica = replica
-        else:
-            self._follow(replica)
-        for ask in group:
-            if isinstance(ask, asks.Read):
-                _look(ask, replica)
+        reads = [ask for ask in group if isinstance(ask, asks.Read)]
+        if reads:
+            self._follow(replica, wait=True)
+        for ask in reads:
+            _look(ask, replica)
 
     def idle(self) -> None:
         """Between groups: take in what others wrote, and now and then tidy up. The next request finds any trouble."""
@@ -83,7 +83,7 @@ class Worker:
                 with self._store.database.write() as connection:
                     self._usage.tidy(connection, now)
             elif self._replica is not None:
-                self._follow(self._replica)
+                self._follow(self._replica, wait=False)
         except ArenaError:
             self._replica = None
 
@@ -94,9 +94,9 @@ class Worker:
             self._replica.on_served = self._note_served
         return self._replica
 
-    def _follow(self, replica: Replica) -> None:
+    def _follow(self, replica: Replica, *, wait: bool) -> None:
         self._replica = None
-        self._store.follow(replica)
+        self._store.follow(replica, wait=wait)
         self._replica = replica
 
     def _write(self, connection: sa.Connection, replica: Replica, group: Sequence[Ask[object]]) -> None:

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 from fastapi import APIRouter, Request
+from fastapi.routing import APIRoute
 from starlette.responses import Response, StreamingResponse
 
 from tiltyard.arena.catalog import Catalog
@@ -25,12 +26,27 @@ from tiltyard.web.site import site_of
 from tiltyard.web.visitors import check_origin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store import Store
 
-router = APIRouter(prefix="/api/v1")
+
+class PlainRoute(APIRoute):
+    """A route whose function is called as it is: what it takes is in the path, and it reads the body itself."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The function that answers."""
+        answer = self.endpoint
+
+        async def handle(request: Request) -> Response:
+            found: Response = await answer(request, **request.path_params)
+            return found
+
+        return handle
+
+
+router = APIRouter(prefix="/api/v1", route_class=PlainRoute)
 
 CHUNK_BYTES = 1 << 16
 EXPORTS_AT_ONCE = asyncio.Semaphore(2)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Scope
 
     from tiltyard.web.settings import SiteSettings
+
+_log = logging.getLogger("tiltyard.web")
 
 FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 
@@ -71,9 +74,7 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
     assert arena is not None
     assert observatory is not None
     engine = Engine(arena)
-    return Site(
-        settings, engine, observatory, Visitors(engine, settings, lambda: observatory.snapshot.policy.limits)
-    )
+    return Site(settings, engine, observatory, Visitors(engine, settings, lambda: observatory.snapshot.policy.limits))
 
 
 def _add_routes(app: FastAPI) -> None:
@@ -98,7 +99,7 @@ def as_failure(error: BaseException) -> Failure:
         case Failure():
             return error
         case StoreError():
-            _note(error)
+            _log.error("%s", error)
             return failure_of(error)
         case ArenaError():
             return failure_of(error)
@@ -123,16 +124,10 @@ def answer_of(request: Request, failure: Failure) -> Response:
 
 
 def _crashed(scope: Scope, error: BaseException) -> ASGIApp:
-    """The answer where a route broke."""
-    return answer_of(Request(scope), as_failure(error))
-
-
-def _note(error: StoreError) -> None:
-    import logging
-
-    logging.getLogger("tiltyard.web").error("%s", error)
-
-
-def routes_of(app: FastAPI) -> list[Any]:
-    """The routes, for tests that visit them all."""
-    return list(app.routes)
+    """The answer where a route broke; plain words if the page that says so is what broke."""
+    failure = as_failure(error)
+    try:
+        return answer_of(Request(scope), failure)
+    except Exception:
+        _log.exception("the page for an error failed")
+        return Response(failure.message, failure.status, media_type="text/plain")

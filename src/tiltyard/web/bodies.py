@@ -28,7 +28,11 @@ async def form_of(request: Request, most_bytes: int = FORM_BYTES) -> Mapping[str
     body = await body_of(request, most_bytes)
     try:
         fields = parse_qsl(
-            body.decode("ascii"), keep_blank_values=True, max_num_fields=FORM_FIELDS, errors="strict", strict_parsing=False
+            body.decode("ascii"),
+            keep_blank_values=True,
+            max_num_fields=FORM_FIELDS,
+            errors="strict",
+            strict_parsing=False,
         )
     except ValueError:
         raise Failure(400, "bad_request", "the form cannot be read: send UTF-8, percent-encoded.") from None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 import numpy as np
 
-from tiltyard.report.markup import Html, el, join, percent, rating, table
+from tiltyard.report.markup import Html, el, join, rating, table
 from tiltyard.report.svg import Scale, axis, interval
+from tiltyard.web.addresses import compare_address, model_address
+from tiltyard.web.words import t
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tiltyard.web.leaderboard import Line
     from tiltyard.web.observatory import Snapshot
 
-WIDTH = 720
+WIDTH = 560
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
 SHADES = 10
 HEATMAP_MODELS = 16
@@ -27,18 +28,6 @@ HEATMAP_MODELS = 16
 
 MOST_POINTS = 240
 """Points of a path that are drawn; more would lie on the same pixels."""
-
-
-def model_address(model: str) -> str:
-    """Where a model's page is."""
-    from urllib.parse import quote
-
-    return f"/models/{quote(model, safe='')}"
-
-
-def compare_address(a: str, b: str) -> str:
-    """Where two models are compared."""
-    return f"/compare?{urlencode({'a': a, 'b': b})}"
 
 
 def rating_chart(lines: Sequence[Line]) -> Html | None:
@@ -64,7 +53,7 @@ def rating_chart(lines: Sequence[Line]) -> Html | None:
         rows.append(
             [name, el("td", drawn, class_="chart"), rating(place.rating, 0), el("small", _span(place.low, place.high))]
         )
-    head: list[str | tuple[str, str]] = ["model", (axis(scale), "chart"), ("rating", "num"), "95 % interval"]
+    head: list[str | tuple[str, str]] = [t("chart.model"), (axis(scale), "chart"), (t("chart.rating"), "num"), t("chart.interval")]
     return table(head, rows, class_="measures")
 
 
@@ -84,13 +73,15 @@ def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
             rated = int(wins[of.number, against.number] + wins[against.number, of.number])
             rated += int(ties[of.number, against.number])
             if of is against or not rated:
-                cells.append(_void(of is against))
+                cells.append(el("td", class_="void") if of is against else el("td", "·", class_="none"))
                 continue
             share = (float(wins[of.number, against.number]) + 0.5 * float(ties[of.number, against.number])) / rated
-            said = f"{of.display_name} against {against.display_name}: {100 * share:.0f} % of {rated}"
+            said = t("chart.win_rate_cell").format(
+                a=of.display_name, b=against.display_name, share=f"{100 * share:.0f} %", votes=rated
+            )
             cells.append(_cell(f"{100 * share:.0f}", share, said, compare_address(of.model, against.model)))
         rows.append((of.display_name, cells))
-    return _grid("Win rate of the row against the column, in percent", [one.display_name for one in chosen], rows)
+    return _grid(t("chart.win_rate"), [one.display_name for one in chosen], rows)
 
 
 def battles_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
@@ -105,12 +96,12 @@ def battles_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
         for against in chosen:
             votes = int(met[of.number, against.number])
             if of is against:
-                cells.append(_void(True))  # noqa: FBT003 - the diagonal
+                cells.append(el("td", class_="void"))
                 continue
-            said = f"{of.display_name} and {against.display_name}: {votes:,} votes"
+            said = t("chart.battles_cell").format(a=of.display_name, b=against.display_name, votes=f"{votes:,}")
             cells.append(_cell(f"{votes:,}", votes / most, said, compare_address(of.model, against.model)))
         rows.append((of.display_name, cells))
-    return _grid("Counted votes of every pair", [one.display_name for one in chosen], rows)
+    return _grid(t("chart.battles"), [one.display_name for one in chosen], rows)
 
 
 def deficit_heatmap(heatmap: Heatmap, names: dict[str, str]) -> Html:
@@ -118,14 +109,19 @@ def deficit_heatmap(heatmap: Heatmap, names: dict[str, str]) -> Html:
     rows = []
     for place, prompt in enumerate(heatmap.prompts):
         cells = [
-            _cell(str(votes), missing, f"{prompt}, {names.get(rival, rival)}: {votes} decisive votes", None)
+            _cell(
+                str(votes),
+                missing,
+                t("chart.deficits_cell").format(prompt=prompt, rival=names.get(rival, rival), votes=votes),
+                None,
+            )
             for rival, votes, missing in zip(
                 heatmap.opponents, heatmap.decisive[place], heatmap.deficits[place], strict=True
             )
         ]
         rows.append((prompt, cells))
     return _grid(
-        f"Decisive votes by prompt and opponent; dark where fewer than {heatmap.target:g}",
+        t("chart.deficits").format(target=f"{heatmap.target:g}"),
         [names.get(rival, rival) for rival in heatmap.opponents],
         rows,
     )
@@ -135,10 +131,6 @@ def _cell(text: str, share: float, said: str, target: str | None) -> Html:
     shade = round(SHADES * min(max(share, 0.0), 1.0))
     inner = el("a", text, href=target, title=said, aria_label=said) if target else el("span", text, title=said)
     return el("td", inner, class_=f"heat h{shade}")
-
-
-def _void(same: bool) -> Html:  # noqa: FBT001 - the model itself, or nothing known
-    return el("td", "" if same else "·", class_="void" if same else "none")
 
 
 def _grid(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Html]]]) -> Html:
@@ -195,7 +187,7 @@ def path_chart(path: RatingPath, name: str) -> Html | None:
     rated, deviation = path.rating[chosen], path.deviation[chosen]
     low, high = rated - 2 * deviation, rated + 2 * deviation
     settled = slice(min(len(chosen) // 20, len(chosen) - 1), None)  # the first votes' bands would hide all the others
-    plot = _Plot(float(low[settled].min()), float(high[settled].max()), 280)
+    plot = _Plot(float(low[settled].min()), float(high[settled].max()), 230)
     xs = [plot.x(place / max(len(path.rating) - 1, 1)) for place in chosen.tolist()]
     up = "L".join(f"{x:g} {plot.y(v):g}" for x, v in zip(xs, high.tolist(), strict=True))
     down = "L".join(f"{x:g} {plot.y(v):g}" for x, v in zip(reversed(xs), low[::-1].tolist(), strict=True))
@@ -204,12 +196,17 @@ def path_chart(path: RatingPath, name: str) -> Html | None:
         *plot.frame(),
         el("path", d=f"M{up}L{down}z", class_="band"),
         el("path", d=f"M{line}", class_="line"),
-        plot.foot(0, "first vote", "start"),
-        plot.foot(1, f"{len(path.rating):,} rated votes", "end"),
+        plot.foot(0, t("chart.first_vote"), "start"),
+        plot.foot(1, t("chart.rated_votes").format(votes=f"{len(path.rating):,}"), "end"),
     ]
-    label = (
-        f"Rating of {name} over {len(path.rating):,} votes: now {rated[-1]:.0f}, "
-        f"band {low[-1]:.0f} to {high[-1]:.0f}, deviation {deviation[0]:.0f} at first and {deviation[-1]:.0f} now"
+    label = t("chart.path").format(
+        name=name,
+        votes=f"{len(path.rating):,}",
+        rating=f"{rated[-1]:.0f}",
+        low=f"{low[-1]:.0f}",
+        high=f"{high[-1]:.0f}",
+        first=f"{deviation[0]:.0f}",
+        last=f"{deviation[-1]:.0f}",
     )
     return plot.drawn(label, marks)
 
@@ -230,21 +227,21 @@ def trend_chart(pieces: Sequence[BothBadPiece], name: str) -> Html | None:
         assert piece.high is not None
         marks.append(el("path", d=f"M{x:g} {plot.y(100 * piece.low):g}V{plot.y(100 * piece.high):g}", class_="bar"))
         marks.append(el("circle", cx=x, cy=plot.y(100 * piece.rate), r=4, class_="dot"))
-    marks += [plot.foot(0, "earlier", "start"), plot.foot(1, "now", "end")]
+    marks += [plot.foot(0, t("chart.earlier"), "start"), plot.foot(1, t("chart.now"), "end")]
     first, last = known[0][1], known[-1][1]
-    label = f"Both-bad rate of {name}: {_rate(first)} at first, {_rate(last)} lately"
+    label = t("chart.trend").format(name=name, first=_rate(first), last=_rate(last))
     return plot.drawn(label, marks)
 
 
 def _rate(piece: BothBadPiece) -> str:
-    return f"{piece.both_bad} of {piece.votes} votes"
+    return t("chart.trend_part").format(both_bad=piece.both_bad, votes=piece.votes)
 
 
 def calibration_chart(found: Calibration, name: str) -> Html | None:
     """Predicted against observed scores with their intervals, over the diagonal; None without votes."""
     if not found.bins:
         return None
-    plot = _Plot(0.0, 100.0, 300)
+    plot = _Plot(0.0, 100.0, 260)
     corner, far = (plot.x(0), plot.y(0)), (plot.x(1), plot.y(100))
     marks = [
         *plot.frame(" %"),
@@ -256,7 +253,7 @@ def calibration_chart(found: Calibration, name: str) -> Html | None:
         marks.append(el("path", d=f"M{x:g} {low:g}V{high:g}", class_="bar"))
         marks.append(el("circle", cx=x, cy=plot.y(100 * piece.observed), r=4.5, class_="dot"))
     marks += [plot.foot(share, f"{100 * share:.0f} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    label = f"Score expected of {name} before each vote (across) against what came of it (up), {found.votes:,} votes"
+    label = t("chart.calibration").format(name=name, votes=f"{found.votes:,}")
     return plot.drawn(label, marks)
 
 
@@ -296,8 +293,3 @@ def share_meter(share: float) -> Html:
 def form_letters(letters: str) -> Html:
     """Recent results as letters, each in its colour: W, L, D, X."""
     return join([el("span", letter, class_=letter.lower()) for letter in letters])
-
-
-def share(value: float | None) -> Html:
-    """A share in words of a table."""
-    return percent(value)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.store.replica import Replica
+    from tiltyard.arena.weekly import Look
 
 R = TypeVar("R")
 Ints = NDArray[np.int32]
@@ -138,8 +139,10 @@ class Observatory:
         self._url = url
         self._now = now
         self._pace = pace or Pace()
+        self._moving = threading.Lock()
+        """Held by whoever follows the log, from one snapshot to the next."""
         self._state = threading.RLock()
-        """Held while the replica moves or is looked at."""
+        """Held while the replica moves or is looked at; long sums are done without it."""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._store: Store | None = None
@@ -184,7 +187,7 @@ class Observatory:
 
     def refresh(self) -> Snapshot:
         """Follow the log to its end and publish everything anew, studies too."""
-        with self._state:
+        with self._moving:
             self._catch_up()
             self._publish(self._study())
         return self.snapshot
@@ -232,11 +235,10 @@ class Observatory:
     def _follow(self) -> None:
         while not self._ended.wait(self._pace.board_seconds):
             try:
-                with self._state:
-                    if not self._catch_up():
-                        continue
-                    due = self._study_is_due()
-                    self._publish(self._study() if due else self.snapshot.study)
+                with self._moving:
+                    if self._catch_up():
+                        due = self._snapshot is None or self._study_is_due()
+                        self._publish(self._study() if due else self.snapshot.study)
                 self.trouble = None
             except TiltyardError as error:
                 self.trouble = str(error)
@@ -254,23 +256,23 @@ class Observatory:
         return self._replica
 
     def _catch_up(self) -> bool:
-        """Take in what is new. Whether there was anything, or nothing is published yet."""
+        """Take in what is new. Whether there was anything, or a study is due though there was not."""
         if self._store is None:
             self._store = Store.open(self._url)
-        if self._replica is None:
-            self._load(self._store)
-            return True
-        replica, assert_votes = self._replica, self._votes
-        assert assert_votes is not None
-        with self._store.database.read() as connection:
-            seq = replica.state.seq
-            if log.head(connection)[0] == seq:
-                return self._snapshot is None
-            replica.catch_up(connection)
-            for page in log.chained_after(connection, seq):
-                bodies = [decode_body(row.text) for row in page]
-                self._lately.follow(page, bodies)
-                assert_votes.follow(connection, bodies, replica.state.seq)
+        with self._state:
+            if self._replica is None or self._votes is None:
+                self._load(self._store)
+                return True
+            replica, votes = self._replica, self._votes
+            with self._store.database.read() as connection:
+                seq = replica.state.seq
+                if log.head(connection)[0] == seq:
+                    return self._snapshot is None or (self._snapshot.study.seq < seq and self._study_is_due())
+                replica.catch_up(connection)
+                for page in log.chained_after(connection, seq):
+                    bodies = [decode_body(row.text) for row in page]
+                    self._lately.follow(page, bodies)
+                    votes.follow(connection, bodies, replica.state.seq)
         return True
 
     def _load(self, store: Store) -> None:
@@ -294,15 +296,25 @@ class Observatory:
         return new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
 
     def _study(self) -> Study:
+        """A study; the state is held only while it is looked at, so that pages need not wait for the long sums."""
         began = time.monotonic()
-        assert self._votes is not None
-        study = study_of(self._following().state, self._votes, self._lately, self._now())
+        with self._state:
+            state, followed = self._following().state, self._votes
+            assert followed is not None
+            votes = vote_table(followed.votes, state.catalog)
+            order = [state.catalog.models[number].model for number in state.order()]
+            policy, until = state.policy, state.latest
+        offline, trouble = _rated(votes, order)
+        looks = looks_back(votes, policy, _times(until, self._now()), set(order))
+        with self._state:
+            study = _joined(state, self._lately, votes, offline, trouble, looks)
         self._studied = (time.monotonic(), time.monotonic() - began)
         return study
 
     def _publish(self, study: Study) -> None:
-        replica = self._following()
-        self._snapshot = snapshot_of(replica.state, replica.hash, study)
+        with self._state:
+            replica = self._following()
+            self._snapshot = snapshot_of(replica.state, replica.hash, study)
 
 
 def snapshot_of(state: ArenaState, head_hash: str, study: Study) -> Snapshot:
@@ -335,19 +347,26 @@ def _frozen(grid: Ints) -> Ints:
     return copy
 
 
-def study_of(state: ArenaState, followed: FollowedVotes, lately: Lately, now: int) -> Study:
-    """Everything that takes all votes, from a state and the votes that it has counted."""
-    votes = vote_table(followed.votes, state.catalog)
-    order = [state.catalog.models[number].model for number in state.order()]
-    offline, trouble = _rated(votes, order)
-    until = state.latest
-    since = until - WEEK_DAYS * DAY
-    days = [since + day * DAY for day in range(WEEK_DAYS)]
-    looks = looks_back(votes, state.policy, [*days, now - DAY], set(order))
+def _times(until: int, now: int) -> list[int]:
+    """When a study looks back to: the days of the week that ends with the last event, and a day before now."""
+    return [*(until - (WEEK_DAYS - day) * DAY for day in range(WEEK_DAYS)), now - DAY]
+
+
+def _joined(
+    state: ArenaState,
+    lately: Lately,
+    votes: VoteTable,
+    offline: OfflineBoard | None,
+    trouble: str,
+    looks: tuple[Look, ...],
+) -> Study:
+    """A study from its parts and the state that they were computed of."""
+    *days, yesterday = looks
+    since = days[0].at
     period = Period(
         since=since,
-        until=until,
-        looks=tuple(look for look in looks[:-1] if look.standings) or looks[-2:-1],
+        until=state.latest,
+        looks=tuple(look for look in days if look.standings) or tuple(days[-1:]),
         votes=votes,
         served=lately.served(since, state.catalog),
         events=lately.kinds(since),
@@ -361,7 +380,7 @@ def study_of(state: ArenaState, followed: FollowedVotes, lately: Lately, now: in
         offline=offline,
         offline_trouble=trouble,
         weekly=weekly,
-        moved=movements(weekly.board, looks[-1], state.policy),
+        moved=movements(weekly.board, yesterday, state.policy),
         categories=_categories(state, votes),
     )
 

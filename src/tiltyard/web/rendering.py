@@ -1,4 +1,4 @@
-"""Pages made of templates: one environment, the words of the site, and static files whose addresses change with them."""
+"""Pages made of templates: one environment, the words of the site, and static files with their fingerprints."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from markupsafe import Markup
 
 from tiltyard import __version__
 from tiltyard.report.markup import Html
+from tiltyard.web.addresses import compare_address, model_address
+from tiltyard.web.charts import share_meter
 from tiltyard.web.words import t
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(t=t, asset=asset)
+    made.globals.update(t=t, asset=asset, model_address=model_address, compare_address=compare_address)
+    made.globals.update(share_meter=lambda share: markup(share_meter(share)))
     made.filters.update(count=count, points=points, percent=percent, day=day, html=markup, signed=signed)
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 SETTINGS_VARIABLE = "TILTYARD_SITE_SETTINGS"
 """How the settings reach the worker processes; secrets travel in variables of their own."""
+
+SWITCH_SECONDS = 0.0005
+"""How long the event loop may keep the writer waiting, and the other way round: a commit is many short steps."""
 
 STOP_SECONDS = 20
 """How long those who wait for an answer are waited for when the site stops."""
@@ -39,6 +43,7 @@ def serve(settings: SiteSettings, *, host: str = "127.0.0.1", port: int = 8000, 
             f"{workers} workers need PostgreSQL: SQLite has one writer at a time. Use --workers 1, or postgresql://…"
         )
     if workers == 1:
+        sys.setswitchinterval(SWITCH_SECONDS)
         uvicorn.run(create_app(settings), host=host, port=port, **_options())
         return
     if not secrets_of()[0]:
@@ -46,13 +51,12 @@ def serve(settings: SiteSettings, *, host: str = "127.0.0.1", port: int = 8000, 
     os.environ[SECRET_VARIABLE] = settings.secret
     shared = {name: value for name, value in asdict(settings).items() if name not in ("secret", "admin_secret")}
     os.environ[SETTINGS_VARIABLE] = msgspec.json.encode(shared).decode()
-    uvicorn.run(
-        "tiltyard.web.serving:worker_app", factory=True, workers=workers, host=host, port=port, **_options()
-    )
+    uvicorn.run("tiltyard.web.serving:worker_app", factory=True, workers=workers, host=host, port=port, **_options())
 
 
 def worker_app() -> FastAPI:
     """The site in one of several processes, made from what `serve` left in the environment."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     values = msgspec.json.decode(os.environ[SETTINGS_VARIABLE])
     secret, admin_secret = secrets_of()
     proxies = tuple(values.pop("trusted_proxies"))

@@ -93,17 +93,13 @@ def _image(
     return f'<span class="image">[{html.escape(label)}]</span>'
 
 
-def _heading(
-    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-) -> str:
+def _heading(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
     """Headings of an answer lie below those of the page."""
     tokens[index].tag = f"h{min(6, int(tokens[index].tag[1]) + 2)}"
     return renderer.renderToken(tokens, index, options, env)
 
 
-def _isolated(
-    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-) -> str:
+def _isolated(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
     """Each paragraph has its own direction; alignment in tables is a class, because styles are not allowed."""
     token = tokens[index]
     token.attrSet("dir", "auto")

@@ -145,10 +145,10 @@ def outcome_of(matchup: ShownMatchup, effect: Effect | None) -> Callable[[ArenaS
     """A look at the state that tells who the two were, where they stand now, and how others voted on them."""
 
     def look(state: ArenaState) -> Outcome:
-        counted = any(vote.standing is Standing.COUNTED for vote in state.book.find([matchup.matchup_id]))
-        everyone = pair_votes(state, matchup.a, matchup.b)
-        others = without(everyone, matchup.choice) if counted and matchup.choice else everyone
-        changes = (None, None) if effect is None else (effect.after_a - effect.before_a, effect.after_b - effect.before_b)
+        others = effect.others if effect is not None else others_now(state, matchup)
+        changes = (
+            (None, None) if effect is None else (effect.after_a - effect.before_a, effect.after_b - effect.before_b)
+        )
         a, b = (
             _side(state, number, change, chosen=matchup.choice is choice and matchup.status is Status.VOTED)
             for number, change, choice in zip((matchup.a, matchup.b), changes, (Choice.A, Choice.B), strict=True)
@@ -189,6 +189,14 @@ def _side(state: ArenaState, number: int, change: float | None, *, chosen: bool)
     votes = int(tallies.rated[number]) + int(tallies.both_bad.view[number].sum())
     rating = float(state.track.now.rating[number])
     return Side(facts.model, facts.display_name, rating, change, votes, chosen)
+
+
+def others_now(state: ArenaState, matchup: ShownMatchup) -> PairVotes:
+    """The pair's votes but for this one, if it is among them."""
+    everyone = pair_votes(state, matchup.a, matchup.b)
+    if matchup.standing is not Standing.COUNTED or matchup.choice is None:
+        return everyone
+    return without(everyone, matchup.choice)
 
 
 def without(votes: PairVotes, choice: Choice) -> PairVotes:

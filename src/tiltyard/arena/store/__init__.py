@@ -68,13 +68,16 @@ class Store:
         with self.database.read() as connection:
             return Replica.load(connection, self.checkpoint_every)
 
-    def follow(self, replica: Replica) -> None:
-        """Take in what is new, and chain what is pending if nobody else is at it."""
+    def follow(self, replica: Replica, *, wait: bool = False) -> None:
+        """Take in what is new, and chain what is pending if nobody else is at it; with `wait`, after them.
+
+        With `wait` everything that was committed before is then in the state.
+        """
         with self.database.read() as connection:
             new = log.head(connection)[0] > replica.state.seq or log.any_pending(connection)
         if new:
             with self.database.write() as connection:
-                if self.begin(connection, replica, wait=False):
+                if self.begin(connection, replica, wait=wait):
                     self.take_pending(connection, replica)
 
     def begin(self, connection: sa.Connection, replica: Replica, *, wait: bool) -> bool:

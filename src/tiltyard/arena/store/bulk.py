@@ -37,7 +37,7 @@ def raw_rows(connection: sa.Connection, query: sa.Select[Any], values: dict[str,
     names = compiled.positiontup
     with closing(connection.connection.cursor()) as cursor:
         cursor.execute(str(compiled), known if names is None else tuple(known[name] for name in names))
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
 
 @cache

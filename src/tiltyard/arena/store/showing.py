@@ -8,7 +8,8 @@ import msgspec
 import sqlalchemy as sa
 
 from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
-from tiltyard.arena.store.tables import matchups, prompts, responses
+from tiltyard.arena.state import Standing  # noqa: TC001 - msgspec resolves it
+from tiltyard.arena.store.tables import matchups, prompts, responses, votes
 from tiltyard.arena.voting import Status
 
 if TYPE_CHECKING:
@@ -16,14 +17,22 @@ if TYPE_CHECKING:
 
 _a, _b = responses.alias("answer_a"), responses.alias("answer_b")
 _SHOWN = (
-    *(matchups.c.id.label("matchup_id"), matchups.c.a, matchups.c.b, matchups.c.status, matchups.c.choice, matchups.c.closed_at),
+    *(
+        matchups.c.id.label("matchup_id"),
+        matchups.c.a,
+        matchups.c.b,
+        matchups.c.status,
+        matchups.c.choice,
+        matchups.c.closed_at,
+    ),
     *(matchups.c.expires_at, prompts.c.text.label("prompt")),
-    *(_a.c.text.label("response_a"), _b.c.text.label("response_b")),
+    *(_a.c.text.label("response_a"), _b.c.text.label("response_b"), votes.c.standing),
 )
 _shown = sa.select(*_SHOWN).select_from(
     matchups.join(prompts, prompts.c.number == matchups.c.prompt)
     .join(_a, _a.c.response_id == matchups.c.response_a)
     .join(_b, _b.c.response_id == matchups.c.response_b)
+    .outerjoin(votes, votes.c.matchup_id == matchups.c.id)
 )
 _one = _shown.where(matchups.c.id == sa.bindparam("id"), matchups.c.voter == sa.bindparam("voter"))
 _open = (
@@ -50,6 +59,8 @@ class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str
     response_a: str
     response_b: str
+    standing: Standing | None
+    """Whether its vote counts; None before the vote has its place in the log."""
 
 
 def shown_matchup(store: Store, matchup_id: str, voter: str) -> ShownMatchup | None:
@@ -65,4 +76,4 @@ def open_matchup(store: Store, voter: str, now: int) -> ShownMatchup | None:
 
 
 def _made(row: sa.RowMapping | None) -> ShownMatchup | None:
-    return None if row is None else msgspec.convert(dict(row), ShownMatchup)
+    return None if row is None else msgspec.convert({str(name): value for name, value in row.items()}, ShownMatchup)

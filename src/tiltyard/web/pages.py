@@ -1,0 +1,305 @@
+"""The routes of the pages that show the board. Each asks the observatory for values and hands them to a template."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from tiltyard.arena.weekly_text import rule_numbers
+from tiltyard.boards.text import json_text
+from tiltyard.errors import ArenaError
+from tiltyard.web import charts, methods
+from tiltyard.web.bodies import form_of
+from tiltyard.web.compare import ComparePage, compare_page
+from tiltyard.web.data import data_view
+from tiltyard.web.failures import Failure
+from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values, choices
+from tiltyard.web.me import own_page
+from tiltyard.web.model import ModelPage, chosen_prompt, model_page
+from tiltyard.web.rendering import render
+from tiltyard.web.site import Site, site_of
+from tiltyard.web.text import rendered
+from tiltyard.web.validity import validity_page
+from tiltyard.web.words import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tiltyard.arena.offline import OfflineBoard
+    from tiltyard.report.markup import Html
+    from tiltyard.web.observatory import Snapshot
+
+router = APIRouter(include_in_schema=False)
+
+FORGET = "forget"
+KEPT_PAGES = 64
+CHECKED = {"cache-control": "private, no-cache"}
+"""A page may be kept by its visitor's browser, who asks each time whether it still holds."""
+
+
+class _Kept:
+    """Pages that were rendered lately, by what they were made of: most visitors ask for the same few."""
+
+    def __init__(self) -> None:
+        self._pages: OrderedDict[tuple[object, ...], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[object, ...], make: Callable[[], str]) -> str:
+        """The page of a key, made if it is not there."""
+        with self._lock:
+            if key in self._pages:
+                self._pages.move_to_end(key)
+                return self._pages[key]
+        made = make()
+        with self._lock:
+            self._pages[key] = made
+            while len(self._pages) > KEPT_PAGES:
+                self._pages.popitem(last=False)
+        return made
+
+
+_kept = _Kept()
+
+
+async def _public(
+    request: Request, template: str, here: str, view: Callable[[Site, Snapshot], Mapping[str, Any]]
+) -> Response:
+    """A page that is the same for everybody: kept until an event or a study changes it."""
+    site = site_of(request)
+    snapshot, facts = site.observatory.snapshot, site.facts()
+    key = (template, facts, snapshot.seq, snapshot.study.seq, request.url.path, request.url.query)
+    tag = f'W/"{snapshot.head_hash[:16]}-{snapshot.study.seq}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={**CHECKED, "etag": tag})
+
+    def make() -> str:
+        return render(template, facts, view(site, snapshot), here=here)
+
+    return HTMLResponse(await asyncio.to_thread(_kept.get, key, make), headers={**CHECKED, "etag": tag})
+
+
+@router.get("/leaderboard")
+async def leaderboard(request: Request) -> Response:
+    """The board that a visitor asked for."""
+    query = BoardQuery.of(request.query_params)
+    return await _public(
+        request,
+        "leaderboard.html",
+        "leaderboard",
+        lambda site, snapshot: leaderboard_view(snapshot, query, _category(site, query)),
+    )
+
+
+def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None) -> dict[str, Any]:
+    """What the leaderboard's template shows."""
+    lines = board_lines(snapshot, query, category)
+    whole = board_lines(snapshot, BoardQuery(category=query.category), category)
+    overall = bool(lines) and not query.category
+    return {
+        "query": query,
+        "unfiltered": BoardQuery(category=query.category, sort=query.sort, direction=query.direction),
+        "snapshot": snapshot,
+        "lines": lines,
+        "total": len(whole),
+        "choices": choices(snapshot),
+        "firsts": {name: column.first for name, column in COLUMNS.items()},
+        "rules": [
+            (rule.name, *rule_numbers(rule), rule.met, rule.detail) for rule in snapshot.board.publication.rules
+        ],
+        "category_votes": snapshot.study.categories.get(query.category, 0),
+        "offline": category if query.category else snapshot.study.offline,
+        "rating_chart": charts.rating_chart(lines),
+        "win_rates": charts.win_rate_heatmap(snapshot, lines) if overall else None,
+        "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
+        "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
+    }
+
+
+def _category(site: Site, query: BoardQuery) -> OfflineBoard | None:
+    return site.observatory.category(query.category) if query.category else None
+
+
+@router.get("/leaderboard.csv")
+async def leaderboard_csv(request: Request) -> Response:
+    """The same board as CSV."""
+    site, query = site_of(request), BoardQuery.of(request.query_params)
+    made = await asyncio.to_thread(lambda: board_csv(site.observatory.snapshot, query, _category(site, query)))
+    return Response(made, media_type="text/csv", headers=_named("leaderboard.csv"))
+
+
+@router.get("/leaderboard.json")
+async def leaderboard_json(request: Request) -> Response:
+    """The same board as JSON."""
+    site, query = site_of(request), BoardQuery.of(request.query_params)
+    made = await asyncio.to_thread(
+        lambda: json_text(board_values(site.observatory.snapshot, query, _category(site, query)))
+    )
+    return Response(made, media_type="application/json", headers=_named("leaderboard.json"))
+
+
+def _named(name: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="{name}"', **CHECKED}
+
+
+@router.get("/models/{name:path}")
+async def model(request: Request, name: str) -> Response:
+    """One model's page."""
+    asked = request.query_params.get("prompt")
+    return await _public(
+        request, "model.html", "leaderboard", lambda site, snapshot: model_view(site, snapshot, name, asked)
+    )
+
+
+def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
+    """The values of a model's page; a model that is not on the board is a 404."""
+    if all(row.model != name for row in snapshot.board.rows):
+        raise Failure(404, "not_found", t("model.unknown"))
+    return site.observatory.look(lambda state, votes: model_page(snapshot, state, votes, name), "model", name)
+
+
+def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> dict[str, Any]:
+    """What a model's template shows."""
+    page = page_of(site, snapshot, name)
+    names = _names(snapshot)
+    shown = page.facts.display_name
+    prompt = chosen_prompt(page, asked)
+    text, answers = _texts(site, prompt, [page.answers[prompt]] if prompt is not None else [])
+    return {
+        "page": page,
+        "names": names,
+        "letters": charts.form_letters(page.form.letters),
+        "path_chart": charts.path_chart(page.path, shown),
+        "trend_chart": charts.trend_chart(page.trend, shown),
+        "calibration_chart": charts.calibration_chart(page.calibration, shown),
+        "deficits": charts.deficit_heatmap(page.detail.heatmap, names),
+        "prompt_id": prompt,
+        "prompt_text": text,
+        "answer": answers[0] if answers else None,
+    }
+
+
+def _names(snapshot: Snapshot) -> dict[str, str]:
+    return {facts.model: facts.display_name for facts in snapshot.models}
+
+
+def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, list[Html]]:
+    """The text of a prompt, and these answers to it as safe markup."""
+    if prompt is None:
+        return "", []
+    found = site.observatory.texts([("prompt", prompt), *(("response", response) for response in responses)])
+    return found[("prompt", prompt)], [rendered(found[("response", response)]) for response in responses]
+
+
+@router.get("/compare")
+async def compare(request: Request) -> Response:
+    """Two models beside each other."""
+    asked = request.query_params
+    return await _public(
+        request, "compare.html", "leaderboard", lambda site, snapshot: compare_view(site, snapshot, asked)
+    )
+
+
+def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> dict[str, Any]:
+    """What the comparison's template shows; without two models, a form to choose them."""
+    rows = [row.model for row in snapshot.board.rows]
+    a, b = asked.get("a") or "".join(rows[:1]), asked.get("b") or "".join(rows[1:2])
+    view: dict[str, Any] = {
+        "a": a,
+        "b": b,
+        "models": [snapshot.model(name) for name in rows],
+        "page": None,
+        "problem": "",
+        "prompt_id": None,
+    }
+    if "a" not in asked or "b" not in asked:
+        return view
+    if a == b:
+        return view | {"problem": t("compare.same")}
+    try:
+        page = site.observatory.look(lambda state, _: compare_page(snapshot, state, a, b), "compare", a, b)
+    except ArenaError:
+        raise Failure(404, "not_found", t("compare.unknown")) from None
+    return view | _compared(site, page, asked.get("prompt"))
+
+
+def _compared(site: Site, page: ComparePage, asked: str | None) -> dict[str, Any]:
+    prompt = asked if asked in page.answers else next(iter(page.shared), None)
+    text, answers = _texts(site, prompt, list(page.answers[prompt]) if prompt is not None else [])
+    record = page.record
+    said = t("chart.split").format(
+        a=page.a.display_name,
+        b=page.b.display_name,
+        wins=record.wins,
+        losses=record.losses,
+        ties=record.ties,
+        both_bad=record.both_bad,
+    )
+    return {
+        "page": page,
+        "bar": charts.split_bar(record.wins, record.ties, record.both_bad, record.losses, said),
+        "prompt_id": prompt,
+        "prompt_text": text,
+        "answer_a": answers[0] if answers else None,
+        "answer_b": answers[1] if answers else None,
+    }
+
+
+@router.get("/validity")
+async def validity(request: Request) -> Response:
+    """The weekly validity report, live."""
+    return await _public(
+        request,
+        "validity.html",
+        "validity",
+        lambda _, snapshot: {"page": validity_page(snapshot.study.weekly), "names": _names(snapshot)},
+    )
+
+
+@router.get("/methods")
+async def methods_page(request: Request) -> Response:
+    """Every number explained."""
+    return await _public(
+        request,
+        "methods.html",
+        "methods",
+        lambda _, snapshot: {
+            "snapshot": snapshot,
+            "chapters": methods.chapters(snapshot),
+            "settings": methods.written_settings(snapshot.policy),
+        },
+    )
+
+
+@router.get("/data")
+async def data(request: Request) -> Response:
+    """What can be taken away and checked."""
+    return await _public(request, "data.html", "data", lambda _, snapshot: data_view(snapshot))
+
+
+@router.get("/me")
+async def me(request: Request) -> Response:
+    """The visitor's own board."""
+    site = site_of(request)
+    voter = await site.visitors.known(request)
+    votes = await asyncio.to_thread(site.observatory.votes_of, voter) if voter is not None else []
+    view = {
+        "page": own_page(site.observatory.snapshot, votes),
+        "token": site.visitors.token(request, FORGET),
+        "forgotten": request.query_params.get("forgotten") == "1" and not votes,
+    }
+    return site.page("me.html", view, here="me")
+
+
+@router.post("/me/forget")
+async def forget(request: Request) -> Response:
+    """Cut the link from this visitor's cookie to their votes."""
+    site = site_of(request)
+    form = await form_of(request)
+    site.visitors.check_form(request, form.get("token", ""), FORGET)
+    await site.visitors.forget(request.state.cookie)
+    return RedirectResponse("/me?forgotten=1", status_code=303)
