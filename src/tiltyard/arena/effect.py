@@ -44,6 +44,16 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     after_b: float
     others: PairVotes
 
+    @property
+    def change_a(self) -> float:
+        """What the vote did to the rating of the model on side A."""
+        return self.after_a - self.before_a
+
+    @property
+    def change_b(self) -> float:
+        """What the vote did to the rating of the model on side B."""
+        return self.after_b - self.before_b
+
 
 class Voted(msgspec.Struct, frozen=True):
     """The names, and what the vote did; None where it had been cast before."""

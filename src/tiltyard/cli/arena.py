@@ -126,6 +126,45 @@ def import_command(
     note(f"{servable} prompts can be served: they have answers of two models or more")
 
 
+@app.command("serve")
+def serve_command(
+    db: DbOption = DEFAULT_DB,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every address of the machine.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; more than one needs PostgreSQL.")] = 1,
+    title: Annotated[str, typer.Option(help="What the site is called.")] = "Tiltyard",
+    notice: Annotated[str, typer.Option(help="A sentence shown on every page.")] = "",
+    public_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The address that visitors use, where a proxy hides it.")
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NETWORK", help="Believe forwarded addresses from here (10.0.0.0/8); may be given again."),
+    ] = None,
+    no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="For load tests only.")] = False,
+) -> None:
+    """Open the arena's site. TILTYARD_SECRET signs forms, TILTYARD_ADMIN_SECRET opens /admin."""
+    _need_arena()
+    from tiltyard.web.serving import serve
+    from tiltyard.web.settings import SiteSettings, secrets_of
+
+    secret, admin_secret = secrets_of()
+    settings = SiteSettings(
+        db=db,
+        title=title,
+        secret=secret,
+        admin_secret=admin_secret,
+        trusted_proxies=tuple(trusted_proxy or ()),
+        rate_limit=not no_rate_limit,
+        public_url=public_url,
+        notice=notice,
+    )
+    note(f"serving {_shown(db)} at {public_url or f'http://{host}:{port}'} (Ctrl-C stops)")
+    serve(settings, host=host, port=port, workers=workers)
+
+
 @app.command("export")
 def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
     """Write every counted vote as a battle row that `tiltyard rate` reads; voters are numbers that lead nowhere."""

@@ -143,7 +143,7 @@ async def model(request: Request, model: str) -> Response:
     if not any(facts.model == model and facts.enabled for facts in snapshot.models):
         raise Failure(404, "not_found", "there is no such model on the board. The leaderboard lists them.")
     found = await asyncio.to_thread(
-        observatory.look, lambda state, votes: _detail(state, model, snapshot.seq), "api model", model
+        observatory.look, lambda state, _: _detail(state, model, snapshot.seq), "api model", model
     )
     return _whole(found, request, snapshot.seq)
 

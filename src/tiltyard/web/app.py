@@ -16,7 +16,7 @@ from starlette.responses import Response
 from tiltyard import __version__
 from tiltyard.arena.service import Arena
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.web import api, vote
+from tiltyard.web import admin, api, health, pages, vote
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, failure_of, failure_with
 from tiltyard.web.guard import Guard
@@ -67,6 +67,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
     for kind in (Failure, ArenaError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _handle)
     app.add_middleware(Guard, settings=settings, answer_error=_crashed)
+    health.count_requests(app)
     return app
 
 
@@ -78,8 +79,8 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
 
 
 def _add_routes(app: FastAPI) -> None:
-    app.include_router(api.router)
-    app.include_router(vote.router)
+    for part in (api, vote, pages, admin, health):
+        app.include_router(part.router)
 
     @app.get("/static/{name}", include_in_schema=False)
     async def static_file(name: str) -> Response:

@@ -46,7 +46,7 @@ async def json_of(request: Request, kind: type[R]) -> R:
     body = await body_of(request, JSON_BYTES)
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = str(error).splitlines()[0]
         raise Failure(400, "bad_request", f"the JSON cannot be used: {said}.") from None
 

@@ -26,6 +26,9 @@ SHADES = 10
 HEATMAP_MODELS = 16
 """A heatmap of more models than this says less, and is no page any more."""
 
+DEEPEST = 0.5
+"""The shade of a cell that lacks everything: most cells do, and nothing is wrong with that."""
+
 MOST_POINTS = 240
 """Points of a path that are drawn; more would lie on the same pixels."""
 
@@ -111,7 +114,7 @@ def deficit_heatmap(heatmap: Heatmap, names: dict[str, str]) -> Html:
         cells = [
             _cell(
                 str(votes),
-                missing,
+                DEEPEST * missing,
                 t("chart.deficits_cell").format(prompt=prompt, rival=names.get(rival, rival), votes=votes),
                 None,
             )

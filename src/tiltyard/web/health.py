@@ -84,11 +84,10 @@ def _route(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", "none"))
 
 
-def install(app: FastAPI) -> None:
-    """Add the two addresses and the count of requests to a site. Called after every other layer was added."""
+def count_requests(app: FastAPI) -> None:
+    """Let a site count what it answers. Called after every other layer was added, to stand outside them."""
     app.state.requests = Requests()
     app.state.kind_counts = _Kinds()
-    app.include_router(router)
     app.add_middleware(CountRequests, requests=app.state.requests)
 
 

@@ -81,6 +81,13 @@ class Line:
     facts: ModelFacts
     offline: OfflineRow | None
     moved: Movement | None
+    by_legacy: bool
+    """Whether legacy Elo is still the official rating."""
+
+    @property
+    def official_rating(self) -> float:
+        """What the Rating column shows: the conservative score, or legacy Elo as long as that orders the board."""
+        return self.row.legacy_elo if self.by_legacy else self.row.conservative
 
     @property
     def provisional(self) -> bool:
@@ -108,7 +115,7 @@ class Column:
 COLUMNS: Mapping[str, Column] = {
     "rank": Column(lambda line: line.row.rank, "asc"),
     "model": Column(lambda line: line.row.display_name.casefold(), "asc"),
-    "rating": Column(lambda line: line.row.conservative, "desc"),
+    "rating": Column(lambda line: line.official_rating, "desc"),
     "confidence": Column(lambda line: -line.row.deviation, "desc"),
     "coverage": Column(lambda line: line.row.prompt_coverage, "desc"),
     "consistency": Column(lambda line: line.row.consistency, "desc"),
@@ -142,6 +149,7 @@ def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | 
             facts[row.model],
             places.get(row.model),
             None if query.category else snapshot.study.moved.get(row.model),
+            by_legacy=snapshot.board.ordered_by == "legacy_elo",
         )
         for row in snapshot.board.rows
         if not query.category or row.model in places
@@ -210,6 +218,7 @@ def line_values(line: Line) -> dict[str, Any]:
         "rank_score": row.conservative,
         "rating": row.rating,
         "deviation": row.deviation,
+        "legacy_elo": row.legacy_elo,
         "confidence": row.confidence,
         "coverage": row.prompt_coverage,
         "consistency": row.consistency,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tiltyard.web.followed_votes import FollowedVotes
     from tiltyard.web.observatory import ModelFacts, Snapshot
 
-LATEST = 25
+LATEST = 15
 """Votes that the page lists."""
 
 PIECES = 8
@@ -88,7 +88,7 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
     detail = model_detail(state, name)
     facts = snapshot.model(name)
     votes, rules = snapshot.study.votes, snapshot.policy.rating
-    latest = followed.of_model(facts.number, LATEST)
+    latest = followed.of_model(facts.number, RECENT)
     return ModelPage(
         facts=facts,
         detail=detail,
@@ -98,7 +98,7 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
         calibration=arena_calibration(votes, rules, facts.number),
         offline=_offline_row(snapshot, name),
         around=_around(snapshot, name),
-        latest=tuple(_seen(vote, facts.number, state) for vote in latest),
+        latest=tuple(_seen(vote, facts.number, state) for vote in latest[:LATEST]),
         answers={
             state.catalog.prompts[prompt].prompt_id: response
             for (model, prompt), response in state.catalog.response_ids.items()

@@ -79,9 +79,8 @@ async def vote_page(request: Request) -> Response:
         return HTMLResponse()
     site = site_of(request)
     visitor = await site.visitors.enter(request)
-    matchup = None if visitor.is_new else await site.engine.open_matchup(visitor.voter, clock())
-    if matchup is None:
-        matchup = await site.visitors.serve(visitor)
+    waiting = None if visitor.is_new else await site.engine.open_matchup(visitor.voter, clock())
+    matchup = waiting or await site.visitors.serve(visitor)
     token = site.visitors.token(request, PURPOSE)
     context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "token": token}
     return site.page("vote.html", context, here="vote")
@@ -143,16 +142,13 @@ async def shown(text: str) -> Shown:
 
 def outcome_of(matchup: ShownMatchup, effect: Effect | None) -> Callable[[ArenaState], Outcome]:
     """A look at the state that tells who the two were, where they stand now, and how others voted on them."""
+    voted = matchup.status is Status.VOTED
 
     def look(state: ArenaState) -> Outcome:
         others = effect.others if effect is not None else others_now(state, matchup)
-        changes = (
-            (None, None) if effect is None else (effect.after_a - effect.before_a, effect.after_b - effect.before_b)
-        )
-        a, b = (
-            _side(state, number, change, chosen=matchup.choice is choice and matchup.status is Status.VOTED)
-            for number, change, choice in zip((matchup.a, matchup.b), changes, (Choice.A, Choice.B), strict=True)
-        )
+        change_a, change_b = (None, None) if effect is None else (effect.change_a, effect.change_b)
+        a = _side(state, matchup.a, change_a, chosen=voted and matchup.choice is Choice.A)
+        b = _side(state, matchup.b, change_b, chosen=voted and matchup.choice is Choice.B)
         return Outcome(a, b, others, state.policy.undo_seconds)
 
     return look

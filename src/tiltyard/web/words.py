@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiltyard.web import words_methods, words_pages, words_vote
+from tiltyard.web import words_admin, words_methods, words_pages, words_vote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WORDS: Mapping[str, str] = {**words_pages.WORDS, **words_methods.WORDS, **words_vote.WORDS}
+WORDS: Mapping[str, str] = {**words_pages.WORDS, **words_methods.WORDS, **words_vote.WORDS, **words_admin.WORDS}
 
 
 def t(key: str) -> str:

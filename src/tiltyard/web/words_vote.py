@@ -74,7 +74,8 @@ WORDS: Mapping[str, str] = {
     "error.bad_request.text": "Something in it is missing or malformed. Go back, reload the page and try again.",
     "error.stale_form.heading": "This form is out of date",
     "error.stale_form.text": (
-        "It was made for another visit, or your browser refuses cookies. Nothing was counted. Reload the page and try again."
+        "It was made for another visit, or your browser refuses cookies. Nothing was counted. Reload the page and try "
+        "again."
     ),
     "error.foreign_origin.heading": "That came from another site",
     "error.foreign_origin.text": "Votes are only taken from this site's own pages. Nothing was counted.",

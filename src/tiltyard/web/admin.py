@@ -1,0 +1,391 @@
+"""The administrator's pages: plain forms over the log. Every change is an event; without a secret nothing is here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+
+from tiltyard.arena import asks
+from tiltyard.arena import events as e
+from tiltyard.arena.importing import in_parts
+from tiltyard.arena.policy import PHASES
+from tiltyard.arena.store.backlog import latest_events
+from tiltyard.arena.store.reading import prompt_texts
+from tiltyard.errors import OptionError, StoreError, TiltyardError
+from tiltyard.web import admin_import, admin_views, health
+from tiltyard.web.admin_cases import CaseKind, Cases
+from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Session
+from tiltyard.web.bodies import form_of
+from tiltyard.web.site import Site, site_of
+from tiltyard.web.words import WORDS, t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tiltyard.web.admin_cases import Case
+
+router = APIRouter(prefix="/admin", include_in_schema=False)
+
+HOME = "/admin"
+LOGIN = "/admin/login"
+LISTED = 200
+"""Sessions and answers that are listed at once."""
+REASON_CHARACTERS = 500
+FOLLOWED_SECONDS = 3.0
+"""How long an action waits for the published board to show it, so that the next page does."""
+
+_log = logging.getLogger("tiltyard.web")
+
+
+class _Desk:
+    """What the pages of one process share."""
+
+    def __init__(self, site: Site) -> None:
+        self.gate = Gate(site.settings, site.engine.arena.store)
+        self.cases = Cases(site)
+
+
+def _desk(request: Request) -> _Desk:
+    """The desk of a site; without a secret there is none, and no such address either."""
+    site = site_of(request)
+    if site.settings.admin_secret is None:
+        raise HTTPException(404)
+    found = getattr(request.app.state, "admin_desk", None)
+    if not isinstance(found, _Desk):
+        found = request.app.state.admin_desk = _Desk(site)
+    return found
+
+
+def _entered(request: Request) -> Session:
+    """The session of whoever asks; everybody else is led to the login."""
+    session = _desk(request).gate.session(request.cookies.get(COOKIE))
+    if session is None:
+        raise HTTPException(303, headers={"location": LOGIN})
+    return session
+
+
+def _purpose(session: Session) -> str:
+    return f"admin\n{session.name}"
+
+
+def _page(request: Request, tab: str, context: Mapping[str, Any], *, status: int = 200, template: str = "") -> Response:
+    """A page for whoever has entered."""
+    site, session = site_of(request), _entered(request)
+    said = f"admin.said.{request.query_params.get('said', '')}"
+    frame = {
+        "tab": tab,
+        "token": site.visitors.token(request, _purpose(session)),
+        "said": t(said) if said in WORDS else "",
+    }
+    return site.page(template or f"admin_{tab}.html", {**frame, **context}, status=status)
+
+
+async def _posted(request: Request, most_bytes: int = 65_536) -> Mapping[str, str]:
+    """The form of whoever has entered, checked to come from one of these pages."""
+    session = _entered(request)
+    form = await form_of(request, most_bytes)
+    site_of(request).visitors.check_form(request, form.get("token", ""), _purpose(session))
+    return form
+
+
+async def _append(request: Request, bodies: Sequence[e.AnyBody]) -> None:
+    """Write events; they are committed when this returns."""
+    await asyncio.wrap_future(site_of(request).engine.arena.ask(asks.Append(bodies)))
+    for kind, n in Counter(str(body.__struct_config__.tag) for body in bodies).items():
+        _log.info("administrator at %s: %d %s", request.state.address, n, kind)
+
+
+async def _followed(request: Request) -> None:
+    """Wait a little, until the published board shows what was written."""
+    site = site_of(request)
+    written = await site.engine.read(lambda state: state.seq)
+    ends = time.monotonic() + FOLLOWED_SECONDS
+    while time.monotonic() < ends and site.facts().head_seq < written:
+        await asyncio.sleep(0.05)
+
+
+def _lead_to(path: str, said: str = "") -> RedirectResponse:
+    return RedirectResponse(f"{path}?said={said}" if said else path, status_code=303)
+
+
+def _refused(request: Request, tab: str, error: TiltyardError, written: int = 0) -> Response:
+    """A page that says why it was not done. What only the database can mend is no such case."""
+    if isinstance(error, StoreError):
+        raise error
+    context = {"problem": str(error), "written": written, "back": f"{HOME}/{tab}"}
+    return _page(request, tab, context, status=400, template="admin_trouble.html")
+
+
+# --- Coming and going ------------------------------------------------------------------------------------------------
+
+
+@router.get("/login")
+async def login_page(request: Request) -> Response:
+    """The form that asks for the secret."""
+    if _desk(request).gate.session(request.cookies.get(COOKIE)) is not None:
+        return _lead_to(HOME)
+    return _login(request, "")
+
+
+def _login(request: Request, trouble: str, status: int = 200) -> Response:
+    site = site_of(request)
+    return site.page(
+        "admin_login.html", {"token": site.visitors.token(request, LOGIN), "trouble": trouble}, status=status
+    )
+
+
+@router.post("/login")
+async def login(request: Request) -> Response:
+    """Let in whoever knows the secret."""
+    gate, site = _desk(request).gate, site_of(request)
+    form = await form_of(request)
+    site.visitors.check_form(request, form.get("token", ""), LOGIN)
+    session = await asyncio.to_thread(gate.enter, request.state.address, form.get("secret", ""))
+    if session is None:
+        _log.warning("administrator: a wrong secret from %s", request.state.address)
+        said = t("admin.login.wrong").format(guesses=GUESSES, minutes=GUESS_SECONDS // 60)
+        return _login(request, said, 403)
+    answer = _lead_to(HOME)
+    answer.set_cookie(
+        COOKIE,
+        gate.written(session),
+        max_age=SESSION_SECONDS,
+        path=HOME,
+        secure=request.state.is_https,
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
+
+
+@router.post("/logout")
+async def logout(request: Request) -> Response:
+    """End the session."""
+    session = _entered(request)
+    await _posted(request)
+    _desk(request).gate.leave(session)
+    answer = _lead_to(LOGIN)
+    answer.delete_cookie(COOKIE, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict")
+    return answer
+
+
+# --- Overview, models, prompts ---------------------------------------------------------------------------------------
+
+
+@router.get("")
+async def overview(request: Request) -> Response:
+    """Health, backlog, size, and what was done lately."""
+    site = site_of(request)
+    _entered(request)
+    found = await health.look_at(site)
+    totals = await site.engine.read(admin_views.totals) if found.well else None
+    actions = []
+    if found.store is not None:
+        store = site.engine.arena.store
+        written = await asyncio.to_thread(latest_events, store, admin_views.ACTIONS, 20)
+        actions = [(event.at, event.seq, *admin_views.said_of(event.body)) for event in written]
+    board = site.observatory.snapshot.board if found.board_seq is not None else None
+    context = {"health": found, "totals": totals, "actions": actions, "board": board}
+    return _page(request, "overview", context, template="admin.html")
+
+
+@router.get("/models")
+async def models(request: Request) -> Response:
+    """Every model with its switch."""
+    _entered(request)
+    return _page(request, "models", {"lines": await site_of(request).engine.read(admin_views.model_lines)})
+
+
+@router.get("/prompts")
+async def prompts(request: Request) -> Response:
+    """Every prompt with its switch."""
+    _entered(request)
+    site = site_of(request)
+    lines = await site.engine.read(admin_views.prompt_lines)
+    texts = await asyncio.to_thread(prompt_texts, site.engine.arena.store)
+    shown = {name: admin_views.excerpt(text) for name, text in texts.items()}
+    return _page(request, "prompts", {"lines": lines, "texts": shown})
+
+
+@router.post("/models")
+async def switch_model(request: Request) -> Response:
+    """Switch a model on or off."""
+    form = await _posted(request)
+    name, on = form.get("name", ""), form.get("to") == "on"
+    return await _switch(
+        request, "models", e.ModelEnabled(model=name) if on else e.ModelDisabled(model=name), "model", on=on
+    )
+
+
+@router.post("/prompts")
+async def switch_prompt(request: Request) -> Response:
+    """Switch a prompt on or off."""
+    form = await _posted(request)
+    name, on = form.get("name", ""), form.get("to") == "on"
+    body = e.PromptEnabled(prompt_id=name) if on else e.PromptDisabled(prompt_id=name)
+    return await _switch(request, "prompts", body, "prompt", on=on)
+
+
+async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on: bool) -> Response:
+    try:
+        await _append(request, [body])
+    except TiltyardError as error:
+        return _refused(request, tab, error)
+    await _followed(request)
+    return _lead_to(f"{HOME}/{tab}", f"{what}_{'on' if on else 'off'}")
+
+
+# --- Import ----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/import")
+async def import_page(request: Request) -> Response:
+    """The form for prompts, answers and facts about models."""
+    return _page(request, "import", {"lines": [], "megabytes": admin_import.MOST_BYTES // 1_000_000})
+
+
+@router.post("/import")
+async def import_texts(request: Request) -> Response:
+    """Take in what is new or changed."""
+    form = await _posted(request, admin_import.MOST_BYTES)
+    site = site_of(request)
+    store, written = site.engine.arena.store, 0
+    try:
+        catalog = await site.engine.read(admin_import.catalog_of)
+        plan = await asyncio.to_thread(admin_import.plan_of, form, catalog, store)
+        flags = await asyncio.to_thread(admin_import.flags_of, plan, catalog, store)
+        for part in in_parts([*plan.bodies, *flags]):
+            await _append(request, part)
+            written += len(part)
+    except TiltyardError as error:
+        return _refused(request, "import", error, written)
+    await _followed(request)
+    lines = plan.lines() + ([t("admin.import.flagged").format(n=len(flags))] if flags else [])
+    return _page(request, "import", {"lines": lines, "megabytes": admin_import.MOST_BYTES // 1_000_000})
+
+
+# --- Screening -------------------------------------------------------------------------------------------------------
+
+
+@router.get("/screening")
+async def screening(request: Request) -> Response:
+    """Sessions and answers that look odd, and what was excluded."""
+    _entered(request)
+    found = await asyncio.to_thread(_desk(request).cases.findings)
+    return _page(request, "screening", {"found": found, "listed": LISTED})
+
+
+@router.post("/screening")
+async def write_flags(request: Request) -> Response:
+    """Write what was found to the log. It excludes nothing."""
+    await _posted(request)
+    found = await asyncio.to_thread(_desk(request).cases.findings)
+    for part in in_parts(list(found.new_flags)):
+        await _append(request, part)
+    await _followed(request)
+    return _lead_to(f"{HOME}/screening", "flags" if found.new_flags else "nothing")
+
+
+@router.get("/screening/{kind}/{name}")
+async def case_page(request: Request, kind: str, name: str) -> Response:
+    """One case, and what excluding or restoring its votes would do to the board."""
+    _entered(request)
+    cases = _desk(request).cases
+    try:
+        case = await asyncio.to_thread(cases.case, _kind(kind), name)
+        changes = [(verb, body) for verb in ("exclude", "restore") if (body := _change(case, verb, "?")) is not None]
+        effects = {verb: await asyncio.to_thread(cases.effects, body) for verb, body in changes}
+    except TiltyardError as error:
+        return _refused(request, "screening", error)
+    return _page(request, "screening", {"case": case, "effects": effects}, template="admin_case.html")
+
+
+@router.post("/screening/{kind}/{name}")
+async def decide(request: Request, kind: str, name: str) -> Response:
+    """Exclude or restore the votes of a case that were there when it was looked at."""
+    form = await _posted(request)
+    verb, until = form.get("do", ""), form.get("until", "")
+    reason = " ".join(form.get("reason", "").split())[:REASON_CHARACTERS]
+    try:
+        if verb not in ("exclude", "restore") or not (until.isascii() and until.isdigit() and len(until) < 19):
+            raise OptionError("the form is not one of these pages'. Reload the case and decide again.")
+        if not reason:
+            raise OptionError("a decision needs a reason, for those who read the log. Write one.")
+        case = await asyncio.to_thread(_desk(request).cases.case, _kind(kind), name, int(until))
+        body = _change(case, verb, reason)
+        if body is None:
+            return _lead_to(f"{HOME}/screening", "nothing")
+        await _append(request, [body])
+    except TiltyardError as error:
+        return _refused(request, "screening", error)
+    await _followed(request)
+    return _lead_to(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
+
+
+def _kind(kind: str) -> CaseKind:
+    if kind not in ("session", "answers", "exclusion"):
+        raise HTTPException(404)
+    return cast("CaseKind", kind)
+
+
+def _change(case: Case, verb: str, reason: str) -> e.Excluded | e.Restored | None:
+    """The event that a decision stands for; None where there is nothing to turn."""
+    if verb == "exclude":
+        return e.Excluded(matchup_ids=case.counted, reason=reason) if case.counted else None
+    return e.Restored(matchup_ids=case.excluded, reason=reason) if case.excluded else None
+
+
+# --- Settings --------------------------------------------------------------------------------------------------------
+
+
+@router.get("/settings")
+async def settings_page(request: Request) -> Response:
+    """Phase, limits and the whole policy."""
+    _entered(request)
+    site = site_of(request)
+    policy, phase = await site.engine.read(lambda state: (state.policy, state.phase))
+    context = {
+        "phase": phase,
+        "phases": PHASES,
+        "limits": msgspec.structs.asdict(policy.limits),
+        "enforced": site.settings.rate_limit,
+        "settings": admin_views.settings_of(policy),
+    }
+    return _page(request, "settings", context)
+
+
+@router.post("/settings/phase")
+async def change_phase(request: Request) -> Response:
+    """Move the arena to another phase."""
+    form = await _posted(request)
+    said = form.get("phase", "")
+    try:
+        if said not in map(str, PHASES):
+            raise OptionError(f"there is no phase {said[:20]!r}; the phases are 1 to {PHASES[-1]}.")
+        await _append(request, [e.PhaseChanged(phase=int(said))])
+    except TiltyardError as error:
+        return _refused(request, "settings", error)
+    await _followed(request)
+    return _lead_to(f"{HOME}/settings", "phase")
+
+
+@router.post("/settings/limits")
+async def change_limits(request: Request) -> Response:
+    """Change the rate limits; the rest of the policy stays."""
+    form = await _posted(request)
+    try:
+        limits = admin_views.limits_from(form)
+        policy = await site_of(request).engine.read(lambda state: state.policy)
+        await _append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, limits=limits))])
+    except TiltyardError as error:
+        return _refused(request, "settings", error)
+    await _followed(request)
+    return _lead_to(f"{HOME}/settings", "limits")

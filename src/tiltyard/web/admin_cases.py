@@ -1,0 +1,199 @@
+"""What screening found, as cases that a person decides: which votes, why, and what excluding them would do."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tiltyard.arena import events as e
+from tiltyard.arena.effects import Effects, copy_of, effects_of
+from tiltyard.arena.screening import Screening, screen
+from tiltyard.arena.state import Standing
+from tiltyard.arena.store.backlog import Written, latest_events
+from tiltyard.errors import ArenaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tiltyard.arena.integrity import AnswerFlag
+    from tiltyard.arena.state import ArenaState, CastVote
+    from tiltyard.web.site import Site
+
+CaseKind = Literal["session", "answers", "exclusion"]
+
+EXCLUSIONS_SHOWN = 50
+FLAGS_READ = 2_000
+UNBLINDED = "an answer says who wrote it"
+
+
+@dataclass(frozen=True, slots=True)
+class FlaggedSession:
+    """A voter with signs against it, or with votes that were excluded: how many votes of which standing."""
+
+    voter: str
+    reasons: tuple[str, ...]
+    sure: bool
+    counted: int
+    excluded: int
+    undone: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """An event that excluded votes, and how many of them are excluded still."""
+
+    seq: int
+    at: int
+    reason: str
+    votes: int
+    still: int
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that screening says of the arena after event `seq`."""
+
+    seq: int
+    sessions: tuple[FlaggedSession, ...]
+    answers: tuple[AnswerFlag, ...]
+    unblinded: tuple[str, ...]
+    """Matchups with counted votes that showed an answer which says who wrote it."""
+    exclusions: tuple[Exclusion, ...]
+    new_flags: tuple[e.Flagged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Votes to decide about together; `until` is the last event that was looked at."""
+
+    kind: CaseKind
+    name: str
+    reasons: tuple[str, ...]
+    counted: tuple[str, ...]
+    excluded: tuple[str, ...]
+    undone: int
+    until: int
+
+    @property
+    def reason(self) -> str:
+        """The reasons in one line."""
+        return "; ".join(self.reasons)
+
+
+class Cases:
+    """Screens an arena on a copy of what the observatory follows: the arena never waits for it."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._lock = threading.Lock()
+        self._kept: Findings | None = None
+
+    def findings(self) -> Findings:
+        """What is found now. It takes every vote; the same log is looked at once."""
+        with self._lock:
+            seq = self._site.observatory.look(lambda state, _: state.seq)
+            if self._kept is None or self._kept.seq != seq:
+                self._kept = self._found()
+            return self._kept
+
+    def case(self, kind: CaseKind, name: str, until: int | None = None) -> Case:
+        """One case; with `until` only votes up to that event. What is not there is an `ArenaError`."""
+        findings = self.findings()
+        match kind:
+            case "session":
+                votes = self._site.observatory.votes_of(name)
+                known = {session.voter: session.reasons for session in findings.sessions}
+                reasons = known.get(name, ())
+            case "answers":
+                votes, reasons = self._votes(set(findings.unblinded)), (UNBLINDED,)
+            case "exclusion":
+                written = next((event for event in findings.exclusions if str(event.seq) == name), None)
+                if written is None:
+                    raise ArenaError(f"event {name[:20]!r} is no exclusion that is known here. Reload the list.")
+                votes, reasons = self._votes(self._excluded_by(written)), (written.reason,)
+        if not votes:
+            raise ArenaError("there are no votes to decide about. Reload the list.")
+        return _case(kind, name, reasons, votes, findings.seq if until is None else until)
+
+    def effects(self, change: e.Excluded | e.Restored) -> Effects:
+        """What a change would do to the board, tried on a copy."""
+        state, votes = self._copied()
+        return effects_of(copy_of(state, votes), change)
+
+    def _votes(self, names: set[str]) -> list[CastVote]:
+        return self._site.observatory.look(lambda _, votes: [v for v in votes.votes if v.matchup_id in names])
+
+    def _excluded_by(self, exclusion: Exclusion) -> set[str]:
+        events = latest_events(self._site.engine.arena.store, ["excluded"], EXCLUSIONS_SHOWN)
+        return {name for event in events if event.seq == exclusion.seq for name in _names(event.body)}
+
+    def _copied(self) -> tuple[ArenaState, list[CastVote]]:
+        """The state without its votes, and the votes: copied while the observatory waits, used when it goes on."""
+        return self._site.observatory.look(lambda state, votes: (copy_of(state, ()), list(votes.votes)))
+
+    def _found(self) -> Findings:
+        store = self._site.engine.arena.store
+        state, votes = self._copied()
+        found = screen(store, state)
+        flagged = latest_events(store, ["flagged"], FLAGS_READ)
+        standing = {vote.matchup_id: vote.standing for vote in votes}
+        events = [event for event in latest_events(store, ["excluded"], EXCLUSIONS_SHOWN) if event.seq is not None]
+        return Findings(
+            seq=state.seq,
+            sessions=tuple(_sessions(found, flagged, votes)),
+            answers=tuple(found.answers),
+            unblinded=next((p.matchup_ids for p in found.proposals if p.reason == UNBLINDED), ()),
+            exclusions=tuple(_exclusion(event, standing) for event in events),
+            new_flags=tuple(event for event in found.events if isinstance(event, e.Flagged)),
+        )
+
+
+def _case(kind: CaseKind, name: str, reasons: tuple[str, ...], votes: list[CastVote], until: int) -> Case:
+    def standing(wanted: Standing) -> tuple[str, ...]:
+        return tuple(vote.matchup_id for vote in votes if vote.standing is wanted and vote.seq <= until)
+
+    counted, excluded = standing(Standing.COUNTED), standing(Standing.EXCLUDED)
+    return Case(kind, name, reasons, counted, excluded, len(standing(Standing.UNDONE)), until)
+
+
+def _sessions(found: Screening, flagged: Iterable[Written], votes: Iterable[CastVote]) -> list[FlaggedSession]:
+    """Sessions with signs first, then those flagged or excluded before; the ones with most votes first in each."""
+    standings: dict[str, Counter[Standing]] = {}
+    for vote in votes:
+        standings.setdefault(vote.voter, Counter())[vote.standing] += 1
+    reasons: dict[str, dict[str, str]] = {}
+    for event in flagged:
+        if isinstance(event.body, e.Flagged) and event.body.subject == "voter":
+            reasons.setdefault(event.body.subject_id, {}).setdefault(event.body.flag, event.body.detail)
+    sure: dict[str, bool] = {}
+    for flag in found.voters:
+        reasons.setdefault(flag.voter, {})[flag.flag] = flag.detail
+        sure[flag.voter] = sure.get(flag.voter, False) or flag.sure
+    listed = {*reasons, *(voter for voter, counts in standings.items() if counts[Standing.EXCLUDED])}
+    sessions = [
+        FlaggedSession(
+            voter=voter,
+            reasons=tuple(f"{flag}: {detail}" for flag, detail in reasons.get(voter, {}).items()),
+            sure=sure.get(voter, False),
+            counted=counts[Standing.COUNTED],
+            excluded=counts[Standing.EXCLUDED],
+            undone=counts[Standing.UNDONE],
+        )
+        for voter in listed
+        if (counts := standings.get(voter)) is not None
+    ]
+    return sorted(sessions, key=lambda s: (s.voter not in sure, not s.sure, -s.counted - s.excluded, s.voter))
+
+
+def _exclusion(event: Written, standing: dict[str, Standing]) -> Exclusion:
+    body = event.body
+    assert isinstance(body, e.Excluded)
+    assert event.seq is not None
+    still = sum(standing.get(name) is Standing.EXCLUDED for name in body.matchup_ids)
+    return Exclusion(event.seq, event.at, body.reason, len(body.matchup_ids), still)
+
+
+def _names(body: e.AnyBody) -> tuple[str, ...]:
+    return body.matchup_ids if isinstance(body, e.Excluded) else ()

@@ -1,0 +1,98 @@
+"""Who may use `/admin`: whoever knows the secret, for a while. A wrong guess counts, and few are allowed.
+
+A session is a cookie that this site signed, with the time of its end in it. Nothing about it is kept, except that those
+who left are remembered by the process they told so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.integrity import limit_key
+from tiltyard.arena.service import clock
+from tiltyard.arena.store.visitors import Quota, Usage
+from tiltyard.arena.voting import TooMany
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tiltyard.arena.store import Store
+    from tiltyard.web.settings import SiteSettings
+
+COOKIE = "tiltyard_admin"
+SESSION_SECONDS = 12 * 3600
+GUESSES = 5
+GUESS_SECONDS = 900
+"""So many wrong guesses from one address in so long."""
+
+SECOND = 1_000_000
+SHAPE = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who knew the secret, until `expires` (seconds since 1970)."""
+
+    expires: int
+    name: str
+
+
+class Gate:
+    """Lets in whoever knows the secret. There is none without a secret."""
+
+    def __init__(self, settings: SiteSettings, store: Store, now: Callable[[], int] = clock) -> None:
+        assert settings.admin_secret is not None
+        self._secret = _digest(settings.admin_secret)
+        self._key = hmac.new(settings.secret.encode(), b"admin session\n" + self._secret, hashlib.sha256).digest()
+        self._store = store
+        self._usage = Usage()
+        self._now = now
+        self._left: dict[str, int] = {}
+
+    def enter(self, address: str, guess: str) -> Session | None:
+        """A session for the right secret, None for a wrong one; `TooMany` after many wrong ones, whatever is guessed.
+
+        The guesses are counted in the database, so all workers of a site count together.
+        """
+        quota = Quota(f"admin:address:{limit_key(address)}", GUESSES, GUESS_SECONDS)
+        now = self._now()
+        with self._store.database.write() as connection:
+            if self._usage.used(connection, [quota], now)[quota.name] >= quota.most:
+                raise TooMany(f"{GUESSES} wrong secrets in {GUESS_SECONDS // 60} minutes is the limit.", GUESS_SECONDS)
+            right = hmac.compare_digest(_digest(guess), self._secret)
+            if not right:
+                self._usage.note(connection, [quota], now)
+        return Session(now // SECOND + SESSION_SECONDS, secrets.token_urlsafe(16)) if right else None
+
+    def written(self, session: Session) -> str:
+        """The session as its cookie holds it."""
+        return f"{session.expires}.{session.name}.{self._signature(session)}"
+
+    def session(self, cookie: str | None) -> Session | None:
+        """The session of a cookie, if this site signed it, it has not ended, and nobody left it."""
+        found = SHAPE.match(cookie or "")
+        if found is None:
+            return None
+        session = Session(int(found[1]), found[2])
+        if not hmac.compare_digest(found[3], self._signature(session)):
+            return None
+        return None if session.expires <= self._now() // SECOND or session.name in self._left else session
+
+    def leave(self, session: Session) -> None:
+        """End a session before its time."""
+        now = self._now() // SECOND
+        self._left = {name: expires for name, expires in self._left.items() if expires > now}
+        self._left[session.name] = session.expires
+
+    def _signature(self, session: Session) -> str:
+        return hmac.new(self._key, f"{session.expires}\n{session.name}".encode(), hashlib.sha256).hexdigest()
+
+
+def _digest(secret: str) -> bytes:
+    """Secrets are compared by their hashes: the time that takes says nothing of their length."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,101 @@
+"""Filling the arena from a form: the same files as `tiltyard arena import`, as text."""
+
+from __future__ import annotations
+
+import copy
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tiltyard.arena import events as e
+from tiltyard.arena.importing import Import, plan_import
+from tiltyard.arena.integrity import events_of, flag_answers
+from tiltyard.arena.store.reading import flags_raised, prompt_texts
+from tiltyard.errors import BankError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.store import Store
+
+MOST_BYTES = 8_000_000
+"""The largest form: percent-encoding makes a text up to three times as long. For more there is the command line."""
+
+FILE_NAME = re.compile(r"[^/\\\x00-\x1f]{1,100}\Z")
+"""Names of models that can be part of a file's name."""
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    """Whose answer a line holds."""
+
+    entrant_id: str
+
+
+def catalog_of(state: ArenaState) -> Catalog:
+    """A copy of the catalog, to compare an import with."""
+    return copy.deepcopy(state.catalog)
+
+
+def plan_of(form: Mapping[str, str], catalog: Catalog, store: Store) -> Import:
+    """What would have to happen for the arena to hold what the form's three fields say; empty fields are left out."""
+    with tempfile.TemporaryDirectory(prefix="tiltyard-import-") as name:
+        folder = Path(name)
+        try:
+            return plan_import(
+                catalog,
+                prompt_texts(store),
+                bank=_file(folder / "prompts.jsonl", form.get("prompts", "")),
+                responses=_responses(folder / "responses", form.get("responses", "")),
+                cards=_file(folder / "models.yaml", form.get("models", "")),
+            )
+        except Exception as error:
+            # messages name the file; which folder it lay in for a moment is nobody's business
+            error.args = tuple(str(part).replace(f"{folder}/", "") for part in error.args)
+            raise
+
+
+def flags_of(plan: Import, catalog: Catalog, store: Store) -> list[e.Flagged]:
+    """Flags of the new answers that say who wrote them."""
+    facts = {model.model: model for model in catalog.models}
+    facts |= {body.model: body for body in plan.bodies if isinstance(body, e.ModelAdded)}
+    answers = [body for body in plan.bodies if isinstance(body, e.ResponseAdded)]
+    flags = flag_answers((body.response_id, facts[body.model], body.text) for body in answers)
+    return [event for event in events_of((), flags, (), flags_raised(store)) if isinstance(event, e.Flagged)]
+
+
+def _file(path: Path, text: str) -> Path | None:
+    if not text.strip():
+        return None
+    path.write_text(_lines(text), encoding="utf-8")
+    return path
+
+
+def _responses(folder: Path, text: str) -> Path | None:
+    """A folder with one file per model, told apart by `entrant_id`."""
+    if not text.strip():
+        return None
+    folder.mkdir()
+    owners: dict[str, list[str]] = {}
+    for number, line in enumerate(_lines(text).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            owner = msgspec.json.decode(line, type=_Owner).entrant_id
+        except msgspec.DecodeError as error:
+            raise BankError(f"answers, line {number}: {error}. Write one JSON object per line.") from None
+        if not FILE_NAME.match(owner):
+            raise BankError(f"answers, line {number}: the entrant_id {owner[:40]!r} cannot be used. Rename the model.")
+        owners.setdefault(owner, []).append(line)
+    for owner, lines in owners.items():
+        (folder / f"responses_{owner}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def _lines(text: str) -> str:
+    """A text as a file has it: browsers send line breaks as two characters."""
+    return text.replace("\r\n", "\n").encode("utf-8", "replace").decode()

@@ -1,0 +1,151 @@
+"""What the pages of `/admin` show of the state: small values, taken out while the writer waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.arena import events as e
+from tiltyard.arena.board import counted_votes
+from tiltyard.arena.policy import Limits
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tiltyard.arena.policy import Policy
+    from tiltyard.arena.state import ArenaState
+
+EXCERPT = 160
+LIMIT_MOST = 1_000_000
+
+ACTIONS = (
+    *("settings_changed", "phase_changed", "model_enabled", "model_disabled", "prompt_enabled", "prompt_disabled"),
+    *("excluded", "restored", "flagged"),
+)
+"""Kinds of events that people cause, without those of an import, which come by the hundred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How large the arena is."""
+
+    models: int
+    models_on: int
+    prompts: int
+    prompts_on: int
+    votes: int
+    in_flight: int
+    early: int
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A model or a prompt, with a switch."""
+
+    name: str
+    title: str
+    note: str
+    enabled: bool
+    answers: int
+    votes: int
+
+
+def totals(state: ArenaState) -> Totals:
+    """How large the arena is now."""
+    catalog = state.catalog
+    return Totals(
+        models=len(catalog.models),
+        models_on=sum(catalog.model_enabled),
+        prompts=len(catalog.prompts),
+        prompts_on=sum(catalog.prompt_enabled),
+        votes=counted_votes(state),
+        in_flight=len(state.schedule.in_flight),
+        early=state.schedule.early,
+        phase=state.phase,
+    )
+
+
+def model_lines(state: ArenaState) -> list[Line]:
+    """Every model, in the order in which they were added."""
+    catalog, tallies = state.catalog, state.tallies
+    votes = tallies.rated + tallies.both_bad.view.sum(axis=1)
+    answers = catalog.answered.view.sum(axis=1)
+    return [
+        Line(
+            name=facts.model,
+            title=facts.display_name,
+            note=facts.provider,
+            enabled=catalog.model_enabled[number],
+            answers=int(answers[number]),
+            votes=int(votes[number]),
+        )
+        for number, facts in enumerate(catalog.models)
+    ]
+
+
+def prompt_lines(state: ArenaState) -> list[Line]:
+    """Every prompt, without its text."""
+    catalog, tallies = state.catalog, state.tallies
+    votes = (tallies.rated_on.view.sum(axis=0) + tallies.both_bad_on.view.sum(axis=0)) // 2
+    answers = catalog.answered.view.sum(axis=0)
+    return [
+        Line(
+            name=facts.prompt_id,
+            title="",
+            note=", ".join(filter(None, (facts.subject, *facts.tags))),
+            enabled=catalog.prompt_enabled[number],
+            answers=int(answers[number]),
+            votes=int(votes[number]),
+        )
+        for number, facts in enumerate(catalog.prompts)
+    ]
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text, in one line."""
+    line = " ".join(text[: 4 * EXCERPT].split())
+    return line if len(line) <= EXCERPT else f"{line[:EXCERPT]}…"
+
+
+def settings_of(policy: Policy) -> list[tuple[str, str]]:
+    """Every setting of a policy by its name, nested ones with a dot."""
+    return list(_flat("", msgspec.to_builtins(policy)))
+
+
+def _flat(before: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(f"{before}{name}.", value)
+        else:
+            yield f"{before}{name}", str(value)
+
+
+def limits_from(form: Mapping[str, str]) -> Limits:
+    """The limits that a form says; what is no number from 1 on is refused by name."""
+    values: dict[str, int] = {}
+    for name in Limits.__struct_fields__:
+        said = form.get(name, "").strip()
+        if not (said.isascii() and said.isdigit() and len(said) < 8 and 1 <= int(said) <= LIMIT_MOST):
+            raise OptionError(f"{name} is {said[:20]!r}; write a whole number from 1 to {LIMIT_MOST:,}.")
+        values[name] = int(said)
+    return Limits(**values)
+
+
+def said_of(body: e.AnyBody) -> tuple[str, str]:
+    """What an event did, for a list: the key of a sentence, and what it is about."""
+    match body:
+        case e.PhaseChanged():
+            return "phase_changed", str(body.phase)
+        case e.ModelEnabled() | e.ModelDisabled():
+            return str(body.__struct_config__.tag), body.model
+        case e.PromptEnabled() | e.PromptDisabled():
+            return str(body.__struct_config__.tag), body.prompt_id
+        case e.Excluded() | e.Restored():
+            return str(body.__struct_config__.tag), f"{len(body.matchup_ids):,}: {body.reason}"
+        case e.Flagged():
+            return "flagged", f"{body.subject} {body.subject_id}: {body.flag}"
+    return str(body.__struct_config__.tag), ""

@@ -1,0 +1,111 @@
+"""Sites for the tests: in process, behind a real server, and a real browser to visit them with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.arena.databases import arena_url, postgresql_databases, postgresql_url, sqlite_template, sqlite_url
+from tests.web.sites import SmallSite, live_site, small_site
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+__all__ = ["arena_url", "postgresql_databases", "postgresql_url", "sqlite_template", "sqlite_url"]
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture
+def site(arena_url: str) -> Iterator[SmallSite]:
+    """A site in process, on either database."""
+    with small_site(arena_url) as made:
+        yield made
+
+
+@pytest.fixture
+def sqlite_site(sqlite_url: str) -> Iterator[SmallSite]:
+    """A site in process, on SQLite."""
+    with small_site(sqlite_url) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def live(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real server over a small arena, one for each file of tests."""
+    path = tmp_path_factory.mktemp("live") / "arena.db"
+    shutil.copy(sqlite_template, path)
+    with live_site(f"sqlite:///{path}") as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's chromium, driven by Playwright. Where CI is set it must be there."""
+    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if found is None and not os.environ.get("CI"):
+        pytest.skip("no chromium: install Debian's package `chromium` to run the tests in a real browser")
+    assert found is not None, "CI is set, and there is no chromium: install Debian's package `chromium`"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+class Visits:
+    """Visitors of a live site. What a browser complains of, and what leaves the host, is noted for all of them."""
+
+    def __init__(self, browser: Browser, address: str) -> None:
+        self._browser = browser
+        self.address = address
+        self.complaints: list[str] = []
+        self._contexts: list[BrowserContext] = []
+
+    def visitor(
+        self, *, width: int = 1280, height: int = 800, dark: bool = False, script: bool = True, touch: bool = False
+    ) -> Page:
+        """A new visitor's page, on a screen of this size."""
+        context = self._browser.new_context(
+            base_url=self.address,
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=script,
+            has_touch=touch,
+            bypass_csp=False,
+        )
+        self._contexts.append(context)
+        context.set_default_timeout(15_000)
+        page = context.new_page()
+        page.on("console", lambda said: self._hear(said.type, said.text))
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("request", lambda request: self._watch(request.url))
+        return page
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+
+    def _hear(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning") and "Failed to load resource" not in text:
+            self.complaints.append(f"{kind}: {text}")
+
+    def _watch(self, url: str) -> None:
+        if urlsplit(url).netloc != urlsplit(self.address).netloc and urlsplit(url).scheme not in ("data", "about"):
+            self.complaints.append(f"left the host: {url}")
+
+
+@pytest.fixture
+def visits(browser: Browser, live: str) -> Iterator[Visits]:
+    """Visitors with a real browser; nothing may be blocked by the site's policy, and nothing leave the host."""
+    made = Visits(browser, live)
+    yield made
+    made.close()
+    assert made.complaints == []

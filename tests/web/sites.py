@@ -1,0 +1,147 @@
+"""Small sites over real arenas, in process or behind a real server, and what tests do with them."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from tiltyard.arena import events as e
+from tiltyard.arena.service import Arena
+from tiltyard.web.app import create_app
+from tiltyard.web.observatory import Observatory, Pace
+from tiltyard.web.settings import SiteSettings
+
+SECRET = "a secret that only tests know"
+ADMIN_SECRET = "another secret that only tests know"
+MODELS = ("zyxwolf-one", "qvartz-7b", "mnemosyne-xl", "ouroboros-2")
+NAMES = ("Zyxwolf One", "Qvartz 7B", "Mnemosyne XL", "Ouroboros 2")
+PROVIDERS = ("Zyxcorp", "Qvartz Labs", "Titan House", "Ring Systems")
+IDENTIFYING = (*MODELS, *NAMES, *PROVIDERS)
+QUICK = Pace(board_seconds=0.05, study_seconds=0.2, study_votes=1, longest_seconds=0.5, rest=0.0)
+
+
+def catalog(prompts: int = 3) -> list[e.AnyBody]:
+    """Four models whose names occur nowhere else, some prompts, and every answer."""
+    named = zip(MODELS, NAMES, PROVIDERS, strict=True)
+    return [
+        *(e.ModelAdded(model=model, display_name=name, provider=provider) for model, name, provider in named),
+        *(e.PromptAdded(prompt_id=f"p{j}", text=f"Question *number* {j}?", subject="sums") for j in range(prompts)),
+        *(answer(i, j, said(i, j)) for i in range(len(MODELS)) for j in range(prompts)),
+    ]
+
+
+def said(model: int, prompt: int) -> str:
+    """What a model says to a prompt: nothing about itself."""
+    return f"An answer with **some** words, {7 * model + prompt} of them." + " More of it." * (60 * (model % 2))
+
+
+def answer(model: int, prompt: int, text: str) -> e.ResponseAdded:
+    return e.ResponseAdded(
+        response_id=f"{MODELS[model]}/p{prompt}", model=MODELS[model], prompt_id=f"p{prompt}", text=text
+    )
+
+
+@dataclass(frozen=True)
+class SmallSite:
+    """A site and its parts. Nothing but `refresh` moves the observatory of one in process."""
+
+    url: str
+    arena: Arena
+    observatory: Observatory
+    settings: SiteSettings
+    app: FastAPI
+
+    def client(self) -> TestClient:
+        """A visitor without a cookie; redirects are not followed."""
+        return TestClient(self.app, base_url="http://testserver", follow_redirects=False)
+
+
+@contextmanager
+def small_site(
+    url: str, *, rate_limit: bool = False, proxies: tuple[str, ...] = (), public_url: str | None = None
+) -> Iterator[SmallSite]:
+    """A site in this process, over an arena with four models."""
+    settings = SiteSettings(
+        db=url,
+        title="Test arena",
+        secret=SECRET,
+        admin_secret=ADMIN_SECRET,
+        rate_limit=rate_limit,
+        trusted_proxies=proxies,
+        public_url=public_url,
+    )
+    with Arena.open(url) as arena:
+        if not arena.read(lambda state: len(state.catalog.models)):
+            arena.append(catalog())
+        observatory = Observatory(url, pace=QUICK)
+        observatory.refresh()
+        app = create_app(settings, arena, observatory)
+        try:
+            with TestClient(app):
+                yield SmallSite(url, arena, observatory, settings, app)
+        finally:
+            observatory.close()
+
+
+class LiveServer:
+    """A real server on a port of its own, in a thread."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        config = uvicorn.Config(app, log_level="warning", proxy_headers=False, server_header=False, access_log=False)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        while not self._server.started:
+            if not self._thread.is_alive():
+                raise RuntimeError("the server did not start")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)
+        self._socket.close()
+
+
+@contextmanager
+def live_site(url: str) -> Iterator[str]:
+    """The address of a real server over an arena with four models; its observatory follows by itself."""
+    settings = SiteSettings(db=url, title="Test arena", secret=SECRET, admin_secret=ADMIN_SECRET, rate_limit=False)
+    with Arena.open(url) as arena:
+        if not arena.read(lambda state: len(state.catalog.models)):
+            arena.append(catalog())
+        with Observatory(url, pace=QUICK) as observatory:
+            server = LiveServer(create_app(settings, arena, observatory))
+            server.start()
+            try:
+                yield server.url
+            finally:
+                server.stop()
+
+
+def form_in(page: str) -> dict[str, str]:
+    """The hidden fields of the page's first form."""
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+    assert {"matchup_id", "token"} <= set(fields), page
+    return fields
+
+
+def vote_once(client: TestClient, choice: str = "A") -> str:
+    """The address of the result of a vote by the plain form."""
+    fields = form_in(client.get("/").text)
+    answer = client.post("/vote", data={**fields, "choice": choice})
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"])

@@ -1,0 +1,128 @@
+"""The JSON interface, on both databases."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.web.sites import MODELS, SmallSite
+from tiltyard.arena.verify import verify
+
+
+def served(client: object) -> dict[str, str]:
+    answer = client.post("/api/v1/matchups", json={})  # type: ignore[attr-defined]
+    assert answer.status_code == 201, answer.text
+    found: dict[str, str] = answer.json()
+    return found
+
+
+def test_a_vote_is_answered_with_the_names_and_the_same_again_with_the_same(site: SmallSite) -> None:
+    client = site.client()
+    matchup = served(client)
+    assert set(matchup) == {"matchup_id", "prompt", "response_a", "response_b", "expires_at"}
+    address = f"/api/v1/matchups/{matchup['matchup_id']}/vote"
+    first = client.post(address, json={"choice": "A"})
+    assert first.status_code == 200
+    assert {first.json()["model_a"], first.json()["model_b"]} <= set(MODELS)
+    assert first.json()["choice"] == "A"
+    again = client.post(address, json={"choice": "A"})
+    assert (again.status_code, again.content) == (200, first.content)
+    assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 1
+    assert verify(site.url).clean
+
+
+def test_another_choice_is_a_conflict_and_another_voter_finds_nothing(site: SmallSite) -> None:
+    ann, bob = site.client(), site.client()
+    address = f"/api/v1/matchups/{served(ann)['matchup_id']}/vote"
+    served(bob)
+    assert bob.post(address, json={"choice": "A"}).status_code == 404
+    assert site.client().post(address, json={"choice": "A"}).status_code == 404
+    assert ann.post(address, json={"choice": "TIE"}).status_code == 200
+    refused = ann.post(address, json={"choice": "B"})
+    assert refused.status_code == 409
+    assert refused.json()["error"]["code"] == "choice_differs"
+
+
+def test_a_skipped_matchup_is_gone_and_an_undone_vote_counts_for_nothing(site: SmallSite) -> None:
+    client = site.client()
+    skipped, voted = served(client)["matchup_id"], served(client)["matchup_id"]
+    assert client.post(f"/api/v1/matchups/{skipped}/skip").json()["status"] == "skipped"
+    assert client.post(f"/api/v1/matchups/{skipped}/vote", json={"choice": "A"}).status_code == 410
+    assert client.post(f"/api/v1/matchups/{voted}/undo").status_code == 409
+    assert client.post(f"/api/v1/matchups/{voted}/vote", json={"choice": "A"}).status_code == 200
+    assert client.post(f"/api/v1/matchups/{voted}/skip").status_code == 409
+    assert client.post(f"/api/v1/matchups/{voted}/undo").json()["status"] == "undone"
+    assert client.post(f"/api/v1/matchups/{voted}/vote", json={"choice": "A"}).status_code == 410
+    assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
+    assert client.get(f"/api/v1/matchups/{voted}").json()["status"] == "undone"
+
+
+def test_every_acknowledged_vote_is_in_the_battles_that_are_asked_for_next(site: SmallSite) -> None:
+    client = site.client()
+    for number in range(12):
+        address = f"/api/v1/matchups/{served(client)['matchup_id']}/vote"
+        receipt = client.post(address, json={"choice": ("A", "B", "TIE", "BOTH_BAD")[number % 4]}).json()
+        rows = [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()]
+        assert len(rows) == number + 1
+        assert (rows[-1]["model_a"], rows[-1]["model_b"]) == (receipt["model_a"], receipt["model_b"])
+        assert rows[-1]["voter"] == "v1"
+    assert [row["winner"] for row in rows[:4]] == ["model_a", "model_b", "tie", "tie (bothbad)"]
+
+
+def test_the_board_the_models_and_the_report_are_told(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    client.post(f"/api/v1/matchups/{served(client)['matchup_id']}/vote", json={"choice": "A"})
+    sqlite_site.observatory.refresh()
+    board = client.get("/api/v1/leaderboard")
+    assert board.json()["votes"] == 1
+    assert {row["model"] for row in board.json()["rows"]} == set(MODELS)
+    assert client.get("/api/v1/leaderboard", headers={"if-none-match": board.headers["etag"]}).status_code == 304
+    assert client.get(f"/api/v1/models/{MODELS[0]}").json()["row"]["model"] == MODELS[0]
+    assert client.get("/api/v1/models/nobody").status_code == 404
+    assert client.get("/api/v1/validity").json()
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        ({"content-type": "text/plain"}, b'{"choice": "A"}', 415),
+        ({"content-type": "application/x-www-form-urlencoded"}, b"choice=A", 415),
+        ({}, b'{"choice": "A"}', 415),
+        ({"content-type": "application/json", "origin": "https://elsewhere.example"}, b'{"choice": "A"}', 403),
+        ({"content-type": "application/json", "origin": "null"}, b'{"choice": "A"}', 403),
+        ({"content-type": "application/json", "sec-fetch-site": "cross-site"}, b'{"choice": "A"}', 403),
+        ({"content-type": "application/json"}, b'{"choice": "C"}', 400),
+        ({"content-type": "application/json"}, b'{"choice": "A", "weight": 9}', 400),
+        ({"content-type": "application/json"}, b"{", 400),
+        ({"content-type": "application/json"}, b'{"choice": "\xff"}', 400),
+        ({"content-type": "application/json"}, b"[" * 9000, 400),
+        ({"content-type": "application/json"}, b" " * 20_000, 413),
+        ({"content-type": "application/json", "origin": "http://testserver"}, b'{"choice": "A"}', 200),
+    ],
+)
+def test_what_is_not_a_vote_is_refused_and_counts_nothing(
+    sqlite_site: SmallSite, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    client = sqlite_site.client()
+    matchup_id = served(client)["matchup_id"]
+    answer = client.post(f"/api/v1/matchups/{matchup_id}/vote", content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    votes = sqlite_site.arena.read(lambda state: int(state.tallies.wins.view.sum()))
+    assert votes == (1 if status == 200 else 0)
+    if status != 200:
+        assert set(answer.json()["error"]) == {"code", "message"}
+
+
+def test_an_unknown_address_and_a_wrong_method_are_answered_as_json(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    assert client.get("/api/v1/nothing").json()["error"]["code"] == "not_found"
+    wrong = client.delete("/api/v1/matchups")
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+    assert "POST" in wrong.headers["allow"]
+
+
+def test_the_interface_describes_itself(sqlite_site: SmallSite) -> None:
+    document = sqlite_site.client().get("/api/v1/openapi.json").json()
+    assert "/api/v1/matchups/{matchup_id}/vote" in document["paths"]
+    assert all(path.startswith("/api/v1/") for path in document["paths"])

@@ -1,0 +1,97 @@
+"""What every answer carries: errors, HEAD, files and redirects included."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.web.sites import SmallSite, form_in, small_site
+from tiltyard.web.guard import HEADERS
+from tiltyard.web.rendering import static_files
+
+ADDRESSES = ("/", "/leaderboard", "/votes/none", "/nothing", "/api/v1/leaderboard", "/api/v1/nothing", "/static/none")
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "OPTIONS"])
+def test_every_answer_carries_the_security_headers(sqlite_site: SmallSite, address: str, method: str) -> None:
+    answer = sqlite_site.client().request(method, address)
+    for name, value in HEADERS:
+        assert answer.headers[name.decode()] == value.decode(), (address, method)
+    assert "cache-control" in answer.headers
+    assert "strict-transport-security" not in answer.headers
+    if method == "HEAD":
+        assert answer.content == b""
+
+
+def test_an_error_inside_a_route_is_an_honest_500_with_all_headers(sqlite_site: SmallSite) -> None:
+    @sqlite_site.app.get("/broken")
+    async def broken() -> None:
+        raise ZeroDivisionError("not for visitors")
+
+    answer = sqlite_site.client().get("/broken")
+    assert answer.status_code == 500
+    assert "not for visitors" not in answer.text
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_a_page_has_no_inline_script_or_style(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    page = client.get("/").text
+    result = client.get(client.post("/vote", data={**form_in(page), "choice": "A"}).headers["location"]).text
+    for text in (page, result, client.get("/nothing").text):
+        assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", text)
+        assert re.findall(r"<script[^>]*>", text) == re.findall(r'<script type="module" src="/static/[^"]+">', text)
+
+
+def test_the_cookie_is_random_out_of_reach_of_scripts_and_given_once(sqlite_site: SmallSite) -> None:
+    first = sqlite_site.client().get("/")
+    said = first.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(said.split("; "))
+    assert "Secure" not in said
+    value = said.partition("=")[2].partition(";")[0]
+    assert len(value) >= 22  # 6 bits a letter: 128 bits and more
+    client = sqlite_site.client()
+    assert "set-cookie" in client.get("/leaderboard").headers
+    assert "set-cookie" not in client.get("/").headers
+    assert "set-cookie" not in sqlite_site.client().get("/static/site.css").headers
+
+
+@pytest.mark.parametrize("forged", ["", "x", "a b", "é" * 40, "../" * 20, "a" * 4000])
+def test_a_forged_cookie_is_replaced(sqlite_site: SmallSite, forged: str) -> None:
+    cookie = f"tiltyard={forged}".encode()
+    answer = sqlite_site.client().get("/", headers={"cookie": cookie.decode("latin-1").encode("latin-1")})  # type: ignore[dict-item]
+    assert answer.status_code == 200
+    assert "tiltyard=" in answer.headers["set-cookie"]
+
+
+def test_who_comes_by_https_gets_a_secure_cookie_and_is_told_to_stay(sqlite_url: str) -> None:
+    with small_site(sqlite_url, public_url="https://arena.example.org") as site:
+        answer = site.client().get("/")
+        assert "; Secure" in answer.headers["set-cookie"]
+        assert "strict-transport-security" in answer.headers
+
+
+def test_only_a_trusted_proxy_is_believed(sqlite_url: str) -> None:
+    from starlette.testclient import TestClient
+
+    with small_site(sqlite_url, proxies=("10.0.0.0/8",)) as site:
+        said = {"x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.9"}
+        trusted = TestClient(site.app, client=("10.1.2.3", 50000), follow_redirects=False)
+        assert "; Secure" in trusted.get("/", headers=said).headers["set-cookie"]
+        stranger = TestClient(site.app, client=("192.0.2.77", 50000), follow_redirects=False)
+        assert "; Secure" not in stranger.get("/", headers=said).headers["set-cookie"]
+        with site.arena.store.database.read() as connection:
+            addresses = set(connection.exec_driver_sql("SELECT address FROM voters").scalars())
+        assert addresses == {"203.0.113.9", "192.0.2.77"}
+
+
+def test_static_files_are_kept_for_long_and_pages_are_not(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    for file in static_files().values():
+        answer = client.get(file.url)
+        assert answer.content == file.content
+        assert "immutable" in answer.headers["cache-control"]
+    assert client.get("/").headers["cache-control"] == "no-store"
+    assert client.get("/static/..%2fapp.py").status_code == 404

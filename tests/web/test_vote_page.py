@@ -1,0 +1,221 @@
+"""The vote page by its plain forms: what a visitor without a script sees and does."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.arena.engines import Clock
+from tests.web.sites import IDENTIFYING, NAMES, SmallSite, form_in, small_site, vote_once
+from tiltyard.arena import events as e
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store import Store
+from tiltyard.arena.verify import verify
+from tiltyard.web.app import create_app
+from tiltyard.web.observatory import Observatory
+
+
+def test_a_first_visit_shows_a_pair_and_a_vote_leads_to_the_names(site: SmallSite) -> None:
+    client = site.client()
+    page = client.get("/")
+    assert page.status_code == 200
+    assert not any(name in page.text for name in IDENTIFYING)
+    answer = client.post("/vote", data={**form_in(page.text), "choice": "A"})
+    assert answer.status_code == 303
+    result = client.get(answer.headers["location"])
+    assert sum(name in result.text for name in NAMES) == 2
+    assert "by your vote" in result.text
+    assert "Nobody else has voted on these two so far" in result.text
+    assert verify(site.url).clean
+
+
+def test_whoever_comes_back_finds_the_same_pair_until_it_is_settled(site: SmallSite) -> None:
+    client = site.client()
+    first = form_in(client.get("/").text)["matchup_id"]
+    assert form_in(client.get("/").text)["matchup_id"] == first
+    vote_once(client)
+    second = form_in(client.get("/").text)["matchup_id"]
+    assert second != first
+    assert client.post("/skip", data=form_in(client.get("/").text)).headers["location"] == "/"
+    assert form_in(client.get("/").text)["matchup_id"] not in (first, second)
+
+
+def test_a_result_is_shown_only_after_the_vote_and_only_to_its_voter(sqlite_site: SmallSite) -> None:
+    client, stranger = sqlite_site.client(), sqlite_site.client()
+    matchup_id = form_in(client.get("/").text)["matchup_id"]
+    before = client.get(f"/votes/{matchup_id}")
+    assert (before.status_code, before.headers["location"]) == (303, "/")
+    stranger.get("/")
+    assert stranger.get(f"/votes/{matchup_id}").status_code == 404
+    vote_once(client)
+    assert client.get(f"/votes/{matchup_id}").status_code == 200
+    assert stranger.get(f"/votes/{matchup_id}").status_code == 404
+    assert sqlite_site.client().get(f"/votes/{matchup_id}").status_code == 404
+
+
+def test_a_skipped_pair_is_never_revealed(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    fields = form_in(client.get("/").text)
+    client.post("/skip", data=fields)
+    answer = client.get(f"/votes/{fields['matchup_id']}")
+    assert answer.status_code == 410
+    assert not any(name in answer.text for name in IDENTIFYING)
+    assert client.post("/vote", data={**fields, "choice": "A"}).status_code == 410
+
+
+def test_the_ratings_shown_are_what_the_state_says_and_the_change_is_the_votes_own(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    vote_once(client, "B")
+    client.get("/")
+    result = client.get(vote_once(client, "A")).text
+    shown = [float(text) for text in re.findall(r'<b class="rating">(\d+)</b>', result)]
+    moved = [float(text.replace("−", "-")) for text in re.findall(r"([+−][\d.]+) by your vote", result)]
+    ratings = sqlite_site.arena.read(
+        lambda state: {m.display_name: float(state.track.now.rating[i]) for i, m in enumerate(state.catalog.models)}
+    )
+    names = re.findall(r'<h2 id="name-[ab]">([^<]+?)(?: <span|</h2>)', result)
+    assert shown == [round(ratings[name]) for name in names]
+    assert moved[0] > 0 > moved[1]
+
+
+def test_both_bad_moves_nobody(sqlite_site: SmallSite) -> None:
+    result = sqlite_site.client()
+    page = result.get(vote_once(result, "BOTH_BAD")).text
+    assert page.count("not moved by your vote") == 2
+
+
+def test_others_votes_are_counted_without_ones_own(sqlite_site: SmallSite) -> None:
+    ann = sqlite_site.client()
+    for _ in range(30):
+        result = ann.get(vote_once(ann, "TIE")).text
+        for votes, pair in re.findall(r"(\d+) other votes?, over all prompts.*?(compare\?a=[^\"]+)", result):
+            assert int(votes) >= 1, pair
+    ties = sqlite_site.arena.read(lambda state: int(state.tallies.ties.view.sum()) // 2)
+    assert ties == 30
+
+
+def test_undo_works_for_a_minute_and_then_says_that_it_is_too_late(sqlite_url: str) -> None:
+    with small_site(sqlite_url):
+        pass
+    clock = Clock(now=_now(), step=1)
+    with Arena(Store.open(sqlite_url), now=clock, idle_seconds=3600) as arena:
+        observatory = Observatory(sqlite_url)
+        observatory.refresh()
+        from tests.web.sites import SECRET
+        from tiltyard.web.settings import SiteSettings
+
+        settings = SiteSettings(db=sqlite_url, secret=SECRET, rate_limit=False)
+        made = SmallSite(sqlite_url, arena, observatory, settings, create_app(settings, arena, observatory))
+        with made.client() as client:
+            where = vote_once(client)
+            undone = client.post("/undo", data=form_in(client.get(where).text))
+            assert undone.headers["location"] == where
+            assert "Your vote is taken back" in client.get(where).text
+            assert arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
+            where = vote_once(client)
+            fields = form_in(client.get(where).text)
+            clock.turn(61)
+            late = client.post("/undo", data=fields)
+            assert late.status_code == 409
+            assert "too late" in late.text
+            assert arena.read(lambda state: int(state.tallies.wins.view.sum())) == 1
+        observatory.close()
+
+
+def _now() -> int:
+    from tiltyard.arena.service import clock
+
+    return clock()
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"token": ""}, 403),
+        ({"token": "0" * 64}, 403),
+        ({"token": "é"}, 403),
+        ({"choice": "C"}, 400),
+        ({"choice": ""}, 400),
+        ({"matchup_id": "no-such"}, 404),
+        ({"matchup_id": "../../etc/passwd\r\nset-cookie: x=1"}, 404),
+        ({"matchup_id": "x" * 5000}, 404),
+    ],
+)
+def test_a_form_that_is_not_the_visitors_own_counts_nothing(
+    sqlite_site: SmallSite, change: dict[str, str], status: int
+) -> None:
+    client = sqlite_site.client()
+    fields = {**form_in(client.get("/").text), "choice": "A", **change}
+    answer = client.post("/vote", data=fields)
+    assert answer.status_code == status
+    assert "x" not in answer.cookies
+    assert sqlite_site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
+
+
+def test_a_form_of_another_visit_is_out_of_date(sqlite_site: SmallSite) -> None:
+    ann, bob = sqlite_site.client(), sqlite_site.client()
+    fields = form_in(ann.get("/").text)
+    bob.get("/")
+    answer = bob.post("/vote", data={**fields, "choice": "A"})
+    assert answer.status_code == 403
+    assert "This form is out of date" in answer.text
+
+
+def test_a_form_sent_by_another_sites_page_is_refused(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    fields = {**form_in(client.get("/").text), "choice": "A"}
+    for headers in ({"origin": "https://elsewhere.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+        assert client.post("/vote", data=fields, headers=headers).status_code == 403
+    assert client.post("/vote", data=fields, headers={"origin": "http://testserver"}).status_code == 303
+
+
+def test_bodies_that_are_no_small_form_are_refused(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    client.get("/")
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert client.post("/vote", content=b"x" * 20_000, headers=form).status_code == 413
+    assert client.post("/vote", content=b"a=%ff", headers=form).status_code == 400
+    assert client.post("/vote", content=b"a=\xff", headers=form).status_code == 400
+    assert client.post("/vote", content="&".join("a" * 500), headers=form).status_code == 400
+    assert client.post("/vote", json={"choice": "A"}).status_code == 415
+
+
+def test_looking_without_reading_serves_nothing(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    assert client.head("/").status_code == 200
+    assert sqlite_site.arena.read(lambda state: len(state.schedule.in_flight)) == 0
+
+
+def test_limits_stop_a_hasty_visitor_and_say_when_to_come_back(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        client = site.client()
+        for _ in range(20):
+            vote_once(client)
+        fields = form_in(client.get("/").text)
+        answer = client.post("/vote", data={**fields, "choice": "A"})
+        assert answer.status_code == 429
+        assert int(answer.headers["retry-after"]) >= 1
+        assert "Slow down" in answer.text
+        assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 20
+
+
+def test_an_address_may_begin_only_so_many_visits(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True, proxies=("testclient",) if False else ()) as site:
+        statuses = [site.client().get("/").status_code for _ in range(65)]
+        assert statuses == [200] * 60 + [429] * 5
+        late = site.client()
+        assert late.get("/").status_code == 429
+        assert late.get("/").status_code == 429  # the refusal made no visitor of it
+
+
+def test_an_arena_without_answers_says_so(sqlite_url: str) -> None:
+    with Arena.open(sqlite_url) as arena:
+        arena.append([e.ModelAdded(model="alone", display_name="Alone")])
+    with small_site(sqlite_url) as site:
+        page = site.client().get("/")
+        assert page.status_code == 503
+        assert "There is no pair to show" in page.text
+        answer = site.client().post("/api/v1/matchups")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "nothing_to_serve")
+        assert answer.headers["retry-after"]
