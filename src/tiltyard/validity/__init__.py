@@ -1,1 +1,1 @@
-"""Rules about trust: how far judges agree with people, and what sways them."""
+"""Rules about trust: agreement with people, coverage, badges, publication, fairness, churn, odd voters."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,9 @@ SHADES = 10
 HEATMAP_MODELS = 16
 """A heatmap of more models than this says less, and is no page any more."""
 
+CHART_MODELS = 60
+"""Lines of the chart of ratings: the first ones of the view."""
+
 DEEPEST = 0.5
 """The shade of a cell that lacks everything: most cells do, and nothing is wrong with that."""
 
@@ -35,7 +39,7 @@ MOST_POINTS = 240
 
 def rating_chart(lines: Sequence[Line]) -> Html | None:
     """Bradley–Terry ratings with their intervals, one line each, on one scale; None where nobody is rated."""
-    rated = [line for line in lines if line.offline is not None]
+    rated = [line for line in lines if line.offline is not None][:CHART_MODELS]
     ends = [
         end
         for line in rated
@@ -282,7 +286,12 @@ def split_bar(wins_a: int, ties: int, both_bad: int, wins_b: int, label: str) ->
 
 def share_meter(share: float) -> Html:
     """A short bar beside a figure that says the same; nothing for a screen reader."""
-    filled = 56 * min(max(share, 0.0), 1.0)
+    return _meter(round(100 * min(max(share, 0.0), 1.0)))
+
+
+@cache
+def _meter(percentage: int) -> Html:
+    filled = 0.56 * percentage
     return el(
         "svg",
         el("path", d="M0 0h56v7h-56z", class_="track"),

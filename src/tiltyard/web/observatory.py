@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -59,6 +60,10 @@ class Pace:
     study_votes: int = 10
     longest_seconds: float = 120.0
     rest: float = 10.0
+    swaps_models: int = 60
+    """Up to this many models every study says how few votes would swap neighbours; with more it takes far longer
+    than all the rest, and is done by itself after `swaps_seconds` and `rest` times as long as it took."""
+    swaps_seconds: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,9 @@ class Observatory:
         self._texts = Texts()
         self._snapshot: Snapshot | None = None
         self._studied = (0.0, 0.0)
+        """When the last study ended, and how long it took; below, the same of the last look at swaps."""
+        self._swapped = (float("-inf"), 0.0)
+        self._swaps: Mapping[tuple[str, str], int | None] = {}
         self._kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
         self.trouble: str | None = None
 
@@ -239,6 +247,7 @@ class Observatory:
                     if self._catch_up():
                         due = self._snapshot is None or self._study_is_due()
                         self._publish(self._study() if due else self.snapshot.study)
+                    self._look_at_swaps()
                 self.trouble = None
             except TiltyardError as error:
                 self.trouble = str(error)
@@ -304,12 +313,28 @@ class Observatory:
             votes = vote_table(followed.votes, state.catalog)
             order = [state.catalog.models[number].model for number in state.order()]
             policy, until = state.policy, state.latest
-        offline, trouble = _rated(votes, order)
+        offline, trouble = _rated(votes, order, swaps=len(order) <= self._pace.swaps_models)
+        if offline is not None and len(order) > self._pace.swaps_models:
+            offline = with_swaps(offline, self._swaps)
         looks = looks_back(votes, policy, _times(until, self._now()), set(order))
         with self._state:
             study = _joined(state, self._lately, votes, offline, trouble, looks)
         self._studied = (time.monotonic(), time.monotonic() - began)
         return study
+
+    def _look_at_swaps(self) -> None:
+        """Where there are many models, find out now and then which neighbours few votes would swap."""
+        study, pace = self.snapshot.study, self._pace
+        ended, took = self._swapped
+        order = [row.model for row in self.snapshot.board.rows]
+        if len(order) <= pace.swaps_models or time.monotonic() - ended < max(pace.swaps_seconds, pace.rest * took):
+            return
+        began = time.monotonic()
+        offline, _ = _rated(study.votes, order, swaps=True)
+        self._swapped = (time.monotonic(), time.monotonic() - began)
+        if offline is not None:
+            self._swaps = swaps_of(offline)
+            self._publish(replace(study, offline=offline, weekly=replace(study.weekly, offline=offline)))
 
     def _publish(self, study: Study) -> None:
         with self._state:
@@ -385,11 +410,24 @@ def _joined(
     )
 
 
-def _rated(votes: VoteTable, order: list[str]) -> tuple[OfflineBoard | None, str]:
+def _rated(votes: VoteTable, order: list[str], *, swaps: bool) -> tuple[OfflineBoard | None, str]:
     try:
-        return offline_board(votes, order), ""
+        return offline_board(votes, order, swaps=swaps), ""
     except TiltyardError as error:
         return None, str(error)
+
+
+def swaps_of(board: OfflineBoard) -> Mapping[tuple[str, str], int | None]:
+    """The votes that would swap two neighbours, by the two of them."""
+    return {(above.model, below.model): above.votes_to_swap for above, below in pairwise(board.rows)}
+
+
+def with_swaps(board: OfflineBoard, swaps: Mapping[tuple[str, str], int | None]) -> OfflineBoard:
+    """A board with what was found out about swaps earlier, for neighbours that still are neighbours."""
+    rows = [
+        replace(above, votes_to_swap=swaps.get((above.model, below.model))) for above, below in pairwise(board.rows)
+    ]
+    return replace(board, rows=(*rows, *board.rows[-1:]))
 
 
 def _categories(state: ArenaState, votes: VoteTable) -> Mapping[str, int]:

@@ -102,6 +102,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoa
     overall = bool(lines) and not query.category
     return {
         "query": query,
+        "say": {key.replace(".", "_"): t(f"board.{key}") for key in LINE_WORDS},
         "unfiltered": BoardQuery(category=query.category, sort=query.sort, direction=query.direction),
         "snapshot": snapshot,
         "lines": lines,
@@ -118,6 +119,15 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoa
         "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
         "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
     }
+
+
+LINE_WORDS = (
+    *("column.average", "column.confidence", "column.consistency", "column.coverage", "column.interval"),
+    *("column.overall", "column.record", "column.spread", "column.votes", "hint.places", "tip.both_bad"),
+    *("tip.confidence", "tip.coverage", "tip.coverage_plain", "tip.rating", "both_bad", "moved", "moved_beyond"),
+    *("moved_within", "raw", "shadow"),
+)
+"""What every line of the board says: looked up once, not two hundred times."""
 
 
 def _category(site: Site, query: BoardQuery) -> OfflineBoard | None:

@@ -1,0 +1,467 @@
+"""The administrator's pages: who gets in, and that every change is an event."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.arena.engines import Clock
+from tests.web.administrators import Desk, at_the_desk, log_of, staffed_site, vote_often
+from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite
+from tiltyard.arena import events as e
+from tiltyard.arena.policy import Limits
+from tiltyard.arena.service import clock
+from tiltyard.arena.verify import verify
+from tiltyard.arena.voting import TooMany
+from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Session
+from tiltyard.web.settings import SiteSettings
+
+PAGES = ("", "/models", "/prompts", "/import", "/screening", "/settings")
+FORMS = (
+    *("/models", "/prompts", "/import", "/screening", "/settings/phase", "/settings/limits", "/logout"),
+    *("/screening/session/somebody", "/screening/answers/all", "/screening/exclusion/1"),
+)
+
+
+@pytest.fixture
+def staffed(sqlite_url: str) -> Iterator[SmallSite]:
+    with staffed_site(sqlite_url) as site:
+        yield site
+
+
+@pytest.fixture
+def staffed_anywhere(arena_url: str) -> Iterator[SmallSite]:
+    with staffed_site(arena_url) as site:
+        yield site
+
+
+# --- Who gets in -----------------------------------------------------------------------------------------------------
+
+
+def test_without_a_secret_there_is_no_desk(sqlite_url: str) -> None:
+    with staffed_site(sqlite_url, admin_secret=None) as site:
+        client = site.client()
+        for page in (*PAGES, "/login", "/screening/session/x"):
+            assert client.get(f"/admin{page}").status_code == 404
+        for form in (*FORMS, "/login"):
+            assert client.post(f"/admin{form}", data={"secret": "", "token": ""}).status_code == 404
+
+
+def test_strangers_are_led_to_the_login_and_change_nothing(staffed: SmallSite) -> None:
+    client = staffed.client()
+    before = log_of(staffed)
+    for page in (*PAGES, "/screening/session/x"):
+        answer = client.get(f"/admin{page}")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/admin/login")
+    for form in FORMS:
+        answer = client.post(f"/admin{form}", data={"name": MODELS[0], "to": "off", "phase": "4"})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/admin/login")
+    assert log_of(staffed) == before
+
+
+def test_the_right_secret_opens_every_page(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    for page in PAGES:
+        assert "<h1>" in desk.page(f"/admin{page}")
+
+
+def test_the_session_cookie_is_strict_and_hidden_from_scripts(staffed: SmallSite) -> None:
+    desk = Desk(staffed.client())
+    token = desk.token("/admin/login")
+    answer = desk.client.post("/admin/login", data={"token": token, "secret": ADMIN_SECRET})
+    (cookie,) = [said for said in answer.headers.get_list("set-cookie") if said.startswith(COOKIE)]
+    for part in ("HttpOnly", "SameSite=strict", "Path=/admin", f"Max-Age={SESSION_SECONDS}"):
+        assert part.lower() in cookie.lower()
+    assert "secure" not in cookie.lower()  # the visitor came by plain http
+    assert ADMIN_SECRET not in answer.text
+
+
+def test_by_https_the_session_cookie_is_secure(sqlite_url: str) -> None:
+    with staffed_site(sqlite_url) as site:
+        client = site.client()
+        client.base_url = "https://testserver"
+        desk = Desk(client)
+        answer = client.post("/admin/login", data={"token": desk.token("/admin/login"), "secret": ADMIN_SECRET})
+        (cookie,) = [said for said in answer.headers.get_list("set-cookie") if said.startswith(COOKIE)]
+        assert "; secure" in cookie.lower()
+
+
+def test_a_wrong_secret_is_refused_and_few_guesses_are_allowed(staffed_anywhere: SmallSite) -> None:
+    desk = Desk(staffed_anywhere.client())
+    for _ in range(GUESSES):
+        status, text = desk.post("/admin/login", {"secret": "not the secret at all"})
+        assert status == 403
+        assert "not the secret at all" not in text
+    answer = desk.client.post("/admin/login", data={"token": desk.token("/admin/login"), "secret": ADMIN_SECRET})
+    assert answer.status_code == 429  # even the right one, now
+    assert int(answer.headers["retry-after"]) > 0
+
+
+def test_a_right_guess_does_not_count_as_a_wrong_one(staffed: SmallSite) -> None:
+    for _ in range(GUESSES + 2):
+        at_the_desk(staffed)
+
+
+def test_a_login_form_of_another_visit_is_refused(staffed: SmallSite) -> None:
+    ann, bob = Desk(staffed.client()), Desk(staffed.client())
+    token = ann.token("/admin/login")
+    bob.token("/admin/login")
+    answer = bob.client.post("/admin/login", data={"token": token, "secret": ADMIN_SECRET})
+    assert answer.status_code == 403
+    assert COOKIE not in bob.client.cookies
+
+
+def test_every_form_of_the_desk_needs_its_token(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    other = at_the_desk(staffed).token("/admin/settings")
+    before = log_of(staffed)
+    for form in FORMS:
+        for token in ("", "0" * 64, other):
+            answer = desk.client.post(f"/admin{form}", data={"token": token, "name": MODELS[0], "to": "off"})
+            assert answer.status_code == 403, form
+    assert log_of(staffed) == before
+
+
+def test_a_form_from_another_site_is_refused(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    fields = {"token": desk.token("/admin/settings"), "phase": "4"}
+    answer = desk.client.post("/admin/settings/phase", data=fields, headers={"origin": "https://elsewhere.example"})
+    assert answer.status_code == 403
+
+
+def test_who_logs_out_is_out_even_with_the_old_cookie(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    kept = desk.client.cookies[COOKIE]
+    status, where = desk.post("/admin/logout", {}, shown_at="/admin")
+    assert (status, where) == (303, "/admin/login")
+    assert desk.client.get("/admin").status_code == 303
+    assert desk.client.get("/admin", headers={"cookie": f"{COOKIE}={kept}"}).status_code == 303
+
+
+def test_a_session_ends_after_twelve_hours(sqlite_site: SmallSite) -> None:
+    now = Clock(step=0)
+    gate = Gate(sqlite_site.settings, sqlite_site.arena.store, now)
+    session = gate.enter("192.0.2.1", ADMIN_SECRET)
+    assert session is not None
+    cookie = gate.written(session)
+    now.turn(12 * 3600 - 1)
+    assert gate.session(cookie) == session
+    now.turn(1)
+    assert gate.session(cookie) is None
+
+
+def test_wrong_guesses_are_forgiven_after_a_while_and_others_are_not_punished(sqlite_site: SmallSite) -> None:
+    now = Clock(step=0)
+    gate = Gate(sqlite_site.settings, sqlite_site.arena.store, now)
+    for _ in range(GUESSES):
+        assert gate.enter("192.0.2.1", "wrong") is None
+    with pytest.raises(TooMany):
+        gate.enter("192.0.2.1", ADMIN_SECRET)
+    assert gate.enter("192.0.2.2", ADMIN_SECRET) is not None
+    now.turn(1000)
+    assert gate.enter("192.0.2.1", ADMIN_SECRET) is not None
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(text=st.text(max_size=150) | st.from_regex(r"\A[0-9]{1,12}\.[A-Za-z0-9_-]{22}\.[0-9a-f]{64}\Z"))
+def test_no_cookie_but_our_own_is_a_session(sqlite_site: SmallSite, text: str) -> None:
+    assert Gate(sqlite_site.settings, sqlite_site.arena.store).session(text) is None
+
+
+def test_a_changed_or_foreign_cookie_is_no_session(sqlite_site: SmallSite) -> None:
+    store = sqlite_site.arena.store
+    gate = Gate(sqlite_site.settings, store)
+    session = Session(clock() // 1_000_000 + 60, "a" * 22)
+    assert gate.session(gate.written(session)) == session
+    later = gate.written(session).replace(str(session.expires), str(session.expires + 1))
+    assert gate.session(later) is None
+    for own, admins in (("another secret of the site", ADMIN_SECRET), (SECRET, "another secret of the desk")):
+        other = Gate(SiteSettings(db=sqlite_site.url, secret=own, admin_secret=admins), store)
+        assert gate.session(other.written(session)) is None
+
+
+# --- What is done there ----------------------------------------------------------------------------------------------
+
+
+def test_a_model_is_switched_off_and_on_by_events(staffed_anywhere: SmallSite) -> None:
+    site, desk = staffed_anywhere, at_the_desk(staffed_anywhere)
+    assert desk.post("/admin/models", {"name": MODELS[1], "to": "off"}) == (303, "/admin/models?said=model_off")
+    assert log_of(site)[-1] == e.ModelDisabled(model=MODELS[1])
+    assert MODELS[1] not in [row.model for row in site.observatory.snapshot.board.rows]
+    assert "The model is served no more" in desk.page("/admin/models?said=model_off")
+    desk.post("/admin/models", {"name": MODELS[1], "to": "on"})
+    assert log_of(site)[-1] == e.ModelEnabled(model=MODELS[1])
+    assert verify(site.url).clean
+
+
+def test_a_prompt_is_switched_off_and_on_by_events(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    desk.post("/admin/prompts", {"name": "p1", "to": "off"})
+    assert log_of(staffed)[-1] == e.PromptDisabled(prompt_id="p1")
+    desk.post("/admin/prompts", {"name": "p1", "to": "on"})
+    assert log_of(staffed)[-1] == e.PromptEnabled(prompt_id="p1")
+
+
+def test_what_does_not_exist_cannot_be_switched(staffed: SmallSite) -> None:
+    desk, before = at_the_desk(staffed), log_of(staffed)
+    for address in ("/admin/models", "/admin/prompts"):
+        status, text = desk.post(address, {"name": "<script>nobody</script>", "to": "off"})
+        assert status == 400
+        assert "<script>" not in text
+        assert "Nothing was written" in text
+    assert log_of(staffed) == before
+
+
+def test_the_phase_and_the_limits_are_changed_by_events(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    assert desk.post("/admin/settings/phase", {"phase": "3"}, "/admin/settings")[1] == "/admin/settings?said=phase"
+    assert log_of(staffed)[-1] == e.PhaseChanged(phase=3)
+    before = staffed.arena.read(lambda state: state.policy)
+    fields = {name: "7" for name in Limits.__struct_fields__}
+    assert desk.post("/admin/settings/limits", fields, "/admin/settings")[0] == 303
+    after = staffed.arena.read(lambda state: state.policy)
+    assert after.limits == Limits(**{name: 7 for name in Limits.__struct_fields__})
+    assert after.lanes == before.lanes
+    assert after.rating == before.rating
+
+
+@pytest.mark.parametrize("phase", ["0", "5", "", "two", "3" * 5000])
+def test_there_are_four_phases(staffed: SmallSite, phase: str) -> None:
+    desk = at_the_desk(staffed)
+    assert desk.post("/admin/settings/phase", {"phase": phase}, "/admin/settings")[0] == 400
+    assert staffed.arena.read(lambda state: state.phase) == 1
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "", "ten", "1e9", "٣", "99999999"])
+def test_a_limit_is_a_whole_number_from_one_on(staffed: SmallSite, limit: str) -> None:
+    desk, before = at_the_desk(staffed), log_of(staffed)
+    fields = {name: "7" for name in Limits.__struct_fields__} | {"address_votes_per_minute": limit}
+    status, text = desk.post("/admin/settings/limits", fields, "/admin/settings")
+    assert status == 400
+    assert "address_votes_per_minute" in text
+    assert log_of(staffed) == before
+
+
+def test_prompts_answers_and_cards_are_imported_once(staffed_anywhere: SmallSite) -> None:
+    site, desk = staffed_anywhere, at_the_desk(staffed_anywhere)
+    fields = {
+        "prompts": '{"prompt_id": "new", "text": "A new question?", "subject": "sums"}\r\n',
+        "responses": "\r\n".join(
+            json.dumps({"entrant_id": name, "prompt_id": "new", "response_text": f"So I think, {number}."})
+            for number, name in enumerate(("fresh/er".replace("/", "-"), MODELS[0]))
+        ),
+        "models": json.dumps([{"model": "fresh-er", "display_name": "Fresh Er", "provider": "Somebody"}]),
+    }
+    status, text = desk.post("/admin/import", fields)
+    assert status == 200
+    assert "1 models, 1 prompts and 2 answers are new or changed" in text
+    kinds = [type(body) for body in log_of(site)[-4:]]
+    assert kinds == [e.PromptAdded, e.ModelAdded, e.ResponseAdded, e.ResponseAdded]
+    length = len(log_of(site))
+    assert "0 models, 0 prompts and 0 answers" in desk.post("/admin/import", fields)[1]
+    assert len(log_of(site)) == length
+    assert verify(site.url).clean
+
+
+def test_an_imported_answer_that_names_its_model_is_flagged(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    said = {"entrant_id": MODELS[0], "prompt_id": "p0", "response_text": "I am Zyxwolf One, made by Zyxcorp."}
+    status, text = desk.post("/admin/import", {"responses": json.dumps(said)})
+    assert status == 200
+    assert "1 of the new answers say who wrote them" in text
+    flag = log_of(staffed)[-1]
+    assert isinstance(flag, e.Flagged)
+    assert (flag.subject, flag.flag) == ("response", "self-identifying")
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("prompts", "not JSON"),
+        ("prompts", '{"prompt_id": "x"}'),
+        ("responses", '{"entrant_id": "../../etc/passwd", "prompt_id": "p0", "response_text": "x"}'),
+        ("responses", '{"prompt_id": "p0", "response_text": "x"}'),
+        ("responses", "[1, 2"),
+        ("models", "model: [unclosed"),
+        ("models", json.dumps([{"model": "unknown-here"}])),
+        ("models", json.dumps([{"model": MODELS[0], "link": "javascript:alert(1)"}])),
+        ("prompts", ""),
+    ],
+)
+def test_what_cannot_be_imported_is_refused_by_name_and_nothing_is_written(
+    staffed: SmallSite, field: str, text: str
+) -> None:
+    desk, before = at_the_desk(staffed), log_of(staffed)
+    status, answer = desk.post("/admin/import", {field: text})
+    assert status == 400
+    assert "/tmp" not in answer
+    assert log_of(staffed) == before
+
+
+def test_an_import_has_a_size(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    assert desk.post("/admin/import", {"prompts": "x" * 8_000_001})[0] == 413
+
+
+# --- Screening -------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_that_only_says_a_is_found_excluded_and_restored(staffed_anywhere: SmallSite) -> None:
+    site, desk = staffed_anywhere, at_the_desk(staffed_anywhere)
+    vote_often(site, "honest", "ABTXABBA")
+    made = vote_often(site, "odd", "A" * 25)
+    without = site.arena.read(lambda state: int(state.tallies.wins.view.sum()))
+    assert "/admin/screening/session/odd" in desk.page("/admin/screening")
+    address = "/admin/screening/session/odd"
+    page = desk.page(address)
+    assert "If these 25 votes did not count" in page
+    (until,) = re.findall(r'name="until" value="(\d+)"', page)
+    decided = {"do": "exclude", "until": until, "reason": "votes faster than it reads"}
+    assert desk.post(address, decided) == (303, "/admin/screening?said=excluded")
+    excluded = log_of(site)[-1]
+    assert isinstance(excluded, e.Excluded)
+    assert sorted(excluded.matchup_ids) == sorted(made)
+    assert excluded.reason == "votes faster than it reads"
+    assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == without - 25
+    page = desk.page(address)
+    assert "If these 25 votes counted again" in page
+    assert "did not count" not in page
+    (until,) = re.findall(r'name="until" value="(\d+)"', page)
+    assert desk.post(address, {"do": "restore", "until": until, "reason": "it was the owner's cat"})[0] == 303
+    assert isinstance(log_of(site)[-1], e.Restored)
+    assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == without
+    assert verify(site.url).clean
+
+
+def test_the_preview_is_what_then_happens(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    vote_often(staffed, "honest", "ABTXABBAABAB")
+    vote_often(staffed, "odd", "B" * 22)
+    shown = _after_in(desk.page("/admin/screening/session/odd"))
+    _decide(desk, "/admin/screening/session/odd", "exclude")
+    board = staffed.observatory.snapshot.board
+    assert shown == {row.display_name: (row.rank, f"{row.rating:.0f}") for row in board.rows}
+
+
+def test_looking_at_a_case_changes_nothing(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    vote_often(staffed, "odd", "B" * 22)
+    before = staffed.arena.read(lambda state: (state.seq, state.track.now.rating.tolist()))
+    desk.page("/admin/screening/session/odd")
+    assert staffed.arena.read(lambda state: (state.seq, state.track.now.rating.tolist())) == before
+    assert staffed.observatory.refresh().seq == before[0]
+
+
+def test_votes_cast_after_the_look_are_not_excluded_with_it(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    made = vote_often(staffed, "odd", "A" * 21)
+    (until,) = re.findall(r'name="until" value="(\d+)"', desk.page("/admin/screening/session/odd"))
+    vote_often(staffed, "odd", "AAA")
+    desk.post("/admin/screening/session/odd", {"do": "exclude", "until": until, "reason": "odd"})
+    excluded = log_of(staffed)[-1]
+    assert isinstance(excluded, e.Excluded)
+    assert sorted(excluded.matchup_ids) == sorted(made)
+
+
+def test_an_exclusion_can_be_restored_from_the_list(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    made = vote_often(staffed, "odd", "A" * 5)
+    staffed.arena.append([e.Excluded(matchup_ids=tuple(made[:3]), reason="by the command line")])
+    staffed.observatory.refresh()
+    (address,) = re.findall(r'"(/admin/screening/exclusion/\d+)"', desk.page("/admin/screening"))
+    _decide(desk, address, "restore")
+    restored = log_of(staffed)[-1]
+    assert isinstance(restored, e.Restored)
+    assert sorted(restored.matchup_ids) == sorted(made[:3])
+
+
+def test_votes_on_answers_that_name_their_model_are_one_case(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    said = "I am Qvartz 7B, made by Qvartz Labs."
+    staffed.arena.append(
+        [e.ResponseAdded(response_id=f"t{j}", model=MODELS[1], prompt_id=f"p{j}", text=said) for j in range(3)]
+    )
+    vote_often(staffed, "honest", "ABTX" * 6)
+    page = desk.page("/admin/screening")
+    assert "Answers that say who wrote them" in page
+    assert "/admin/screening/answers/all" in page
+    _decide(desk, "/admin/screening/answers/all", "exclude")
+    assert isinstance(log_of(staffed)[-1], e.Excluded)
+    assert staffed.observatory.snapshot.board[MODELS[1]].votes == 0
+
+
+def test_what_was_found_is_written_to_the_log_once(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    vote_often(staffed, "odd", "A" * 25)
+    assert desk.post("/admin/screening", {})[1] == "/admin/screening?said=flags"
+    flags = [body for body in log_of(staffed) if isinstance(body, e.Flagged)]
+    assert {flag.subject_id for flag in flags} == {"odd"}
+    assert desk.post("/admin/screening", {})[1] == "/admin/screening?said=nothing"
+    assert [body for body in log_of(staffed) if isinstance(body, e.Flagged)] == flags
+
+
+def test_a_decision_needs_a_reason_and_votes(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    vote_often(staffed, "odd", "A" * 3)
+    before = log_of(staffed)
+    address = "/admin/screening/session/odd"
+    for fields in (
+        {"do": "exclude", "until": "1000", "reason": "  "},
+        {"do": "explode", "until": "1000", "reason": "x"},
+        {"do": "exclude", "until": "-1", "reason": "x"},
+        {"do": "exclude", "until": "9" * 4000, "reason": "x"},
+    ):
+        assert desk.post(address, fields)[0] == 400
+    assert desk.post(address, {"do": "restore", "until": "1000", "reason": "x"})[1].endswith("said=nothing")
+    assert desk.client.get("/admin/screening/session/nobody").status_code == 400
+    assert desk.client.get("/admin/screening/exclusion/77").status_code == 400
+    assert desk.client.get("/admin/screening/elsewhere/77").status_code == 404
+    assert log_of(staffed) == before
+
+
+def test_the_overview_says_how_things_stand(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    vote_often(staffed, "honest", "AB")
+    staffed.arena.serve("waiting")
+    staffed.arena.append([e.ModelDisabled(model=MODELS[2])])
+    page = unescape(desk.page("/admin"))
+    assert "Votes can be taken." in page
+    assert f"Model switched off: <bdi>{MODELS[2]}</bdi>" in page
+    for name, value in (("Matchups waiting for a vote", "1"), ("Events without a place yet", "0")):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in page
+
+
+def test_what_a_session_is_called_cannot_break_a_page(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    staffed.arena.append([e.ModelAdded(model="<b>x</b>", display_name='"><script>alert(1)</script>')])
+    for page in (
+        "/admin",
+        "/admin/models",
+        "/admin/screening",
+        "/admin/models?said=<script>",
+        "/admin?said=model_on%00",
+    ):
+        assert "<script>alert" not in desk.page(page)
+        assert "<b>x" not in desk.page(page)
+
+
+def _decide(desk: Desk, address: str, verb: str) -> None:
+    (until,) = set(re.findall(r'name="until" value="(\d+)"', desk.page(address)))
+    status, where = desk.post(address, {"do": verb, "until": until, "reason": "a test decides"})
+    assert (status, where) == (303, f"/admin/screening?said={verb}d")
+
+
+def _after_in(page: str) -> dict[str, tuple[int, str]]:
+    """Place and rating of each model that the preview promises."""
+    found = {}
+    for row in re.findall(r'<tr><th scope="row"><bdi>(.*?)</tr>', page, re.DOTALL):
+        name = row.partition("</bdi>")[0]
+        cells = re.findall(r"<td[^>]*>([^<]*)</td>", row)
+        found[name] = (int(cells[1]), cells[4])
+    return found

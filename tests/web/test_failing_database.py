@@ -1,0 +1,104 @@
+"""A database that fails or is slow: an honest 503, and never a lost vote shown as counted."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import make_url
+from starlette.testclient import TestClient
+
+from tests.arena.databases import Databases, own_server
+from tests.web.sites import SmallSite, form_in, small_site
+from tiltyard.arena.verify import verify
+
+
+def test_a_database_that_is_gone_gives_503_and_the_same_vote_works_later() -> None:
+    with own_server() as server:
+        with small_site(Databases(server.url).fresh()) as site:
+            client = site.client()
+            fields = {**form_in(client.get("/").text), "choice": "A"}
+            matchup = client.post("/api/v1/matchups").json()["matchup_id"]
+            server.kill()
+            for answer in (
+                client.post("/vote", data=fields),
+                client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}),
+                client.post("/api/v1/matchups"),
+                client.get("/"),
+            ):
+                assert answer.status_code == 503
+                assert int(answer.headers["retry-after"]) > 0
+                assert "sqlite" not in answer.text
+                assert "postgresql" not in answer.text
+            server.start()
+            assert client.post("/vote", data=fields).status_code == 303
+            assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}).status_code == 200
+            assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 2
+        assert verify(site.url).clean
+
+
+def test_a_locked_database_gives_503_and_nothing_is_counted(sqlite_site: SmallSite) -> None:
+    import sqlite3
+
+    client = sqlite_site.client()
+    fields = {**form_in(client.get("/").text), "choice": "A"}
+    path = make_url(sqlite_site.url).database
+    assert path is not None
+    blocker = sqlite3.connect(path, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    answer = client.post("/vote", data=fields)
+    assert answer.status_code == 503
+    assert "nothing is shown as counted" in answer.text
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert sqlite_site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
+    assert client.post("/vote", data=fields).status_code == 303
+
+
+def test_whatever_was_acknowledged_while_the_database_came_and_went_is_there() -> None:
+    with own_server() as server:
+        with small_site(Databases(server.url).fresh()) as site:
+            acknowledged: list[str] = []
+            uncertain: list[tuple[TestClient, str]] = []
+            end = threading.Event()
+
+            def vote_on() -> None:
+                client = site.client()
+                while not end.is_set():
+                    served = client.post("/api/v1/matchups")
+                    if served.status_code != 201:
+                        assert served.status_code == 503
+                        continue
+                    matchup = served.json()["matchup_id"]
+                    answer = client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"})
+                    if answer.status_code == 200:
+                        acknowledged.append(matchup)
+                    else:
+                        assert answer.status_code == 503
+                        uncertain.append((client, matchup))
+
+            with ThreadPoolExecutor(4) as pool:
+                running = [pool.submit(vote_on) for _ in range(4)]
+                while len(acknowledged) < 40:
+                    end.wait(0.01)
+                server.kill()
+                end.wait(0.3)
+                server.start()
+                before = len(acknowledged)
+                while len(acknowledged) < before + 40:
+                    end.wait(0.01)
+                end.set()
+                for job in running:
+                    job.result()
+            for client, matchup in uncertain:  # an uncertain vote can be sent again, and counts once
+                assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"}).status_code == 200
+            with site.arena.store.database.read() as connection:
+                kept = set(connection.exec_driver_sql("SELECT matchup_id FROM votes").scalars())
+            assert kept == {*acknowledged, *(matchup for _, matchup in uncertain)}
+        assert verify(site.url).clean
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("CRITICAL", "tiltyard.web")
