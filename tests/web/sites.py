@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import uvicorn
+from anyio.from_thread import BlockingPortal
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -59,10 +60,14 @@ class SmallSite:
     observatory: Observatory
     settings: SiteSettings
     app: FastAPI
+    portal: BlockingPortal | None = None
+    """The event loop of the site, as one server has it."""
 
-    def client(self) -> TestClient:
-        """A visitor without a cookie; redirects are not followed."""
-        return TestClient(self.app, base_url="http://testserver", follow_redirects=False)
+    def client(self, address: str = "testclient") -> TestClient:
+        """A visitor without a cookie, from some address; redirects are not followed."""
+        client = TestClient(self.app, client=(address, 50_000), follow_redirects=False)
+        client.portal = self.portal
+        return client
 
 
 @contextmanager
@@ -86,8 +91,8 @@ def small_site(
         observatory.refresh()
         app = create_app(settings, arena, observatory)
         try:
-            with TestClient(app):
-                yield SmallSite(url, arena, observatory, settings, app)
+            with TestClient(app) as running:
+                yield SmallSite(url, arena, observatory, settings, app, running.portal)
         finally:
             observatory.close()
 

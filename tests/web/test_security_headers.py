@@ -74,13 +74,11 @@ def test_who_comes_by_https_gets_a_secure_cookie_and_is_told_to_stay(sqlite_url:
 
 
 def test_only_a_trusted_proxy_is_believed(sqlite_url: str) -> None:
-    from starlette.testclient import TestClient
-
     with small_site(sqlite_url, proxies=("10.0.0.0/8",)) as site:
         said = {"x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.9"}
-        trusted = TestClient(site.app, client=("10.1.2.3", 50000), follow_redirects=False)
+        trusted = site.client("10.1.2.3")
         assert "; Secure" in trusted.get("/", headers=said).headers["set-cookie"]
-        stranger = TestClient(site.app, client=("192.0.2.77", 50000), follow_redirects=False)
+        stranger = site.client("192.0.2.77")
         assert "; Secure" not in stranger.get("/", headers=said).headers["set-cookie"]
         with site.arena.store.database.read() as connection:
             addresses = set(connection.exec_driver_sql("SELECT address FROM voters").scalars())

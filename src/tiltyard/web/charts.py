@@ -60,7 +60,12 @@ def rating_chart(lines: Sequence[Line]) -> Html | None:
         rows.append(
             [name, el("td", drawn, class_="chart"), rating(place.rating, 0), el("small", _span(place.low, place.high))]
         )
-    head: list[str | tuple[str, str]] = [t("chart.model"), (axis(scale), "chart"), (t("chart.rating"), "num"), t("chart.interval")]
+    head: list[str | tuple[str, str]] = [
+        t("chart.model"),
+        (axis(scale), "chart"),
+        (t("chart.rating"), "num"),
+        t("chart.interval"),
+    ]
     return table(head, rows, class_="measures")
 
 

@@ -109,9 +109,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoa
         "total": len(whole),
         "choices": choices(snapshot),
         "firsts": {name: column.first for name, column in COLUMNS.items()},
-        "rules": [
-            (rule.name, *rule_numbers(rule), rule.met, rule.detail) for rule in snapshot.board.publication.rules
-        ],
+        "rules": [(rule.name, *rule_numbers(rule), rule.met, rule.detail) for rule in snapshot.board.publication.rules],
         "category_votes": snapshot.study.categories.get(query.category, 0),
         "offline": category if query.category else snapshot.study.offline,
         "rating_chart": charts.rating_chart(lines),
