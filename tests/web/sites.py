@@ -42,7 +42,7 @@ def catalog(prompts: int = 3) -> list[e.AnyBody]:
 
 def said(model: int, prompt: int) -> str:
     """What a model says to a prompt: nothing about itself."""
-    return f"An answer with **some** words, {7 * model + prompt} of them." + " More of it." * (60 * (model % 2))
+    return f"An answer with **some** words, {7 * model + prompt} of them." + " More of it." * (150 * (model % 2))
 
 
 def answer(model: int, prompt: int, text: str) -> e.ResponseAdded:

@@ -223,10 +223,10 @@ def test_the_phase_and_the_limits_are_changed_by_events(staffed: SmallSite) -> N
     assert desk.post("/admin/settings/phase", {"phase": "3"}, "/admin/settings")[1] == "/admin/settings?said=phase"
     assert log_of(staffed)[-1] == e.PhaseChanged(phase=3)
     before = staffed.arena.read(lambda state: state.policy)
-    fields = {name: "7" for name in Limits.__struct_fields__}
+    fields = dict.fromkeys(Limits.__struct_fields__, "7")
     assert desk.post("/admin/settings/limits", fields, "/admin/settings")[0] == 303
     after = staffed.arena.read(lambda state: state.policy)
-    assert after.limits == Limits(**{name: 7 for name in Limits.__struct_fields__})
+    assert after.limits == Limits(**dict.fromkeys(Limits.__struct_fields__, 7))
     assert after.lanes == before.lanes
     assert after.rating == before.rating
 
@@ -241,7 +241,7 @@ def test_there_are_four_phases(staffed: SmallSite, phase: str) -> None:
 @pytest.mark.parametrize("limit", ["0", "-1", "", "ten", "1e9", "٣", "99999999"])
 def test_a_limit_is_a_whole_number_from_one_on(staffed: SmallSite, limit: str) -> None:
     desk, before = at_the_desk(staffed), log_of(staffed)
-    fields = {name: "7" for name in Limits.__struct_fields__} | {"address_votes_per_minute": limit}
+    fields = dict.fromkeys(Limits.__struct_fields__, "7") | {"address_votes_per_minute": limit}
     status, text = desk.post("/admin/settings/limits", fields, "/admin/settings")
     assert status == 400
     assert "address_votes_per_minute" in text

@@ -172,7 +172,11 @@ def test_a_form_of_another_visit_is_out_of_date(sqlite_site: SmallSite) -> None:
 def test_a_form_sent_by_another_sites_page_is_refused(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
     fields = {**form_in(client.get("/").text), "choice": "A"}
-    for headers in ({"origin": "https://elsewhere.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+    for headers in (
+        {"origin": "https://elsewhere.example"},
+        {"origin": "null", "sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "cross-site"},
+    ):
         assert client.post("/vote", data=fields, headers=headers).status_code == 403
     assert client.post("/vote", data=fields, headers={"origin": "http://testserver"}).status_code == 303
 

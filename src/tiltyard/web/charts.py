@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.model_detail import Heatmap
     from tiltyard.arena.model_history import BothBadPiece, RatingPath
+    from tiltyard.arena.offline import OfflineRow
     from tiltyard.validity.calibration import Calibration
     from tiltyard.web.leaderboard import Line
     from tiltyard.web.observatory import Snapshot
@@ -30,6 +31,9 @@ HEATMAP_MODELS = 16
 CHART_MODELS = 60
 """Lines of the chart of ratings: the first ones of the view."""
 
+KEPT_CHARTS = 32
+"""Charts of ratings that are kept: they change with a study, not with every vote."""
+
 DEEPEST = 0.5
 """The shade of a cell that lacks everything: most cells do, and nothing is wrong with that."""
 
@@ -39,34 +43,22 @@ MOST_POINTS = 240
 
 def rating_chart(lines: Sequence[Line]) -> Html | None:
     """Bradley–Terry ratings with their intervals, one line each, on one scale; None where nobody is rated."""
-    rated = [line for line in lines if line.offline is not None][:CHART_MODELS]
-    ends = [
-        end
-        for line in rated
-        if line.offline is not None
-        for end in (line.offline.rating, line.offline.low, line.offline.high)
-        if end is not None
-    ]
-    if not ends:
-        return None
+    rated = [(line.row.display_name, line.offline) for line in lines if line.offline is not None]
+    return _rating_chart(tuple(rated[:CHART_MODELS])) if rated else None
+
+
+@lru_cache(maxsize=KEPT_CHARTS)
+def _rating_chart(rated: tuple[tuple[str, OfflineRow], ...]) -> Html:
+    ends = [end for _, place in rated for end in (place.rating, place.low, place.high) if end is not None]
     scale = Scale.of(ends)
     rows = []
-    for line in sorted(rated, key=lambda line: line.offline.rank if line.offline else 0):
-        place = line.offline
-        assert place is not None
-        label = f"{line.row.display_name}: {place.rating:.0f}, {_span(place.low, place.high)}"
-        drawn = interval(scale, place.rating, place.low, place.high, label)
-        name = el("a", el("bdi", line.row.display_name), href=model_address(line.row.model))
-        rows.append(
-            [name, el("td", drawn, class_="chart"), rating(place.rating, 0), el("small", _span(place.low, place.high))]
-        )
-    head: list[str | tuple[str, str]] = [
-        t("chart.model"),
-        (axis(scale), "chart"),
-        (t("chart.rating"), "num"),
-        t("chart.interval"),
-    ]
-    return table(head, rows, class_="measures")
+    for shown, place in sorted(rated, key=lambda one: one[1].rank):
+        span = _span(place.low, place.high)
+        drawn = interval(scale, place.rating, place.low, place.high, f"{shown}: {place.rating:.0f}, {span}")
+        name = el("a", el("bdi", shown), href=model_address(place.model))
+        rows.append([name, el("td", drawn, class_="chart"), rating(place.rating, 0), el("small", span)])
+    head: list[str | tuple[str, str]] = [t("chart.model"), (axis(scale), "chart"), (t("chart.rating"), "num")]
+    return table([*head, t("chart.interval")], rows, class_="measures")
 
 
 def _span(low: float | None, high: float | None) -> str:

@@ -83,4 +83,7 @@ def records_by_prompt(votes: VoteTable, a: int, b: int) -> tuple[Record, ...]:
             place = (won, lost, Outcome.TIE, Outcome.BOTH_BAD).index(Outcome(outcome))
             counts.setdefault(prompt, [0, 0, 0, 0])[place] += 1
     ordered = sorted(counts.items(), key=lambda item: (-sum(item[1]), votes.prompts[item[0]]))
-    return tuple(Record(votes.prompts[prompt], *numbers, expected_wins=0.0) for prompt, numbers in ordered)
+    return tuple(
+        Record(votes.prompts[prompt], wins, losses, ties, both_bad, expected_wins=0.0)
+        for prompt, (wins, losses, ties, both_bad) in ordered
+    )

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.arena.board import OFFICIAL_FROM
+from tiltyard.arena.model_history import RatingPath
 from tiltyard.arena.weekly import Look
 from tiltyard.ratings.glicko2 import rate_battles_history
 from tiltyard.validity.badges import Badge
+from tiltyard.validity.calibration import Calibration, calibration, predictions
 from tiltyard.validity.churn import BAND, Known
 
 if TYPE_CHECKING:
@@ -20,36 +23,80 @@ if TYPE_CHECKING:
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.vote_table import VoteTable
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 DAY = 86_400 * 1_000_000
 
 
-def looks_back(votes: VoteTable, policy: Policy, times: Sequence[int], enabled: Collection[str]) -> tuple[Look, ...]:
-    """What was known of enabled models at each time (microseconds); a model without a vote by then is left out."""
-    rated = votes.rated
-    a, b = votes.model_a[rated], votes.model_b[rated]
-    history = rate_battles_history(
-        a, b, votes.score_a()[rated], start=len(votes.models), settings=policy.rating.glicko2()
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """Every rated vote in the order of the log: when, who by side, the score of A, and what the ratings made of it.
+
+    `predicted` is the score that was expected of side A before the vote; `rating` and `deviation` are those of both
+    sides after it. One replay serves all models.
+    """
+
+    models: tuple[str, ...]
+    start: float
+    at: Ints
+    sides: Ints
+    score_a: Floats
+    rating: Floats
+    deviation: Floats
+    predicted: Floats
+
+    def path(self, model: int) -> RatingPath:
+        """A model's way from its first rated vote to now."""
+        own = (self.sides == model).any(axis=1)
+        side = (self.sides[own, 1] == model).astype(np.intp)[:, None]
+        rating, deviation = (np.take_along_axis(values[own], side, axis=1)[:, 0] for values in self._after)
+        return RatingPath(self.start, self.at[own], rating, deviation)
+
+    def calibration(self, model: int) -> Calibration:
+        """Predicted against observed scores of a model's votes, seen from its side."""
+        own, as_b = (self.sides == model).any(axis=1), self.sides[:, 1] == model
+        predicted = np.where(as_b, 1.0 - self.predicted, self.predicted)[own]
+        return calibration(predicted, np.where(as_b, 1.0 - self.score_a, self.score_a)[own])
+
+    def looks(self, times: Sequence[int], enabled: Collection[str]) -> tuple[Look, ...]:
+        """What was known of enabled models at each time (microseconds); one without a vote by then is left out."""
+        # Events of several servers are not in the order of their clocks: a time is where the log had come to by then.
+        clock = np.maximum.accumulate(self.at) if len(self.at) else self.at
+        model, (rating, deviation) = self.sides.ravel(), (values.ravel() for values in self._after)
+        looks = []
+        for at in times:
+            upto = 2 * int(np.searchsorted(clock, at, side="left"))
+            last = np.full(len(self.models), -1)
+            last[model[:upto]] = np.arange(upto)
+            known = {
+                name: Known(float(rating[place]), float(deviation[place]))
+                for name, place in zip(self.models, last.tolist(), strict=True)
+                if place >= 0 and name in enabled
+            }
+            looks.append(Look(at, known))
+        return tuple(looks)
+
+    @property
+    def _after(self) -> tuple[Floats, Floats]:
+        return self.rating, self.deviation
+
+
+def replay(votes: VoteTable, policy: Policy) -> Replay:
+    """The counted votes rated once more, by the rules in force."""
+    rated, settings = votes.rated, policy.rating.glicko2()
+    a, b, score = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated]
+    history = rate_battles_history(a, b, score, start=len(votes.models), settings=settings)
+    return Replay(
+        models=votes.models,
+        start=policy.rating.rating,
+        at=votes.at[rated],
+        sides=np.column_stack([a, b]),
+        score_a=score,
+        rating=history.rating,
+        deviation=history.deviation,
+        predicted=predictions(a, b, score, len(votes.models), settings),
     )
-    model = np.column_stack([a, b]).ravel()
-    rating, deviation = history.rating.ravel(), history.deviation.ravel()
-    # Events of several servers are not in the order of their clocks: a time is where the log had come to by then.
-    clock = np.maximum.accumulate(votes.at[rated]) if rated.any() else votes.at[rated]
-    looks = []
-    for at in times:
-        upto = 2 * int(np.searchsorted(clock, at, side="left"))
-        last = np.full(len(votes.models), -1)
-        last[model[:upto]] = np.arange(upto)
-        looks.append(
-            Look(
-                at,
-                {
-                    name: Known(float(rating[last[number]]), float(deviation[last[number]]))
-                    for number, name in enumerate(votes.models)
-                    if last[number] >= 0 and name in enabled
-                },
-            )
-        )
-    return tuple(looks)
 
 
 @dataclass(frozen=True, slots=True)

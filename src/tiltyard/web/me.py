@@ -6,10 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import Standing
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
+from tiltyard.validity.voters import expected_scores
 from tiltyard.web.model import result_for
 
 if TYPE_CHECKING:
@@ -110,7 +113,7 @@ def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
 
 
 def _chance(rating: float, rival: float) -> float:
-    return 1.0 / (1.0 + 10.0 ** ((rival - rating) / 400.0))
+    return float(expected_scores(np.array(rating), np.array(rival)))
 
 
 def _lines(snapshot: Snapshot, counted: Sequence[CastVote]) -> tuple[OwnLine, ...]:
@@ -130,7 +133,10 @@ def _lines(snapshot: Snapshot, counted: Sequence[CastVote]) -> tuple[OwnLine, ..
         OwnLine(
             place,
             snapshot.models[model],
-            *(results[model].count(letter) for letter in "WLDX"),
+            wins=results[model].count("W"),
+            losses=results[model].count("L"),
+            ties=results[model].count("D"),
+            both_bad=results[model].count("X"),
             score=score(model),
             crowd_place=places.get(snapshot.models[model].model),
         )

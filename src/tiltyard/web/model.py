@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiltyard.arena.events import Choice
-from tiltyard.arena.model_detail import RECENT, arena_calibration, model_detail, recent_form
-from tiltyard.arena.model_history import both_bad_trend, rating_path
+from tiltyard.arena.model_detail import RECENT, model_detail, recent_form
+from tiltyard.arena.model_history import both_bad_trend
 from tiltyard.arena.state import Standing
 
 if TYPE_CHECKING:
@@ -85,17 +85,17 @@ class ModelPage:
 
 def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, name: str) -> ModelPage:
     """The page of an enabled model; one that is not there or not enabled is an `ArenaError`."""
-    detail = model_detail(state, name)
+    detail = model_detail(state, name, snapshot.board if snapshot.seq == state.seq else None)
     facts = snapshot.model(name)
-    votes, rules = snapshot.study.votes, snapshot.policy.rating
+    votes, again = snapshot.study.votes, snapshot.study.replay
     latest = followed.of_model(facts.number, RECENT)
     return ModelPage(
         facts=facts,
         detail=detail,
         form=recent_form(latest[::-1], facts.number),
-        path=rating_path(votes, rules, facts.number),
+        path=again.path(facts.number),
         trend=both_bad_trend(votes, facts.number, _edges(votes, facts.number)),
-        calibration=arena_calibration(votes, rules, facts.number),
+        calibration=again.calibration(facts.number),
         offline=_offline_row(snapshot, name),
         around=_around(snapshot, name),
         latest=tuple(_seen(vote, facts.number, state) for vote in latest[:LATEST]),

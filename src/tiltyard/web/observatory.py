@@ -27,7 +27,7 @@ from tiltyard.arena.vote_table import VoteTable, vote_table
 from tiltyard.arena.weekly import Period, WeeklyReport, weekly_report
 from tiltyard.errors import ArenaError, StoreError, TiltyardError
 from tiltyard.web.followed_votes import FollowedVotes, Lately
-from tiltyard.web.looking_back import DAY, Movement, looks_back, movements
+from tiltyard.web.looking_back import DAY, Movement, Replay, movements, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -101,6 +101,7 @@ class Study:
 
     seq: int
     votes: VoteTable
+    replay: Replay
     offline: OfflineBoard | None
     offline_trouble: str
     """Why there is no offline board, if there is none."""
@@ -316,9 +317,20 @@ class Observatory:
         offline, trouble = _rated(votes, order, swaps=len(order) <= self._pace.swaps_models)
         if offline is not None and len(order) > self._pace.swaps_models:
             offline = with_swaps(offline, self._swaps)
-        looks = looks_back(votes, policy, _times(until, self._now()), set(order))
+        again = replay(votes, policy)
+        looks = again.looks(_times(until, self._now()), set(order))
         with self._state:
-            study = _joined(state, self._lately, votes, offline, trouble, looks)
+            weekly = _weekly(state, self._lately, votes, offline, looks[:-1])
+            study = Study(
+                seq=state.seq,
+                votes=votes,
+                replay=again,
+                offline=offline,
+                offline_trouble=trouble,
+                weekly=weekly,
+                moved=movements(weekly.board, looks[-1], state.policy),
+                categories=_categories(state, votes),
+            )
         self._studied = (time.monotonic(), time.monotonic() - began)
         return study
 
@@ -377,37 +389,22 @@ def _times(until: int, now: int) -> list[int]:
     return [*(until - (WEEK_DAYS - day) * DAY for day in range(WEEK_DAYS)), now - DAY]
 
 
-def _joined(
-    state: ArenaState,
-    lately: Lately,
-    votes: VoteTable,
-    offline: OfflineBoard | None,
-    trouble: str,
-    looks: tuple[Look, ...],
-) -> Study:
-    """A study from its parts and the state that they were computed of."""
-    *days, yesterday = looks
+def _weekly(
+    state: ArenaState, lately: Lately, votes: VoteTable, offline: OfflineBoard | None, days: tuple[Look, ...]
+) -> WeeklyReport:
+    """The report of the days that were looked at, of the state at their end."""
     since = days[0].at
     period = Period(
         since=since,
         until=state.latest,
-        looks=tuple(look for look in days if look.standings) or tuple(days[-1:]),
+        looks=tuple(look for look in days if look.standings) or days[-1:],
         votes=votes,
         served=lately.served(since, state.catalog),
         events=lately.kinds(since),
         flags=lately.notes(since, "flagged"),
         exclusions=lately.notes(since, "excluded", "restored"),
     )
-    weekly = weekly_report(state, period, offline)
-    return Study(
-        seq=state.seq,
-        votes=votes,
-        offline=offline,
-        offline_trouble=trouble,
-        weekly=weekly,
-        moved=movements(weekly.board, yesterday, state.policy),
-        categories=_categories(state, votes),
-    )
+    return weekly_report(state, period, offline)
 
 
 def _rated(votes: VoteTable, order: list[str], *, swaps: bool) -> tuple[OfflineBoard | None, str]:

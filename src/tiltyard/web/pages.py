@@ -14,6 +14,7 @@ from tiltyard.arena.weekly_text import rule_numbers
 from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
 from tiltyard.web import charts, methods
+from tiltyard.web.board_lines import lines_html
 from tiltyard.web.bodies import form_of
 from tiltyard.web.compare import ComparePage, compare_page
 from tiltyard.web.data import data_view
@@ -102,7 +103,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoa
     overall = bool(lines) and not query.category
     return {
         "query": query,
-        "say": {key.replace(".", "_"): t(f"board.{key}") for key in LINE_WORDS},
+        "lines_html": lines_html(lines, of_category=bool(query.category)),
         "unfiltered": BoardQuery(category=query.category, sort=query.sort, direction=query.direction),
         "snapshot": snapshot,
         "lines": lines,
@@ -117,15 +118,6 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoa
         "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
         "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
     }
-
-
-LINE_WORDS = (
-    *("column.average", "column.confidence", "column.consistency", "column.coverage", "column.interval"),
-    *("column.overall", "column.record", "column.spread", "column.votes", "hint.places", "tip.both_bad"),
-    *("tip.confidence", "tip.coverage", "tip.coverage_plain", "tip.rating", "both_bad", "moved", "moved_beyond"),
-    *("moved_within", "raw", "shadow"),
-)
-"""What every line of the board says: looked up once, not two hundred times."""
 
 
 def _category(site: Site, query: BoardQuery) -> OfflineBoard | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 from typing import TYPE_CHECKING
 
@@ -164,7 +165,8 @@ def _model(number: int, prompts: int) -> Iterator[e.AnyBody]:
     yield e.ModelAdded(model=name, display_name=f"Model {number}")
     for prompt in range(prompts):
         answer = f"{name}-{prompt:03d}"
-        yield e.ResponseAdded(response_id=answer, model=name, prompt_id=f"prompt-{prompt:03d}", text=f"Answer {answer}")
+        text = f"A simulated answer, {hashlib.sha256(answer.encode()).hexdigest()[:8]}."  # nothing that tells who
+        yield e.ResponseAdded(response_id=answer, model=name, prompt_id=f"prompt-{prompt:03d}", text=text)
 
 
 def _marks(votes: int, points: int) -> set[int]:

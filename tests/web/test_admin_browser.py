@@ -1,0 +1,154 @@
+"""The administrator's desk in a real browser: it works without a script, and an exclusion moves the board."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.web.conftest import Visits
+from tests.web.sites import ADMIN_SECRET, MODELS, NAMES, QUICK, SECRET, LiveServer, catalog
+from tiltyard.arena import events as e
+from tiltyard.arena.service import Arena
+from tiltyard.web.app import create_app
+from tiltyard.web.observatory import Observatory
+from tiltyard.web.settings import SiteSettings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PAGES = ("", "/models", "/prompts", "/import", "/screening", "/screening/session/odd", "/settings")
+FAVOURITE = MODELS[3]
+
+
+@pytest.fixture
+def arena(sqlite_url: str) -> Iterator[Arena]:
+    """An arena in which one session has made the last model the first."""
+    with Arena.open(sqlite_url) as made:
+        made.append([*catalog(), e.PhaseChanged(phase=3)])
+        for voter, votes in (("fair", 14), ("odd", 30)):
+            for _ in range(votes):
+                _vote(made, voter)
+        yield made
+
+
+def _vote(arena: Arena, voter: str) -> None:
+    """A vote against the favourite by whoever is fair, for it by whoever is odd; who met is read behind the scenes."""
+    matchup_id = arena.serve(voter).matchup_id
+    a, b = arena.read(lambda state: _names(state, matchup_id))
+    lead = (a == FAVOURITE) - (b == FAVOURITE)
+    if voter == "fair":
+        lead = -lead
+    arena.vote(matchup_id, voter, e.Choice.A if lead > 0 else e.Choice.B if lead < 0 else e.Choice.TIE)
+
+
+def _names(state: object, matchup_id: str) -> tuple[str, str]:
+    served = state.schedule.in_flight[matchup_id]  # type: ignore[attr-defined]
+    models = state.catalog.models  # type: ignore[attr-defined]
+    return models[served.a].model, models[served.b].model
+
+
+@pytest.fixture
+def desk(arena: Arena, sqlite_url: str, browser: Browser) -> Iterator[Visits]:
+    """Visitors of a site whose secret is known; nothing is blocked, and nothing leaves the host."""
+    settings = SiteSettings(db=sqlite_url, title="Test arena", secret=SECRET, admin_secret=ADMIN_SECRET)
+    with Observatory(sqlite_url, pace=QUICK) as observatory:
+        server = LiveServer(create_app(settings, arena, observatory))
+        server.start()
+        visits = Visits(browser, server.url)
+        try:
+            yield visits
+        finally:
+            visits.close()
+            server.stop()
+    assert visits.complaints == []
+
+
+def enter(page: Page) -> None:
+    page.goto("/admin")
+    page.get_by_label("Secret").fill(ADMIN_SECRET)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("heading", name="Overview").wait_for()
+
+
+def first_on_the_board(page: Page) -> str:
+    page.goto("/leaderboard")
+    return page.locator("table.board tbody tr .model a").first.inner_text()
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_an_exclusion_moves_the_board_and_restoring_moves_it_back(desk: Visits, script: bool) -> None:
+    page = desk.visitor(script=script)
+    assert first_on_the_board(page) == NAMES[3]
+    enter(page)
+    page.get_by_role("link", name="Screening").click()
+    page.get_by_role("link", name=re.compile(r"^odd")).click()
+    page.get_by_role("heading", name=re.compile("If these 30 votes did not count")).wait_for()
+    page.get_by_label("Reason, for the log").fill("one model is voted up, whatever it says")
+    page.get_by_role("button", name="Exclude 30 votes").click()
+    page.get_by_text("The votes no longer count.").wait_for()
+    assert first_on_the_board(page) != NAMES[3]
+    page.goto("/admin/screening")
+    page.locator("#exclusions table a").first.click()
+    page.get_by_role("button", name="Restore 30 votes").click()
+    page.get_by_text("The votes count again.").wait_for()
+    assert first_on_the_board(page) == NAMES[3]
+
+
+def test_a_model_is_switched_off_with_the_keyboard_alone(desk: Visits) -> None:
+    page = desk.visitor()
+    enter(page)
+    page.goto("/admin/models")
+    page.get_by_role("button", name=f"Switch off: {NAMES[0]}").focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("The model is served no more.").wait_for()
+    page.goto("/leaderboard")
+    assert page.get_by_role("link", name=NAMES[0]).count() == 0
+
+
+def test_a_wrong_secret_says_so_and_a_right_one_ends_with_logging_out(desk: Visits) -> None:
+    page = desk.visitor()
+    page.goto("/admin")
+    page.get_by_label("Secret").fill("a guess that is wrong")
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("alert").wait_for()
+    enter(page)
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("heading", name="Administrator").wait_for()
+    page.goto("/admin/settings")
+    assert page.url.endswith("/admin/login")
+
+
+def test_a_text_is_imported_by_the_form(desk: Visits, arena: Arena) -> None:
+    page = desk.visitor()
+    enter(page)
+    page.goto("/admin/import")
+    page.locator("#prompts").fill(json.dumps({"prompt_id": "late", "text": "One more?"}))
+    lines = [json.dumps({"entrant_id": name, "prompt_id": "late", "response_text": "Yes."}) for name in MODELS[:2]]
+    page.locator("#responses").fill("\n".join(lines))
+    page.get_by_role("button", name="Import").click()
+    page.get_by_role("heading", name="Imported").wait_for()
+    assert arena.read(lambda state: state.catalog.has_prompt("late"))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_every_page_of_the_desk_is_accessible_and_fits(desk: Visits, dark: bool, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = desk.visitor(width=width, dark=dark)
+    page.goto("/admin/login")
+    found = {"/login": Axe().run(page).response["violations"]}
+    enter(page)
+    for address in PAGES:
+        page.goto(f"/admin{address}")
+        found[address] = Axe().run(page).response["violations"]
+        wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+        assert not wide, f"{address} is wider than a screen of {width}"
+    named = {
+        address: [(v["id"], [n["html"] for n in v["nodes"]][:3]) for v in of] for address, of in found.items() if of
+    }
+    assert named == {}

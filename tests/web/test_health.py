@@ -1,0 +1,143 @@
+"""Whether the site says truly how it is, to load balancers and monitors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.web.administrators import staffed_site, vote_often
+from tests.web.sites import IDENTIFYING, SmallSite, vote_once
+from tiltyard.arena.store.backlog import KindCounts, backlog, latest_events
+
+LINE = re.compile(r'[a-z_]+(\{([a-z]+="[^"\\\n]*",?)+\})? -?[0-9.e+-]+\Z')
+
+
+@pytest.fixture
+def staffed(arena_url: str) -> Iterator[SmallSite]:
+    with staffed_site(arena_url) as site:
+        yield site
+
+
+def figures(client: TestClient) -> dict[str, float]:
+    """The figures without labels, by name."""
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
+    assert all(LINE.match(line) for line in lines), lines
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def test_a_site_that_takes_votes_is_well(staffed: SmallSite) -> None:
+    answer = staffed.client().get("/healthz")
+    assert answer.status_code == 200
+    said = answer.json()
+    assert (said["status"], said["store"], said["writer"], said["unchained"]) == ("ok", True, True, 0)
+    assert said["head"] == staffed.arena.read(lambda state: state.seq)
+
+
+def test_health_is_asked_by_machines_and_hands_out_no_cookie(staffed: SmallSite) -> None:
+    for address in ("/healthz", "/metrics"):
+        answer = staffed.client().get(address)
+        assert "set-cookie" not in answer.headers
+        assert answer.headers["cache-control"] == "no-store"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        head = staffed.client().head(address)
+        assert (head.status_code, head.content) == (200, b"")
+
+
+def test_without_a_writer_the_site_is_failing_and_says_when_to_come_back(sqlite_url: str) -> None:
+    with staffed_site(sqlite_url) as site:
+        site.arena.close()
+        answer = site.client().get("/healthz")
+        assert answer.status_code == 503
+        assert answer.json()["status"] == "failing"
+        assert not answer.json()["writer"]
+        assert int(answer.headers["retry-after"]) > 0
+        assert figures(site.client())["tiltyard_up"] == 0
+
+
+def test_without_its_database_the_site_is_failing(sqlite_url: str) -> None:
+    from pathlib import Path
+
+    with staffed_site(sqlite_url) as site:
+        path = Path(sqlite_url.removeprefix("sqlite:///"))
+        site.arena.store.database.close()  # connections that are open would go on with the lost file
+        site.observatory.close()
+        for file in path.parent.glob("arena.db*"):
+            file.unlink()
+        path.mkdir()
+        answer = site.client().get("/healthz")
+        assert answer.status_code == 503
+        said = answer.json()
+        assert (said["status"], said["store"]) == ("failing", False)
+        assert site.client().get("/metrics").status_code == 200
+        path.rmdir()
+
+
+def test_figures_count_what_visitors_did(staffed: SmallSite) -> None:
+    client = staffed.client()
+    vote_once(client)
+    vote_once(client, "BOTH_BAD")
+    page = client.get("/").text
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+    assert client.post("/skip", data=fields).status_code == 303
+    client.get("/")
+    found = figures(client)
+    assert found["tiltyard_matchups_total"] == 4
+    assert found["tiltyard_votes_total"] == 2
+    assert found["tiltyard_skips_total"] == 1
+    assert found["tiltyard_expirations_total"] == 0
+    assert found["tiltyard_matchups_in_flight"] == 1
+    assert found["tiltyard_unchained_events"] == 0
+    assert found["tiltyard_log_events"] == staffed.arena.read(lambda state: state.seq)
+    assert found["tiltyard_up"] == 1
+    vote_often(staffed, "ann", "AB")
+    assert figures(client)["tiltyard_votes_total"] == 4
+
+
+def test_requests_are_counted_by_route_and_status_not_by_what_visitors_write(staffed: SmallSite) -> None:
+    client = staffed.client()
+    for _ in range(3):
+        client.get("/votes/no-such-matchup")
+    client.get('/no/such"page%0A')
+    client.request("BREW", "/")
+    counted = {
+        re.sub(r'worker="\d+",', "", name): value
+        for name, value in figures(client).items()
+        if name.startswith("tiltyard_http_requests_total")
+    }
+    name = "tiltyard_http_requests_total"
+    assert counted[f'{name}{{method="GET",route="/votes/{{matchup_id}}",status="404"}}'] == 3
+    assert counted[f'{name}{{method="GET",route="none",status="404"}}'] == 1
+    assert any('method="other"' in name for name in counted)
+    assert "no-such-matchup" not in "".join(counted)
+
+
+def test_figures_name_no_model(staffed: SmallSite) -> None:
+    client = staffed.client()
+    vote_once(client)
+    client.get("/models/zyxwolf-one")
+    for address in ("/metrics", "/healthz"):
+        text = client.get(address).text
+        assert not [name for name in IDENTIFYING if name.lower() in text.lower()]
+
+
+def test_kinds_are_counted_on_from_where_they_were(staffed: SmallSite) -> None:
+    counts = KindCounts()
+    store = staffed.arena.store
+    first = counts.follow(store)
+    assert first["model_added"] == 4
+    vote_often(staffed, "ann", "ABT")
+    later = counts.follow(store)
+    assert (later["voted"], later["matchup_served"], later["model_added"]) == (3, 3, 4)
+    assert counts.follow(store) == later == KindCounts().follow(store)
+    assert sum(later.values()) == backlog(store).head_seq
+
+
+def test_the_latest_events_come_first(staffed: SmallSite) -> None:
+    found = latest_events(staffed.arena.store, ["model_added"], 2)
+    assert [event.seq for event in found] == [4, 3]

@@ -1,0 +1,205 @@
+"""The leaderboard in its locked format: what is shown, in which order, and the same as CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes, world
+from tiltyard.validity.badges import Badge
+from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values
+from tiltyard.web.observatory import Snapshot
+
+LOCKED = ["rank", "model", "rating", "confidence", "coverage", "consistency", "spread", "average", "record", "votes"]
+asked = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
+    with board_site(week_of_votes(700), tmp_path_factory.mktemp("board")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def snapshot(site: BoardSite) -> Snapshot:
+    return site.world.snapshot
+
+
+def rows_of(page: str) -> list[str]:
+    table = page.split("data-board", 1)[1].split("</table>", 1)[0]
+    return re.findall(r"<tr role=\"row\" class=.*?</tr>", table, flags=re.S)
+
+
+def text_of(markup: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", markup).split())
+
+
+def test_the_columns_are_the_locked_ones_in_their_order(site: BoardSite) -> None:
+    page = site.client.get("/leaderboard").text
+    assert re.findall(r'data-sort="(\w+)"', page) == LOCKED
+    assert page.count("<th scope=\"col\" role=\"columnheader\"") == len(LOCKED)
+
+
+def test_the_rating_cell_shows_the_conservative_score_and_the_raw_rating_below(site: BoardSite, snapshot: Snapshot) -> None:
+    page = site.client.get("/leaderboard").text
+    for markup, row in zip(rows_of(page), snapshot.board.rows, strict=True):
+        cell = re.search(r'<td role="cell" class="num rating".*?</td>', markup, flags=re.S)
+        assert cell is not None
+        assert text_of(cell.group()) == f"{row.rating - 2 * row.deviation:.0f} raw {row.rating:.0f}"
+
+
+def test_stability_is_a_badge_in_the_model_cell_and_provisional_lines_are_grey(site: BoardSite, snapshot: Snapshot) -> None:
+    for markup, row in zip(rows_of(site.client.get("/leaderboard").text), snapshot.board.rows, strict=True):
+        model_cell = re.search(r'<th scope="row".*?</th>', markup, flags=re.S)
+        assert model_cell is not None
+        assert f'class="badge {row.badge.value.lower()}"' in model_cell.group()
+        assert ("provisional-row" in markup) == (row.badge is Badge.PROVISIONAL)
+    newcomer = snapshot.board[NEWCOMER]
+    assert newcomer.badge is Badge.PROVISIONAL
+    assert not newcomer.official_top
+
+
+def test_the_status_is_on_top_with_every_rule_and_its_number(site: BoardSite, snapshot: Snapshot) -> None:
+    page = text_of(site.client.get("/leaderboard").text.split('<section class="status', 1)[1].split("</section>")[0])
+    status = snapshot.board.publication
+    assert ("Officially stable" if status.status == "officially stable" else "Calibrating") in page
+    for rule in status.rules:
+        assert f"{'Met' if rule.met else 'Not met'}: {rule.name.capitalize()}" in page
+
+
+def test_a_place_says_which_places_bradley_terry_allows(site: BoardSite, snapshot: Snapshot) -> None:
+    offline = {row.model: row for row in snapshot.study.offline.rows} if snapshot.study.offline else {}
+    assert len(offline) == len(MODELS)
+    for markup, row in zip(rows_of(site.client.get("/leaderboard").text), snapshot.board.rows, strict=True):
+        place = re.search(r'<td role="cell" class="place">.*?</td>', markup, flags=re.S)
+        assert place is not None
+        assert f">{offline[row.model].rank_low}–{offline[row.model].rank_high}</small>" in place.group()
+
+
+@pytest.mark.parametrize("column", LOCKED)
+def test_each_column_sorts_both_ways_and_what_is_unknown_comes_last(snapshot: Snapshot, column: str) -> None:
+    once = BoardQuery().sorted_by(column)
+    twice = once.sorted_by(column)
+    assert twice.sorted_by(column) == once
+    for query in (once, twice):
+        values = [COLUMNS[column].key(line) for line in board_lines(snapshot, query)]
+        known = [value for value in values if value is not None]
+        assert values == known + [None] * (len(values) - len(known))
+        falling = (query.direction or COLUMNS[column].first) == "desc"
+        assert known == sorted(known, reverse=falling)
+
+
+def test_search_looks_at_names_ids_and_providers_word_by_word(snapshot: Snapshot) -> None:
+    def found(q: str) -> set[str]:
+        return {line.row.model for line in board_lines(snapshot, BoardQuery(q=q))}
+
+    assert found("OTTER") == {"otter-7b"}
+    assert found("fenland siskin") == set()
+    assert found("aerie siskin") == {"siskin"}
+    assert found("") == set(MODELS)
+
+
+def test_filters_narrow_and_places_stay_those_of_the_whole_board(snapshot: Snapshot) -> None:
+    lines = board_lines(snapshot, BoardQuery(provider="Fenland AI", licence="MIT"))
+    assert {line.row.model for line in lines} == {MODELS[1], MODELS[3]}
+    whole = {row.model: row.rank for row in snapshot.board.rows}
+    assert [line.row.rank for line in lines] == [whole[line.row.model] for line in lines]
+    assert [line.row.model for line in board_lines(snapshot, BoardQuery(stability="provisional"))] == [
+        row.model for row in snapshot.board.rows if row.badge is Badge.PROVISIONAL
+    ]
+
+
+@given(st.builds(BoardQuery, asked, asked, asked, asked, asked, st.sampled_from(["", *COLUMNS])))
+def test_an_address_says_the_whole_query(query: BoardQuery) -> None:
+    said = BoardQuery.of(dict(parse_qsl(query.address.removeprefix("?"), keep_blank_values=True)))
+    assert said == BoardQuery.of({name: getattr(query, name) for name in query.__slots__})
+    assert BoardQuery.of(dict(parse_qsl(said.address.removeprefix("?")))) == said
+
+
+def test_an_unknown_order_is_passed_over() -> None:
+    assert BoardQuery.of({"sort": "secret", "direction": "up", "colour": "red"}) == BoardQuery()
+
+
+@pytest.mark.parametrize(
+    "address", ["", "?sort=votes", "?q=labs&sort=model&direction=desc", "?category=maths", "?stability=Provisional"]
+)
+def test_csv_and_json_hold_exactly_the_lines_shown_in_their_order(site: BoardSite, address: str) -> None:
+    shown = [re.search(r'href="/models/([^"]+)"', row) for row in rows_of(site.client.get(f"/leaderboard{address}").text)]
+    names = [found.group(1) for found in shown if found]
+    table = list(csv.DictReader(io.StringIO(site.client.get(f"/leaderboard.csv{address}").text)))
+    values = json.loads(site.client.get(f"/leaderboard.json{address}").text)
+    assert names
+    assert [row["model"].lstrip("'").replace("=", "%3D") for row in table] == names
+    assert [row["model"].replace("=", "%3D") for row in values["rows"]] == names
+    for cells, row in zip(table, values["rows"], strict=True):
+        assert list(cells) == list(row)
+        assert [float(cell) for name, cell in cells.items() if isinstance(row[name], float)] == [
+            value for value in row.values() if isinstance(value, float)
+        ]
+
+
+def test_a_name_that_looks_like_a_formula_is_a_text_in_the_csv_file(snapshot: Snapshot) -> None:
+    assert "'=Wagtail" in board_csv(snapshot, BoardQuery())
+
+
+def test_no_name_becomes_markup(site: BoardSite) -> None:
+    page = site.client.get("/leaderboard").text
+    assert NAMES[1] not in page
+    assert "Heron &lt;b&gt;Large&lt;/b&gt;" in page
+
+
+def test_a_category_board_says_that_it_is_bradley_terry_and_not_official(site: BoardSite, snapshot: Snapshot) -> None:
+    page = text_of(site.client.get("/leaderboard?category=maths").text)
+    assert "Bradley–Terry ratings of the" in page
+    assert "not the official order" in page
+    board = site.world.observatory.category("maths")
+    values = board_values(snapshot, BoardQuery(category="maths"), board)
+    assert values["ordered_by"] == "bradley_terry"
+    assert board is not None
+    assert [row["bradley_terry_rating"] for row in values["rows"]] == [row.rating for row in board.rows]
+
+
+def test_a_category_without_votes_has_no_lines_and_says_so(site: BoardSite) -> None:
+    page = site.client.get("/leaderboard?category=nothing")
+    assert page.status_code == 200
+    assert "Too few votes on these prompts" in page.text
+
+
+def test_charts_are_drawn_of_the_first_lines(site: BoardSite) -> None:
+    page = site.client.get("/leaderboard").text
+    assert page.count('class="heatmap"') == 2
+    assert page.count("<svg class=\"strip\"") == len(MODELS)
+    assert " style=" not in page
+    assert "<script>" not in page
+
+
+def test_the_same_page_is_not_sent_twice(site: BoardSite) -> None:
+    first = site.client.get("/leaderboard")
+    again = site.client.get("/leaderboard", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_in_phase_two_legacy_elo_is_the_official_rating_and_the_new_score_its_shadow(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with world(week_of_votes(200, phase=2), tmp_path_factory.mktemp("early")) as made:
+        lines = board_lines(made.snapshot, BoardQuery())
+        assert [line.official_rating for line in lines] == sorted((l.row.legacy_elo for l in lines), reverse=True)
+        assert made.snapshot.study.moved == {}
+        by_rating = board_lines(made.snapshot, BoardQuery(sort="rating"))
+        assert by_rating == lines
+
+
+def test_lines_without_an_offline_board_still_stand(snapshot: Snapshot) -> None:
+    bare = replace(snapshot, study=replace(snapshot.study, offline=None))
+    lines = board_lines(bare, BoardQuery())
+    assert [line.places for line in lines] == [None] * len(MODELS)

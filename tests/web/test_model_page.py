@@ -1,0 +1,108 @@
+"""A model's page: every figure from the arena's own functions, the answers safe, unknown models a clear 404."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.web.board_fixtures import MODELS, NEWCOMER, BoardSite, board_site, week_of_votes
+from tiltyard.arena import events as e
+from tiltyard.arena.model_detail import model_detail
+from tiltyard.web.model import ModelPage, chosen_prompt, model_page, model_values
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
+    with board_site(week_of_votes(700), tmp_path_factory.mktemp("model")) as made:
+        yield made
+
+
+def page_of(site: BoardSite, name: str) -> ModelPage:
+    snapshot = site.world.snapshot
+    return site.world.observatory.look(lambda state, votes: model_page(snapshot, state, votes, name))
+
+
+def test_the_page_has_every_section_of_the_policy(site: BoardSite) -> None:
+    page = site.client.get(f"/models/{MODELS[0]}").text
+    sections = ["standing", "neighbours", "prompts", "opponents", "answer", "votes", "coverage", "quality", "calibration"]
+    assert re.findall(r'<section id="(\w+)"', page) == sections
+    assert page.count('<svg class="plot"') == 3
+    assert " style=" not in page
+
+
+def test_its_figures_are_those_of_the_board(site: BoardSite) -> None:
+    page, row = page_of(site, MODELS[0]), site.world.snapshot.board[MODELS[0]]
+    assert page.detail.row == row
+    assert page.win_rate == row.wins / (row.wins + row.losses)
+    assert sum(record.wins for record in page.detail.opponents) == row.wins
+    assert sum(record.wins for record in page.detail.prompts) == row.wins
+    assert page.detail == site.world.observatory.look(lambda state, _: model_detail(state, MODELS[0]))
+
+
+def test_recent_form_and_latest_votes_tell_the_same(site: BoardSite) -> None:
+    page = page_of(site, MODELS[0])
+    assert len(page.form.letters) == 20
+    assert [vote.result for vote in page.latest] == list(page.form.letters[::-1][: len(page.latest)])
+    assert all(vote.at % 3_600_000_000 == 0 for vote in page.latest)
+
+
+def test_both_bad_votes_of_the_stretches_add_up(site: BoardSite) -> None:
+    page = page_of(site, MODELS[2])
+    assert sum(piece.votes for piece in page.trend) == page.detail.row.votes
+    assert sum(piece.both_bad for piece in page.trend) == page.detail.row.both_bad
+
+
+def test_neighbours_of_bradley_terry_say_how_few_votes_would_swap_them(site: BoardSite) -> None:
+    offline = site.world.snapshot.study.offline
+    assert offline is not None
+    above, middle, below = offline.rows[1:4]
+    around = page_of(site, middle.model).around
+    assert around is not None
+    assert (around.above, around.below) == (above.model, below.model)
+    assert (around.votes_to_rise, around.votes_to_fall) == (above.votes_to_swap, middle.votes_to_swap)
+    assert page_of(site, offline.rows[0].model).around.above is None
+
+
+def test_the_answer_to_the_prompt_asked_for_is_shown_and_harmless(site: BoardSite) -> None:
+    page = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p3"}).text
+    answer = page.split('<section id="answer">', 1)[1].split("</section>", 1)[0]
+    assert "Question 3?" in answer
+    assert "<strong>9</strong>" in answer
+    assert "<script>alert" not in page
+    made = page_of(site, MODELS[0])
+    assert chosen_prompt(made, "p3") == "p3"
+    assert chosen_prompt(made, "no such prompt") in made.answers
+
+
+def test_a_newcomer_is_marked_provisional(site: BoardSite) -> None:
+    page = site.client.get(f"/models/{NEWCOMER}").text
+    assert "no claim about the top rests on it yet" in page
+
+
+@pytest.mark.parametrize("name", ["nobody", "../etc/passwd", "%00", "a" * 3000])
+def test_an_unknown_model_is_a_clear_404(site: BoardSite, name: str) -> None:
+    answer = site.client.get(f"/models/{name}")
+    assert answer.status_code == 404
+    assert "Traceback" not in answer.text
+
+
+def test_values_for_programs_are_plain(site: BoardSite) -> None:
+    import json
+
+    values = json.loads(json.dumps(model_values(page_of(site, MODELS[0]))))
+    assert values["model"] == MODELS[0]
+    assert len(values["history"]["rating"]) == len(values["history"]["at"])
+    assert values["row"]["badge"] in ("Provisional", "Established", "Stable")
+
+
+def test_a_model_without_votes_and_one_that_is_disabled(tmp_path_factory: pytest.TempPathFactory) -> None:
+    log = week_of_votes(60, newcomer_votes=0)
+    log.say(e.ModelDisabled(model=MODELS[1]))
+    with board_site(log, tmp_path_factory.mktemp("quiet")) as quiet:
+        page = quiet.client.get(f"/models/{NEWCOMER}")
+        assert page.status_code == 200
+        assert "No votes yet" in page.text
+        assert quiet.client.get(f"/models/{MODELS[1]}").status_code == 404
+        assert quiet.client.get("/compare", params={"a": MODELS[0], "b": MODELS[1]}).status_code == 200

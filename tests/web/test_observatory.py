@@ -1,0 +1,222 @@
+"""The observatory publishes what the log says, keeps up with it, and never changes what it has published."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.arena.small_worlds import Log
+from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, World, week_of_votes, world
+from tests.web.sites import QUICK
+from tiltyard.arena import events as e
+from tiltyard.arena.board import live_board
+from tiltyard.arena.model_detail import arena_calibration
+from tiltyard.arena.model_history import rating_path
+from tiltyard.arena.offline import offline_board
+from tiltyard.arena.period import period_of_log
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store import Store, log
+from tiltyard.arena.store.reading import cast_votes, events_in_order
+from tiltyard.arena.vote_table import vote_table
+from tiltyard.arena.weekly import Look, weekly_report
+from tiltyard.errors import ArenaError, StoreError
+from tiltyard.validity.badges import Badge
+from tiltyard.validity.churn import Known
+from tiltyard.web.looking_back import movements
+from tiltyard.web.observatory import Observatory, category_board, swaps_of, with_swaps
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(week_of_votes(700), tmp_path_factory.mktemp("seen")) as made:
+        yield made
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[World]:
+    with world(week_of_votes(150), tmp_path) as made:
+        yield made
+
+
+def same_votes(observatory: Observatory, url: str) -> bool:
+    """Whether the followed votes are those that a reading from the beginning finds."""
+    store = Store.open(url)
+    try:
+        replica = store.load()
+        again = vote_table(cast_votes(store, replica.state.seq), replica.state.catalog)
+    finally:
+        store.close()
+    followed = observatory.snapshot.study.votes
+    columns = ("at", "model_a", "model_b", "prompt", "outcome")
+    return followed.matchup_ids == again.matchup_ids and all(
+        np.array_equal(getattr(followed, name), getattr(again, name)) for name in columns
+    )
+
+
+def test_a_snapshot_is_the_board_of_the_log_and_carries_its_head(seen: World) -> None:
+    store = Store.open(seen.url)
+    try:
+        replica = store.load()
+        with store.database.read() as connection:
+            head = log.head(connection)
+    finally:
+        store.close()
+    snapshot = seen.snapshot
+    assert (snapshot.seq, snapshot.head_hash) == head
+    assert snapshot.board == live_board(replica.state)
+    assert np.array_equal(snapshot.wins, replica.state.tallies.wins.view)
+    assert snapshot.board.votes == len(snapshot.study.votes) == 700
+
+
+def test_new_votes_appear_and_what_was_published_stays(fresh: World) -> None:
+    before = fresh.snapshot
+    wins = before.wins.copy()
+    with Arena.open(fresh.url) as arena:
+        for _ in range(12):
+            served = arena.serve("visitor")
+            arena.vote(served.matchup_id, "visitor", e.Choice.A)
+    after = fresh.observatory.refresh()
+    assert after.board.votes == before.board.votes + 12
+    assert after.seq == before.seq + 24
+    assert np.array_equal(before.wins, wins)
+    with pytest.raises(ValueError, match="read-only"):
+        before.wins[0, 1] = 7
+    assert [vote.choice for vote in fresh.observatory.votes_of("visitor")] == [e.Choice.A] * 12
+
+
+def test_followed_votes_are_those_of_a_reading_from_the_beginning_whatever_was_undone_or_excluded(fresh: World) -> None:
+    ids = [vote.matchup_id for vote in fresh.observatory.look(lambda _, votes: list(votes.votes))]
+    with Arena.open(fresh.url) as arena:
+        served = arena.serve("visitor")
+        arena.vote(served.matchup_id, "visitor", e.Choice.B)
+        arena.append([e.Excluded(matchup_ids=tuple(ids[3:9]), reason="test")])
+        fresh.observatory.refresh()
+        assert same_votes(fresh.observatory, fresh.url)
+        arena.undo(served.matchup_id, "visitor")
+        arena.append([e.Restored(matchup_ids=tuple(ids[4:6]), reason="test")])
+        fresh.observatory.refresh()
+    assert same_votes(fresh.observatory, fresh.url)
+    assert fresh.snapshot.board.votes == 150 - 6 + 2
+    assert [str(vote.standing) for vote in fresh.observatory.votes_of("visitor")] == ["undone"]
+    notes = [note.what for note in fresh.snapshot.study.weekly.exclusions]
+    assert notes == ["6 votes excluded", "2 votes restored"]
+
+
+def test_the_replay_ends_at_the_live_ratings_and_agrees_with_the_arena_on_every_model(seen: World) -> None:
+    snapshot = seen.snapshot
+    again, votes, rules = snapshot.study.replay, snapshot.study.votes, snapshot.policy.rating
+    (look,) = again.looks([seen.end + DAY], set(MODELS))
+    for row in snapshot.board.rows:
+        assert look.standings[row.model].rating == pytest.approx(row.rating, abs=1e-9)
+        assert look.standings[row.model].deviation == pytest.approx(row.deviation, abs=1e-9)
+    for model in range(len(MODELS)):
+        path, theirs = again.path(model), rating_path(votes, rules, model)
+        assert np.array_equal(path.rating, theirs.rating)
+        assert np.array_equal(path.deviation, theirs.deviation)
+        assert again.calibration(model) == arena_calibration(votes, rules, model)
+
+
+def test_the_week_is_the_one_that_the_whole_log_tells(seen: World) -> None:
+    store = Store.open(seen.url)
+    try:
+        state, period = period_of_log(events_in_order(store), seen.end - 7 * DAY)
+    finally:
+        store.close()
+    theirs, ours = weekly_report(state, period), seen.snapshot.study.weekly
+    assert (ours.since, ours.until) == (theirs.since, theirs.until)
+    assert (ours.votes, ours.voters, ours.lanes) == (theirs.votes, theirs.voters, theirs.lanes)
+    assert (ours.sides.matchups, ours.sides.share) == (theirs.sides.matchups, theirs.sides.share)
+    assert ours.events == theirs.events
+    assert ours.pairs == theirs.pairs
+    assert NEWCOMER not in ours.looks[0].standings  # it had no vote then
+    for name, known in ours.looks[0].standings.items():
+        assert known == pytest.approx(theirs.looks[0].standings[name], abs=1e-9)
+
+
+def test_a_category_is_rated_by_its_own_votes_alone(seen: World) -> None:
+    snapshot = seen.snapshot
+    board = category_board(snapshot, "maths")
+    votes = snapshot.study.votes
+    inside = np.isin(votes.prompt, [1, 4])
+    assert board is not None
+    assert board.votes == int((votes.rated & inside).sum())
+    assert snapshot.study.categories["maths"] == int(inside.sum())
+    only = replace(
+        votes,
+        **{name: getattr(votes, name)[inside] for name in ("at", "model_a", "model_b", "prompt", "voter", "outcome")},
+    )
+    assert board == offline_board(only, [row.model for row in snapshot.board.rows], swaps=False)
+    assert category_board(snapshot, "no such subject") is None
+    assert seen.observatory.category("maths") is seen.observatory.category("maths")
+
+
+def test_swaps_found_earlier_are_kept_for_neighbours_only(seen: World) -> None:
+    board = seen.snapshot.study.offline
+    assert board is not None
+    assert with_swaps(board, swaps_of(board)) == board
+    swapped = replace(board, rows=(board.rows[1], board.rows[0], *board.rows[2:]))
+    found = with_swaps(swapped, swaps_of(board))
+    assert [row.votes_to_swap for row in found.rows[:3]] == [None, None, board.rows[2].votes_to_swap]
+
+
+def test_a_move_is_spoken_of_only_where_confidence_allows(seen: World) -> None:
+    snapshot = seen.snapshot
+    rows = snapshot.board.rows
+    sure = [row.model for row in rows if row.badge is not Badge.PROVISIONAL]
+    assert NEWCOMER not in sure
+    assert len(sure) >= 4
+    names = [row.model for row in rows]
+    rose, fell = sure[0], sure[1]
+    swapped = {rose: fell, fell: rose}
+    before = Look(
+        0,
+        {
+            name: Known(snapshot.board[swapped.get(name, name)].rating, snapshot.board[swapped.get(name, name)].deviation)
+            for name in names
+        },
+    )
+    moved = movements(snapshot.board, before, snapshot.policy)
+    assert set(moved) == set(sure)
+    assert (moved[rose].places, moved[fell].places) == (1, -1)
+    unsure = Look(0, {name: Known(known.rating, 200.0) for name, known in before.standings.items()})
+    assert movements(snapshot.board, unsure, snapshot.policy) == {}
+    assert movements(replace(snapshot.board, phase=2), before, snapshot.policy) == {}
+
+
+def test_an_empty_arena_has_an_empty_board(tmp_path: Path) -> None:
+    with world(Log(), tmp_path) as made:
+        assert made.snapshot.board.rows == ()
+        assert made.snapshot.study.offline is None
+        assert made.snapshot.study.offline_trouble
+        with pytest.raises(ArenaError, match="no model"):
+            made.snapshot.model("anybody")
+
+
+def test_a_log_that_cannot_be_read_leaves_the_last_snapshot_and_says_so(fresh: World, tmp_path: Path) -> None:
+    with Observatory(fresh.url, pace=QUICK) as following:
+        seq = following.snapshot.seq
+        connection = sqlite3.connect(tmp_path / "board.db")
+        connection.execute("ALTER TABLE chain RENAME TO gone")
+        connection.commit()
+        while following.trouble is None:
+            time.sleep(0.01)
+        assert following.snapshot.seq == seq
+        with pytest.raises(StoreError):
+            following.votes_of("v01")
+        connection.execute("ALTER TABLE gone RENAME TO chain")
+        connection.commit()
+        connection.close()
+        while following.trouble is not None:
+            time.sleep(0.01)
+        assert following.votes_of("v01")
+
+
+def test_before_the_first_reading_there_is_no_snapshot() -> None:
+    with pytest.raises(StoreError, match="not read"):
+        _ = Observatory("sqlite:///nowhere.db").snapshot

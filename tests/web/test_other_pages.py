@@ -1,0 +1,246 @@
+"""Compare, validity, methods, data and one's own board: their figures, their words, and that anybody can check them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tiltyard as ty
+from tests.web.board_fixtures import MODELS, BoardSite, board_site, week_of_votes
+from tiltyard.arena import events as e
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.state import CastVote, Standing
+from tiltyard.arena.weekly_text import weekly_markdown
+from tiltyard.web import rendering, words
+from tiltyard.web.compare import compare_page
+from tiltyard.web.me import ENOUGH, own_page
+from tiltyard.web.methods import SECTIONS, chapters, flat_settings
+from tiltyard.web.validity import validity_page
+
+PAGES = ("/leaderboard", "/validity", "/methods", "/data", "/me", "/compare", f"/models/{MODELS[0]}")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
+    with board_site(week_of_votes(500), tmp_path_factory.mktemp("others")) as made:
+        yield made
+
+
+@pytest.fixture
+def lively(tmp_path: Path) -> Iterator[BoardSite]:
+    with board_site(week_of_votes(80), tmp_path) as made:
+        yield made
+
+
+def text_of(markup: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", markup).split())
+
+
+def test_two_models_seen_from_either_side_have_mirrored_records(site: BoardSite) -> None:
+    snapshot = site.world.snapshot
+    ours, theirs = (
+        site.world.observatory.look(lambda state, _, a=a, b=b: compare_page(snapshot, state, a, b))
+        for a, b in ((MODELS[0], MODELS[2]), (MODELS[2], MODELS[0]))
+    )
+    assert (ours.record.wins, ours.record.losses) == (theirs.record.losses, theirs.record.wins)
+    assert ours.expected == pytest.approx(1.0 - theirs.expected)
+    assert sum(record.wins for record in ours.prompts) == ours.record.wins
+    assert sum(record.both_bad for record in ours.prompts) == ours.record.both_bad
+    assert [record.name for record in ours.prompts] == [record.name for record in theirs.prompts]
+    assert set(ours.shared) == set(ours.answers)
+
+
+def test_the_comparison_shows_both_answers_to_a_prompt(site: BoardSite) -> None:
+    page = site.client.get("/compare", params={"a": MODELS[0], "b": MODELS[2], "prompt": "p4"}).text
+    answers = page.split('<section id="answers">', 1)[1]
+    assert "Question 4?" in answers
+    assert "<strong>9</strong>" in answers
+    assert "<strong>8</strong>" in answers
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "words_said"),
+    [
+        ({}, 200, "Choose two models."),
+        ({"a": MODELS[0], "b": MODELS[0]}, 200, "Choose two different models."),
+        ({"a": MODELS[0], "b": "nobody"}, 404, ""),
+        ({"a": MODELS[0], "b": MODELS[1], "prompt": "no such prompt"}, 200, "Their answers"),
+    ],
+)
+def test_a_comparison_that_cannot_be_made_says_what_to_do(
+    site: BoardSite, asked: dict[str, str], status: int, words_said: str
+) -> None:
+    answer = site.client.get("/compare", params=asked)
+    assert answer.status_code == status
+    assert words_said in answer.text
+
+
+def test_the_validity_page_says_what_the_report_says(site: BoardSite) -> None:
+    report = site.world.snapshot.study.weekly
+    page = text_of(site.client.get("/validity").text)
+    made = validity_page(report)
+    written = weekly_markdown(report)
+    for sentence in (*made.exposure_said, *made.stability_said, *made.churn_said, made.side_said, *made.offline_said):
+        assert sentence in page
+        assert sentence in written
+    for line in made.exposures:
+        assert f"{line.exposures:,} {line.target:.1f}" in page
+
+
+def test_the_validity_page_names_no_voter(lively: BoardSite) -> None:
+    lively.arena.append([e.Flagged(subject="voter", subject_id="v07", flag="fast", detail="too fast")])
+    lively.world.observatory.refresh()
+    page = lively.client.get("/validity").text
+    assert "a session: fast (too fast)" in page
+    assert "v07" not in page
+
+
+def test_every_setting_in_force_stands_on_the_methods_page(lively: BoardSite) -> None:
+    policy = Policy(prompt_floor=3, window_matchups=1234)
+    lively.arena.append([e.SettingsChanged(policy=policy)])
+    lively.world.observatory.refresh()
+    page = lively.client.get("/methods").text
+    for name, _ in flat_settings(policy):
+        assert f"<code>{name}</code>" in page
+    assert "at least 3 decisive votes" in text_of(page)
+    assert "1,234" in page
+
+
+def test_every_column_and_badge_of_the_board_is_explained(site: BoardSite) -> None:
+    entries = {entry for chapter in SECTIONS.values() for entry in chapter}
+    assert {"rank_score", "confidence", "coverage", "consistency", "spread", "average", "record", "both_bad"} <= entries
+    for _, _, explained in chapters(site.world.snapshot):
+        for entry in explained:
+            assert "{" not in entry.text
+            assert len(entry.text) > 60
+
+
+def test_every_word_that_a_template_asks_for_exists_and_none_is_spare() -> None:
+    folder = rendering.HERE
+    asked = set()
+    code = [*folder.glob("templates/*.html"), *folder.glob("*.py")]
+    for path in code:
+        if path.name.startswith("words_"):
+            continue
+        asked |= set(re.findall(r"""\bt\(\s*f?["']([a-z_.]+)["']\s*\)""", path.read_text(encoding="utf-8")))
+    assert asked - set(words.WORDS) == set()
+
+
+def test_the_data_page_gives_the_head_and_the_command_that_reproduces_the_board(site: BoardSite) -> None:
+    snapshot = site.world.snapshot
+    page = site.client.get("/data").text
+    assert snapshot.head_hash in page
+    assert "tiltyard rate battles.jsonl --cluster voter" in page
+    for address in re.findall(r'<dt><a href="([^"]+)"', page):
+        assert site.client.get(address).status_code == 200, address
+
+
+def test_whoever_rates_the_download_gets_the_board_that_is_shown(site: BoardSite, tmp_path: Path) -> None:
+    file = tmp_path / "battles.jsonl"
+    file.write_bytes(site.client.get("/api/v1/battles.jsonl").content)
+    board = ty.rate(ty.read_battles(file), method="bt", cluster="voter")
+    offline = site.world.snapshot.study.offline
+    assert offline is not None
+    for row in offline.rows:
+        entry = board[row.model]
+        assert entry.rating == pytest.approx(row.rating, abs=1e-6)
+        assert entry.ci_low == pytest.approx(row.low, abs=1e-6)
+        assert (entry.rank_low, entry.rank_high) == (row.rank_low, row.rank_high)
+
+
+def test_a_visitor_without_votes_is_invited_to_vote(site: BoardSite) -> None:
+    page = site.client.get("/me").text
+    assert 'href="/"' in page
+    assert "Forget me" not in page
+
+
+def test_after_twenty_votes_there_is_a_board_of_ones_own(lively: BoardSite) -> None:
+    client = lively.client
+    client.get("/")
+    for number in range(ENOUGH):
+        fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', client.get("/").text))
+        assert client.post("/vote", data={**fields, "choice": "ABAT"[number % 4].replace("T", "TIE")}).status_code == 303
+        if number == 4:
+            lively.world.observatory.refresh()
+            assert "15 to go" in text_of(client.get("/me").text)
+    lively.world.observatory.refresh()
+    page = client.get("/me").text
+    assert "What your 20 counted votes say" in page
+    assert "agreement with the crowd" in page
+
+    token = dict(re.findall(r'name="(token)" value="([^"]*)"', page))["token"]
+    assert client.post("/me/forget", data={"token": "wrong"}).status_code == 403
+    assert "What your 20 counted votes say" in client.get("/me").text
+    answer = client.post("/me/forget", data={"token": token})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/me?forgotten=1")
+    assert "Nothing leads from you to your votes any more" in client.get("/me?forgotten=1").text
+    assert lively.world.observatory.refresh().board.votes == 80 + ENOUGH
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 6), st.sampled_from(list(e.Choice)), st.booleans()), max_size=60))
+def test_ones_own_figures_add_up(site: BoardSite, drawn: list[tuple[int, int, e.Choice, bool]]) -> None:
+    votes = [
+        CastVote(
+            seq, 0, f"m{seq}", "me", a, (a + step) % 7, seq % 6, choice, Standing.COUNTED if counted else Standing.UNDONE
+        )
+        for seq, (a, step, choice, counted) in enumerate(drawn)
+    ]
+    page = own_page(site.world.snapshot, votes)
+    counted = [vote for vote in votes if vote.standing is Standing.COUNTED]
+    assert page.votes == len(counted) == sum(page.choices.values())
+    assert sum(line.wins for line in page.lines) == sum(line.losses for line in page.lines) == page.decisive
+    assert sum(line.ties for line in page.lines) == 2 * page.choices["TIE"]
+    assert all(0.0 < line.score < 1.0 for line in page.lines)
+    assert [line.score for line in page.lines] == sorted((line.score for line in page.lines), reverse=True)
+    if page.agreement is not None:
+        assert page.low <= page.agreement <= page.high
+        assert page.typical >= 0.5
+    assert page.ready == (page.votes >= ENOUGH)
+
+
+def test_somebody_who_always_picks_the_favourite_agrees_with_everybody(site: BoardSite) -> None:
+    snapshot = site.world.snapshot
+    by_rating = sorted(snapshot.board.rows, key=lambda row: -row.rating)
+    number = {facts.model: facts.number for facts in snapshot.models}
+    best, worst = number[by_rating[0].model], number[by_rating[-1].model]
+    votes = [CastVote(seq, 0, f"m{seq}", "me", best, worst, 0, e.Choice.A) for seq in range(20)]
+    page = own_page(snapshot, votes)
+    assert (page.agreement, page.boldest) == (1.0, ())
+    against = own_page(snapshot, [msgspec.structs.replace(vote, choice=e.Choice.B) for vote in votes])
+    assert against.agreement == 0.0
+    assert [vote.winner.number for vote in against.boldest] == [worst] * 3
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_every_page_stands_in_its_frame_without_inline_code(site: BoardSite, address: str) -> None:
+    answer = site.client.get(address)
+    assert answer.status_code == 200
+    page = answer.text
+    assert page.count("<h1") == 1
+    assert 'href="#main"' in page
+    assert site.world.snapshot.head_hash[:12] in page
+    assert " style=" not in page
+    assert re.findall(r"<script(?![^>]* src=)", page) == []
+    assert re.findall(r' on\w+="', page) == []
+    identifiers = re.findall(r' id="([^"]+)"', page)
+    assert len(identifiers) == len(set(identifiers))
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_every_page_stands_over_an_empty_arena(tmp_path: Path, address: str) -> None:
+    from tests.arena.small_worlds import Log
+
+    with board_site(Log(), tmp_path) as empty:
+        answer = empty.client.get(address)
+        assert answer.status_code == (404 if address.startswith("/models") else 200)
+
+
+def test_the_json_of_the_board_is_json(site: BoardSite) -> None:
+    assert json.loads(site.client.get("/leaderboard.json").text)["head_hash"] == site.world.snapshot.head_hash

@@ -1,0 +1,208 @@
+"""The vote page in a real browser: by mouse, by keyboard, without a script, on a phone, in both themes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.web.conftest import Visits
+from tests.web.sites import IDENTIFYING, NAMES
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route
+
+
+def revealed(page: Page) -> list[str]:
+    """The names on the result page, once it is there."""
+    page.wait_for_selector(".revealed")
+    return [name for name in NAMES if name in page.locator("main").inner_text()]
+
+
+def another_pair(page: Page, than: str | None) -> None:
+    """Wait for a pair that is not this one."""
+    page.locator(f".ballot [name=matchup_id]:not([value='{than}'])").wait_for(state="attached")
+
+
+def check_accessible(page: Page) -> None:
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def focused(page: Page) -> str:
+    said: str = page.evaluate("document.activeElement.tagName")
+    return said
+
+
+def test_a_first_visit_ends_with_a_vote_by_mouse_and_the_names(visits: Visits) -> None:
+    page = visits.visitor()
+    page.goto("/")
+    assert not any(name in page.content() for name in IDENTIFYING)
+    page.get_by_role("button", name="A is better").click()
+    assert len(revealed(page)) == 2
+    assert focused(page) == "H1"
+    assert "Your vote is on record" in str(page.locator("#announce").text_content())
+    assert page.url.startswith(f"{visits.address}/votes/")
+    page.get_by_role("link", name="Next pair").click()
+    page.wait_for_selector(".ballot")
+    assert focused(page) == "H1"
+    assert "New pair" in str(page.locator("#announce").text_content())
+
+
+@pytest.mark.parametrize(
+    ("key", "heading"),
+    [
+        ("a", "You chose"),
+        ("ArrowLeft", "You chose"),
+        ("b", "You chose"),
+        ("ArrowRight", "You chose"),
+        ("t", "You called it a tie"),
+        ("X", "You found both bad"),
+    ],
+)
+def test_keys_vote(visits: Visits, key: str, heading: str) -> None:
+    page = visits.visitor()
+    page.goto("/")
+    page.keyboard.press(key)
+    revealed(page)
+    assert page.locator("h1").inner_text().startswith(heading)
+    chosen = page.locator(".answer .pill")
+    assert chosen.count() == (1 if heading == "You chose" else 0)
+    if heading == "You chose":
+        side = "a" if key in ("a", "ArrowLeft") else "b"
+        assert page.locator(f".answer.{side} .pill").count() == 1
+
+
+def test_keys_skip_help_undo_and_go_on(visits: Visits) -> None:
+    page = visits.visitor()
+    page.goto("/")
+    first = page.locator("[name=matchup_id]").get_attribute("value")
+    page.keyboard.press("?")
+    assert page.locator("#keys").get_attribute("open") is not None
+    page.keyboard.press("s")
+    another_pair(page, first)
+    page.keyboard.press("b")
+    revealed(page)
+    page.keyboard.press("u")
+    page.locator("h1", has_text="taken back").wait_for()
+    assert "taken back" in str(page.locator("#announce").text_content())
+    page.keyboard.press("n")
+    page.wait_for_selector(".ballot")
+
+
+def test_keys_leave_modifiers_and_controls_alone(visits: Visits) -> None:
+    page = visits.visitor(width=400)
+    page.goto("/")
+    page.locator("#show-both").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#show-a").is_checked()
+    page.keyboard.press("Control+b")
+    page.keyboard.press("Alt+a")
+    assert page.locator(".ballot").count() == 1
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_everything_works_without_a_script(visits: Visits, width: int) -> None:
+    page = visits.visitor(script=False, width=width)
+    page.goto("/")
+    assert not any(name in page.content() for name in IDENTIFYING)
+    page.get_by_role("button", name="Skip").click()
+    page.get_by_role("button", name="Tie").click()
+    assert len(revealed(page)) == 2
+    page.get_by_role("button", name="Undo").click()
+    assert page.locator("h1").inner_text() == "Your vote is taken back"
+    page.get_by_role("link", name="Next pair").click()
+    page.get_by_role("button", name="B is better").click()
+    assert len(revealed(page)) == 2
+
+
+def test_a_phone_shows_one_answer_or_both_and_never_scrolls_sideways(visits: Visits) -> None:
+    page = visits.visitor(width=360, height=740, touch=True)
+    page.goto("/")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.locator("#show-b").check()
+    assert not page.locator("#answer-a").is_visible()
+    assert page.locator("#answer-b").is_visible()
+    page.locator("#show-both").check()
+    assert page.locator("#answer-a").is_visible()
+    assert page.locator("#answer-a").bounding_box()["y"] < page.locator("#answer-b").bounding_box()["y"]  # type: ignore[index]
+    page.get_by_role("button", name="Both bad").tap()
+    assert len(revealed(page)) == 2
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_long_answer_scrolls_by_itself_and_can_be_expanded(visits: Visits) -> None:
+    page = visits.visitor(height=600)
+    page.goto("/")
+    for _ in range(30):
+        if page.locator(".answer .expand").count():
+            break
+        matchup = page.locator("[name=matchup_id]").get_attribute("value")
+        page.keyboard.press("s")
+        another_pair(page, matchup)
+    long = page.locator(".answer:has(.expand)").first
+    text = long.locator(".text")
+    assert text.evaluate("box => box.scrollHeight > box.clientHeight + 1")
+    long.locator(".expand-label").click()
+    assert text.evaluate("box => box.scrollHeight <= box.clientHeight + 1")
+
+
+def test_names_are_shown_only_after_the_commit(visits: Visits) -> None:
+    page = visits.visitor()
+    page.goto("/")
+    seen: list[str] = []
+
+    def hold(route: Route) -> None:
+        seen.append(page.content())  # the vote is on its way, and nobody has confirmed it
+        route.continue_()
+
+    page.route("**/vote", hold)
+    page.keyboard.press("a")
+    assert len(revealed(page)) == 2
+    assert len(seen) == 1
+    assert not any(name in seen[0] for name in IDENTIFYING)
+
+
+def test_a_vote_that_cannot_be_sent_is_not_shown_as_counted(visits: Visits) -> None:
+    page = visits.visitor()
+    page.goto("/")
+    page.route("**/vote", lambda route: route.abort())
+    page.keyboard.press("a")
+    page.wait_for_selector(".complaint")
+    assert "nothing was counted" in page.locator(".complaint").inner_text()
+    assert page.locator(".revealed").count() == 0
+    page.unroute("**/vote")
+    page.keyboard.press("a")
+    assert len(revealed(page)) == 2
+
+
+def test_two_quick_keys_are_one_vote(visits: Visits) -> None:
+    page = visits.visitor()
+    page.goto("/")
+    posts: list[str] = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    page.evaluate(
+        """for (const key of ["a", "a", "b"])
+             document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}))"""
+    )
+    revealed(page)
+    assert len(posts) == 1
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_no_page_of_the_vote_has_an_accessibility_fault(visits: Visits, dark: bool, width: int) -> None:
+    page = visits.visitor(dark=dark, width=width)
+    page.goto("/")
+    check_accessible(page)
+    page.keyboard.press("a")
+    revealed(page)
+    check_accessible(page)
+    page.keyboard.press("u")
+    page.locator("h1", has_text="taken back").wait_for()
+    check_accessible(page)
+    page.goto("/nothing")
+    check_accessible(page)
+    ink = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, ink[4:-1].split(","))) < 150) == dark

@@ -1,0 +1,152 @@
+"""Running a site: how many processes, what is refused, and how it stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx2 as httpx
+import pytest
+
+from tests.web.sites import SECRET, catalog, form_in
+from tiltyard.arena.service import Arena
+from tiltyard.arena.verify import verify
+from tiltyard.errors import OptionError, StoreError
+from tiltyard.web.serving import serve
+from tiltyard.web.settings import SiteSettings
+
+SERVE = """
+import sys
+from tiltyard.web.serving import serve
+from tiltyard.web.settings import SiteSettings
+settings = SiteSettings(db=sys.argv[1], secret={secret!r}, rate_limit=False)
+serve(settings, port=int(sys.argv[2]), workers=int(sys.argv[3]))
+"""
+
+
+@contextmanager
+def serving(url: str, workers: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A site in processes of its own."""
+    with Arena.open(url) as arena:
+        if not arena.read(lambda state: len(state.catalog.models)):
+            arena.append(catalog())
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-c", SERVE.format(secret=SECRET), url, str(port), str(workers)]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(address, process)
+        yield address, process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            httpx.get(f"{address}/static/site.css")
+        except httpx.TransportError:
+            time.sleep(0.05)
+        else:
+            return
+    raise RuntimeError("the site did not start")
+
+
+def vote_times(address: str, votes: int) -> list[str]:
+    """Matchups voted on by one visitor; every request on a connection of its own, so that workers take turns."""
+    cookies, voted = httpx.Cookies(), []
+    for _ in range(votes):
+        with httpx.Client(base_url=address, cookies=cookies) as client:
+            served = client.post("/api/v1/matchups")
+            assert served.status_code == 201, served.text
+            cookies.update(client.cookies)
+        matchup = served.json()["matchup_id"]
+        with httpx.Client(base_url=address, cookies=cookies) as client:
+            answer = client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"})
+            assert answer.status_code == 200, answer.text
+        voted.append(matchup)
+    return voted
+
+
+def test_two_workers_on_postgresql_are_one_arena(postgresql_url: str) -> None:
+    with serving(postgresql_url, workers=2) as (address, _):
+        with ThreadPoolExecutor(4) as pool:
+            voted = [name for names in pool.map(lambda _: vote_times(address, 15), range(4)) for name in names]
+        rows = [json.loads(line) for line in httpx.get(f"{address}/api/v1/battles.jsonl").text.splitlines()]
+        assert len(rows) == len(voted) == 60
+        assert len({row["voter"] for row in rows}) == 4
+    assert verify(postgresql_url).clean
+
+
+def test_a_form_made_by_one_worker_is_taken_by_another(postgresql_url: str) -> None:
+    with serving(postgresql_url, workers=2) as (address, _):
+        for _ in range(6):
+            cookies = httpx.Cookies()
+            with httpx.Client(base_url=address) as client:
+                fields = form_in(client.get("/").text)
+                cookies.update(client.cookies)
+            with httpx.Client(base_url=address, cookies=cookies) as client:
+                answer = client.post("/vote", data={**fields, "choice": "TIE"})
+                assert answer.status_code == 303
+                assert client.get(answer.headers["location"]).status_code == 200
+
+
+def test_a_site_that_is_told_to_stop_answers_whoever_waits_and_loses_nothing(sqlite_url: str) -> None:
+    acknowledged: list[str] = []
+    with serving(sqlite_url, workers=1) as (address, process):
+
+        def vote_on() -> None:
+            try:
+                with httpx.Client(base_url=address) as client:
+                    while True:
+                        matchup = client.post("/api/v1/matchups").json()["matchup_id"]
+                        if client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"}).status_code == 200:
+                            acknowledged.append(matchup)
+            except httpx.TransportError:
+                return
+
+        with ThreadPoolExecutor(4) as pool:
+            running = [pool.submit(vote_on) for _ in range(4)]
+            while len(acknowledged) < 50:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            for job in running:
+                job.result()
+        assert process.wait(60) in (0, -signal.SIGTERM)
+    with Arena.open(sqlite_url) as arena, arena.store.database.read() as connection:
+        kept = set(connection.exec_driver_sql("SELECT matchup_id FROM votes").scalars())
+    assert set(acknowledged) <= kept
+    assert verify(sqlite_url).clean
+
+
+def test_several_workers_on_sqlite_are_refused(sqlite_url: str) -> None:
+    with pytest.raises(OptionError, match="need PostgreSQL"):
+        serve(SiteSettings(db=sqlite_url, secret=SECRET), workers=2)
+    with pytest.raises(OptionError, match="at least 1"):
+        serve(SiteSettings(db=sqlite_url, secret=SECRET), workers=0)
+
+
+def test_a_site_without_an_arena_does_not_start(tmp_path: object) -> None:
+    with pytest.raises(StoreError):
+        serve(SiteSettings(db=f"sqlite:///{tmp_path}/none.db", secret=SECRET))
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(OptionError, match="shorter"):
+        SiteSettings(db="sqlite:///x", secret="short")
+    with pytest.raises(OptionError, match="trusted proxies"):
+        SiteSettings(db="sqlite:///x", trusted_proxies=("not an address",))
+    with pytest.raises(OptionError, match="public URL"):
+        SiteSettings(db="sqlite:///x", public_url="arena.example.org")
+    assert SECRET not in repr(SiteSettings(db="sqlite:///x", secret=SECRET))
