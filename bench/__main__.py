@@ -10,7 +10,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from bench import rows, rows_files, rows_judging, rows_placement
+from bench import rows, rows_arena, rows_files, rows_judging, rows_placement
 from bench.measure import ONE_THREAD, QUICK, ROOT
 from bench.report import Row, print_row, print_summary
 
@@ -28,6 +28,8 @@ ROWS = {
     "coverage": rows.coverage,
     "judging": rows_judging.judging,
     "placement": rows_placement.placement,
+    "arena": rows_arena.arena,
+    "site": rows_arena.site,
 }
 PACKAGES = (
     *("tiltyard", "numpy", "scipy", "duckdb", "numba", "pandas", "pyarrow"),

@@ -26,8 +26,8 @@ def staffed_site(url: str, *, admin_secret: str | None = ADMIN_SECRET) -> Iterat
         arena.append(catalog())
         with Observatory(url, pace=QUICK) as observatory:
             app = create_app(settings, arena, observatory)
-            with TestClient(app):
-                yield SmallSite(url, arena, observatory, settings, app)
+            with TestClient(app) as running:
+                yield SmallSite(url, arena, observatory, settings, app, running.portal)
 
 
 @dataclass

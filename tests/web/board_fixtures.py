@@ -54,7 +54,9 @@ def week_of_votes(votes: int, *, phase: int = 4, prompts: int = 6, seed: int = 5
         )
     for prompt in range(prompts):
         tags = ("short",) if prompt % 2 else ()
-        log.say(e.PromptAdded(prompt_id=f"p{prompt}", text=f"Question {prompt}?", subject=SUBJECTS[prompt % 3], tags=tags))
+        log.say(
+            e.PromptAdded(prompt_id=f"p{prompt}", text=f"Question {prompt}?", subject=SUBJECTS[prompt % 3], tags=tags)
+        )
         for model in MODELS:
             text = f"An answer of **{len(model)}** words to {prompt}. <script>alert(1)</script>"
             log.say(e.ResponseAdded(response_id=f"{model}/p{prompt}", model=model, prompt_id=f"p{prompt}", text=text))
@@ -133,4 +135,3 @@ def board_site(log: Log, folder: Path) -> Iterator[BoardSite]:
         app = create_app(settings, arena, made.observatory)
         with TestClient(app, follow_redirects=False) as client:
             yield BoardSite(made, app, arena, client)
-

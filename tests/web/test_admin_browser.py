@@ -134,9 +134,8 @@ def test_a_text_is_imported_by_the_form(desk: Visits, arena: Arena) -> None:
     assert arena.read(lambda state: state.catalog.has_prompt("late"))
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [1280, 360])
-def test_every_page_of_the_desk_is_accessible_and_fits(desk: Visits, dark: bool, width: int) -> None:
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (360, True)])
+def test_every_page_of_the_desk_is_accessible_and_fits(desk: Visits, width: int, dark: bool) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     page = desk.visitor(width=width, dark=dark)

@@ -26,7 +26,17 @@ def page_of(site: BoardSite, name: str) -> ModelPage:
 
 def test_the_page_has_every_section_of_the_policy(site: BoardSite) -> None:
     page = site.client.get(f"/models/{MODELS[0]}").text
-    sections = ["standing", "neighbours", "prompts", "opponents", "answer", "votes", "coverage", "quality", "calibration"]
+    sections = [
+        "standing",
+        "neighbours",
+        "prompts",
+        "opponents",
+        "answer",
+        "votes",
+        "coverage",
+        "quality",
+        "calibration",
+    ]
     assert re.findall(r'<section id="(\w+)"', page) == sections
     assert page.count('<svg class="plot"') == 3
     assert " style=" not in page

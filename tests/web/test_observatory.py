@@ -29,7 +29,8 @@ from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.badges import Badge
 from tiltyard.validity.churn import Known
 from tiltyard.web.looking_back import movements
-from tiltyard.web.observatory import Observatory, category_board, swaps_of, with_swaps
+from tiltyard.web.observatory import Observatory
+from tiltyard.web.snapshots import category_board, swaps_of, with_swaps
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +166,29 @@ def test_swaps_found_earlier_are_kept_for_neighbours_only(seen: World) -> None:
     assert [row.votes_to_swap for row in found.rows[:3]] == [None, None, board.rows[2].votes_to_swap]
 
 
+def test_with_many_models_swaps_are_found_out_later_and_without_new_votes(fresh: World) -> None:
+    pace = replace(QUICK, swaps_models=0, swaps_seconds=0.0)
+    with Observatory(fresh.url, pace=pace) as following:
+        ours = fresh.snapshot.study.offline
+        assert ours is not None
+        while (found := following.snapshot.study.offline) is None or found.rows[0].votes_to_swap is None:
+            time.sleep(0.01)
+        assert [row.votes_to_swap for row in found.rows] == [row.votes_to_swap for row in ours.rows]
+
+
+def test_a_category_that_was_asked_for_follows_the_votes(fresh: World) -> None:
+    with Observatory(fresh.url, pace=QUICK) as following:
+        before = following.category("maths")
+        assert before is not None
+        with Arena.open(fresh.url) as arena:
+            for _ in range(30):
+                served = arena.serve("visitor")
+                arena.vote(served.matchup_id, "visitor", e.Choice.A)
+        while (now := following.category("maths")) is None or now.votes == before.votes:
+            time.sleep(0.01)
+        assert now.votes > before.votes
+
+
 def test_a_move_is_spoken_of_only_where_confidence_allows(seen: World) -> None:
     snapshot = seen.snapshot
     rows = snapshot.board.rows
@@ -177,7 +201,9 @@ def test_a_move_is_spoken_of_only_where_confidence_allows(seen: World) -> None:
     before = Look(
         0,
         {
-            name: Known(snapshot.board[swapped.get(name, name)].rating, snapshot.board[swapped.get(name, name)].deviation)
+            name: Known(
+                snapshot.board[swapped.get(name, name)].rating, snapshot.board[swapped.get(name, name)].deviation
+            )
             for name in names
         },
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ def lively(tmp_path: Path) -> Iterator[BoardSite]:
 
 
 def text_of(markup: str) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", markup).split())
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", markup)).split())
 
 
 def test_two_models_seen_from_either_side_have_mirrored_records(site: BoardSite) -> None:
@@ -119,10 +120,10 @@ def test_every_column_and_badge_of_the_board_is_explained(site: BoardSite) -> No
     for _, _, explained in chapters(site.world.snapshot):
         for entry in explained:
             assert "{" not in entry.text
-            assert len(entry.text) > 60
+            assert len(entry.text) > 40
 
 
-def test_every_word_that_a_template_asks_for_exists_and_none_is_spare() -> None:
+def test_every_word_that_a_template_or_a_page_asks_for_exists() -> None:
     folder = rendering.HERE
     asked = set()
     code = [*folder.glob("templates/*.html"), *folder.glob("*.py")]
@@ -145,7 +146,7 @@ def test_the_data_page_gives_the_head_and_the_command_that_reproduces_the_board(
 def test_whoever_rates_the_download_gets_the_board_that_is_shown(site: BoardSite, tmp_path: Path) -> None:
     file = tmp_path / "battles.jsonl"
     file.write_bytes(site.client.get("/api/v1/battles.jsonl").content)
-    board = ty.rate(ty.read_battles(file), method="bt", cluster="voter")
+    board = ty.rate(file, method="bt", cluster="voter")
     offline = site.world.snapshot.study.offline
     assert offline is not None
     for row in offline.rows:
@@ -166,7 +167,9 @@ def test_after_twenty_votes_there_is_a_board_of_ones_own(lively: BoardSite) -> N
     client.get("/")
     for number in range(ENOUGH):
         fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', client.get("/").text))
-        assert client.post("/vote", data={**fields, "choice": "ABAT"[number % 4].replace("T", "TIE")}).status_code == 303
+        assert (
+            client.post("/vote", data={**fields, "choice": "ABAT"[number % 4].replace("T", "TIE")}).status_code == 303
+        )
         if number == 4:
             lively.world.observatory.refresh()
             assert "15 to go" in text_of(client.get("/me").text)
@@ -184,11 +187,23 @@ def test_after_twenty_votes_there_is_a_board_of_ones_own(lively: BoardSite) -> N
     assert lively.world.observatory.refresh().board.votes == 80 + ENOUGH
 
 
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 6), st.sampled_from(list(e.Choice)), st.booleans()), max_size=60))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 6), st.integers(1, 6), st.sampled_from(list(e.Choice)), st.booleans()), max_size=60
+    )
+)
 def test_ones_own_figures_add_up(site: BoardSite, drawn: list[tuple[int, int, e.Choice, bool]]) -> None:
     votes = [
         CastVote(
-            seq, 0, f"m{seq}", "me", a, (a + step) % 7, seq % 6, choice, Standing.COUNTED if counted else Standing.UNDONE
+            seq,
+            0,
+            f"m{seq}",
+            "me",
+            a,
+            (a + step) % 7,
+            seq % 6,
+            choice,
+            Standing.COUNTED if counted else Standing.UNDONE,
         )
         for seq, (a, step, choice, counted) in enumerate(drawn)
     ]

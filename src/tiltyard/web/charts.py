@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.validity.calibration import Calibration
     from tiltyard.web.leaderboard import Line
-    from tiltyard.web.observatory import Snapshot
+    from tiltyard.web.snapshots import Snapshot
 
 WIDTH = 560
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
@@ -36,6 +36,9 @@ KEPT_CHARTS = 32
 
 DEEPEST = 0.5
 """The shade of a cell that lacks everything: most cells do, and nothing is wrong with that."""
+
+NEAREST = 24
+"""Opponents of the map of what is missing: those around the model."""
 
 MOST_POINTS = 240
 """Points of a path that are drawn; more would lie on the same pixels."""
@@ -57,8 +60,13 @@ def _rating_chart(rated: tuple[tuple[str, OfflineRow], ...]) -> Html:
         drawn = interval(scale, place.rating, place.low, place.high, f"{shown}: {place.rating:.0f}, {span}")
         name = el("a", el("bdi", shown), href=model_address(place.model))
         rows.append([name, el("td", drawn, class_="chart"), rating(place.rating, 0), el("small", span)])
-    head: list[str | tuple[str, str]] = [t("chart.model"), (axis(scale), "chart"), (t("chart.rating"), "num")]
+    head: list[str | tuple[str, str]] = [t("chart.model"), (_over(axis(scale)), "chart"), (t("chart.rating"), "num")]
     return table([*head, t("chart.interval")], rows, class_="measures")
+
+
+def _over(drawn: Html) -> Html:
+    """The head of a column of pictures: its axis, and a word for those who do not see it."""
+    return join([el("span", t("chart.drawn"), class_="hidden"), drawn])
 
 
 def _span(low: float | None, high: float | None) -> str:
@@ -108,27 +116,24 @@ def battles_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
     return _grid(t("chart.battles"), [one.display_name for one in chosen], rows)
 
 
-def deficit_heatmap(heatmap: Heatmap, names: dict[str, str]) -> Html:
-    """What is missing by prompt and opponent: the darker, the more votes are wanted."""
+def deficit_heatmap(heatmap: Heatmap, names: dict[str, str], rank: int) -> Html:
+    """What is missing by prompt and opponent, the nearest in rank: the darker, the more votes are wanted."""
+    first = max(0, min(rank - 1 - NEAREST // 2, len(heatmap.opponents) - NEAREST))
+    near = slice(first, first + NEAREST)
+    rivals = [names.get(rival, rival) for rival in heatmap.opponents[near]]
     rows = []
-    for place, prompt in enumerate(heatmap.prompts):
+    for prompt, decisive, deficits in zip(heatmap.prompts, heatmap.decisive, heatmap.deficits, strict=True):
         cells = [
             _cell(
                 str(votes),
                 DEEPEST * missing,
-                t("chart.deficits_cell").format(prompt=prompt, rival=names.get(rival, rival), votes=votes),
+                t("chart.deficits_cell").format(prompt=prompt, rival=rival, votes=votes),
                 None,
             )
-            for rival, votes, missing in zip(
-                heatmap.opponents, heatmap.decisive[place], heatmap.deficits[place], strict=True
-            )
+            for rival, votes, missing in zip(rivals, decisive[near], deficits[near], strict=True)
         ]
         rows.append((prompt, cells))
-    return _grid(
-        t("chart.deficits").format(target=f"{heatmap.target:g}"),
-        [names.get(rival, rival) for rival in heatmap.opponents],
-        rows,
-    )
+    return _grid(t("chart.deficits").format(target=f"{heatmap.target:g}"), rivals, rows)
 
 
 def _cell(text: str, share: float, said: str, target: str | None) -> Html:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.vote_table import VoteTable
-    from tiltyard.web.observatory import ModelFacts, Snapshot
+    from tiltyard.web.snapshots import ModelFacts, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,10 +127,9 @@ class _Answer:
         await self._send(message)
 
     def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        names = {name.lower() for name, _ in headers}
-        headers.extend(header for header in HEADERS if header[0] not in names)
-        if NOT_KEPT[0] not in names:
+        if not any(name == NOT_KEPT[0] for name, _ in headers):
             headers.append(NOT_KEPT)
+        headers.extend(HEADERS)
         if self._arrival["is_https"]:
             headers.append(TRANSPORT)
         if self._arrival["cookie_is_new"] and self._arrival["wears_cookie"]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.offline import OfflineBoard, OfflineRow
     from tiltyard.web.looking_back import Movement
-    from tiltyard.web.observatory import ModelFacts, Snapshot
+    from tiltyard.web.snapshots import ModelFacts, Snapshot
 
 MOST_ASKED = 200
 """Characters of a search that are looked at."""

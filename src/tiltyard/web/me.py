@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.arena.state import CastVote
-    from tiltyard.web.observatory import ModelFacts, Snapshot
+    from tiltyard.web.snapshots import ModelFacts, Snapshot
 
 ENOUGH = 20
 """Votes from which on a board of one's own says something."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tiltyard.arena.policy import Policy
-    from tiltyard.web.observatory import Snapshot
+    from tiltyard.web.snapshots import Snapshot
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "rating": ("rating", "rank_score", "deviation", "confidence", "legacy"),

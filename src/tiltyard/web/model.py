@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.vote_table import VoteTable
     from tiltyard.validity.calibration import Calibration
     from tiltyard.web.followed_votes import FollowedVotes
-    from tiltyard.web.observatory import ModelFacts, Snapshot
+    from tiltyard.web.snapshots import ModelFacts, Snapshot
 
 LATEST = 15
 """Votes that the page lists."""

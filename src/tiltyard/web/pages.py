@@ -22,7 +22,7 @@ from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values, choices
 from tiltyard.web.me import own_page
 from tiltyard.web.model import ModelPage, chosen_prompt, model_page
-from tiltyard.web.rendering import render
+from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered
 from tiltyard.web.validity import validity_page
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.offline import OfflineBoard
     from tiltyard.report.markup import Html
-    from tiltyard.web.observatory import Snapshot
+    from tiltyard.web.snapshots import Snapshot
 
 router = APIRouter(include_in_schema=False)
 
@@ -73,8 +73,8 @@ async def _public(
     """A page that is the same for everybody: kept until an event or a study changes it."""
     site = site_of(request)
     snapshot, facts = site.observatory.snapshot, site.facts()
-    key = (template, facts, snapshot.seq, snapshot.study.seq, request.url.path, request.url.query)
-    tag = f'W/"{snapshot.head_hash[:16]}-{snapshot.study.seq}"'
+    key = (template, facts, snapshot.edition, snapshot.study.seq, request.url.path, request.url.query)
+    tag = f'W/"{fingerprint()}-{snapshot.head_hash[:16]}-{snapshot.study.seq}-{snapshot.edition}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={**CHECKED, "etag": tag})
 
@@ -176,7 +176,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
         "path_chart": charts.path_chart(page.path, shown),
         "trend_chart": charts.trend_chart(page.trend, shown),
         "calibration_chart": charts.calibration_chart(page.calibration, shown),
-        "deficits": charts.deficit_heatmap(page.detail.heatmap, names),
+        "deficits": charts.deficit_heatmap(page.detail.heatmap, names, page.detail.row.rank),
         "prompt_id": prompt,
         "prompt_text": text,
         "answer": answers[0] if answers else None,

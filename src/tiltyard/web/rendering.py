@@ -52,6 +52,17 @@ def _static_file(path: Path) -> StaticFile:
     return StaticFile(path.name, content, kind or "application/octet-stream", hashlib.sha256(content).hexdigest()[:16])
 
 
+@cache
+def fingerprint() -> str:
+    """What changes whenever a template, a static file or the version does: pages kept by a browser are void then."""
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted((HERE / "templates").glob("*.html")):
+        digest.update(path.read_bytes())
+    for file in static_files().values():
+        digest.update(file.digest.encode())
+    return digest.hexdigest()[:16]
+
+
 def asset(name: str) -> str:
     """The address of a static file, with its fingerprint."""
     return static_files()[name].url

@@ -58,12 +58,9 @@ function begin(table, form) {
 
   function sortBy(head) {
     const column = head.dataset.sort;
-    const cell = head.closest("th");
-    const first = head.dataset.first === "desc" ? "descending" : "ascending";
-    const now = cell.getAttribute("aria-sort");
-    const next = now ? (now === "descending" ? "ascending" : "descending") : first;
+    const [next, short] = nextOrder(head);
     for (const other of heads) other.closest("th").removeAttribute("aria-sort");
-    cell.setAttribute("aria-sort", next);
+    head.closest("th").setAttribute("aria-sort", next);
     const sign = next === "descending" ? -1 : 1;
     const rows = all.map((row) => [row, row.dataset[column], Number(row.dataset.rank)]);
     rows.sort(([, a, i], [, b, j]) => {
@@ -73,15 +70,23 @@ function begin(table, form) {
     });
     body.append(...rows.map(([row]) => row));
     keep("sort", column);
-    keep("direction", next === first ? "" : next === "descending" ? "desc" : "asc");
+    keep("direction", short);
     remember(new FormData(form));
+  }
+
+  // The order that a click on this head asks for: its own first, then the other one. Short: as the address says it.
+  function nextOrder(head) {
+    const first = head.dataset.first === "desc" ? "descending" : "ascending";
+    const now = head.closest("th").getAttribute("aria-sort");
+    const next = now ? (now === "descending" ? "ascending" : "descending") : first;
+    return [next, next === first ? "" : next === "descending" ? "desc" : "asc"];
   }
 
   function keep(name, value) {
     let field = form.elements.namedItem(name);
     if (!field) {
       field = Object.assign(document.createElement("input"), { type: "hidden", name });
-      form.prepend(field);
+      form.append(field);
     }
     field.value = value;
   }
@@ -92,7 +97,13 @@ function begin(table, form) {
     for (const link of document.querySelectorAll("[data-download], [data-permalink]")) {
       link.href = link.pathname + query;
     }
-    for (const head of heads) head.href = "#main";
+    for (const head of heads) {
+      const asked = new URLSearchParams(query);
+      asked.set("sort", head.dataset.sort);
+      asked.set("direction", nextOrder(head)[1]);
+      if (!asked.get("direction")) asked.delete("direction");
+      head.href = `${location.pathname}?${asked}`;
+    }
   }
 
   function address(fields) {

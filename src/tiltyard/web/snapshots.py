@@ -1,0 +1,208 @@
+"""What the observatory publishes: an arena at one moment, as values that never change, and how they are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena.board import live_board
+from tiltyard.arena.offline import OfflineBoard, offline_board
+from tiltyard.arena.weekly import Period, WeeklyReport, weekly_report
+from tiltyard.errors import ArenaError, TiltyardError
+from tiltyard.web.looking_back import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.arena.board import LiveBoard
+    from tiltyard.arena.policy import Policy
+    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.vote_table import VoteTable
+    from tiltyard.arena.weekly import Look
+    from tiltyard.web.followed_votes import Lately
+    from tiltyard.web.looking_back import Movement, Replay
+
+Ints = NDArray[np.int32]
+
+WEEK_DAYS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Who a model is."""
+
+    number: int
+    model: str
+    display_name: str
+    provider: str
+    licence: str
+    link: str
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFacts:
+    """What a prompt is about; its text stays in the store."""
+
+    number: int
+    prompt_id: str
+    subject: str | None
+    tags: tuple[str, ...]
+    enabled: bool
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Its subject and tags, each once."""
+        return tuple(dict.fromkeys(filter(None, (self.subject, *self.tags))))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """What all counted votes up to event `seq` say: Bradley–Terry beside the live board, the week, who moved."""
+
+    seq: int
+    votes: VoteTable
+    replay: Replay
+    offline: OfflineBoard | None
+    offline_trouble: str
+    """Why there is no offline board, if there is none."""
+    weekly: WeeklyReport
+    moved: Mapping[str, Movement]
+    categories: Mapping[str, int]
+    """Categories of prompts with the number of counted votes on them, the largest first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The arena after event `seq`, whose hash is `head_hash`. Grids are by model number and cannot be written."""
+
+    seq: int
+    head_hash: str
+    at: int
+    policy: Policy
+    board: LiveBoard
+    models: tuple[ModelFacts, ...]
+    prompts: tuple[PromptFacts, ...]
+    wins: Ints
+    ties: Ints
+    both_bad: Ints
+    study: Study
+    edition: int
+    """Counts what this observatory has published: two snapshots of one event may differ in what was found out later."""
+
+    def model(self, name: str) -> ModelFacts:
+        """A model by its id; one that was never there is an `ArenaError`."""
+        for facts in self.models:
+            if facts.model == name:
+                return facts
+        raise ArenaError(f"there is no model {name!r} in this arena.")
+
+
+def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -> Snapshot:
+    """A snapshot of a state, with a study that may be a little older."""
+    catalog, tallies = state.catalog, state.tallies
+    return Snapshot(
+        seq=state.seq,
+        head_hash=head_hash,
+        at=state.at,
+        policy=state.policy,
+        board=live_board(state),
+        models=tuple(
+            ModelFacts(number, card.model, card.display_name, card.provider, card.licence, card.link, enabled)
+            for number, (card, enabled) in enumerate(zip(catalog.models, catalog.model_enabled, strict=True))
+        ),
+        prompts=tuple(
+            PromptFacts(number, card.prompt_id, card.subject, card.tags, enabled)
+            for number, (card, enabled) in enumerate(zip(catalog.prompts, catalog.prompt_enabled, strict=True))
+        ),
+        wins=_frozen(tallies.wins.view),
+        ties=_frozen(tallies.ties.view),
+        both_bad=_frozen(tallies.both_bad.view),
+        study=study,
+        edition=edition,
+    )
+
+
+def _frozen(grid: Ints) -> Ints:
+    copy = grid.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def times_of(until: int, now: int) -> list[int]:
+    """When a study looks back to: the days of the week that ends with the last event, and a day before now."""
+    return [*(until - (WEEK_DAYS - day) * DAY for day in range(WEEK_DAYS)), now - DAY]
+
+
+def weekly_of(
+    state: ArenaState, lately: Lately, votes: VoteTable, offline: OfflineBoard | None, days: tuple[Look, ...]
+) -> WeeklyReport:
+    """The report of the days that were looked at, of the state at their end."""
+    since = days[0].at
+    period = Period(
+        since=since,
+        until=state.latest,
+        looks=tuple(look for look in days if look.standings) or days[-1:],
+        votes=votes,
+        served=lately.served(since, state.catalog),
+        events=lately.kinds(since),
+        flags=lately.notes(since, "flagged"),
+        exclusions=lately.notes(since, "excluded", "restored"),
+    )
+    return weekly_report(state, period, offline)
+
+
+def rated(votes: VoteTable, order: list[str], *, swaps: bool) -> tuple[OfflineBoard | None, str]:
+    """Bradley–Terry over counted votes beside a live order; or None, and why."""
+    try:
+        return offline_board(votes, order, swaps=swaps), ""
+    except TiltyardError as error:
+        return None, str(error)
+
+
+def swaps_of(board: OfflineBoard) -> Mapping[tuple[str, str], int | None]:
+    """The votes that would swap two neighbours, by the two of them."""
+    return {(above.model, below.model): above.votes_to_swap for above, below in pairwise(board.rows)}
+
+
+def with_swaps(board: OfflineBoard, swaps: Mapping[tuple[str, str], int | None]) -> OfflineBoard:
+    """A board with what was found out about swaps earlier, for neighbours that still are neighbours."""
+    rows = [
+        replace(above, votes_to_swap=swaps.get((above.model, below.model))) for above, below in pairwise(board.rows)
+    ]
+    return replace(board, rows=(*rows, *board.rows[-1:]))
+
+
+def categories_of(state: ArenaState, votes: VoteTable) -> Mapping[str, int]:
+    """Subjects and tags of prompts with the counted votes on them, the largest first."""
+    counts = np.bincount(votes.prompt, minlength=len(state.catalog.prompts))
+    totals: dict[str, int] = {}
+    for prompt, n in zip(state.catalog.prompts, counts.tolist(), strict=True):
+        for name in dict.fromkeys(filter(None, (prompt.subject, *prompt.tags))):
+            totals[name] = totals.get(name, 0) + n
+    return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
+
+
+def category_board(snapshot: Snapshot, name: str) -> OfflineBoard | None:
+    """Bradley–Terry on the counted votes of one category of prompts; None where they are too few to rate."""
+    votes = snapshot.study.votes
+    inside = [prompt.number for prompt in snapshot.prompts if name in prompt.categories]
+    of = np.isin(votes.prompt, inside)
+    part = replace(
+        votes,
+        at=votes.at[of],
+        model_a=votes.model_a[of],
+        model_b=votes.model_b[of],
+        prompt=votes.prompt[of],
+        voter=votes.voter[of],
+        outcome=votes.outcome[of],
+        matchup_ids=(),
+    )
+    try:
+        return offline_board(part, [row.model for row in snapshot.board.rows], swaps=False)
+    except TiltyardError:
+        return None

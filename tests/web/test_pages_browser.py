@@ -1,0 +1,190 @@
+"""The pages in a real browser: sorting, searching and permalinks, with and without a script, on any screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.web.board_fixtures import MODELS, NAMES, week_of_votes, world
+from tests.web.conftest import Visits
+from tests.web.sites import SECRET, LiveServer
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store import Store
+from tiltyard.web.app import create_app
+from tiltyard.web.settings import SiteSettings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PAGES = (
+    "/leaderboard",
+    "/leaderboard?category=maths",
+    "/leaderboard?q=nobody+at+all",
+    f"/models/{MODELS[0]}",
+    f"/compare?a={MODELS[0]}&b={MODELS[2]}",
+    "/compare",
+    "/validity",
+    "/methods",
+    "/data",
+    "/me",
+)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server over a week of votes."""
+    with (
+        world(week_of_votes(500), tmp_path_factory.mktemp("pages")) as made,
+        Arena(Store.open(made.url), now=lambda: made.end) as arena,
+    ):
+        settings = SiteSettings(db=made.url, title="Test arena", secret=SECRET, rate_limit=False)
+        server = LiveServer(create_app(settings, arena, made.observatory))
+        server.start()
+        try:
+            yield server.url
+        finally:
+            server.stop()
+
+
+@pytest.fixture
+def looking(browser: Browser, address: str) -> Iterator[Visits]:
+    """Visitors of that server; nothing may be blocked by its policy, and nothing leave the host."""
+    made = Visits(browser, address)
+    yield made
+    made.close()
+    assert made.complaints == []
+
+
+def shown(page: Page) -> list[str]:
+    """The names on the board that can be seen, in their order."""
+    rows = page.locator("[data-board] tbody tr:visible .model a")
+    return [text.strip() for text in rows.all_inner_texts()]
+
+
+def test_a_click_sorts_at_once_and_the_address_keeps_it(looking: Visits) -> None:
+    page = looking.visitor()
+    page.goto("/leaderboard")
+    official = shown(page)
+    assert sorted(official) == sorted(NAMES)
+    page.get_by_role("link", name="Model", exact=True).click()
+    assert page.url.endswith("/leaderboard?sort=model")
+    by_name = shown(page)
+    assert by_name == sorted(NAMES, key=str.casefold)
+    page.get_by_role("link", name="Model", exact=True).click()
+    assert page.url.endswith("sort=model&direction=desc")
+    assert shown(page) == by_name[::-1]
+    page.reload()
+    assert shown(page) == by_name[::-1]
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+
+
+def test_script_and_server_sort_alike(looking: Visits) -> None:
+    page, plain = looking.visitor(), looking.visitor(script=False)
+    page.goto("/leaderboard")
+    for column in ("rating", "confidence", "coverage", "consistency", "spread", "average", "record", "votes"):
+        for _ in range(2):
+            page.locator(f'[data-sort="{column}"]').click()
+            plain.goto(page.url)
+            assert shown(page) == shown(plain), page.url
+
+
+def test_typing_narrows_at_once_and_the_link_leads_back(looking: Visits) -> None:
+    page = looking.visitor()
+    page.goto("/leaderboard")
+    page.get_by_label("Search").fill("OTTER")
+    assert shown(page) == ["Otter 7B"]
+    assert page.get_by_role("status").inner_text() == f"1 of {len(NAMES)} models shown"
+    link = page.locator("[data-permalink]").get_attribute("href")
+    assert page.locator("[data-download]").first.get_attribute("href") == "/leaderboard.csv?q=OTTER"
+    another = looking.visitor(script=False)
+    another.goto(link or "")
+    assert shown(another) == ["Otter 7B"]
+
+
+def test_a_filter_can_be_widened_again_after_coming_by_a_link(looking: Visits) -> None:
+    page = looking.visitor()
+    page.goto("/leaderboard?provider=Aerie+Labs&sort=model")
+    assert len(shown(page)) == len(NAMES) // 2
+    page.get_by_label("Provider").select_option("")
+    page.wait_for_url("**/leaderboard?sort=model")
+    assert shown(page) == sorted(NAMES, key=str.casefold)
+
+
+def test_everything_works_without_a_script(looking: Visits) -> None:
+    page = looking.visitor(script=False)
+    page.goto("/leaderboard")
+    page.get_by_label("Stability").select_option("Provisional")
+    page.get_by_role("button", name="Apply").click()
+    assert "stability=Provisional" in page.url
+    assert "Plover" in shown(page)
+    page.get_by_role("link", name="Votes", exact=True).click()
+    assert "sort=votes" in page.url
+    assert "stability=Provisional" in page.url
+    page.get_by_role("link", name="Clear").click()
+    page.get_by_role("link", name="maths").click()
+    assert "category=maths" in page.url
+    page.locator("[data-board] .model a").first.click()
+    assert "/models/" in page.url
+    page.locator("select[name=prompt]").select_option("p3")
+    page.get_by_role("button", name="Show").click()
+    assert page.get_by_text("Question 3?").is_visible()
+
+
+def test_a_cell_of_the_heatmap_leads_to_the_comparison(looking: Visits) -> None:
+    page = looking.visitor()
+    page.goto("/leaderboard")
+    page.locator(".heatmap td a").first.click()
+    assert "/compare?a=" in page.url
+    assert page.locator("h1").is_visible()
+
+
+def test_no_page_is_wider_than_a_phone(looking: Visits) -> None:
+    page = looking.visitor(width=360, height=740, touch=True)
+    for where in PAGES:
+        page.goto(where)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, where
+
+
+def test_the_keyboard_gets_past_the_navigation_first(looking: Visits) -> None:
+    page = looking.visitor()
+    page.goto("/leaderboard")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_dark_pages_are_dark(looking: Visits) -> None:
+    def brightness(*, dark: bool) -> float:
+        page = looking.visitor(dark=dark)
+        page.goto("/leaderboard")
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        return sum(colour) / 3
+
+    assert brightness(dark=True) < 60
+    assert brightness(dark=False) > 230
+
+
+def test_print_leaves_out_what_only_a_screen_can_use(looking: Visits) -> None:
+    page = looking.visitor()
+    page.goto("/leaderboard")
+    page.emulate_media(media="print")
+    assert not page.get_by_role("search").is_visible()
+    assert not page.get_by_role("navigation", name="Site").is_visible()
+    assert page.locator("[data-board]").is_visible()
+
+
+@pytest.mark.parametrize("where", PAGES)
+def test_axe_finds_nothing_in_either_theme(looking: Visits, where: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = looking.visitor()
+    page.goto(where)
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        found = Axe().run(page).response["violations"]
+        assert [
+            (theme, one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"]) for one in found
+        ] == []
