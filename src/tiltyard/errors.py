@@ -14,8 +14,8 @@ TiltyardError
 │   ├── TryLater             it may answer later: rate limit, overload, lost connection
 │   ├── Refused              it will not: wrong key, wrong model, malformed request
 │   └── BudgetReached        asking on would cost more than allowed
-├── ArenaError               the live arena cannot do what was asked, as its log stands; `arena.voting` has those of voters:
-│   │                        NotYours, ChoiceDiffers, TooLate, Gone, TooMany
+├── ArenaError               the live arena cannot do what was asked, as its log stands; those of voters are in
+│   │                        `arena.voting`: NotYours, ChoiceDiffers, TooLate, Gone, TooMany
 │   └── StoreError           its database cannot be used: missing, locked, full, of another version
 ├── RunFolderError           a run folder lacks a file, or one of its files is torn
 ├── OptionError              an option, or a combination of options, makes no sense

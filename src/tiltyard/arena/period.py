@@ -34,7 +34,7 @@ def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) ->
             due += every
         state.apply(seq, event)
         if event.at >= since:
-            within.take(state, event.body)
+            within.take(event.body)
     return state, within.period(since, state, tuple(looks), book)
 
 
@@ -42,21 +42,17 @@ class _Within:
     """What happened within the period."""
 
     def __init__(self) -> None:
-        self.a: list[int] = []
-        self.b: list[int] = []
-        self.lanes: Counter[str] = Counter()
+        self.served: list[e.MatchupServed] = []
         self.kinds: Counter[str] = Counter()
         self.flags: list[Note] = []
         self.exclusions: list[Note] = []
 
-    def take(self, state: ArenaState, body: e.Body) -> None:
+    def take(self, body: e.Body) -> None:
         """Take in one event of the period."""
         self.kinds[str(body.__struct_config__.tag)] += 1
         match body:
             case e.MatchupServed():
-                self.a.append(state.catalog.model(body.model_a))
-                self.b.append(state.catalog.model(body.model_b))
-                self.lanes[body.lane] += 1
+                self.served.append(body)
             case e.Flagged():
                 self.flags.append(Note(f"{body.subject} {body.subject_id}", body.flag, body.detail))
             case e.Excluded() | e.Restored():
@@ -66,7 +62,12 @@ class _Within:
 
     def period(self, since: int, state: ArenaState, looks: tuple[Look, ...], book: MemoryBook) -> Period:
         """The period as the report wants it."""
-        served = Served(np.array(self.a, dtype=np.int64), np.array(self.b, dtype=np.int64), dict(self.lanes))
+        closed = [body for body in self.served if body.matchup_id not in state.schedule.in_flight]
+        served = Served(
+            np.array([state.catalog.model(body.model_a) for body in closed], dtype=np.int64),
+            np.array([state.catalog.model(body.model_b) for body in closed], dtype=np.int64),
+            dict(Counter(body.lane for body in closed)),
+        )
         return Period(
             since=since,
             until=state.at,

@@ -45,7 +45,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
-    """Matchups served in the period: models by side, and how many each lane served."""
+    """Matchups served in the period and closed since: models by side, and how many each lane served."""
 
     model_a: Ints
     model_b: Ints
@@ -216,14 +216,20 @@ def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | Non
 
 
 def window_exposure(state: ArenaState, order: list[int]) -> ExposureFairness:
-    """Exposure of these models in the state's rolling window; targets are even while the contender lane is closed."""
+    """Exposure of these models in the state's rolling window; targets are even while the contender lane is closed.
+
+    Matchups that are still open are left out: a visitor who compares two reports must not learn who is before them.
+    """
     policy, schedule = state.policy, state.schedule
     band = set(contenders(state))
+    exposures = schedule.in_window
+    for served in schedule.in_flight.values():
+        exposures[[served.a, served.b]] -= 1
     return exposure_fairness(
-        schedule.in_window[order],
+        np.maximum(exposures, 0)[order],
         np.array([model in band for model in order], dtype=bool),
         np.asarray(state.catalog.servable().any(axis=1))[order],
-        len(schedule.window),
+        max(len(schedule.window) - len(schedule.in_flight), 0),
         tolerance=policy.exposure_tolerance,
         contender_share=policy.lanes.contender if contender_lane_open(state) else 0.0,
         challenger_share=policy.opponents.challenger,

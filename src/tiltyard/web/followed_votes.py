@@ -15,7 +15,7 @@ from tiltyard.arena.store.reading import cast_votes
 from tiltyard.arena.weekly import Note, Served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     import sqlalchemy as sa
 
@@ -85,6 +85,7 @@ def _touched(bodies: Iterable[e.AnyBody]) -> Iterator[str]:
 class _Happened:
     at: int
     kind: str
+    matchup_id: str = ""
     a: str = ""
     b: str = ""
     lane: str = ""
@@ -107,9 +108,13 @@ class Lately:
         while self._events and self._events[0].at < latest - self._keep:
             self._events.popleft()
 
-    def served(self, since: int, catalog: Catalog) -> Served:
-        """Who was served since a time, by side and lane."""
-        inside = [event for event in self._events if event.kind == "matchup_served" and event.at >= since]
+    def served(self, since: int, catalog: Catalog, still_open: Collection[str]) -> Served:
+        """Who was served since a time, by side and lane; what is still open would tell a visitor who is before them."""
+        inside = [
+            event
+            for event in self._events
+            if event.kind == "matchup_served" and event.at >= since and event.matchup_id not in still_open
+        ]
         return Served(
             np.array([catalog.model(event.a) for event in inside], dtype=np.int64),
             np.array([catalog.model(event.b) for event in inside], dtype=np.int64),
@@ -131,7 +136,7 @@ def _happened(at: int, body: e.AnyBody) -> _Happened:
     kind = str(body.__struct_config__.tag)
     match body:
         case e.MatchupServed():
-            return _Happened(at, kind, body.model_a, body.model_b, body.lane)
+            return _Happened(at, kind, body.matchup_id, body.model_a, body.model_b, body.lane)
         case e.Flagged():
             what = "a session" if body.subject == "voter" else f"{body.subject} {body.subject_id}"
             return _Happened(at, kind, note=Note(what, body.flag, body.detail))

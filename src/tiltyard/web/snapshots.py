@@ -148,7 +148,7 @@ def weekly_of(
         until=state.latest,
         looks=tuple(look for look in days if look.standings) or days[-1:],
         votes=votes,
-        served=lately.served(since, state.catalog),
+        served=lately.served(since, state.catalog, state.schedule.in_flight),
         events=lately.kinds(since),
         flags=lately.notes(since, "flagged"),
         exclusions=lately.notes(since, "excluded", "restored"),
