@@ -60,8 +60,8 @@ class Pace:
     """
 
     board_seconds: float = 1.0
-    study_seconds: float = 20.0
-    study_votes: int = 10
+    study_seconds: float = 3.0
+    study_votes: int = 1
     longest_seconds: float = 120.0
     rest: float = 10.0
     swaps_models: int = 60
