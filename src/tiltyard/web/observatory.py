@@ -63,7 +63,7 @@ class Pace:
     study_seconds: float = 3.0
     study_votes: int = 1
     longest_seconds: float = 120.0
-    rest: float = 10.0
+    rest: float = 30.0
     swaps_models: int = 60
     """Up to this many models every study says how few votes would swap neighbours; with more it takes far longer
     than all the rest, and is done by itself after `swaps_seconds` and `rest` times as long as it took."""
