@@ -45,7 +45,7 @@ def engine(
     from tiltyard.arena import events as e
     from tiltyard.arena import steps
     from tiltyard.arena.service import Arena
-    from tiltyard.arena.verify import verify
+    from tiltyard.arena.store.verify import verify
 
     with database(kind, Path(folder)) as url:
         with Arena.open(url) as arena:
@@ -157,7 +157,7 @@ def long_log(folder: str, votes: int, models: int = 100, prompts: int = 50) -> d
     """A log of so many votes: folded in memory, made into tables, opened, verified. Seconds of each."""
     from tiltyard.arena import events as e
     from tiltyard.arena.store import Store
-    from tiltyard.arena.verify import rebuild, verify
+    from tiltyard.arena.store.verify import rebuild, verify
 
     url = f"sqlite:///{Path(folder) / 'arena.db'}"
     Store.create(url).close()
@@ -277,7 +277,7 @@ def cycles(
     from bench.arena_clients import drive
     from tiltyard.arena import events as e
     from tiltyard.arena.service import Arena
-    from tiltyard.arena.verify import verify
+    from tiltyard.arena.store.verify import verify
 
     with database(kind, Path(folder)) as url:
         with Arena.open(url) as arena:
@@ -310,7 +310,7 @@ def pages(folder: str, models: int, votes: int, rounds: int) -> dict[str, Any]:
     from bench.arena_clients import fetch
     from tiltyard.arena import events as e
     from tiltyard.arena.store import Store
-    from tiltyard.arena.verify import rebuild
+    from tiltyard.arena.store.verify import rebuild
 
     url = f"sqlite:///{Path(folder) / 'arena.db'}"
     Store.create(url).close()

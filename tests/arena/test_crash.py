@@ -24,7 +24,7 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Database
-from tiltyard.arena.verify import verify
+from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ import pytest
 
 from tests.arena.engines import Clock, answer, catalog, open_arena, play, sql
 from tiltyard.arena import events as e
+from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.visitors import Quota
-from tiltyard.arena.verify import verify
 from tiltyard.arena.voting import ChoiceDiffers, Gone, NotYours, TooLate, TooMany
 from tiltyard.errors import ArenaError
 

@@ -14,7 +14,7 @@ from tiltyard.arena.policy import Policy, RatingRules
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.frozen import freeze
-from tiltyard.arena.verify import rebuild, verify
+from tiltyard.arena.store.verify import rebuild, verify
 from tiltyard.errors import ArenaError
 
 steps_of_a_history = st.lists(

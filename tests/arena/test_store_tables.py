@@ -17,7 +17,7 @@ from tests.arena.engines import catalog, open_arena, play, sql
 from tiltyard.arena.store import Store, migrate
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.tables import metadata
-from tiltyard.arena.verify import verify
+from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
 
 ROOT = Path(__file__).parents[2]

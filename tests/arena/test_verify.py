@@ -7,7 +7,7 @@ import pytest
 from tests.arena.engines import catalog, open_arena, play, sql
 from tiltyard.arena import events as e
 from tiltyard.arena.store import Store
-from tiltyard.arena.verify import Findings, rebuild, verify
+from tiltyard.arena.store.verify import Findings, rebuild, verify
 from tiltyard.errors import StoreError
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.web.sites import MODELS, SmallSite
-from tiltyard.arena.verify import verify
+from tiltyard.arena.store.verify import verify
 
 
 def served(client: object) -> dict[str, str]:

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from tests.arena.databases import Databases, own_server
 from tests.web.sites import SmallSite, form_in, small_site
-from tiltyard.arena.verify import verify
+from tiltyard.arena.store.verify import verify
 
 
 def test_a_database_that_is_gone_gives_503_and_the_same_vote_works_later() -> None:

@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.web.sites import MODELS, SmallSite, answer, form_in
-from tiltyard.arena.verify import verify
+from tiltyard.arena.store.verify import verify
 
 MARK = "<script>zq9()</script>"
 SOAK = pytest.mark.soak

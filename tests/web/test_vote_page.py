@@ -14,7 +14,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.service import Arena
 from tiltyard.arena.service import clock as clock_now
 from tiltyard.arena.store import Store
-from tiltyard.arena.verify import verify
+from tiltyard.arena.store.verify import verify
 from tiltyard.web.app import create_app
 from tiltyard.web.observatory import Observatory
 from tiltyard.web.settings import SiteSettings

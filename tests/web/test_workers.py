@@ -18,7 +18,7 @@ import pytest
 
 from tests.web.sites import SECRET, catalog, form_in
 from tiltyard.arena.service import Arena
-from tiltyard.arena.verify import verify
+from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError, StoreError
 from tiltyard.web.serving import serve
 from tiltyard.web.settings import SiteSettings

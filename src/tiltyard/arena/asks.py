@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
-from tiltyard.arena.events import Choice, Lane  # noqa: TC001 - msgspec resolves them
+from tiltyard.arena.events import Choice, Lane, MatchupServed
 from tiltyard.arena.group_commit import Ask
+from tiltyard.arena.matchmaking.matchup import Seen
 from tiltyard.arena.state import ArenaState
+from tiltyard.arena.voting import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.voting import Ballot, Decision
 
 R = TypeVar("R")
-
-Seen = Mapping[tuple[int, int, int], int]
-"""(smaller model, larger model, prompt): when the voter last saw it."""
 
 
 class Chosen(Protocol):
@@ -40,6 +39,27 @@ class Chosen(Protocol):
     def reason(self) -> str: ...  # noqa: D102
     @property
     def probability(self) -> float: ...  # noqa: D102
+
+
+def served_event(
+    state: ArenaState, chosen: Chosen, *, matchup_id: str, voter: str, seed: int, at: int
+) -> MatchupServed:
+    """The event of a chosen matchup: the answers as they stand now, open until the policy's time is over."""
+    catalog = state.catalog
+    return MatchupServed(
+        matchup_id=matchup_id,
+        voter=voter,
+        prompt_id=catalog.prompts[chosen.prompt].prompt_id,
+        model_a=catalog.models[chosen.a].model,
+        model_b=catalog.models[chosen.b].model,
+        response_a=catalog.response_ids[chosen.a, chosen.prompt],
+        response_b=catalog.response_ids[chosen.b, chosen.prompt],
+        lane=chosen.lane,
+        reason=chosen.reason,
+        probability=float(chosen.probability),
+        seed=seed,
+        expires_at=at + state.policy.matchup_expires_seconds * SECOND,
+    )
 
 
 Chooser = Callable[[ArenaState, np.random.Generator, Seen], Chosen]

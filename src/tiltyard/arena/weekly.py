@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.board import LiveBoard, completeness, contenders, live_board, publication_values
 from tiltyard.arena.events import LANES
+from tiltyard.arena.matchmaking import lane_opens
 from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
 from tiltyard.validity.fairness import (
     ExposureFairness,
@@ -238,9 +239,7 @@ def window_exposure(state: ArenaState, order: list[int]) -> ExposureFairness:
 
 def contender_lane_open(state: ArenaState) -> bool:
     """Whether the contender lane serves: lanes are on, and the first K + 1 models have the rated votes it asks for."""
-    rated = state.tallies.rated
-    first = state.order()[: state.policy.contender_band + 1]
-    return state.phase > 1 and all(rated[model] >= state.policy.contender_opens_at for model in first)
+    return state.phase > 1 and lane_opens(state)
 
 
 def adjacent_pairs(state: ArenaState) -> tuple[AdjacentPair, ...]:

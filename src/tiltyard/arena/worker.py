@@ -202,20 +202,7 @@ class Worker:
         except ArenaError as error:
             ask.refuse(error)
             return None
-        body = MatchupServed(
-            matchup_id=self._new_id(),
-            voter=ask.voter,
-            prompt_id=catalog.prompts[chosen.prompt].prompt_id,
-            model_a=catalog.models[chosen.a].model,
-            model_b=catalog.models[chosen.b].model,
-            response_a=catalog.response_ids[chosen.a, chosen.prompt],
-            response_b=catalog.response_ids[chosen.b, chosen.prompt],
-            lane=chosen.lane,
-            reason=chosen.reason,
-            probability=float(chosen.probability),
-            seed=seed,
-            expires_at=now + state.policy.matchup_expires_seconds * voting.SECOND,
-        )
+        body = asks.served_event(state, chosen, matchup_id=self._new_id(), voter=ask.voter, seed=seed, at=now)
         state.reserve(body)
         self._note_served(body, now, catalog)
         return body

@@ -5,6 +5,7 @@ One pass over a source keeps fingerprints of what was said; the texts are read a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from dataclasses import replace
 from functools import cached_property
@@ -78,7 +79,7 @@ class Fingerprints:
         return np.array(self._silence, dtype=np.int8)
 
 
-class ConversationRows:
+class ConversationRows(ABC):
     """The good rows of one source: battles, fingerprints of what was said, and a way back to the texts."""
 
     battles: BattleTable
@@ -87,13 +88,13 @@ class ConversationRows:
     good: NDArray[np.intp]
     """Which rows of the source are battles."""
 
+    @abstractmethod
     def place(self, at: int) -> str:
         """Where the battle at a position stands: `file:line`, or the number of its row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sides(self, positions: Sequence[int]) -> Iterator[tuple[int, Sides]]:
         """The conversations of some battles as they stand, each with its position, in any order."""
-        raise NotImplementedError
 
 
 class TextRows(ConversationRows):

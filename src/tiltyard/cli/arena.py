@@ -198,7 +198,7 @@ def verify_command(
 ) -> None:
     """Recompute the hash chain and every table from the log, and compare bit for bit."""
     _need_arena()
-    from tiltyard.arena import verify as checking
+    from tiltyard.arena.store import verify as checking
 
     if rebuild:
         checking.rebuild(db)

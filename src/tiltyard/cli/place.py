@@ -3,13 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, quote_table
 from tiltyard.cli.output import note
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.cli.place_options import (
+    AnchorOption,
+    AnswersOption,
+    ArenaOption,
+    BaseUrlOption,
+    BatchOption,
+    BootstrapsOption,
+    BudgetOption,
+    CacheDirOption,
+    CalibrateOption,
+    DryRunOption,
+    FixedAnchorsOption,
+    JudgeOption,
+    LanguagesOption,
+    LeaveOneOutOption,
+    LooksOption,
+    MaxTokensOption,
+    MinOpponentBattlesOption,
+    ModelBaseUrlOption,
+    ModelOption,
+    NameOption,
+    NBattlesOption,
+    NoInlineHumanOption,
+    OnBadOption,
+    OutOption,
+    PanelOption,
+    PerLanguageOption,
+    PromptsOption,
+    RecomputeOption,
+    RubricOption,
+    SamplingOption,
+    SeedOption,
+    SwapOption,
+    TurnsOption,
+    UntilOption,
+    YesOption,
+)
+from tiltyard.cli.rate_options import read_anchor
+from tiltyard.errors import TiltyardError
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
@@ -20,104 +58,45 @@ if TYPE_CHECKING:
     from tiltyard.placement.rounds import Look
     from tiltyard.placement.run import Finished
 
+Given = TypeVar("Given")
+
 
 def place_command(
-    arena: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Human battles with conversations (Parquet, JSONL, CSV); may be given again.", metavar="FILE"
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The new model: provider/model, or a file of its answers (prompt_id = question_id)."),
-    ] = None,
-    judge: Annotated[
-        str | None, typer.Option(help="The judge: anthropic/…, openai/…, local/…, scripted/FILE or recorded/FILE.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="What the new model is called on the board. (default: as --model says)")
-    ] = None,
-    n_battles: Annotated[int, typer.Option(min=1, help="Battles to judge at most.")] = 100,
-    bootstraps: Annotated[
-        int, typer.Option(min=0, help="Bootstrap rounds over prompts; 0 takes sandwich intervals instead.")
-    ] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of sampling, sides and bootstrap.")] = 0,
-    languages: Annotated[
-        str | None, typer.Option(help="Only battles in these languages, separated by commas (en,fr).")
-    ] = None,
-    per_language: Annotated[int | None, typer.Option(min=1, help="At most N judged battles per language.")] = None,
-    min_opponent_battles: Annotated[int, typer.Option(min=1, help="Human battles that an opponent must have.")] = 500,
-    rubric: Annotated[Path | None, typer.Option(help="The rubric to judge by. (default: a general one)")] = None,
-    sampling: Annotated[
-        Literal["informative", "random", "head"],
-        typer.Option(help="How opponents and questions are chosen; informative shrinks the interval fastest."),
-    ] = "informative",
-    panel: Annotated[
-        Path | None, typer.Option(help="Judge exactly the battles of an earlier run's panel.json.")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WIDTH", help="Stop when the interval is this narrow in points (80), or in places (rank:5)."
-        ),
-    ] = None,
-    looks: Annotated[
-        int, typer.Option(min=1, help="Rounds: after each, opponents are chosen anew and the run may stop.")
-    ] = 5,
-    turns: Annotated[
-        Literal["first", "all"], typer.Option(help="The first turn of a conversation, or all of it.")
-    ] = "first",
-    swap: Annotated[Literal["both", "random"], typer.Option(help="Judge both orders, or one, drawn by lot.")] = "both",
-    calibrate: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Ask the judge about N battles that people decided, and widen the interval by what it shows."
-        ),
-    ] = 0,
-    fixed_anchors: Annotated[
-        bool, typer.Option("--fixed-anchors", help="Hold people's ratings fixed; fit only the new model.")
-    ] = False,
-    leave_one_out: Annotated[
-        bool,
-        typer.Option("--leave-one-out", help="Place a model of the arena by the judge alone, and compare with people."),
-    ] = False,
-    anchor: Annotated[
-        str | None, typer.Option(metavar="MODEL=RATING", help="Pin a model of the arena to a rating.")
-    ] = None,
-    no_inline_human: Annotated[
-        bool, typer.Option("--no-inline-human", help="Save human battles as counts by pair, not one by one.")
-    ] = False,
-    prompts: Annotated[
-        Path | None,
-        typer.Option(help="Prompt bank with the texts of the questions, for battles without conversations."),
-    ] = None,
-    answers: Annotated[
-        Path | None, typer.Option(help="Opponents' answers: a response file, or a folder of responses_<model>.jsonl.")
-    ] = None,
-    on_bad: Annotated[
-        Literal["error", "skip"], typer.Option(help="Stop at a bad row of the arena, or skip and count it.")
-    ] = "error",
-    batch: Annotated[
-        bool, typer.Option("--batch", help="Ask in batches at half price, however few the questions are.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Where the folder of the run goes.")] = Path("placements"),
-    cache_dir: Annotated[Path, typer.Option(help="Where verdicts and answers are kept between runs.")] = Path(
-        "judgments"
-    ),
-    base_url: Annotated[str | None, typer.Option(help="Address of the judge's server, for local/….")] = None,
-    model_base_url: Annotated[
-        str | None, typer.Option(help="Address of the new model's server, for local/…. (default: --base-url)")
-    ] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="How long an answer of the new model may be.")] = 1024,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")] = False,
-    budget: Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be asked and what it would cost; ask nothing.")
-    ] = False,
-    recompute: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Rate a saved run again from its files, and compare.")
-    ] = None,
+    arena: ArenaOption = None,
+    model: ModelOption = None,
+    judge: JudgeOption = None,
+    name: NameOption = None,
+    n_battles: NBattlesOption = 100,
+    bootstraps: BootstrapsOption = 100,
+    seed: SeedOption = 0,
+    languages: LanguagesOption = None,
+    per_language: PerLanguageOption = None,
+    min_opponent_battles: MinOpponentBattlesOption = 500,
+    rubric: RubricOption = None,
+    sampling: SamplingOption = "informative",
+    panel: PanelOption = None,
+    until: UntilOption = None,
+    looks: LooksOption = 5,
+    turns: TurnsOption = "first",
+    swap: SwapOption = "both",
+    calibrate: CalibrateOption = 0,
+    fixed_anchors: FixedAnchorsOption = False,
+    leave_one_out: LeaveOneOutOption = False,
+    anchor: AnchorOption = None,
+    no_inline_human: NoInlineHumanOption = False,
+    prompts: PromptsOption = None,
+    answers: AnswersOption = None,
+    on_bad: OnBadOption = "error",
+    batch: BatchOption = False,
+    out: OutOption = Path("placements"),
+    cache_dir: CacheDirOption = Path("judgments"),
+    base_url: BaseUrlOption = None,
+    model_base_url: ModelBaseUrlOption = None,
+    max_tokens: MaxTokensOption = 1024,
+    yes: YesOption = False,
+    budget: BudgetOption = None,
+    dry_run: DryRunOption = False,
+    recompute: RecomputeOption = None,
 ) -> None:
     """Place one new model among models that people voted on, by a judge, and save everything that the result needs."""
     if recompute is not None:
@@ -126,16 +105,10 @@ def place_command(
     from tiltyard.placement.options import PlaceOptions
     from tiltyard.placement.stopping import Until
 
-    for option, value in (("arena", arena), ("model", model), ("judge", judge)):
-        if not value:
-            raise typer.BadParameter("needed, unless --recompute DIR is given.", param_hint=f"--{option}")
-    assert arena is not None
-    assert model is not None
-    assert judge is not None
     options = PlaceOptions(
-        arena=tuple(arena),
-        model=model,
-        judge=judge,
+        arena=tuple(_needed("arena", arena)),
+        model=_needed("model", model),
+        judge=_needed("judge", judge),
         name=name,
         n_battles=n_battles,
         bootstraps=bootstraps,
@@ -153,7 +126,7 @@ def place_command(
         calibrate=calibrate,
         fixed_anchors=fixed_anchors,
         leave_one_out=leave_one_out,
-        anchor=None if anchor is None else _anchor(anchor),
+        anchor=None if anchor is None else read_anchor(anchor),
         inline_human=not no_inline_human,
         prompts=prompts,
         answers=answers,
@@ -167,18 +140,17 @@ def place_command(
     _place(options, batch=batch, budget=budget, yes=yes, dry_run=dry_run)
 
 
-def _anchor(text: str) -> tuple[str, float]:
-    name, equals, value = text.rpartition("=")
-    try:
-        return name, float(value) if equals and name else float("x")
-    except ValueError:
-        raise OptionError(f"--anchor {text!r}: expected MODEL=RATING, such as gpt-4o=1200.") from None
+def _needed(option: str, value: Given | None) -> Given:
+    if not value:
+        raise typer.BadParameter("needed, unless --recompute DIR is given.", param_hint=f"--{option}")
+    return value
 
 
 def _place(options: PlaceOptions, *, batch: bool, budget: float | None, yes: bool, dry_run: bool) -> None:
     """Plan, quote, judge, rate, write, and say what came out."""
     import asyncio
 
+    from tiltyard.placement.answers import ModelAnswers
     from tiltyard.placement.parts import asking_parts, make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Bench
@@ -202,7 +174,7 @@ def _place(options: PlaceOptions, *, batch: bool, budget: float | None, yes: boo
         ProgressView() as progress,
     ):
         bench = Bench(judge, answers, progress.watch, progress.verdict, _say_look)
-        if hasattr(answers, "watch"):
+        if isinstance(answers, ModelAnswers):
             answers.watch = progress.watch
         finished = asyncio.run(carry_out(plan, bench, folder, prices=asking.prices))
     _say_result(finished)

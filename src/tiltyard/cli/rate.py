@@ -39,6 +39,7 @@ from tiltyard.cli.rate_options import (
     SourceOption,
     TiesOption,
     WhereOption,
+    read_anchor,
 )
 from tiltyard.errors import OptionError
 
@@ -93,7 +94,7 @@ def rate_command(
         "level": level,
         "rounds": rounds,
         "cluster": cluster,
-        "anchor": None if anchor is None else _anchor(anchor),
+        "anchor": None if anchor is None else read_anchor(anchor),
         "control": None if control is None else tuple(name.strip() for name in control.split(",") if name.strip()),
         "slot": slot,
         "only_connected": only_connected or None,
@@ -114,17 +115,6 @@ def rate_command(
     deliver(_text(boards, by, choose_format(format, out)), out)
     if plot is not None:
         _plot(boards, plot)
-
-
-def _anchor(text: str) -> tuple[str, float]:
-    """MODEL=RATING; the model's name may hold equal signs itself."""
-    model, equals, rating = text.rpartition("=")
-    try:
-        if not equals or not model:
-            raise ValueError
-        return model, float(rating)
-    except ValueError:
-        raise OptionError(f"--anchor is {text!r}: expected MODEL=RATING, such as gpt-4=1200.") from None
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from tiltyard.cli.output import Format
+from tiltyard.errors import OptionError
 
 METHOD, INTERVALS, FILTERS, ELO, OUTPUT = "Method", "Intervals", "Which battles", "Elo", "Output"
 
@@ -155,3 +156,14 @@ OutOption = Annotated[
 PlotOption = Annotated[
     Path | None, typer.Option(help="Draw it: a file that ends in .svg, .png or .html.", rich_help_panel=OUTPUT)
 ]
+
+
+def read_anchor(text: str) -> tuple[str, float]:
+    """MODEL=RATING; the model's name may hold equal signs itself."""
+    model, equals, rating = text.rpartition("=")
+    try:
+        if not equals or not model:
+            raise ValueError
+        return model, float(rating)
+    except ValueError:
+        raise OptionError(f"--anchor is {text!r}: expected MODEL=RATING, such as gpt-4=1200.") from None

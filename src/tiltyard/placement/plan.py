@@ -100,15 +100,14 @@ class Plan:
             cells.models,
             cells.languages,
         )
-        common = {"sampler": options.sampling, "eligible": eligible, "strength": strength}
-        if scale is None:
-            return Chooser(part, **common, strength_variance=variance, per_language=options.per_language)  # type: ignore[arg-type]
         return Chooser(
             part,
-            **common,  # type: ignore[arg-type]
+            sampler=options.sampling,
+            eligible=eligible,
+            strength=strength,
             strength_variance=variance,
-            idiosyncrasy=max(scale.floor, IDIOSYNCRASY),
-            slope=scale.slope,
+            idiosyncrasy=IDIOSYNCRASY if scale is None else max(scale.floor, IDIOSYNCRASY),
+            slope=1.0 if scale is None else scale.slope,
             per_language=options.per_language,
         )
 

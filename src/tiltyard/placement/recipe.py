@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Literal
 
 import msgspec
@@ -48,7 +49,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     def rate_command(self, battles: str) -> str:
         """The command that gives the ratings of a joint fit again."""
-        words = ["tiltyard", "rate", battles, "--evaluated", _quoted(self.model), "--only-connected"]
+        words = ["tiltyard", "rate", battles, "--evaluated", shlex.quote(self.model), "--only-connected"]
         if self.bootstraps:
             words += ["--ci", "bootstrap", "--rounds", str(self.bootstraps)]
         if self.seed:
@@ -56,11 +57,5 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         if self.level != 0.95:
             words += ["--level", repr(self.level)]
         if self.anchor is not None:
-            words += ["--anchor", _quoted(f"{self.anchor[0]}={self.anchor[1]:g}")]
+            words += ["--anchor", shlex.quote(f"{self.anchor[0]}={self.anchor[1]:g}")]
         return " ".join(words)
-
-
-def _quoted(word: str) -> str:
-    import shlex
-
-    return shlex.quote(word)

@@ -20,8 +20,7 @@ from tiltyard.placement.field import to_points
 from tiltyard.placement.sampling import Belief
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.judge_scale import JudgeScale, ScaledPlacement, calibrate, place_on_scale
-from tiltyard.ratings.one_model import OneModelFit, fit_one, rank_of_one
-from tiltyard.ratings.quantiles import studentized_range_quantile
+from tiltyard.ratings.one_model import OneModelFit, fit_one, rank_of_one, told_apart
 from tiltyard.ratings.tie_models import TIE_MODELS
 
 if TYPE_CHECKING:
@@ -122,19 +121,16 @@ def _with_newcomer(recipe: Recipe, field: Field, battles: BattleTable, placed: P
 
 def _moved_down(recipe: Recipe, field: Field, placed: Placed) -> list[RatingEntry]:
     """The other models' entries, their places counted anew with the new model among them."""
-    anchors = field.anchors
-    cut = studentized_range_quantile(recipe.level, len(anchors) + 1, placed.rank_degrees) / math.sqrt(2.0)
-    width = cut * np.sqrt(anchors.difference_variances(placed.own_variance, placed.opponent_share))
-    ahead = placed.strength - anchors.strength
+    above, below = told_apart(placed, field.anchors, level=recipe.level)
+    ahead = placed.strength > field.anchors.strength
+    columns = zip(field.models, ahead.tolist(), above.tolist(), below.tolist(), strict=True)
     moved = []
-    for name, lead, margin in zip(field.models, ahead.tolist(), width.tolist(), strict=True):
+    for name, is_ahead, surely_above, surely_below in columns:
         entry = field.board[name]
-        surely_above = lead > margin and placed.reach not in (Reach.WINLESS, Reach.APART)
-        surely_below = -lead > margin and placed.reach not in (Reach.UNBEATEN, Reach.APART)
         moved.append(
             replace(
                 entry,
-                rank=entry.rank + (lead > 0),
+                rank=entry.rank + is_ahead,
                 rank_low=None if entry.rank_low is None else entry.rank_low + surely_above,
                 rank_high=None if entry.rank_high is None else entry.rank_high + (not surely_below),
             )

@@ -210,15 +210,26 @@ def rank_of_one(placed: Placed, anchors: Anchors, *, level: float, critical: flo
     With `critical` (Pocock's constant for one comparison) c grows in the ratio of `critical` to the normal quantile: at
     the smaller error per comparison that m comparisons leave, Pocock's own ratio is smaller still.
     """
-    m = len(anchors)
-    cut = studentized_range_quantile(level, m + 1, placed.rank_degrees) / math.sqrt(2.0)
+    above, below = told_apart(placed, anchors, level=level, critical=critical)
+    rank = 1 + int((placed.strength < anchors.strength).sum())
+    return OneRank(rank, 1 + int(below.sum()), len(anchors) + 1 - int(above.sum()))
+
+
+def told_apart(
+    placed: Placed, anchors: Anchors, *, level: float, critical: float | None = None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The anchors that the new model is surely above, and those that it is surely below, all at once.
+
+    A model that nothing bounds from below is surely above nobody, and the other way round.
+    """
+    cut = studentized_range_quantile(level, len(anchors) + 1, placed.rank_degrees) / math.sqrt(2.0)
     if critical is not None:
         cut *= critical / normal_quantile(level)
     ahead = placed.strength - anchors.strength
     width = cut * np.sqrt(anchors.difference_variances(placed.own_variance, placed.opponent_share))
-    low = 1 if placed.reach in (Reach.UNBEATEN, Reach.APART) else 1 + int((-ahead > width).sum())
-    high = m + 1 if placed.reach in (Reach.WINLESS, Reach.APART) else m + 1 - int((ahead > width).sum())
-    return OneRank(1 + int((ahead < 0.0).sum()), low, high)
+    above = (ahead > width) & (placed.reach not in (Reach.WINLESS, Reach.APART))
+    below = (-ahead > width) & (placed.reach not in (Reach.UNBEATEN, Reach.APART))
+    return above, below
 
 
 def fit_one(anchor_strength: Floats, rows: OneModelRows, tie_model: TieModel) -> OneModelFit:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tiltyard.arena import events as e
+from tiltyard.arena.asks import served_event
 from tiltyard.arena.matchmaking import next_matchup
 from tiltyard.arena.memory_book import MemoryBook
 from tiltyard.arena.state import ArenaState, CastVote
@@ -66,26 +67,13 @@ class Ledger:
 
     def serve(self, voter: str, at: int) -> str:
         """Choose a matchup from the state and this voter's past, and write it down."""
-        state, catalog = self.state, self.state.catalog
+        state = self.state
         seed = int(self._seeds.integers(1 << 62))
         seen = self._seen.setdefault(voter, {})
         chosen = next_matchup(state, np.random.default_rng(seed), seen)
         seen[(*pair_of(chosen.a, chosen.b), chosen.prompt)] = state.seq
         matchup_id = f"{state.seq + 1:032x}"
-        served = e.MatchupServed(
-            matchup_id=matchup_id,
-            voter=voter,
-            prompt_id=catalog.prompts[chosen.prompt].prompt_id,
-            model_a=catalog.models[chosen.a].model,
-            model_b=catalog.models[chosen.b].model,
-            response_a=catalog.response_ids[chosen.a, chosen.prompt],
-            response_b=catalog.response_ids[chosen.b, chosen.prompt],
-            lane=chosen.lane,
-            reason=chosen.reason,
-            probability=chosen.probability,
-            seed=seed,
-            expires_at=at + state.policy.matchup_expires_seconds * 1_000_000,
-        )
+        served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at)
         self.append([served], at)
         return matchup_id
 

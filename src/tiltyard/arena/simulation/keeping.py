@@ -42,7 +42,7 @@ def recorder(settings: SimulationSettings) -> Recorder:
 
 def keep_log(events: Sequence[Event], url: str) -> None:
     """Write the events to a new arena, chained and with all its tables."""
-    from tiltyard.arena.verify import rebuild
+    from tiltyard.arena.store.verify import rebuild
 
     store = Store.create(url)
     try:
