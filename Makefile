@@ -4,37 +4,57 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 READY := $(VENV)/.ready
+USABLE := $(VENV)/.usable
+SPARK := $(VENV)/.spark
 PEERS := $(VENV)/.peers
+DEMO ?= tiltyard-demo
+COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
-.PHONY: help demo test check format bench soak docs lock clean
+.PHONY: help demo arena test check format bench soak spark docs lock clean
 
 help:
-	@echo "make demo    rate a small battle file and draw its board"
+	@echo "make demo    the whole road in a minute: a judged tournament, its report, a live arena"
+	@echo "make arena   open the demo's arena on localhost"
 	@echo "make test    run the tests"
 	@echo "make check   format, lint, types, import contracts"
 	@echo "make bench   speed, memory and coverage beside other libraries"
 	@echo "make soak    the tests that are too long for every run"
-	@echo "make docs    regenerate the command reference"
+	@echo "make spark   the test that counts battles on Spark (needs Java 17)"
+	@echo "make docs    the manual as a site, in site/"
 	@echo "make lock    resolve the development versions anew"
 
-$(READY): requirements.lock pyproject.toml
+# $(call install,LOCK): exactly the locked versions, by uv where it can be had, else by pip.
+define install
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) uv 2>/dev/null && $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock \
-		|| $(PIP) --require-hashes -r requirements.lock
+	@$(PIP) uv 2>/dev/null && $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1) \
+		|| $(PIP) --require-hashes -r $(1)
 	@$(PIP) --no-deps --no-build-isolation -e .
+endef
+
+$(READY): requirements.lock pyproject.toml
+	$(call install,requirements.lock)
+	@touch $@ $(USABLE)
+
+# What a user needs, without the tools for tests: the first minute should not wait for a browser driver.
+$(USABLE): requirements-demo.lock pyproject.toml
+	@echo "Setting up in $(VENV) …"
+	$(call install,requirements-demo.lock)
+	@touch $@
+
+$(SPARK): $(READY)
+	@$(PIP) 'pyspark>=4.0,<5'
 	@touch $@
 
 $(PEERS): $(READY) bench/peers.txt
 	@$(PIP) -r bench/peers.txt
 	@touch $@
 
-demo: $(READY)
-	@mkdir -p demo-out
-	@$(BIN)/tiltyard rate examples/birds.jsonl --robustness --plot demo-out/birds.svg
-	@$(BIN)/tiltyard rate examples/birds.jsonl --out demo-out/birds.json
-	@echo
-	@echo "The board above, as a chart and as a file: demo-out/birds.svg, demo-out/birds.json"
-	@echo "Next: $(BIN)/tiltyard rate YOUR-BATTLES.jsonl, or read docs/ratings.md"
+demo: $(USABLE)
+	@$(BIN)/tiltyard demo --out $(DEMO)
+
+arena: $(USABLE)
+	@test -f $(DEMO)/arena.db || $(BIN)/tiltyard demo --out $(DEMO)
+	@$(BIN)/tiltyard arena serve --db sqlite:///$(DEMO)/arena.db
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto -m "not soak"
@@ -55,14 +75,20 @@ format: $(READY)
 bench: $(PEERS)
 	$(BIN)/python -m bench
 
+spark: $(SPARK)
+	TILTYARD_REQUIRE_SPARK=1 $(BIN)/python -m pytest tests/beyond/test_spark.py
+
 docs: $(READY)
 	$(BIN)/python tools/command_reference.py
+	$(BIN)/python tools/settings_reference.py
+	$(BIN)/python tools/python_reference.py
+	$(BIN)/mkdocs build --quiet --strict
 
 lock:
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) uv
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-annotate --no-header --quiet -o requirements.lock
+	$(COMPILE) --extra dev -o requirements.lock
+	$(COMPILE) --extra plot --extra arena --group build --constraint requirements.lock -o requirements-demo.lock
 
 clean:
-	rm -rf $(VENV) demo-out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

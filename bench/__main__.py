@@ -10,7 +10,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from bench import rows, rows_arena, rows_files, rows_judging, rows_placement
+from bench import rows, rows_arena, rows_files, rows_growth, rows_judging, rows_placement
 from bench.measure import ONE_THREAD, QUICK, ROOT
 from bench.report import Row, print_row, print_summary
 
@@ -31,6 +31,13 @@ ROWS = {
     "arena": rows_arena.arena,
     "site": rows_arena.site,
 }
+GROWTH = {
+    "growth-battles": rows_growth.battles,
+    "growth-models": rows_growth.models,
+    "growth-votes": rows_growth.votes,
+    "growth-pairs": rows_growth.pairs,
+}
+"""Rows that take an hour: only when they are asked for."""
 PACKAGES = (
     *("tiltyard", "numpy", "scipy", "duckdb", "numba", "pandas", "pyarrow"),
     *("arena-rank", "evalica", "choix", "glicko2", "anthropic", "aiohttp"),
@@ -40,13 +47,15 @@ PACKAGES = (
 def main() -> int:
     """Run the rows asked for; 1 when an answer is wrong (a missed goal is a figure, not a failure)."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"rows to run: {', '.join(ROWS)} (default: all)")
+    named = f"{', '.join(ROWS)} (default: all of these), {', '.join(GROWTH)}"
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"rows to run: {named}")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
     parser.add_argument("--out", type=Path, help="where to write the figures (default: bench/results/<date>.json)")
     chosen = parser.parse_args()
-    unknown = sorted(set(chosen.rows) - set(ROWS))
+    every = ROWS | GROWTH
+    unknown = sorted(set(chosen.rows) - set(every))
     if unknown:
-        parser.error(f"unknown row {unknown[0]}: the rows are {', '.join(ROWS)}")
+        parser.error(f"unknown row {unknown[0]}: the rows are {', '.join(every)}")
     plan = rows.Plan(quick=chosen.quick, folder=RESULTS)
     if chosen.quick:
         os.environ[QUICK] = "1"
@@ -54,7 +63,7 @@ def main() -> int:
     print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, {about['date']}")
     done: list[Row] = []
     for name in chosen.rows or ROWS:
-        row = ROWS[name](plan)
+        row = every[name](plan)
         print_row(row)
         done.append(row)
     if chosen.quick:

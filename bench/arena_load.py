@@ -23,6 +23,7 @@ from bench.measure import ROOT, peak_mb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 PLAYED = 20_000
 """Votes that an arena has seen before choosing is timed."""
@@ -236,9 +237,23 @@ def serve(db: str, port: int, workers: int) -> dict[str, Any]:
     return {}
 
 
-@contextmanager
-def site(url: str, workers: int) -> Iterator[tuple[int, Callable[[], float]]]:
+def serve_skeleton(path: str, port: int) -> dict[str, Any]:
+    """The bare skeleton, until it is told to stop."""
+    import uvicorn
+
+    from bench.skeleton import skeleton
+
+    uvicorn.run(skeleton(path), port=port, access_log=False, log_level="warning", backlog=4096)
+    return {}
+
+
+def site(url: str, workers: int) -> AbstractContextManager[tuple[int, Callable[[], float]]]:
     """The port of a site in processes of its own, and the CPU seconds that these have used."""
+    return _served("serve", {"db": url, "workers": workers}, workers)
+
+
+@contextmanager
+def _served(job: str, options: dict[str, Any], workers: int) -> Iterator[tuple[int, Callable[[], float]]]:
     import socket
     import urllib.request
 
@@ -246,8 +261,8 @@ def site(url: str, workers: int) -> Iterator[tuple[int, Callable[[], float]]]:
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    options = json.dumps({"db": url, "port": port, "workers": workers})
-    server = subprocess.Popen([sys.executable, "-m", "bench.arena_load", "serve", options], cwd=ROOT)
+    said = json.dumps(options | {"port": port})
+    server = subprocess.Popen([sys.executable, "-m", "bench.arena_load", job, said], cwd=ROOT)
     try:
         deadline = time.monotonic() + 120
         while True:
@@ -305,6 +320,27 @@ def cycles(
     }
 
 
+def skeleton_cycles(folder: str, count: int, clients: int = 64) -> dict[str, Any]:
+    """The same cycles against the bare skeleton of the stack."""
+    from bench.arena_clients import drive
+    from bench.skeleton import votes_kept
+
+    path = str(Path(folder) / "skeleton.db")
+    with _served("serve_skeleton", {"path": path}, 1) as (port, used):
+        drive(port, clients, 10 * clients)
+        before, own = used(), time.process_time()
+        driven = drive(port, clients, count)
+        server_cpu, client_cpu = used() - before, time.process_time() - own
+    return {
+        "per_second": count / driven.seconds,
+        "site_cpu_ms": 1000.0 * server_cpu / count,
+        "client_cpu_ms": 1000.0 * client_cpu / count,
+        "request": quantiles(driven.requests),
+        "failed": driven.failed,
+        "all_there": votes_kept(path) == count + 10 * clients,
+    }
+
+
 def pages(folder: str, models: int, votes: int, rounds: int) -> dict[str, Any]:
     """Milliseconds of the leaderboard of many models over HTTP: made anew each time, and as most visitors get it."""
     from bench.arena_clients import fetch
@@ -341,10 +377,12 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     "choosing": choosing,
     "long_log": long_log,
     "serve": serve,
+    "serve_skeleton": serve_skeleton,
     "cycles": cycles,
+    "skeleton_cycles": skeleton_cycles,
     "pages": pages,
 }
-ON_DISK = ("engine", "long_log", "cycles", "pages")
+ON_DISK = ("engine", "long_log", "cycles", "skeleton_cycles", "pages")
 
 
 def main() -> None:

@@ -44,6 +44,7 @@ def site(plan: Plan) -> Row:
     row = Row(
         "site", f"full vote cycles over HTTP with {CLIENTS} clients, both steps durable, generator included{_load()}"
     )
+    _skeleton(row, plan)
     for kind, workers in (("sqlite", 1), ("postgresql", 1), ("postgresql", 2)):
         _cycles(row, plan, kind, workers, page_every=0)
     _cycles(row, plan, "sqlite", 1, page_every=10)
@@ -124,6 +125,21 @@ def _long_log(row: Row, plan: Plan, votes: int) -> None:
 def _room(folder: Path, votes: int) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     return shutil.disk_usage(folder).free > 2 * BYTES_PER_VOTE * votes
+
+
+def _skeleton(row: Row, plan: Plan) -> None:
+    """What the same stack does on this machine with nothing of the arena in it."""
+    count = plan.size(20_000, 500)
+    answer = _done(plan, "skeleton_cycles", {"count": count, "clients": CLIENTS})
+    found = row.add(f"{count:,} cycles", "bare skeleton, sqlite", answer, ours=False)
+    if found:
+        request = found["request"]
+        figures = (
+            f"{found['per_second']:,.0f} cycles/s, requests p50 {request['p50_ms']:.0f} ms p99 {request['p99_ms']:.0f} "
+            f"ms; CPU a cycle: server {found['site_cpu_ms']:.2f} ms, clients {found['client_cpu_ms']:.2f} ms"
+        )
+        text = f"bare skeleton of the stack, without matchmaking, log or ratings: every vote is there: {figures}"
+        row.check(text, found["failed"] == 0 and found["all_there"])
 
 
 def _cycles(row: Row, plan: Plan, kind: str, workers: int, *, page_every: int) -> None:

@@ -13,6 +13,7 @@ from arena.matchmaking_arenas import Yard, triple
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import (
     Matchup,
+    Past,
     contenders,
     coverage,
     exploration,
@@ -28,7 +29,7 @@ from tiltyard.arena.tallies import pair_of
 
 
 def field_of(yard: Yard) -> Field:
-    return Field(yard.state, servable_of(yard.state.catalog), {})
+    return Field(yard.state, servable_of(yard.state.catalog), Past())
 
 
 def only(lane: e.Lane) -> Policy:
@@ -112,7 +113,7 @@ def test_coverage_takes_the_highest_joint_deficit_of_opponent_and_prompt() -> No
 
 def _lacking(yard: Yard, field: Field, model: int, prompt: int) -> float:
     have = yard.state.tallies.decisive_on.view[model] + yard.state.schedule.flying_on.view[model]
-    return max(0.0, 1 - have[prompt] / max(have.sum() / 4, int(field.prompt_floors[model])))
+    return max(0.0, 1 - have[prompt] / max(have.sum() / 4, int(field.outlook.floors[model])))
 
 
 def _met(yard: Yard, i: int, j: int) -> int:

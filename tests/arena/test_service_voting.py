@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from tests.arena.engines import Clock, answer, catalog, open_arena, play, sql
+from tiltyard.arena import asks, steps
 from tiltyard.arena import events as e
+from tiltyard.arena.group_commit import Ask
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import ChoiceDiffers, Gone, NotYours, TooLate, TooMany
@@ -234,3 +238,44 @@ def test_a_closed_arena_says_so(sqlite_url: str) -> None:
     arena.close()
     with pytest.raises(ArenaError, match="closed"):
         arena.serve("ann")
+
+
+class Letters:
+    """A mailbox that keeps what it gets, group by group."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[Ask[Any]]] = []
+        self._came = threading.Semaphore(0)
+
+    def take(self, done: Sequence[Ask[Any]]) -> None:
+        self.groups.append(list(done))
+        for _ in done:
+            self._came.release()
+
+    def wait(self, count: int) -> None:
+        for _ in range(count):
+            assert self._came.acquire(timeout=60)
+
+
+def test_all_that_was_committed_together_is_told_together_and_each_with_its_own_answer(arena_url: str) -> None:
+    letters = Letters()
+    with open_arena(arena_url) as arena:
+        arena.append(catalog())
+        started, go_on = threading.Event(), threading.Event()
+
+        def hold(_: object) -> None:
+            started.set()
+            go_on.wait(60)
+
+        held = arena.ask(asks.Read(hold))
+        started.wait(60)
+        asked = [steps.serve("ann"), steps.vote("nothing", "ann", A), steps.serve("bob")]
+        for ask in asked:
+            arena.post(ask, letters)
+        go_on.set()
+        held.result()
+        letters.wait(3)
+        assert letters.groups == [asked]
+        assert asked[0].result().matchup_id != asked[2].result().matchup_id
+        with pytest.raises(NotYours):
+            asked[1].result()

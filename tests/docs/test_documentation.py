@@ -3,80 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import tiltyard as ty
+from tests.docs.manual import DOCS, PAGES, ROOT, Reader, blocks, name_of, workplace
 from tiltyard.boards import METHODS, Selection
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SERVING = DOCS / "tutorials" / "running-an-arena.md"  # runs beside a server: test_arena_tutorial.py
 
 
-def blocks(page: Path, *languages: str) -> list[tuple[str, str]]:
-    return [(kind, code) for kind, code in BLOCK.findall(page.read_text(encoding="utf-8")) if kind in languages]
+RUNNING = [page for page in PAGES if page != SERVING and blocks(page, "python", "console")]
 
 
-@pytest.fixture
-def workplace(tmp_path: Path) -> Path:
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    return tmp_path
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_of_a_page_runs_and_prints_what_it_says(page: Path, workplace: Path) -> None:
-    python: list[str] = []
-    for kind, code in blocks(page, "python", "console"):
-        if kind == "python":
-            python.append(code)
-            script = "\n".join(python)
-            done = subprocess.run(
-                [sys.executable, "-c", script], cwd=workplace, capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, f"{page.name}:\n{code}\n{done.stderr}"
-        else:
-            run_console(page, code, workplace)
-
-
-def run_console(page: Path, code: str, workplace: Path) -> None:
-    """Run each `$ command` and compare what it prints; a line `…` stands for anything."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    environment |= {"COLUMNS": "120", "NO_COLOR": "1"}
-    for step in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
-        command, _, expected = step.partition("\n")
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=workplace,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        wanted = [line.rstrip() for line in expected.rstrip().splitlines()]
-        pattern = "".join("(?:.*\n)*" if line == "…" else re.escape(line) + "\n" for line in wanted)
-        printed = "".join(line.rstrip() + "\n" for line in done.stdout.rstrip().splitlines())
-        assert re.fullmatch(pattern, printed), f"{page.name}: $ {command}\n{done.stdout}"
-
-
-def test_every_page_is_linked_from_the_readme_or_another_page() -> None:
-    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
-    for page in PAGES[1:]:
-        assert any(page.name in text for other, text in texts.items() if other != page), f"nothing links {page.name}"
-
-
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links {target}"
+@pytest.mark.parametrize("page", RUNNING, ids=name_of)
+def test_every_block_of_a_page_runs_and_prints_what_it_says(page: Path, tmp_path: Path) -> None:
+    reader = Reader(page, workplace(tmp_path))
+    try:
+        for kind, code in blocks(page, "python", "console"):
+            reader.type_in(kind, code)
+    finally:
+        reader.leave()
 
 
 def test_the_command_reference_is_up_to_date() -> None:

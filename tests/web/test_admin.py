@@ -10,16 +10,18 @@ from html import unescape
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
-from tests.arena.engines import Clock
+from tests.arena.engines import Clock, sql
 from tests.web.administrators import Desk, at_the_desk, log_of, staffed_site, vote_often
 from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Limits
-from tiltyard.arena.service import clock
+from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.voting import TooMany
 from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Session
+from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 
 PAGES = ("", "/models", "/prompts", "/import", "/screening", "/settings")
@@ -142,6 +144,32 @@ def test_who_logs_out_is_out_even_with_the_old_cookie(staffed: SmallSite) -> Non
     assert (status, where) == (303, "/admin/login")
     assert desk.client.get("/admin").status_code == 303
     assert desk.client.get("/admin", headers={"cookie": f"{COOKIE}={kept}"}).status_code == 303
+
+
+def test_who_logs_out_at_one_host_is_out_at_the_others(arena_url: str) -> None:
+    with staffed_site(arena_url) as site, Arena.open(arena_url) as arena:
+        app = create_app(site.settings, arena, site.observatory)
+        with TestClient(app, follow_redirects=False) as elsewhere:
+            desk = at_the_desk(site)
+            session = {"cookie": f"{COOKIE}={desk.client.cookies[COOKIE]}"}
+            assert elsewhere.get("/admin", headers=session).status_code == 200
+            desk.post("/admin/logout", {}, shown_at="/admin")
+            assert elsewhere.get("/admin", headers=session).status_code == 303
+        assert verify(site.url).clean  # it lies outside the chain
+
+
+def test_ended_sessions_are_forgotten_when_their_time_is_over(sqlite_site: SmallSite) -> None:
+    now = Clock(step=0)
+    gate = Gate(sqlite_site.settings, sqlite_site.arena.store, now)
+    first, second = gate.enter("192.0.2.1", ADMIN_SECRET), gate.enter("192.0.2.1", ADMIN_SECRET)
+    assert first is not None
+    assert second is not None
+    gate.leave(first)
+    gate.leave(first)  # a second time does no harm
+    assert (gate.left(first), gate.left(second)) == (True, False)
+    now.turn(SESSION_SECONDS)
+    gate.leave(second)
+    assert sql(sqlite_site.url, "SELECT count(*) FROM ended_sessions") == [(0,)]
 
 
 def test_a_session_ends_after_twelve_hours(sqlite_site: SmallSite) -> None:

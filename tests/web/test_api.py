@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from starlette.testclient import TestClient
 
 from tests.web.sites import MODELS, SmallSite
 from tiltyard.arena.store.verify import verify
+from tiltyard.web.api import quick_routes
+from tiltyard.web.app import create_app
+from tiltyard.web.quick import QuickRoutes
 
 
 def served(client: object) -> dict[str, str]:
@@ -126,3 +130,44 @@ def test_the_interface_describes_itself(sqlite_site: SmallSite) -> None:
     document = sqlite_site.client().get("/api/v1/openapi.json").json()
     assert "/api/v1/matchups/{matchup_id}/vote" in document["paths"]
     assert all(path.startswith("/api/v1/") for path in document["paths"])
+
+
+def test_the_quick_way_answers_like_the_ordinary_way(sqlite_site: SmallSite) -> None:
+    ordinary = create_app(sqlite_site.settings, sqlite_site.arena, sqlite_site.observatory)
+    ordinary.user_middleware = [layer for layer in ordinary.user_middleware if layer.cls is not QuickRoutes]
+    json_type = {"content-type": "application/json"}
+    said = []
+    with TestClient(ordinary) as other:
+        for client in (sqlite_site.client(), other):
+            first = client.post("/api/v1/matchups", json={})
+            address = f"/api/v1/matchups/{first.json()['matchup_id']}/vote"
+            answers = [
+                first,
+                client.post(address, content=b"{", headers=json_type),
+                client.post(address, content=b"{}", headers={"content-type": "text/plain"}),
+                client.post(address, json={"choice": "A"}, headers={"origin": "https://elsewhere.example"}),
+                client.post(address, content=b" " * 20_000, headers=json_type),
+                client.post("/api/v1/matchups/none/vote", json={"choice": "A"}),
+                client.post(address, json={"choice": "A"}),
+                client.post(address, json={"choice": "B"}),
+                client.get("/api/v1/matchups"),
+                client.post("/api/v1/matchups/", json={}),
+                client.post("/api/v1/matchups/a/b/vote", json={"choice": "A"}),
+            ]
+            said.append(
+                [
+                    (answer.status_code, sorted(answer.headers), answer.json().get("error", {}).get("code"))
+                    for answer in answers
+                ]
+            )
+    assert said[0] == said[1]
+    assert [status for status, _, _ in said[0]] == [201, 400, 415, 403, 413, 404, 200, 409, 405, 404, 404]
+
+
+def test_the_quick_routes_are_in_the_document_and_among_the_counted(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    served(client)
+    paths = client.get("/api/v1/openapi.json").json()["paths"]
+    for route in quick_routes():
+        assert "post" in paths[route.path]
+    assert sqlite_site.app.state.requests.counts["POST", "/api/v1/matchups", 201] == 1

@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
-from tests.web.board_fixtures import MODELS, NEWCOMER, BoardSite, board_site, week_of_votes
+from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, BoardSite, board_site, week_of_votes
+from tests.web.sites import MODELS as SITE_MODELS
+from tests.web.sites import answer, catalog, said
 from tiltyard.arena import events as e
 from tiltyard.arena.model_detail import model_detail
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store.answers import AnswerDates
 from tiltyard.web.model import ModelPage, chosen_prompt, model_page, model_values
+from tiltyard.web.rendering import day
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +90,41 @@ def test_the_answer_to_the_prompt_asked_for_is_shown_and_harmless(site: BoardSit
     made = page_of(site, MODELS[0])
     assert chosen_prompt(made, "p3") == "p3"
     assert chosen_prompt(made, "no such prompt") in made.answers
+
+
+def test_answers_that_were_replaced_are_listed_with_their_dates_the_present_one_first(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    log = week_of_votes(60)
+    for text in ("the *second* answer", "the third <script>answer</script>"):
+        log.now += DAY
+        log.say(e.ResponseAdded(response_id=f"r{log.now}", model=MODELS[0], prompt_id="p3", text=text))
+    with board_site(log, tmp_path_factory.mktemp("history")) as site:
+        page = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p3"}).text
+        other = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p2"}).text
+        dates = AnswerDates().of(site.arena.store, MODELS[0], "p3")
+    present, earlier = page.split('<section id="answer">', 1)[1].split("</section>", 1)[0].split("Earlier answers", 1)
+    third, second, first = (day(said.at) for said in dates)
+    assert "the third" in present
+    assert f"since {third}" in present
+    assert re.findall(r"<summary>(.*?)</summary>", earlier) == [f"{second} to {third}", f"{first} to {second}"]
+    assert earlier.index("the <em>second</em> answer") < earlier.index("An answer of <strong>9</strong> words")
+    assert "<script>answer" not in page
+    assert "Earlier answers" not in other  # what was never replaced has no history
+
+
+def test_an_answer_that_comes_back_is_listed_at_each_of_its_times(sqlite_url: str) -> None:
+    with Arena.open(sqlite_url) as arena:
+        arena.append(catalog(prompts=2))
+        dates = AnswerDates()
+        assert len(dates.of(arena.store, SITE_MODELS[0], "p1")) == 1
+        arena.append([msgspec.structs.replace(answer(0, 1, "Another one."), response_id="another")])
+        arena.append([answer(0, 1, said(0, 1))])
+        found = dates.of(arena.store, SITE_MODELS[0], "p1")
+        first = answer(0, 1, "").response_id
+        assert [past.response_id for past in found] == [first, "another", first]
+        assert found[0].at > found[1].at > found[2].at
+        assert len(dates.of(arena.store, SITE_MODELS[1], "p1")) == 1
 
 
 def test_a_newcomer_is_marked_provisional(site: BoardSite) -> None:

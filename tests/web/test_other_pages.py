@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiltyard as ty
-from tests.web.board_fixtures import MODELS, BoardSite, board_site, week_of_votes
+from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import CastVote, Standing
@@ -23,7 +23,7 @@ from tiltyard.web import rendering, words
 from tiltyard.web.compare import compare_page
 from tiltyard.web.me import ENOUGH, own_page
 from tiltyard.web.methods import SECTIONS, chapters, flat_settings
-from tiltyard.web.validity import validity_page
+from tiltyard.web.validity import by_shown_name, validity_page
 
 PAGES = ("/leaderboard", "/validity", "/methods", "/data", "/me", "/compare", f"/models/{MODELS[0]}")
 
@@ -90,9 +90,27 @@ def test_the_validity_page_says_what_the_report_says(site: BoardSite) -> None:
     written = weekly_markdown(report)
     for sentence in (*made.exposure_said, *made.stability_said, *made.churn_said, made.side_said, *made.offline_said):
         assert sentence in page
-        assert sentence in written
+        assert sentence in written or sentence.startswith("Entered:")  # which names models, here as visitors know them
     for line in made.exposures:
         assert f"{line.exposures:,} {line.target:.1f}" in page
+
+
+def test_the_validity_page_calls_models_by_the_names_that_visitors_know(site: BoardSite) -> None:
+    report = site.world.snapshot.study.weekly
+    made = validity_page(report)
+    assert report.churn.entered == (NEWCOMER,)
+    assert any(f"Entered: {NAMES[MODELS.index(NEWCOMER)]}." in sentence for sentence in made.churn_said)
+    drawn = set(re.findall(r'class="name">\d+  ([^<]+)<', str(made.ranks)))
+    assert {html.unescape(name) for name in drawn} == set(NAMES)
+
+
+def test_two_models_of_one_name_stay_apart_in_the_validity_report(tmp_path_factory: pytest.TempPathFactory) -> None:
+    log = week_of_votes(120)
+    log.say(e.ModelAdded(model=MODELS[1], display_name=NAMES[0], provider="Somebody"))
+    with board_site(log, tmp_path_factory.mktemp("twins")) as twins:
+        named = by_shown_name(twins.world.snapshot.study.weekly)
+    assert {f"{NAMES[0]} ({name})" for name in MODELS[:2]} <= set(named.looks[-1].standings)
+    assert len(named.looks[-1].standings) == len(MODELS)
 
 
 def test_the_validity_page_names_no_voter(lively: BoardSite) -> None:

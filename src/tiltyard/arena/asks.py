@@ -10,7 +10,7 @@ import numpy as np
 
 from tiltyard.arena.events import Choice, Lane, MatchupServed
 from tiltyard.arena.group_commit import Ask
-from tiltyard.arena.matchmaking.matchup import Seen
+from tiltyard.arena.matchmaking.matchup import Past, Seen
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.voting import SECOND
 
@@ -62,7 +62,7 @@ def served_event(
     )
 
 
-Chooser = Callable[[ArenaState, np.random.Generator, Seen], Chosen]
+Chooser = Callable[[ArenaState, np.random.Generator, Seen | Past], Chosen]
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):

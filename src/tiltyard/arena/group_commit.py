@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 R = TypeVar("R")
 
@@ -22,11 +21,19 @@ LARGEST_GROUP = 256
 """Requests in one transaction: beyond this, waiting longer saves nothing."""
 
 
+class Mailbox(Protocol):
+    """Where requests go when they are done. Called in the writing thread, once for all requests of a group."""
+
+    def take(self, done: Sequence[Ask[Any]]) -> None:
+        """Tell those who wait for these."""
+        ...
+
+
 class Ask(Generic[R]):
     """One request on its way: who runs it leaves an answer or an error, which count once the group is committed."""
 
     def __init__(self) -> None:
-        self.future: Future[R] = Future()
+        self.mailbox: Mailbox | None = None
         self._answer: R | None = None
         self._error: BaseException | None = None
 
@@ -47,12 +54,11 @@ class Ask(Generic[R]):
         """Forget what was left: the group will run again."""
         self._answer, self._error = None, None
 
-    def deliver(self) -> None:
-        """Say it."""
+    def result(self) -> R:
+        """What was answered, or the error. It holds from the moment at which the mailbox has the request."""
         if self._error is not None:
-            self.future.set_exception(self._error)
-        else:
-            self.future.set_result(self._answer)  # type: ignore[arg-type]
+            raise self._error
+        return self._answer  # type: ignore[return-value]
 
 
 class GroupCommit:
@@ -74,12 +80,12 @@ class GroupCommit:
         self._thread = threading.Thread(target=self._work, name="arena writer", daemon=True)
         self._thread.start()
 
-    def ask(self, ask: Ask[R]) -> Future[R]:
-        """The answer to come."""
+    def ask(self, ask: Ask[R], mailbox: Mailbox) -> None:
+        """Take a request; the mailbox gets it back when it is done."""
         if self._closed.is_set():
             raise ArenaError("the arena is closed. Open it again.")
+        ask.mailbox = mailbox
         self._queue.put(ask)  # type: ignore[arg-type]
-        return ask.future
 
     def close(self) -> None:
         """Finish what was asked, then stop."""
@@ -116,8 +122,7 @@ class GroupCommit:
         try:
             self._execute(group)
         except StoreError as error:
-            for ask in group:
-                _fail([ask], StoreError(str(error)))
+            _fail(group, error)
         except Exception as error:  # whatever it is, it goes to whoever asked
             if len(group) == 1:
                 _fail(group, error)
@@ -125,8 +130,7 @@ class GroupCommit:
                 ask.reset()
                 self._run([ask])
         else:
-            for ask in group:
-                ask.deliver()
+            _deliver(group)
 
     def _refuse_the_rest(self) -> None:
         while True:
@@ -138,6 +142,18 @@ class GroupCommit:
                 _fail([ask], ArenaError("the arena was closed before this was done. Open it again."))
 
 
-def _fail(group: list[Ask[object]], error: BaseException) -> None:
+def _fail(group: list[Ask[object]], error: Exception) -> None:
+    """The same words for each, and an error of its own: several threads may raise it."""
     for ask in group:
-        ask.future.set_exception(error)
+        ask.refuse(StoreError(str(error)) if isinstance(error, StoreError) else error)
+    _deliver(group)
+
+
+def _deliver(group: list[Ask[object]]) -> None:
+    """Hand the requests back, all those of one mailbox together: waking a thread costs more than an answer."""
+    by_mailbox: dict[Mailbox, list[Ask[object]]] = {}
+    for ask in group:
+        assert ask.mailbox is not None
+        by_mailbox.setdefault(ask.mailbox, []).append(ask)
+    for mailbox, done in by_mailbox.items():
+        mailbox.take(done)

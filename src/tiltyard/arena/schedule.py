@@ -59,18 +59,15 @@ class Schedule:
         self.in_flight: dict[str, Reserved] = {}
         self.meetings: dict[Pair, deque[int]] = {}
         """The prompts of each pair's latest served meetings."""
-        self._in_window: list[int] = []
+        self.in_window: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        """Exposures of each model in the window."""
+        self._touched: set[int] = set()
         self._flying_on, self._flying_pairs = Grid(), Grid()
         self._flying: Counter[tuple[int, int, int]] = Counter()
         self._flights: list[tuple[Reserved, int]] = []
         self._recount = False
         self._last_meetings = last_meetings
         self._early: dict[str, Early] = {}
-
-    @property
-    def in_window(self) -> NDArray[np.int64]:
-        """Exposures of each model in the window."""
-        return np.array(self._in_window, dtype=np.int64)
 
     @property
     def flying_on(self) -> Grid:
@@ -90,6 +87,12 @@ class Schedule:
         self._settle()
         return self._flying
 
+    def touched(self) -> set[int]:
+        """The models of which something took off or landed since this was last asked."""
+        self._settle()
+        touched, self._touched = self._touched, set()
+        return touched
+
     @property
     def early(self) -> int:
         """How many matchups are counted whose event has no place in the log yet."""
@@ -98,8 +101,9 @@ class Schedule:
     def grow(self, models: int, prompts: int) -> None:
         """Make room for more models and prompts."""
         missing = models - len(self.shown)
-        for counts in (self.shown, self.shown_as_a, self._in_window):
+        for counts in (self.shown, self.shown_as_a):
             counts += [0] * missing
+        self.in_window = np.concatenate([self.in_window, np.zeros(missing, dtype=np.int64)])
         self._flying_on.grow(models, prompts)
         self._flying_pairs.grow(models, models)
 
@@ -108,10 +112,8 @@ class Schedule:
         early = self.set_aside()
         kept = list(self.window)[-window:]
         self.window = deque(kept, maxlen=window)
-        self._in_window = [0] * len(self.shown)
-        for a, b, _ in kept:
-            self._in_window[a] += 1
-            self._in_window[b] += 1
+        shown = [model for a, b, _ in kept for model in (a, b)]
+        self.in_window = np.bincount(np.array(shown, dtype=np.int64), minlength=len(self.shown))
         self._last_meetings = last_meetings
         self.meetings = {pair: deque(prompts, maxlen=last_meetings) for pair, prompts in self.meetings.items()}
         for served in early:
@@ -157,7 +159,7 @@ class Schedule:
     def _count(self, served: Reserved) -> tuple[tuple[int, int, str] | None, int | None]:
         """Count a served matchup; what fell out of the window and of the meetings for it."""
         a, b = served.a, served.b
-        window, in_window = self.window, self._in_window
+        window, in_window = self.window, self.in_window
         out = None
         if len(window) == window.maxlen:
             out = window[0]
@@ -190,11 +192,11 @@ class Schedule:
             self.window.pop()
             for i in (served.a, served.b):
                 self.shown[i] -= 1
-                self._in_window[i] -= 1
+                self.in_window[i] -= 1
             if out is not None:
                 self.window.appendleft(out)
-                self._in_window[out[0]] += 1
-                self._in_window[out[1]] += 1
+                self.in_window[out[0]] += 1
+                self.in_window[out[1]] += 1
             self.shown_as_a[served.a] -= 1
             self.lanes[served.lane] -= 1
             pair = pair_of(served.a, served.b)
@@ -223,10 +225,12 @@ class Schedule:
             self._flying_on.view[:] = 0
             self._flying_pairs.view[:] = 0
             self._flying.clear()
+            self._touched.update(range(len(self.shown)))
             flights = [(served, 1) for served in self.in_flight.values()]
         on, pairs, flying = self._flying_on.view, self._flying_pairs.view, self._flying
         for served, sign in flights:
             a, b, prompt = served.a, served.b, served.prompt
+            self._touched.update((a, b))
             on[a, prompt] += sign
             on[b, prompt] += sign
             pairs[a, b] += sign

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -19,13 +20,12 @@ from tiltyard.arena.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
     from types import TracebackType
     from typing import Self
 
     from tiltyard.arena.asks import Chooser, Receipt, Served
     from tiltyard.arena.events import AnyBody, Choice
-    from tiltyard.arena.group_commit import Ask
+    from tiltyard.arena.group_commit import Ask, Mailbox
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store.visitors import Quota
 
@@ -108,9 +108,14 @@ class Arena:
         return self.ask(asks.Read(look)).result()
 
     def ask(self, ask: Ask[R]) -> Future[R]:
-        """The answer to come, for callers who cannot wait in a thread. It will be done, so it cannot be cancelled."""
-        ask.future.set_running_or_notify_cancel()
-        return self._commits.ask(ask)
+        """The answer to come. It will be done, so it cannot be cancelled."""
+        waiting = _Waiting[R]()
+        self._commits.ask(ask, waiting)
+        return waiting.future
+
+    def post(self, ask: Ask[R], mailbox: Mailbox) -> None:
+        """Ask without waiting: the mailbox gets the request back when it is done, with all others of its commit."""
+        self._commits.ask(ask, mailbox)
 
     def close(self) -> None:
         """Finish what was asked, then let go of the database."""
@@ -124,6 +129,22 @@ class Arena:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Waiting(Generic[R]):
+    """The mailbox of one request, for those who wait in a thread."""
+
+    def __init__(self) -> None:
+        self.future: Future[R] = Future()
+        self.future.set_running_or_notify_cancel()
+
+    def take(self, done: Sequence[Ask[Any]]) -> None:
+        """Say it."""
+        for ask in done:
+            try:
+                self.future.set_result(ask.result())
+            except BaseException as error:  # it is what the caller is told
+                self.future.set_exception(error)
 
 
 def _default_chooser() -> Chooser:

@@ -49,6 +49,8 @@ class Tallies:
         self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on = Grid(), Grid(), Grid(), Grid()
         self._pair_prompts: dict[Pair, Counter[int]] = {}
         self._waiting: list[tuple[int, int, int, int, int]] = []
+        self._counted = 0
+        self._touched: set[int] = set()
 
     def grow(self, models: int, prompts: int) -> None:
         """Make room for more models and prompts."""
@@ -62,6 +64,18 @@ class Tallies:
         self._waiting.append((a, b, prompt, CODES[choice], sign))
         if len(self._waiting) >= SETTLED_AT:
             self._settle()
+
+    @property
+    def counted(self) -> int:
+        """A number that is another one whenever a count has changed."""
+        self._settle()
+        return self._counted
+
+    def touched(self) -> set[int]:
+        """The models whose counts have changed since this was last asked."""
+        self._settle()
+        touched, self._touched = self._touched, set()
+        return touched
 
     @property
     def wins(self) -> Grid:
@@ -139,6 +153,9 @@ class Tallies:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
+        self._counted += len(waiting)
+        for i in (0, 1):
+            self._touched.update([vote[i] for vote in waiting])
         if len(waiting) >= WORTH_ARRAYS:
             self._count_arrays(np.array(waiting, dtype=np.int64))
             return

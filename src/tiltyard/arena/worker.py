@@ -11,9 +11,11 @@ import numpy as np
 from tiltyard.arena import asks, voting
 from tiltyard.arena.admission import Admission
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
+from tiltyard.arena.matchmaking import Past
 from tiltyard.arena.store import ballots, log
 from tiltyard.arena.store.texts import Texts, responses_taken
 from tiltyard.arena.store.visitors import Usage, enter_voter
+from tiltyard.arena.tallies import pair_of
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -33,8 +35,6 @@ TIDY_SECONDS = 30
 EXPIRED_AT_ONCE = 500
 VOTERS_KEPT = 4096
 """Voters whose past is kept in memory."""
-
-Past = dict[tuple[int, int, int], int]
 
 
 class Worker:
@@ -227,7 +227,7 @@ class Worker:
         """Bring the pasts of these voters into memory. From then on each served event adds to them."""
         missing = [voter for voter in voters if voter not in self._pasts]
         if missing:
-            self._pasts.update(ballots.past_of(connection, missing))
+            self._pasts.update((voter, Past(seen)) for voter, seen in ballots.past_of(connection, missing).items())
         for voter in voters:
             self._pasts.move_to_end(voter)
         while len(self._pasts) > max(VOTERS_KEPT, len(voters)):
@@ -236,9 +236,8 @@ class Worker:
     def _note_served(self, body: MatchupServed, at: int, catalog: Catalog) -> None:
         past = self._pasts.get(body.voter)
         if past is not None:
-            a, b = catalog.model(body.model_a), catalog.model(body.model_b)
-            key = (min(a, b), max(a, b), catalog.prompt(body.prompt_id))
-            past[key] = max(at, past.get(key, 0))
+            pair = pair_of(catalog.model(body.model_a), catalog.model(body.model_b))
+            past.note((*pair, catalog.prompt(body.prompt_id)), at)
 
 
 def _decide(step: asks.Step[object], rows: dict[str, voting.Ballot], replica: Replica, now: int) -> Event | None:

@@ -1,50 +1,131 @@
-"""Tables of other libraries: handing them to DuckDB as they are, and turning battles into one of them."""
+"""Tables of other libraries: handing them to DuckDB as they are, and turning columns into one of them."""
 
 from __future__ import annotations
 
 import importlib.util
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.battles.table import BattleTable, Codes
-from tiltyard.errors import TiltyardError
+from tiltyard.errors import BattleError, TiltyardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
     from tiltyard.battles.battle import Battle
 
 Array = np.ndarray[Any, np.dtype[Any]]
+BATCH_ROWS = 50_000
+"""Rows of a stream that are held at once on their way to a file."""
 
 
 def is_frame(data: object) -> bool:
-    """True for a pandas or polars frame, an Arrow table or reader, and a DuckDB relation."""
-    home = _home(data)
-    return home == "pyarrow" or (home in ("pandas", "polars", "duckdb", "_duckdb") and hasattr(type(data), "columns"))
+    """True for a table of another library: pandas, polars, Arrow, DuckDB, Hugging Face datasets, or an Arrow stream."""
+    homes = _homes(data)
+    if homes & {"pyarrow", "datasets"} or isinstance(data, Held) or hasattr(type(data), "__arrow_c_stream__"):
+        return True
+    return bool(homes & {"pandas", "polars", "duckdb", "_duckdb"}) and hasattr(type(data), "columns")
 
 
-def spool(data: Any, path: Path) -> bool:
-    """Write a frame that DuckDB cannot share to a Parquet file, column by column; False when it can be shared.
+class Held:
+    """A frame that can be read any number of times.
 
-    A relation belongs to its own connection, a lazy frame is not there yet, and a polars frame is shared by PyArrow.
+    `shared` is what DuckDB scans in place. Where it cannot (a relation belongs to its own connection, a lazy frame is
+    not there yet, a stream passes once), the frame went column by column to the Parquet file at `path`.
     """
-    home = _home(data)
-    if home in ("duckdb", "_duckdb"):
-        data.write_parquet(str(path))
-    elif home == "polars" and not hasattr(data, "write_parquet"):
+
+    def __init__(self, data: Any) -> None:
+        self.path: Path | None = None
+        self.shared: Any = None
+        if _must_spool(data):
+            folder = tempfile.mkdtemp(prefix="tiltyard-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self.path = Path(folder) / "frame.parquet"
+            _spool(data, self.path)
+        else:
+            self.shared = _as_shared(data)
+
+
+def hold(data: Any) -> Held:
+    """The frame in a form that can be read more than once; no row of it becomes a Python object."""
+    return data if isinstance(data, Held) else Held(data)
+
+
+def at_hand(data: Any) -> Any:
+    """The same battles in a form that can be read more than once, like a list instead of a generator."""
+    if is_frame(data):
+        return hold(data)
+    return list(data) if isinstance(data, Iterator) else data
+
+
+def _must_spool(data: Any) -> bool:
+    homes, kind = _homes(data), type(data).__name__
+    if "datasets" in homes and isinstance(data, Mapping):
+        names = ", ".join(map(str, data))
+        raise BattleError(f"a {kind} holds several data sets ({names}). Give one of them: data[{next(iter(data))!r}].")
+    if "polars" in homes:
+        return not hasattr(data, "write_parquet") or not _installed("pyarrow")
+    return bool(homes & {"duckdb", "_duckdb"}) or ("datasets" in homes and not hasattr(data, "__len__"))
+
+
+def _spool(data: Any, path: Path) -> None:
+    if "datasets" in _homes(data):
+        _write_batches(data.with_format("arrow").iter(batch_size=BATCH_ROWS), path)
+    elif hasattr(data, "sink_parquet"):
         data.sink_parquet(path)
-    elif home == "polars" and importlib.util.find_spec("pyarrow") is None:
-        data.write_parquet(path)
     else:
-        return False
-    return True
+        data.write_parquet(str(path))
 
 
-def _home(data: object) -> str:
-    return type(data).__module__.split(".")[0]
+def _as_shared(data: Any) -> Any:
+    """The frame as DuckDB can scan it in place: a pandas or polars frame, or an Arrow table."""
+    homes = _homes(data)
+    if "datasets" in homes:
+        return data.with_format("arrow")[:]
+    if hasattr(data, "read_all"):
+        return data.read_all()
+    if homes & {"pandas", "polars", "pyarrow"}:
+        return data
+    if not _installed("pyarrow"):
+        raise TiltyardError(f"reading a {type(data).__name__} needs PyArrow. Install it: pip install pyarrow")
+    import pyarrow
+
+    return pyarrow.RecordBatchReader.from_stream(data).read_all()
+
+
+def _write_batches(batches: Iterable[Any], path: Path) -> None:
+    """Write a stream of Arrow tables to one Parquet file."""
+    import pyarrow
+    from pyarrow import parquet
+
+    writer = None
+    try:
+        for batch in batches:
+            if writer is None:
+                writer = parquet.ParquetWriter(path, batch.schema)
+            writer.write_table(batch.cast(writer.schema))
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, ValueError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise BattleError(f"the stream changes its columns: {first}. Give its rows, iter(data), or a table.") from None
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        raise BattleError("the stream holds no row. Check what it was made from.")
+
+
+def _homes(data: object) -> set[str]:
+    """The packages that the data's class and its ancestors come from."""
+    return {kind.__module__.split(".")[0] for kind in type(data).__mro__}
+
+
+def _installed(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
 
 
 def battles_to_frame(battles: BattleTable | Iterable[Battle | Mapping[str, Any]]) -> Any:
@@ -59,16 +140,66 @@ def battles_to_frame(battles: BattleTable | Iterable[Battle | Mapping[str, Any]]
 
 def columns_to_frame(columns: Mapping[str, Array | list[Any]]) -> Any:
     """Columns as a dataframe: pandas if it is installed, else polars."""
-    if importlib.util.find_spec("pandas") is not None:
-        import pandas
-
-        return pandas.DataFrame(columns)
-    if importlib.util.find_spec("polars") is not None:
-        import polars
-
-        lists = {name: [None if value != value else value for value in values] for name, values in columns.items()}
-        return polars.DataFrame(lists)
+    if _installed("pandas"):
+        return columns_to_pandas(columns)
+    if _installed("polars"):
+        return columns_to_polars(columns)
     raise TiltyardError("a dataframe needs pandas or polars. Install one: pip install pandas")
+
+
+def columns_to_pandas(columns: Mapping[str, Array | list[Any]]) -> Any:
+    """Columns as a pandas frame: a whole number that may be missing is an `Int64`."""
+    if not _installed("pandas"):
+        raise TiltyardError("a pandas frame needs pandas. Install it: pip install pandas")
+    import pandas
+
+    kinds = {"number": "float64", "flag": "bool"}
+    series = {}
+    for name, values in columns.items():
+        kind = _kind(values)
+        if kind == "whole":
+            kinds["whole"] = "Int64" if any(value is None for value in values) else "int64"
+        series[name] = pandas.Series(values, dtype=kinds.get(kind))
+    return pandas.DataFrame(series)
+
+
+def columns_to_polars(columns: Mapping[str, Array | list[Any]]) -> Any:
+    """Columns as a polars frame; what is missing is null."""
+    if not _installed("polars"):
+        raise TiltyardError("a polars frame needs polars. Install it: pip install polars")
+    import polars
+
+    kinds = {"whole": polars.Int64, "number": polars.Float64, "text": polars.String, "flag": polars.Boolean}
+    series = [polars.Series(name, _with_none(values), dtype=kinds[_kind(values)]) for name, values in columns.items()]
+    return polars.DataFrame(series)
+
+
+def columns_to_arrow(columns: Mapping[str, Array | list[Any]]) -> Any:
+    """Columns as an Arrow table; what is missing is null."""
+    if not _installed("pyarrow"):
+        raise TiltyardError("an Arrow table needs PyArrow. Install it: pip install pyarrow")
+    import pyarrow
+
+    kinds = {"whole": pyarrow.int64(), "number": pyarrow.float64(), "text": pyarrow.string(), "flag": pyarrow.bool_()}
+    arrays = {name: pyarrow.array(_with_none(values), type=kinds[_kind(values)]) for name, values in columns.items()}
+    return pyarrow.table(arrays)
+
+
+def _kind(values: Array | list[Any]) -> str:
+    """What a column holds; one without any value holds numbers that are all missing."""
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return {"b": "flag", "i": "whole", "u": "whole"}.get(values.dtype.kind, "number")
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {bool} and kinds:
+        return "flag"
+    if kinds <= {int, float}:
+        return "whole" if kinds == {int} else "number"
+    return "text"
+
+
+def _with_none(values: Array | list[Any]) -> list[Any]:
+    plain: list[Any] = values.tolist() if isinstance(values, np.ndarray) else values
+    return [None if value != value else value for value in plain]
 
 
 def frame_columns(table: BattleTable) -> dict[str, Array]:

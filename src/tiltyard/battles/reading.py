@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tiltyard.battles import formats
 from tiltyard.battles.battle import Battle
@@ -15,6 +15,10 @@ from tiltyard.battles.problems import Findings
 from tiltyard.battles.sources import RowSource, find_sources
 from tiltyard.battles.table import BattleTable, concat, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.battles.formats import Format
+    from tiltyard.battles.headers import Header
 
 BattleData = PathLike | Iterable[PathLike] | BattleTable | Iterable[Battle | Mapping[str, Any]] | Any
 """Anything battles can be read from: see `read_battles`."""
@@ -48,7 +52,7 @@ def read_battles(
         return data
     if on_bad not in ("error", "skip"):
         raise OptionError(f"unknown on_bad {on_bad!r}: expected error or skip")
-    wishes = _wishes(format, columns, where, default_source, counted, hashed)
+    wishes = make_wishes(format, columns, where, default_source, counted, hashed)
     sources = find_sources(data, wishes)
     tables = [_read(source, on_bad) for source in sources]
     table = tables[0] if len(tables) == 1 else concat(tables)
@@ -74,14 +78,19 @@ def peek(
     """The format and columns of a source, without reading it through."""
     if isinstance(data, BattleTable):
         return Peek("tiltyard", tuple(data.columns), ("model_a", "model_b", "winner", "source", *data.columns))
-    wishes = _wishes(format, None, None, default_source, False, ())
+    wishes = make_wishes(format, None, None, default_source, False, ())
+    return peek_headers((source.plan.format, source.plan.header) for source in find_sources(data, wishes))
+
+
+def peek_headers(seen: Iterable[tuple[Format, Header]]) -> Peek:
+    """What sources of these formats and headers look like together."""
     names: list[str] = []
     columns: list[str] = []
     raw: list[str] = []
-    for source in find_sources(data, wishes):
-        names.append(source.plan.format.name)
-        columns += present_columns(source.plan.header, source.plan.format)
-        raw += source.plan.header.top_names
+    for spelling, header in seen:
+        names.append(spelling.name)
+        columns += present_columns(header, spelling)
+        raw += header.top_names
     return Peek(" + ".join(dict.fromkeys(names)), tuple(dict.fromkeys(columns)), tuple(dict.fromkeys(raw)))
 
 
@@ -101,7 +110,7 @@ def find_problems(
     """How many battles a source holds, and its bad rows: counts by reason and the first few of each."""
     findings = Findings(examples_each)
     battles = 0.0
-    for source in find_sources(data, _wishes(format, None, where, default_source, False, ())):
+    for source in find_sources(data, make_wishes(format, None, where, default_source, False, ())):
         table = source.fast()
         if table is None or table.skipped:
             table = source.careful(findings, stop=False)
@@ -109,7 +118,7 @@ def find_problems(
     return battles, findings
 
 
-def _wishes(
+def make_wishes(
     spelling: str,
     columns: Collection[str] | None,
     where: str | None,
@@ -117,6 +126,7 @@ def _wishes(
     counted: bool,
     hashed: Collection[str],
 ) -> Wishes:
+    """What a caller asked for, checked."""
     if isinstance(columns, str) or isinstance(hashed, str):
         raise OptionError("columns and hashed are lists of column names, not one text")
     if spelling != "auto" and spelling not in formats.FORMAT_NAMES:

@@ -90,7 +90,7 @@ class RawBatch:
     """Rows of a source, column by column, before any rule was applied.
 
     `labels`, `numbers` (NaN = missing, infinite = no number) and `hashes` (0 = missing) are keyed by field name.
-    `count` says how many equal rows each row stands for.
+    `count` says how many equal rows each row stands for, and `total` what their weights add up to, where they differ.
     """
 
     n_rows: int
@@ -98,6 +98,7 @@ class RawBatch:
     numbers: Mapping[str, Floats]
     hashes: Mapping[str, NDArray[np.uint64]] = field(default_factory=dict)
     count: Floats | None = None
+    total: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +139,10 @@ def settle(batch: RawBatch, plan: Plan) -> Settled:
         model_b=model_b[good],
         outcome=outcome[good],
         source=source[good],
-        weight=weight[good] if batch.count is None else weight[good] * batch.count[good],
+        weight=_total(batch, weight)[good],
         score_a=None if score is None else _soft(score[good]),
         columns=_columns(readings, batch, plan, good),
+        rows=batch.count[good] if batch.count is not None and (weight == 0.0).any() else None,
     )
     return Settled(table if isinstance(good, slice) else table.compact(), reasons, batch.count)
 
@@ -213,6 +215,13 @@ def _recoded(codes: AnyCodes, texts: Sequence[str], place: Mapping[str, int]) ->
 def _weight(batch: RawBatch) -> Floats:
     given = batch.numbers.get("weight")
     return np.ones(batch.n_rows) if given is None else np.where(np.isnan(given), 1.0, given)
+
+
+def _total(batch: RawBatch, weight: Floats) -> Floats:
+    """The weight of all rows that each row stands for."""
+    if batch.total is not None:
+        return batch.total
+    return weight if batch.count is None else weight * batch.count
 
 
 def _source(reading: Readings | None, plan: Plan, n_rows: int) -> Int8s:

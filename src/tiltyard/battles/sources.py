@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import file_lines, read_carefully, row_lines
 from tiltyard.battles.fast import check_where, load, needs_room, session, where_error
-from tiltyard.battles.frames import is_frame, spool
+from tiltyard.battles.frames import hold, is_frame
 from tiltyard.battles.headers import Header, file_header, header_of_rows, merged_header, typed_header
 from tiltyard.battles.inputs import FileKind, Part, find_parts
 from tiltyard.battles.locate import locate
@@ -122,11 +119,9 @@ class Frame(RowSource):
     """A table of another library, handed to DuckDB as it is or, where that cannot be, by way of a Parquet file."""
 
     def __init__(self, data: Any, wishes: Wishes) -> None:
-        self.data = data.read_all() if hasattr(data, "read_all") else data
-        folder = tempfile.mkdtemp(prefix="tiltyard-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        path = Path(folder) / "frame.parquet"
-        self.sql = f"read_parquet({literal(str(path))})" if spool(self.data, path) else "frame"
+        self.held = hold(data)
+        path = self.held.path
+        self.sql = "frame" if path is None else f"read_parquet({literal(str(path))})"
         with self._shared(roomy=False) as connection:
             header = _described(connection, self.sql)
         super().__init__("the frame", make_plan(header, wishes, "the frame"))
@@ -134,8 +129,8 @@ class Frame(RowSource):
     @contextmanager
     def _shared(self, *, roomy: bool) -> Iterator[DuckDBPyConnection]:
         with session(roomy=roomy) as connection:
-            if self.sql == "frame":
-                connection.register("frame", self.data)
+            if self.held.path is None:
+                connection.register("frame", self.held.shared)
             yield connection
 
     @contextmanager

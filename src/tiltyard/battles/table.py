@@ -54,7 +54,8 @@ class BattleTable:
     `models` are the names, sorted; `model_a` and `model_b` index them. `outcome` and `source` hold the codes of
     `Outcome` and `Source`. `score_a` is the soft outcome (1 = A won), NaN where the outcome says it all, or None when
     no row is soft. `columns` holds the optional columns by name: text as `Codes`, numbers (weights apart) as floats
-    with NaN for missing; `timestamp` is seconds since 1970. `skipped` counts the bad rows left out on reading.
+    with NaN for missing; `timestamp` is seconds since 1970. `skipped` counts the bad rows left out on reading. `rows`
+    says how many rows of the source each row stands for; it is kept where rows of weight 0 were merged, else None.
     """
 
     models: tuple[str, ...]
@@ -66,6 +67,7 @@ class BattleTable:
     score_a: Floats | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
+    rows: Floats | None = None
 
     def __post_init__(self) -> None:
         n = len(self.model_a)
@@ -87,6 +89,12 @@ class BattleTable:
         """How many battles the rows stand for: the sum of the weights."""
         return float(self.weight.sum())
 
+    @property
+    def n_weightless(self) -> int:
+        """How many rows of the source have weight 0: rows, but no battles."""
+        absent = self.weight == 0.0
+        return int(absent.sum() if self.rows is None else self.rows[absent].sum())
+
     def take(self, rows: Mask | NDArray[np.intp]) -> BattleTable:
         """The table of some rows, over the same models."""
         return replace(
@@ -98,6 +106,7 @@ class BattleTable:
             weight=self.weight[rows],
             score_a=None if self.score_a is None else self.score_a[rows],
             columns={name: column[rows] for name, column in self.columns.items()},
+            rows=None if self.rows is None else self.rows[rows],
         )
 
     def compact(self) -> BattleTable:
@@ -175,6 +184,7 @@ def concat(tables: Sequence[BattleTable]) -> BattleTable:
     place = {name: code for code, name in enumerate(models)}
     recode = [np.array([place[name] for name in table.models], dtype=np.int32) for table in tables]
     soft = any(table.score_a is not None for table in tables)
+    counted = any(table.rows is not None for table in tables)
     names = dict.fromkeys(name for table in tables for name in table.columns)
     skipped: dict[str, int] = {}
     for table in tables:
@@ -190,7 +200,12 @@ def concat(tables: Sequence[BattleTable]) -> BattleTable:
         score_a=np.concatenate([_scores_or_nan(table) for table in tables]) if soft else None,
         columns={name: _concat_column(name, tables) for name in names},
         skipped=skipped,
+        rows=np.concatenate([_rows_or_one(table) for table in tables]) if counted else None,
     )
+
+
+def _rows_or_one(table: BattleTable) -> Floats:
+    return np.ones(len(table)) if table.rows is None else table.rows
 
 
 def _scores_or_nan(table: BattleTable) -> Floats:
@@ -221,10 +236,14 @@ def merge_equal(table: BattleTable) -> BattleTable:
     keys += [_key(column) for column in table.columns.values()]
     if table.score_a is not None:
         keys.append(_key(table.score_a))
+    weightless = bool((table.weight == 0.0).any())
+    if weightless:
+        keys.append((table.weight == 0.0).astype(np.int32))
     order, starts = _equal_runs(keys, len(table))
     merged = table.take(order[starts])
     weight = np.add.reduceat(table.weight[order], starts) if len(starts) else table.weight[:0]
-    return replace(merged, weight=weight)
+    rows = np.add.reduceat(_rows_or_one(table)[order], starts) if weightless else None
+    return replace(merged, weight=weight, rows=rows)
 
 
 def _key(column: Column) -> NDArray[np.int64] | Int32s:

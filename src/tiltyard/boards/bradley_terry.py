@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Source
+from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.assemble import Column, build_board
+from tiltyard.boards.far_intervals import far_sandwich
+from tiltyard.boards.parameters import Parameters
 from tiltyard.boards.preparation import (
     Prepared,
     Ties,
@@ -21,6 +24,7 @@ from tiltyard.boards.preparation import (
     connected,
     covariates,
     merged,
+    one_cluster,
     settle_tie_model,
     without_ties,
 )
@@ -44,6 +48,7 @@ from tiltyard.ratings.ranks import RankIntervals, rank_intervals
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tiltyard.battles.elsewhere import ClustersElsewhere
     from tiltyard.battles.table import BattleTable
     from tiltyard.boards.leaderboard import Leaderboard
 
@@ -67,7 +72,7 @@ REACH_NOTES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BradleyTerry:
+class BradleyTerry(Parameters):
     """Bradley–Terry ratings: parameters when built, battles when fitted.
 
     `ties`: how ties are read. `ci`: `sandwich`, `bootstrap` (with `rounds` and `seed`) or `none`, at confidence
@@ -100,21 +105,26 @@ class BradleyTerry:
         if self.ci == "bootstrap" and self.rounds < 2:
             raise OptionError(f"rounds is {self.rounds}: a bootstrap needs at least 2, better 1000.")
 
-    def fit(self, table: BattleTable) -> Leaderboard:
-        """Rate the battles. A second fit knows nothing of the first."""
-        remarks: list[str] = []
-        if self._needs_only_counts(table, remarks):
-            return replace(self, cluster="none")._fit(merged(table), remarks)
-        return self._fit(table, remarks)
+    def fit(self, table: BattleData, *, clusters: ClustersElsewhere | None = None) -> Leaderboard:
+        """Rate the battles. A second fit knows nothing of the first.
 
-    def _fit(self, table: BattleTable, remarks: list[str]) -> Leaderboard:
+        `clusters` is the engine that counted the battles, where they did not leave it: it sums them by prompt.
+        """
+        table = read_battles(table)
+        remarks: list[str] = []
+        if clusters is None and self._needs_only_counts(table, remarks):
+            return replace(self, cluster="none")._fit(merged(table), remarks, None)
+        return self._fit(table, remarks, clusters)
+
+    def _fit(self, table: BattleTable, remarks: list[str], clusters: ClustersElsewhere | None) -> Leaderboard:
         selected = select(table, self.selection)
         if self.ties == "drop":
             selected = without_ties(selected)
         selected = connected(selected, remarks, only_connected=self.only_connected)
-        prepared = self._prepare(selected, remarks)
+        prepared = self._prepare(selected, remarks, clusters)
         fitted, state = fit_bounded(prepared.counted.cells, prepared.tie_model)
-        certainty = self._certainty(prepared, fitted)
+        prepared, covariance = self._covariance(prepared, fitted, clusters)
+        certainty = self._certainty(prepared, fitted, covariance)
         return self._board(prepared, fitted, state, certainty)
 
     def _needs_only_counts(self, table: BattleTable, remarks: list[str]) -> bool:
@@ -127,15 +137,19 @@ class BradleyTerry:
         remarks += notes
         return True
 
-    def _prepare(self, selected: Selected, remarks: list[str]) -> Prepared:
+    def _prepare(self, selected: Selected, remarks: list[str], clusters: ClustersElsewhere | None) -> Prepared:
         """Comparisons with their clusters, tie groups and covariates, counted by pair."""
         table = selected.table
         tie_model = choose_tie_model(table, self.ties, remarks, controlled=bool(self.control))
         rows = comparisons(table)
         if tie_model.has_parameter and table.source.min() != table.source.max():
             rows = replace(rows, group=table.source.astype(np.int64))
-        cluster = None if self.ci == "none" else choose_clusters(table, self.cluster, remarks)
-        if cluster is not None:
+        cluster = None
+        if clusters is not None:
+            cluster = clusters.column if self.ci != "none" and clusters.shared(table).any() else None
+        elif self.ci != "none":
+            cluster = choose_clusters(table, self.cluster, remarks)
+        if cluster is not None and clusters is None:
             rows = replace(rows, cluster=cluster_codes(table, cluster))
         slot = choose_slot(table, self.slot, controlled=bool(self.control), evaluated=self.evaluated)
         if self.control:
@@ -144,12 +158,25 @@ class BradleyTerry:
         tie_model = settle_tie_model(counted, tie_model, remarks)
         return Prepared(selected, rows, counted, tie_model, slot, cluster, remarks)
 
-    def _certainty(self, prepared: Prepared, fitted: BradleyTerryFit) -> _Certainty:
+    def _covariance(
+        self, prepared: Prepared, fitted: BradleyTerryFit, clusters: ClustersElsewhere | None
+    ) -> tuple[Prepared, Covariance | None]:
+        """The covariance, summed where the battles are; clusters elsewhere may turn out to be one, which is none."""
+        if self.ci == "none":
+            return prepared, None
+        if clusters is not None and prepared.cluster is not None:
+            covariance = far_sandwich(fitted, prepared, clusters)
+            if covariance is not None:
+                return prepared, covariance
+            prepared.remarks.append(one_cluster(prepared.cluster))
+            prepared = replace(prepared, cluster=None)
+        return prepared, sandwich(fitted, prepared.rows, prepared.counted)
+
+    def _certainty(self, prepared: Prepared, fitted: BradleyTerryFit, covariance: Covariance | None) -> _Certainty:
         """Intervals and rank intervals by the chosen method."""
         strength = fitted.parameters.strength
-        if self.ci == "none":
+        if covariance is None:
             return _Certainty(None, None, None)
-        covariance = sandwich(fitted, prepared.rows, prepared.counted)
         battles = prepared.rows.battles_per_model()
         rounds = None
         if self.ci == "sandwich":

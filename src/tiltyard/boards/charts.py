@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.boards.text import headline, rank_text
@@ -75,15 +76,22 @@ def interval_chart(board: Leaderboard) -> Any:
 
 def save_chart(chart: Any, path: Path) -> None:
     """Save as SVG, PNG (twice the size, for print) or one self-contained HTML page, by the file's suffix."""
+    check_path(path)
     suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise OptionError(f"cannot plot to {path.name}: the name must end in {', '.join(SUFFIXES)}.")
     if suffix == ".png":
         chart.save(str(path), scale_factor=2)
     elif suffix == ".html":
         chart.save(str(path), inline=True)
     else:
         chart.save(str(path))
+
+
+def check_path(path: Path) -> None:
+    """Refuse what could not be drawn, before anything is rated: another kind of file, or no library to draw with."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise OptionError(f"cannot plot to {path.name}: the name must end in {', '.join(SUFFIXES)}.")
+    if not all(find_spec(library) for library in ("altair", "vl_convert")):
+        raise MissingExtra("a plot", "plot")
 
 
 def _altair() -> Any:

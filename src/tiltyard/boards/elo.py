@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.assemble import Column, build_board
+from tiltyard.boards.parameters import Parameters
 from tiltyard.boards.selection import Selected, Selection, check_choice, cluster_codes, only_rated_models, select
 from tiltyard.boards.sequence import decisive, in_order
 from tiltyard.ratings import elo
@@ -24,7 +26,7 @@ SEM_REMARK = "± SEM: shuffle error only; says nothing about other prompts. The 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elo:
+class Elo(Parameters):
     """Sequential Elo: every battle moves both models by K times the surprise; a tie scores ½."""
 
     k: float = 16.0
@@ -32,9 +34,9 @@ class Elo:
     evaluated: str | None = None
     selection: Selection = field(default_factory=Selection)
 
-    def fit(self, table: BattleTable) -> Leaderboard:
+    def fit(self, table: BattleData) -> Leaderboard:
         """Rate the battles in order."""
-        selected = select(table, self.selection)
+        selected = select(read_battles(table), self.selection)
         remarks = [ORDER_REMARK]
         battles = in_order(selected.table, remarks)
         ratings = elo.sequential_elo(
@@ -57,7 +59,7 @@ class Elo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PermutationElo:
+class PermutationElo(Parameters):
     """Elo averaged over shuffles of the decisive battles, with a K sweep on the same shuffles.
 
     Ties and inconsistent judgments are left out. `ci="none"` skips the sampling interval (resampled prompts).
@@ -77,9 +79,9 @@ class PermutationElo:
     def __post_init__(self) -> None:
         check_choice("ci", self.ci, ("sampling", "none"))
 
-    def fit(self, table: BattleTable) -> Leaderboard:
+    def fit(self, table: BattleData) -> Leaderboard:
         """Rate the battles in `n_perms` orders."""
-        selected = self._decisive_only(select(table, self.selection))
+        selected = self._decisive_only(select(read_battles(table), self.selection))
         remarks: list[str] = []
         battles = in_order(selected.table, remarks)
         n_models = len(selected.table.models)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.assemble import build_board
+from tiltyard.boards.parameters import Parameters
 from tiltyard.boards.selection import Selection, select
 from tiltyard.boards.sequence import in_order
 from tiltyard.ratings.glicko2 import DEFAULT_SETTINGS, Glicko2Settings, rate_battles
 from tiltyard.ratings.quantiles import normal_quantile
 
 if TYPE_CHECKING:
-    from tiltyard.battles.table import BattleTable
     from tiltyard.boards.leaderboard import Leaderboard
 
 REMARK = "the interval comes from the Glicko deviation, honest only where the schedule did not chase the ratings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glicko2:
+class Glicko2(Parameters):
     """Glicko-2 ratings, per battle in order, ties ½, both models updated from their states before the battle."""
 
     parameters: Glicko2Settings = DEFAULT_SETTINGS
@@ -27,9 +28,9 @@ class Glicko2:
     evaluated: str | None = None
     selection: Selection = field(default_factory=Selection)
 
-    def fit(self, table: BattleTable) -> Leaderboard:
+    def fit(self, table: BattleData) -> Leaderboard:
         """Rate the battles in order."""
-        selected = select(table, self.selection)
+        selected = select(read_battles(table), self.selection)
         remarks = [REMARK]
         battles = in_order(selected.table, remarks)
         state = rate_battles(

@@ -138,9 +138,34 @@ class Leaderboard:
         """One row per model as a pandas frame, or a polars one where pandas is not installed."""
         from tiltyard.battles.frames import columns_to_frame
 
+        return columns_to_frame(self._columns())
+
+    def to_pandas(self) -> Any:
+        """One row per model, best first, as a pandas frame."""
+        from tiltyard.battles.frames import columns_to_pandas
+
+        return columns_to_pandas(self._columns())
+
+    def to_polars(self) -> Any:
+        """One row per model, best first, as a polars frame."""
+        from tiltyard.battles.frames import columns_to_polars
+
+        return columns_to_polars(self._columns())
+
+    def to_arrow(self) -> Any:
+        """One row per model, best first, as an Arrow table."""
+        from tiltyard.battles.frames import columns_to_arrow
+
+        return columns_to_arrow(self._columns())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows of `to_arrow` for any library that speaks the Arrow PyCapsule interface (DuckDB, polars, …)."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _columns(self) -> dict[str, list[Any]]:
         rows = [entry.to_dict() for entry in self.entries]
         names = dict.fromkeys(name for row in rows for name in row)
-        return columns_to_frame({name: [row.get(name) for row in rows] for name in names})
+        return {name: [row.get(name) for row in rows] for name in names}
 
     def plot(self, path: str | Path | None = None) -> Any:
         """A dot-and-interval chart as an Altair object; with a path, saved there as SVG, PNG or HTML."""

@@ -57,7 +57,7 @@ def merged(table: BattleTable) -> BattleTable:
     """The same battles with equal rows as one, where nothing but who met, who won and who decided matters."""
     m = len(table.models)
     keys = m * m * len(Outcome) * len(Source)
-    if table.score_a is not None or keys > MERGED_KEYS or len(table) < keys // 16:
+    if table.score_a is not None or keys > MERGED_KEYS or len(table) < keys // 16 or table.n_weightless:
         return table
     key = ((table.model_a.astype(np.int64) * m + table.model_b) * len(Outcome) + table.outcome) * len(Source)
     weight = sum_by(key + table.source, table.weight, keys)
@@ -159,9 +159,14 @@ def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> str
     if not (codes != OWN_CLUSTER).any():
         return None
     if (codes == codes[0]).all():
-        remarks.append(f"all battles share one {column}: intervals treat every battle as independent")
+        remarks.append(one_cluster(column))
         return None
     return column
+
+
+def one_cluster(column: str) -> str:
+    """What to remark where nothing can be clustered."""
+    return f"all battles share one {column}: intervals treat every battle as independent"
 
 
 def choose_slot(table: BattleTable, slot: bool | None, *, controlled: bool, evaluated: str | None) -> bool:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from tiltyard.battles.frames import at_hand
 from tiltyard.battles.inputs import find_parts
-from tiltyard.battles.reading import BattleData, OnBad, peek, read_battles
+from tiltyard.battles.plan import choose_format
+from tiltyard.battles.reading import BattleData, OnBad, Peek, make_wishes, peek, peek_headers, read_battles
+from tiltyard.battles.spark import count_on_spark, is_spark_frame, open_on_spark
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry, Interval
 from tiltyard.boards.elo import Elo, PermutationElo
+from tiltyard.boards.engines import Countable, Engine, check_interval, countable, fit_counted
 from tiltyard.boards.glicko2 import Glicko2
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection, check_choice
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import BattleError, OptionError, RatingError
 
 if TYPE_CHECKING:
+    from tiltyard.battles.elsewhere import CountedElsewhere
     from tiltyard.boards.leaderboard import Leaderboard
     from tiltyard.boards.preparation import Ties
 
@@ -38,12 +43,19 @@ IN_ORDER = ("elo", "elo-perm", "glicko2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How to read the battles: the format, a filter over the file's own columns, and what to do with bad rows."""
+    """How to read the battles: the format, a filter over the file's own columns, and what to do with bad rows.
+
+    `engine` is what counts them: `duckdb` here, or `spark` where they are.
+    """
 
     format: str = "auto"
     where: str | None = None
     default_source: str | None = None
     on_bad: OnBad = "error"
+    engine: Engine = "duckdb"
+
+    def __post_init__(self) -> None:
+        check_choice("engine", self.engine, get_args(Engine))
 
 
 AS_IT_IS = Reading()
@@ -78,13 +90,15 @@ def rate(
     where: str | None = None,
     default_source: str | None = None,
     on_bad: OnBad = "error",
+    engine: Engine = "duckdb",
 ) -> Leaderboard:
     """A leaderboard from battles: a path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`.
 
     `method` is `bt` (Bradley–Terry, the default), `elo`, `elo-perm`, `glicko2` or `winrate`; an option that the method
     does not have is an error. What each option means stands with its estimator: `BradleyTerry`, `Elo`,
     `PermutationElo`, `Glicko2`, `WinRate`, and `Selection` for the filters that all share; `format`, `where`,
-    `default_source` and `on_bad` are those of `read_battles`.
+    `default_source` and `on_bad` are those of `read_battles`. With `engine="spark"` (or a Spark DataFrame) the battles
+    are counted where they are: paths may then be anything that Spark reads.
     """
     selection = Selection(
         source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent, min_battles=min_battles
@@ -109,14 +123,17 @@ def rate(
         seed=seed,
         evaluated=evaluated,
     )
-    return rate_with(
-        estimator, battles, Reading(format=format, where=where, default_source=default_source, on_bad=on_bad)
-    )
+    reading = Reading(format=format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
+    return rate_with(estimator, battles, reading)
 
 
 def rate_with(estimator: Estimator, battles: BattleData, reading: Reading = AS_IT_IS) -> Leaderboard:
     """A leaderboard from an estimator that is built already."""
-    board = estimator.fit(read_for(estimator, battles, reading))
+    if _is_elsewhere(battles, reading):
+        counted = _count(countable(estimator), battles, reading)
+        board = fit_counted(countable(estimator), counted, counted.table)
+    else:
+        board = estimator.fit(read_for(estimator, battles, reading))
     return replace(board, settings={**board.settings, **origin(battles, reading)})
 
 
@@ -124,12 +141,15 @@ def rate_by(
     battles: BattleData, column: str, estimator: Estimator, reading: Reading = AS_IT_IS
 ) -> dict[str, Leaderboard]:
     """One leaderboard per value of a column; an error names the value whose battles cannot be rated."""
-    table = read_for(estimator, battles, reading, also=(column,))
+    counted = None
+    if _is_elsewhere(battles, reading):
+        counted = _count(countable(estimator), battles, reading, also=(column,))
+    table = read_for(estimator, battles, reading, also=(column,)) if counted is None else counted.table
     settings = origin(battles, reading)
     boards = {}
     for value, part in table.split(column):
         try:
-            board = estimator.fit(part)
+            board = estimator.fit(part) if counted is None else fit_counted(countable(estimator), counted, part)
         except (BattleError, RatingError) as error:
             raise RatingError(f"{column} {value}: {error}") from None
         boards[value] = replace(board, settings={**board.settings, **settings})
@@ -155,25 +175,45 @@ def read_for(estimator: Estimator, battles: BattleData, reading: Reading, also: 
         if reading.where is not None:
             raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
         return battles
-    data = list(battles) if _is_used_up(battles) else battles
-    available = peek(data, reading.format, reading.default_source)
-    cluster, columns = _wanted(estimator, available.columns)
-    named = {*columns, *also} - set(available.columns) - set(available.raw_columns)
-    if named:
-        raise OptionError(
-            f"the battles have no column {sorted(named)[0]!r}; they have {', '.join(available.raw_columns)}."
-        )
+    data = at_hand(battles)
+    cluster, columns = _columns_for(estimator, peek(data, reading.format, reading.default_source), also)
     hashed = () if cluster is None or cluster in also else (cluster,)
     return read_battles(
         data,
         format=reading.format,
-        columns=tuple(dict.fromkeys([*columns, *also])),
+        columns=columns,
         where=reading.where,
         default_source=reading.default_source,
         on_bad=reading.on_bad,
         counted=cluster is None and not _in_order(estimator) and not getattr(estimator, "control", ()),
         hashed=hashed,
     )
+
+
+def _is_elsewhere(battles: BattleData, reading: Reading) -> bool:
+    return reading.engine == "spark" or is_spark_frame(battles)
+
+
+def _count(estimator: Countable, battles: BattleData, reading: Reading, also: Collection[str] = ()) -> CountedElsewhere:
+    """The battles as Spark counts them, with the columns that the estimator looks at."""
+    rows = open_on_spark(battles)
+    plain = make_wishes(reading.format, None, None, reading.default_source, True, ())
+    seen = peek_headers([(choose_format(rows.header, plain, rows.name), rows.header)])
+    cluster, columns = _columns_for(estimator, seen, also)
+    check_interval(estimator, cluster)
+    hashed = () if cluster is None or cluster in also else (cluster,)
+    kept = [name for name in columns if name not in hashed]
+    wishes = make_wishes(reading.format, kept, reading.where, reading.default_source, True, hashed)
+    return count_on_spark(rows, wishes, on_bad=reading.on_bad)
+
+
+def _columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tuple[str | None, tuple[str, ...]]:
+    """The cluster column, and all columns to read; a column that is wanted but not there is an error."""
+    cluster, columns = _wanted(estimator, seen.columns)
+    named = {*columns, *also} - set(seen.columns) - set(seen.raw_columns)
+    if named:
+        raise OptionError(f"the battles have no column {sorted(named)[0]!r}; they have {', '.join(seen.raw_columns)}.")
+    return cluster, tuple(dict.fromkeys([*columns, *also]))
 
 
 def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[str | None, list[str]]:
@@ -198,19 +238,16 @@ def _in_order(estimator: Estimator) -> bool:
     return isinstance(estimator, Elo | PermutationElo | Glicko2)
 
 
-def _is_used_up(battles: BattleData) -> TypeGuard[Iterator[Any]]:
-    """Whether the data can be gone through only once, like a generator."""
-    return isinstance(battles, Iterator)
-
-
 def origin(battles: BattleData, reading: Reading) -> dict[str, Any]:
     """Where battles came from, as it stands in a ratings file: the filter, the files' hash, our version."""
     from tiltyard import __version__
 
+    elsewhere = _is_elsewhere(battles, reading)
     return {
         "where": reading.where,
-        "battles_sha256": _files_sha256(battles),
+        "battles_sha256": None if elsewhere else _files_sha256(battles),
         "tiltyard_version": __version__,
+        **({"engine": "spark"} if elsewhere else {}),
     }
 
 

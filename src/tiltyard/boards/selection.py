@@ -65,7 +65,7 @@ def select(table: BattleTable, selection: Selection) -> Selected:
             left_out[reason] = float(table.weight[~mask].sum())
             table = table.take(mask)
 
-    absent = int((table.weight == 0.0).sum())
+    absent = table.n_weightless
     if absent:
         keep(table.weight > 0.0, WEIGHT_ZERO)
         left_out[WEIGHT_ZERO] = float(absent)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.assemble import build_board
+from tiltyard.boards.parameters import Parameters
 from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selection, select
 from tiltyard.ratings.comparisons import count_pairs
@@ -19,15 +21,15 @@ REMARK = "a win rate depends on who was met: compare with --method bt, which all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WinRate:
+class WinRate(Parameters):
     """Average win rate over opponents; `overall` (every battle counting once) stands beside it."""
 
     evaluated: str | None = None
     selection: Selection = field(default_factory=Selection)
 
-    def fit(self, table: BattleTable) -> Leaderboard:
+    def fit(self, table: BattleData) -> Leaderboard:
         """Rate the battles."""
-        selected = select(table, self.selection)
+        selected = select(read_battles(table), self.selection)
         rates = pairwise(selected.table)
         settings = {
             "method": "winrate",

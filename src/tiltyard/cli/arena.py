@@ -70,19 +70,27 @@ def settings_command(
     db: DbOption = DEFAULT_DB,
     policy: PolicyOption = None,
     phase: Annotated[int | None, typer.Option(min=1, max=4, help="Move to this phase of the rollout.")] = None,
+    notice: Annotated[
+        str | None,
+        typer.Option(help="A sentence for every page of the site, from its next start on; '' takes it away."),
+    ] = None,
 ) -> None:
-    """Show an arena's policy and phase, or change them; a change is an event of the log."""
+    """Show an arena's policy and phase, or change them; a change is an event of the log. A notice lies beside it."""
     _need_arena()
     from tiltyard.arena.events import PhaseChanged, SettingsChanged
     from tiltyard.arena.service import Arena
+    from tiltyard.arena.store import site_texts
 
     with Arena.open(db) as arena:
         bodies: list[Any] = [] if policy is None else [SettingsChanged(policy=_policy(policy))]
         bodies += [] if phase is None else [PhaseChanged(phase=phase)]
         if bodies:
             arena.append(bodies)
+        if notice is not None:
+            site_texts.set_notice(arena.store, notice)
         now, at = arena.read(lambda state: (state.policy, state.phase))
-    typer.echo(f"phase: {at}\n{_policy_text(now)}")
+        said = site_texts.notice(arena.store)
+    typer.echo(f"phase: {at}\n{_policy_text(now)}" + (f"\nnotice: {said}" if said else ""))
 
 
 @app.command("import")
@@ -135,7 +143,9 @@ def serve_command(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Processes; more than one needs PostgreSQL.")] = 1,
     title: Annotated[str, typer.Option(help="What the site is called.")] = "Tiltyard",
-    notice: Annotated[str, typer.Option(help="A sentence shown on every page.")] = "",
+    notice: Annotated[
+        str | None, typer.Option(help="A sentence shown on every page; without it, the one in the arena's settings.")
+    ] = None,
     public_url: Annotated[
         str | None, typer.Option(metavar="URL", help="The address that visitors use, where a proxy hides it.")
     ] = None,
@@ -147,8 +157,14 @@ def serve_command(
 ) -> None:
     """Open the arena's site. TILTYARD_SECRET signs forms, TILTYARD_ADMIN_SECRET opens /admin."""
     _need_arena()
+    from tiltyard.arena.store import Store, site_texts
     from tiltyard.web.serving import serve
     from tiltyard.web.settings import SiteSettings, secrets_of
+
+    if notice is None:
+        store = Store.open(db)
+        notice = site_texts.notice(store)
+        store.close()
 
     secret, admin_secret = secrets_of()
     settings = SiteSettings(
@@ -216,6 +232,25 @@ def verify_command(
             "--rebuild makes the tables anew."
         )
     typer.echo("clean: every table is what the log says, bit for bit")
+
+
+@app.command("backup")
+def backup_command(
+    out: Annotated[Path, typer.Option("--out", help="A new file; nothing is overwritten.")],
+    db: DbOption = DEFAULT_DB,
+) -> None:
+    """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
+    _need_arena()
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.backup import copy_arena
+
+    store = Store.open(db)
+    try:
+        seq, digest = copy_arena(store, out)
+    finally:
+        store.close()
+    typer.echo(f"head: {seq} {digest}")
+    note(f"wrote {out}. Check it: tiltyard arena verify --db sqlite:///{out}")
 
 
 @app.command("screen")

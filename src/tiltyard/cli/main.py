@@ -14,7 +14,9 @@ import typer
 from tiltyard import __version__
 from tiltyard.cli.arena import app as arena_app
 from tiltyard.cli.battles import app as battles_app
+from tiltyard.cli.demo import demo_command
 from tiltyard.cli.judge import app as judge_app
+from tiltyard.cli.overview import overview
 from tiltyard.cli.place import place_command
 from tiltyard.cli.rate import rate_command
 from tiltyard.cli.tournament import generate_command, report_command, run_command
@@ -23,10 +25,11 @@ from tiltyard.errors import TiltyardError
 app = typer.Typer(
     name="tiltyard",
     help="Which model is better, and how sure are we? Leaderboards with honest intervals from pairwise battles.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("demo")(demo_command)
 app.command("rate")(rate_command)
 app.add_typer(battles_app, name="battles")
 app.command("generate")(generate_command)
@@ -45,11 +48,14 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback answers before this is called
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options of `tiltyard` itself."""
+    """Options of `tiltyard` itself; without a command, what it is for."""
+    if context.invoked_subcommand is None:
+        sys.stdout.write(overview(__version__))
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from tiltyard.cli.rate_options import (
     ControlOption,
     DefaultSourceOption,
     DimensionOption,
+    EngineOption,
     EvaluatedOption,
     FilesArgument,
     FormatOption,
@@ -72,6 +73,7 @@ def rate_command(
     from_format: FromFormatOption = "auto",
     default_source: DefaultSourceOption = None,
     on_bad: OnBadOption = "error",
+    engine: EngineOption = "duckdb",
     k: KOption = None,
     initial_rating: InitialRatingOption = None,
     n_perms: NPermsOption = None,
@@ -83,8 +85,11 @@ def rate_command(
 ) -> None:
     """Rate models from files of battles: any file of battles in, a leaderboard one can defend out."""
     from tiltyard.boards import Reading, Selection, make_estimator, rate_by
+    from tiltyard.boards.charts import check_path
     from tiltyard.boards.rating import rate_with
 
+    if plot is not None:
+        check_path(plot)
     selection = Selection(
         source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent, min_battles=min_battles
     )
@@ -107,7 +112,7 @@ def rate_command(
         "evaluated": evaluated,
     }
     estimator = make_estimator(method, selection, **options)
-    reading = Reading(format=from_format, where=where, default_source=default_source, on_bad=on_bad)
+    reading = Reading(format=from_format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
     with working("rating …"):
         boards = {"": rate_with(estimator, files, reading)} if by is None else rate_by(files, by, estimator, reading)
     if compare is not None:

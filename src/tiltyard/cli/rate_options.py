@@ -130,6 +130,13 @@ OnBadOption = Annotated[
     Literal["error", "skip"],
     typer.Option(help="Stop at the first bad row, or skip and count bad rows.", rich_help_panel=FILTERS),
 ]
+EngineOption = Annotated[
+    Literal["duckdb", "spark"],
+    typer.Option(
+        help="What counts the battles: DuckDB here, or Spark where they are (s3a://, hdfs://, …; bt and winrate).",
+        rich_help_panel=FILTERS,
+    ),
+]
 KOption = Annotated[
     float | None, typer.Option("--k", help="Points at stake. (elo, elo-perm; default: 16)", rich_help_panel=ELO)
 ]

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 SYNC_SECONDS = 0.05
 """How long a written line may wait for the disk while others follow it: `kill -9` loses none, a power cut might."""
 
+FRESH = 1 << 16
+"""From so many verdicts on, or an eighth of the index where that is more, what was added since goes into the index."""
+
 _BLOCK = 1 << 23
 _LINE = 1 << 12
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]")
@@ -128,6 +131,9 @@ class VerdictCache:
         if verdict.verdict.readable:
             if key not in self:
                 self._fresh[key] = offset
+                if len(self._fresh) >= max(FRESH, len(self._sorted) // 8):
+                    self._sorted = self._sorted.with_more(self._fresh)
+                    self._fresh = {}
         elif offset not in (places := self._failed.setdefault(key, [])):
             places.append(offset)
 
@@ -167,7 +173,11 @@ class VerdictCache:
     def _new_lines(self) -> Iterator[tuple[int, bytes, bool]]:
         """Every line since the last time; an end without a line break comes too, and again when it has one."""
         rest = b""
-        while block := os.pread(self._file, _BLOCK, self._read_to + len(rest)):
+        # A read sets aside as much memory as it is asked for, and most of the time there is nothing new.
+        end = os.fstat(self._file).st_size
+        while (start := self._read_to + len(rest)) < end and (
+            block := os.pread(self._file, min(_BLOCK, end - start), start)
+        ):
             *lines, rest = (rest + block).split(b"\n")
             for line in lines:
                 yield self._read_to, line, True
@@ -209,6 +219,17 @@ class _SortedIndex:
         self._high = _column(pairs[~again, 0])
         self._low = _column(pairs[~again, 1])
         self._offset = _column(np.frombuffer(offsets, np.uint64)[order[~again]])
+
+    def with_more(self, places: dict[str, int]) -> _SortedIndex:
+        """An index that also has these keys, none of which it had."""
+        digests, offsets = array("Q", bytes(16 * len(self))), array("Q", self._offset)
+        pairs = np.frombuffer(digests, np.uint64).reshape(-1, 2)
+        pairs[:, 0], pairs[:, 1] = np.frombuffer(self._high, np.uint64), np.frombuffer(self._low, np.uint64)
+        del pairs  # an array with a view on it cannot grow
+        for key, offset in places.items():
+            digests.extend(_digest(key))
+            offsets.append(offset)
+        return _SortedIndex(digests, offsets)
 
     def __len__(self) -> int:
         return len(self._high)

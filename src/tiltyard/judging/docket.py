@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, overload
 
 from tiltyard.errors import JudgingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from tiltyard.bank import Prompt, Response
     from tiltyard.judging.records import Matchup
@@ -70,9 +72,35 @@ class Docket:
         """The dimensions, in the order of their rubrics."""
         return tuple(self.rubrics)
 
-    def hearings(self, dimension: str) -> list[Case]:
+    def hearings(self, dimension: str) -> Sequence[Case]:
         """The cases of a dimension followed by its canaries."""
-        return [*self.cases.get(dimension, ()), *self.canaries.get(dimension, ())]
+        return _Hearings(self.cases.get(dimension, ()), self.canaries.get(dimension, ()))
+
+
+class _Hearings(Sequence[Case]):
+    """Two sequences of cases as one, without a copy: a long one may make its cases as they are looked at."""
+
+    def __init__(self, cases: Sequence[Case], canaries: Sequence[Case]) -> None:
+        self._cases = cases
+        self._canaries = canaries
+
+    def __len__(self) -> int:
+        return len(self._cases) + len(self._canaries)
+
+    @overload
+    def __getitem__(self, place: int) -> Case: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Case]: ...
+    def __getitem__(self, place: int | slice) -> Case | list[Case]:
+        numbers = range(len(self))[place]
+        return self._case(numbers) if isinstance(numbers, int) else [self._case(number) for number in numbers]
+
+    def __iter__(self) -> Iterator[Case]:
+        return chain(self._cases, self._canaries)
+
+    def _case(self, number: int) -> Case:
+        own = number < len(self._cases)
+        return self._cases[number] if own else self._canaries[number - len(self._cases)]
 
 
 def _prompt(prompts: Mapping[str, Prompt], matchup: Matchup) -> Prompt:

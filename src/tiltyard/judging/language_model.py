@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -15,7 +16,14 @@ import msgspec
 from tiltyard.errors import OptionError
 from tiltyard.judging.cache import VerdictCache
 from tiltyard.judging.judge import JudgingStats
-from tiltyard.judging.questioning import Questions, VerdictSink, make_asks, open_questions
+from tiltyard.judging.questioning import (
+    OpenQuestions,
+    Questions,
+    VerdictSink,
+    first_ask,
+    make_asks,
+    open_questions,
+)
 from tiltyard.judging.trial import Trial
 from tiltyard.llm.records import Usage
 from tiltyard.llm.runner import ask_all
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
 
     from tiltyard.judging.docket import Docket
     from tiltyard.judging.judge import Hearing, Terms
-    from tiltyard.judging.questioning import Pending
     from tiltyard.judging.questions import ReplyForm
     from tiltyard.judging.records import Verdict
     from tiltyard.llm.asking import Ask, Watch
@@ -124,7 +131,11 @@ class LanguageModelJudge:
         hits = {
             name: sum(key in caches[name] for pair in keys for key in pair) for name, keys in questions.keys.items()
         }
-        pending = {} if terms.skip_judging else open_questions(questions, caches, retry_failed=terms.retry_failed)
+        pending = (
+            OpenQuestions(questions)
+            if terms.skip_judging
+            else open_questions(questions, caches, retry_failed=terms.retry_failed)
+        )
         sink = VerdictSink(
             questions,
             pending,
@@ -135,13 +146,13 @@ class LanguageModelJudge:
             on_verdict=terms.on_verdict,
             trial=self._trial,
         )
-        left = dict.fromkeys(pending)
+        left = _Left(pending)
         try:
             if terms.prewarm:
-                await self._ask(_take(left, _first_of_each(questions, left)), pending, questions, sink, terms.watch)
+                await self._ask(left.take(_first_of_each(questions, pending)), pending, questions, sink, terms.watch)
             if pending and terms.give_up_after is not None:
                 await self._try(left, terms.give_up_after, pending, questions, sink, terms.watch)
-            await self._ask(list(left), pending, questions, sink, terms.watch)
+            await self._ask(left, pending, questions, sink, terms.watch)
         finally:
             for cache in self._caches.values():
                 cache.flush()
@@ -158,9 +169,9 @@ class LanguageModelJudge:
 
     async def _try(
         self,
-        left: dict[str, None],
+        left: _Left,
         enough: int,
-        pending: dict[str, Pending],
+        pending: OpenQuestions,
         questions: Questions,
         sink: VerdictSink,
         watch: Watch | None,
@@ -171,10 +182,15 @@ class LanguageModelJudge:
             wanted = self._trial.wanted(enough)
             if not left or not wanted:
                 return
-            await self._ask(_take(left, list(islice(left, wanted))), pending, questions, sink, watch)
+            await self._ask(left.take(list(islice(left, wanted))), pending, questions, sink, watch)
 
     async def _ask(
-        self, keys: list[str], pending: dict[str, Pending], questions: Questions, sink: VerdictSink, watch: Watch | None
+        self,
+        keys: Collection[str],
+        pending: OpenQuestions,
+        questions: Questions,
+        sink: VerdictSink,
+        watch: Watch | None,
     ) -> None:
         if not keys:
             return
@@ -193,20 +209,36 @@ class LanguageModelJudge:
             now=parts.now,
             sleep=parts.sleep,
             rng=parts.rng,
+            recall=lambda key: first_ask(key, pending, questions),
         )
 
 
-def _first_of_each(questions: Questions, left: dict[str, None]) -> list[str]:
+def _first_of_each(questions: Questions, pending: OpenQuestions) -> list[str]:
     """The first question of each dimension, where it is open: it has the provider keep the rubric for the others."""
-    firsts = (pairs[0][0] for pairs in questions.keys.values() if pairs)
-    return [key for key in firsts if key in left]
+    firsts = (keys.key(0) for keys in questions.keys.values() if keys)
+    return [key for key in firsts if key in pending]
 
 
-def _take(left: dict[str, None], keys: list[str]) -> list[str]:
-    """These keys, which are no longer left."""
-    for key in keys:
-        left.pop(key, None)
-    return keys
+class _Left(Collection[str]):
+    """The keys of open questions that no one has taken yet, in order."""
+
+    def __init__(self, pending: OpenQuestions) -> None:
+        self._pending = pending
+        self._taken: set[str] = set()
+
+    def take(self, keys: list[str]) -> list[str]:
+        """These keys, which are no longer left."""
+        self._taken.update(keys)
+        return keys
+
+    def __len__(self) -> int:
+        return len(self._pending) - len(self._taken)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in self._pending if key not in self._taken)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._pending and key not in self._taken
 
 
 class _Heard:
@@ -249,7 +281,7 @@ class _Heard:
                 missing += 1
         return JudgingStats(
             cases=len(pairs),
-            questions=sum(map(len, pairs)),
+            questions=pairs.n_questions,
             cache_hits=hits,
             fresh_calls=sink.calls[dimension],
             usage=sink.usage.get(dimension, Usage()),

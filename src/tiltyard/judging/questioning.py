@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from tiltyard.judging.question_keys import QuestionKeys
 from tiltyard.judging.questions import make_questions
 from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import Said, Verdict
@@ -19,7 +21,7 @@ from tiltyard.llm.records import Usage
 from tiltyard.llm.totals import add_costs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tiltyard.judging.cache import VerdictCache
     from tiltyard.judging.docket import Case, Docket
@@ -37,23 +39,26 @@ LONGER = 2
 class Questions:
     """The keys of all questions of a docket; the questions themselves are made when they are needed.
 
-    A hundred thousand cases then take tens of megabytes, not the gigabyte that their texts would take twice over.
+    A million cases then take a hundred megabytes, not the ten gigabytes that their texts would take twice over.
     """
 
     def __init__(self, docket: Docket, settings: JudgeSettings) -> None:
         self.docket = docket
         self.settings = settings
-        self.cases: dict[str, list[Case]] = {name: docket.hearings(name) for name in docket.dimensions}
-        self.keys: dict[str, list[tuple[str, ...]]] = {}
-        """By dimension and case: the key of the forward question, and where both orders are asked of the swapped."""
+        self.cases: dict[str, Sequence[Case]] = {name: docket.hearings(name) for name in docket.dimensions}
+        self.keys: dict[str, QuestionKeys] = {}
+        self._last: tuple[str, int, tuple[Question, Question]] | None = None
         asked = 2 if settings.orders == "both" else 1
         for dimension, cases in self.cases.items():
             made = (self._make(case, docket.rubrics[dimension])[:asked] for case in cases)
-            self.keys[dimension] = [tuple(question.key for question in pair) for pair in made]
+            self.keys[dimension] = QuestionKeys(([question.key for question in pair] for pair in made), asked)
 
     def make(self, dimension: str, place: int) -> tuple[Question, Question]:
-        """Both questions about a case."""
-        return self._make(self.cases[dimension][place], self.docket.rubrics[dimension])
+        """Both questions about a case; the last ones are kept, since both orders are asked one after the other."""
+        if self._last is None or self._last[:2] != (dimension, place):
+            made = self._make(self.cases[dimension][place], self.docket.rubrics[dimension])
+            self._last = (dimension, place, made)
+        return self._last[2]
 
     def _make(self, case: Case, rubric: Rubric) -> tuple[Question, Question]:
         return make_questions(
@@ -79,24 +84,62 @@ class Pending:
     limit: int
 
 
-def open_questions(
-    questions: Questions, caches: dict[str, VerdictCache], *, retry_failed: bool = False
-) -> dict[str, Pending]:
+class OpenQuestions(Mapping[str, Pending]):
     """The questions that have no readable verdict and may still be asked, by key, in the docket's order.
 
-    Cases with the same texts share a key, and are asked once.
+    Cases with the same texts share a key, and are asked once. What is held is a byte for each question, and the limit
+    of those few that may be asked more often than others.
     """
-    found: dict[str, Pending] = {}
-    for dimension, pairs in questions.keys.items():
+
+    def __init__(self, questions: Questions) -> None:
+        self._keys = questions.keys
+        self._limit = questions.settings.max_attempts
+        self._open = {name: bytearray(keys.n_questions) for name, keys in self._keys.items()}
+        self._limits: dict[str, int] = {}
+        self._length = 0
+
+    def add(self, dimension: str, number: int, key: str, limit: int) -> None:
+        """A question that is open."""
+        self._open[dimension][number] = 1
+        self._length += 1
+        if limit != self._limit:
+            self._limits[key] = limit
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[str]:
+        for dimension, keys in self._keys.items():
+            is_open = self._open[dimension]
+            number = is_open.find(1)
+            while number >= 0:
+                yield keys.key(number)
+                number = is_open.find(1, number + 1)
+
+    def __getitem__(self, key: str) -> Pending:
+        for dimension, keys in self._keys.items():
+            number = keys.number_of(key)
+            if number is not None and self._open[dimension][number]:
+                place, swapped = divmod(number, keys.per_case)
+                return Pending(dimension, place, bool(swapped), self._limits.get(key, self._limit))
+        raise KeyError(key)
+
+
+def open_questions(
+    questions: Questions, caches: dict[str, VerdictCache], *, retry_failed: bool = False
+) -> OpenQuestions:
+    """What is still to be asked of these questions; with `retry_failed` also what failed for good."""
+    found = OpenQuestions(questions)
+    for dimension, keys in questions.keys.items():
         cache = caches[dimension]
-        for place, pair in enumerate(pairs):
-            for swapped, key in enumerate(pair):
-                if key in found or key in cache:
-                    continue
-                asked = cache.attempts(key)
-                limit = questions.settings.max_attempts + (len(counted(asked)) if retry_failed else 0)
-                if retry_failed or not is_closed(asked, limit):
-                    found[key] = Pending(dimension, place, bool(swapped), limit)
+        for number in range(keys.n_questions):
+            key = keys.key(number)
+            if key in cache or not keys.is_first(number):
+                continue
+            asked = cache.attempts(key)
+            limit = questions.settings.max_attempts + (len(counted(asked)) if retry_failed else 0)
+            if retry_failed or not is_closed(asked, limit):
+                found.add(dimension, number, key, limit)
     return found
 
 
@@ -111,7 +154,7 @@ def is_closed(attempts: Sequence[Verdict], limit: int) -> bool:
 
 
 def make_asks(
-    keys: Iterable[str], pending: dict[str, Pending], questions: Questions, caches: dict[str, VerdictCache]
+    keys: Iterable[str], pending: OpenQuestions, questions: Questions, caches: dict[str, VerdictCache]
 ) -> Iterator[Ask]:
     """The asks of open questions, made as they are taken; one that was asked before goes on where it stopped."""
     for cache in caches.values():
@@ -122,11 +165,18 @@ def make_asks(
         # Another process may have answered it since: `ask_all` waits for its turn before it takes the first ask.
         if key in caches[where.dimension] or len(counted(attempts)) >= where.limit:
             continue
-        question = questions.make(where.dimension, where.place)[where.swapped]
+        request = questions.make(where.dimension, where.place)[where.swapped].request
         asked = counted(attempts)
         cut_off = sum(attempt.verdict is Said.TRUNCATED for attempt in asked)
-        request = msgspec.structs.replace(question.request, max_tokens=question.request.max_tokens * LONGER**cut_off)
+        if cut_off:
+            request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER**cut_off)
         yield Ask(key, request, where.dimension, attempt=len(asked) + 1)
+
+
+def first_ask(key: str, pending: OpenQuestions, questions: Questions) -> Ask:
+    """The ask of an open question as it is made the first time."""
+    where = pending[key]
+    return Ask(key, questions.make(where.dimension, where.place)[where.swapped].request, where.dimension)
 
 
 class VerdictSink:
@@ -138,7 +188,7 @@ class VerdictSink:
     def __init__(
         self,
         questions: Questions,
-        pending: dict[str, Pending],
+        pending: OpenQuestions,
         cache_of: Callable[[str], VerdictCache],
         *,
         judge_model: str,
@@ -164,18 +214,18 @@ class VerdictSink:
         cache = self._cache_of(ask.shelf)
         if ask.key in cache:
             return None
-        verdict = self._read(ask, reply)
+        where = self._pending.get(ask.key)
+        verdict = self._read(ask, reply, where)
         if not any(_same(verdict, attempt) for attempt in cache.attempts(ask.key)):
             cache.add(verdict)
-            self._count(ask, reply, verdict)
-        further = self._follow_up(ask, verdict)
+            self._count(ask, reply, verdict, where)
+        further = _follow_up(ask, verdict, where)
         if further is None:
             self._trial.ended(verdict)
         return further
 
-    def _read(self, ask: Ask, reply: Reply) -> Verdict:
+    def _read(self, ask: Ask, reply: Reply, where: Pending | None) -> Verdict:
         reading = read_reply(reply, ask.request.choices)
-        where = self._pending.get(ask.key)
         rubric = self._questions.docket.rubrics.get(ask.shelf)
         return Verdict(
             cache_key=ask.key,
@@ -196,25 +246,24 @@ class VerdictSink:
             final=reply.error is not None and reply.final,
         )
 
-    def _count(self, ask: Ask, reply: Reply, verdict: Verdict) -> None:
+    def _count(self, ask: Ask, reply: Reply, verdict: Verdict, where: Pending | None) -> None:
         shelf = ask.shelf
         self.calls[shelf] += 1
         self.usage[shelf] = self.usage.get(shelf, Usage()) + reply.usage
         cost = self._prices.cost(ask.request.model, reply.usage, reply.batched)
         self.cost[shelf] = add_costs(self.cost.get(shelf, 0.0), cost)
-        where = self._pending.get(ask.key)
         if self._on_verdict is not None and where is not None:
             self._on_verdict(self._questions.cases[where.dimension][where.place].matchup, verdict)
 
-    def _follow_up(self, ask: Ask, verdict: Verdict) -> Ask | None:
-        """One more ask, where the judge failed and may be asked again. What errors deserve was decided below us."""
-        where = self._pending.get(ask.key)
-        if verdict.verdict.readable or verdict.verdict is Said.ERROR or where is None or ask.attempt >= where.limit:
-            return None
-        request = ask.request
-        if verdict.verdict is Said.TRUNCATED:
-            request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER)
-        return replace(ask, request=request, attempt=ask.attempt + 1)
+
+def _follow_up(ask: Ask, verdict: Verdict, where: Pending | None) -> Ask | None:
+    """One more ask, where the judge failed and may be asked again. What errors deserve was decided below us."""
+    if verdict.verdict.readable or verdict.verdict is Said.ERROR or where is None or ask.attempt >= where.limit:
+        return None
+    request = ask.request
+    if verdict.verdict is Said.TRUNCATED:
+        request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER)
+    return replace(ask, request=request, attempt=ask.attempt + 1)
 
 
 def _same(verdict: Verdict, attempt: Verdict) -> bool:

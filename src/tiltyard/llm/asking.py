@@ -41,3 +41,5 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
+Recall = Callable[[str], Ask]
+"""Makes the first ask of a key again, so that its texts need not be held while a provider has them."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from tiltyard.llm.asking import Ask
+    from tiltyard.llm.asking import Ask, Recall
     from tiltyard.llm.journal import Journal, OpenIntent
     from tiltyard.llm.keeping import Keeper
     from tiltyard.llm.provider import BatchProvider
@@ -50,6 +50,7 @@ class Batches:
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
+        recall: Recall | None = None,
     ) -> None:
         self._provider = provider
         self._journal = journal
@@ -59,6 +60,7 @@ class Batches:
         self._now = now
         self._sleep = sleep
         self._rng = rng
+        self._recall = recall
         self._opened_at = now()
         self._claims = Claims()
         self._held: dict[str, Held] = {}
@@ -108,8 +110,8 @@ class Batches:
                 continue
             intent, entry, restored = found
             held = self._hold(intent)
-            if entry.custom_id not in held.asks:
-                held.asks[entry.custom_id] = (restored, entry)
+            if entry.custom_id not in held:
+                held.put(entry, restored)
                 self._keeper.budget.promise(self._keeper.most(restored, batched=True))
                 self._keeper.tally.sent(restored.shelf, found=True)
 
@@ -148,7 +150,7 @@ class Batches:
         if intent.id not in self._held:
             if intent.batch_id is not None:
                 self._notice(f"batch {intent.batch_id} of an earlier run is taken up again.")
-            self._held[intent.id] = Held(intent, known_at=self._opened_at)
+            self._held[intent.id] = Held(intent, self._recall, known_at=self._opened_at)
         return self._held[intent.id]
 
     async def _promise(self, ask: Ask) -> float:
@@ -178,17 +180,20 @@ class Batches:
         asks = list(parcel.asks.values())
         intent = self._journal.intend(self._provider.name, [(ask, self.collector.tries(ask)) for ask in asks])
         self._claims.add(intent)
-        pairs = zip(intent.intent.entries, asks, strict=True)
+        held = Held(intent, self._recall)
+        for entry, ask in zip(intent.intent.entries, asks, strict=True):
+            held.put(entry, ask)
         for shelf, count in Counter(ask.shelf for ask in asks).items():
             self._keeper.tally.sent(shelf, count)
-        await self._submit(Held(intent, {entry.custom_id: (ask, entry) for entry, ask in pairs}))
+        await self._submit(held, asks)
 
     @property
     def _requests_out(self) -> int:
-        return sum(len(held.asks) for held in self._held.values())
+        return sum(map(len, self._held.values()))
 
-    async def _submit(self, held: Held) -> None:
-        requests = [(custom_id, ask.request) for custom_id, (ask, _) in held.asks.items()]
+    async def _submit(self, held: Held, asks: list[Ask]) -> None:
+        entries = held.open.intent.entries
+        requests = [(entry.custom_id, ask.request) for entry, ask in zip(entries, asks, strict=True)]
         tries = 0
         while True:
             try:
@@ -250,13 +255,13 @@ class Batches:
         for held in list(self._held.values()):
             if held.open.batch_id is None:
                 continue
-            waiting = len(held.asks)
+            waiting = len(held)
             try:
                 await self._collect_if_ended(held, held.open.batch_id)
                 reached = True
             except TryLater as error:
                 failure = error
-                reached = reached or len(held.asks) < waiting
+                reached = reached or len(held) < waiting
         self._bear(None if reached else failure)
 
     async def _collect_if_ended(self, held: Held, batch_id: str) -> None:

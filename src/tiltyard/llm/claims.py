@@ -6,19 +6,67 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tiltyard.errors import ModelError
+
 if TYPE_CHECKING:
-    from tiltyard.llm.asking import Ask
+    from collections.abc import Iterator
+
+    from tiltyard.llm.asking import Ask, Recall
     from tiltyard.llm.journal import Entry, OpenIntent
 
 
 @dataclass(slots=True)
 class Held:
-    """An open intent with those of its requests that this run asks for, by custom id."""
+    """An open intent with those of its requests that this run asks for, by custom id.
+
+    Where asks can be recalled, their texts are not held while they are with the provider, which may be for a day.
+    """
 
     open: OpenIntent
-    asks: dict[str, tuple[Ask, Entry]] = field(default_factory=dict)
+    recall: Recall | None = None
     known_at: float = 0.0
     """When this process learnt of it: from then on counts the grace in which its batch may still appear."""
+    _entries: dict[str, Entry] = field(default_factory=dict)
+    _asks: dict[str, Ask] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, custom_id: str) -> bool:
+        return custom_id in self._entries
+
+    def put(self, entry: Entry, ask: Ask) -> None:
+        """Hold an ask that went out as this entry."""
+        self._entries[entry.custom_id] = entry
+        if self.recall is None:
+            self._asks[entry.custom_id] = ask
+
+    def get(self, custom_id: str) -> tuple[Ask, Entry] | None:
+        """The ask with this custom id and its entry."""
+        entry = self._entries.get(custom_id)
+        return None if entry is None else (self._ask(entry), entry)
+
+    def drop(self, custom_id: str) -> None:
+        """This ask has been seen to."""
+        del self._entries[custom_id]
+        self._asks.pop(custom_id, None)
+
+    def drain(self) -> Iterator[tuple[Ask, Entry]]:
+        """Every ask that is left, each dropped once it has been seen to."""
+        for custom_id, entry in list(self._entries.items()):
+            yield self._ask(entry), entry
+            self.drop(custom_id)
+
+    def _ask(self, entry: Entry) -> Ask:
+        if self.recall is None:
+            return self._asks[entry.custom_id]
+        ask = entry.restored(self.recall(entry.key))
+        if ask is None:
+            raise ModelError(
+                f"the request {entry.key[:12]} is no longer what was sent in batch {self.open.batch_id}. "
+                "Run the same command again."
+            )
+        return ask
 
 
 class Claims:

@@ -59,15 +59,14 @@ class Collector:
         """Keep every reply of an ended batch that this run asks for; interrupted, it can be begun anew."""
         strangers = 0
         async for custom_id, reply in self._provider.results(batch_id):
-            found = held.asks.get(custom_id)
+            found = held.get(custom_id)
             if found is not None:
                 self._take(held.open, *found, reply)
-                del held.asks[custom_id]
+                held.drop(custom_id)
             elif not held.open.owns(custom_id):
                 strangers += 1
-        for ask, entry in held.asks.values():
+        for ask, entry in held.drain():
             self._take(held.open, ask, entry, Reply(error="missing from the batch's results"))
-        held.asks.clear()
         if strangers:
             self._notice(f"batch {batch_id} held {strangers} replies to requests that are not ours: ignored.")
         if self._claims.remaining(held.open) == 0 and held.open.id not in self._indebted:
@@ -87,12 +86,11 @@ class Collector:
     def give_up(self, held: Held, why: str) -> None:
         """The intent came to nothing: ask its requests again, as if they had never gone out."""
         self._journal.abandoned(held.open, why)
-        for ask, entry in held.asks.values():
+        for ask, entry in held.drain():
             self._claims.drop(ask.key)
             self._keeper.budget.settle(self._keeper.most(ask, batched=True), 0.0)
             self._tries[ask.key] = entry.tries
             self._again.append(ask)
-        held.asks.clear()
 
     def close(self, intents: list[OpenIntent]) -> None:
         """What these intents led to is safe now."""

@@ -67,11 +67,11 @@ class PriceTable:
 
     def price(self, model: str) -> Price | None:
         """A model's price, or None. The maker's prefix and a date at the end of the name make no difference."""
-        bare = model.rpartition("/")[2]
-        for name in (model, bare, without_date(bare)):
-            if name in self._models:
-                return self._models[name]
-        return None
+        found = self._models.get(model)
+        if found is None:
+            bare = model.rpartition("/")[2]
+            found = self._models.get(bare) or self._models.get(without_date(bare))
+        return found
 
     def cost(self, model: str, usage: Usage, batched: bool) -> float | None:
         """What a reply cost, in USD; None when the price is unknown."""

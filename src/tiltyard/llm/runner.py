@@ -24,7 +24,7 @@ from tiltyard.llm.totals import Tally, Totals
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tiltyard.llm.asking import Ask, Sink, Watch
+    from tiltyard.llm.asking import Ask, Recall, Sink, Watch
     from tiltyard.llm.prices import PriceTable
 
 Notice = Callable[[str], None]
@@ -46,6 +46,7 @@ async def ask_all(
     now: Callable[[], float] = time.time,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     rng: random.Random | None = None,
+    recall: Recall | None = None,
 ) -> Totals:
     """What asking came to, once every key is answered or has failed, with all that the sink asked for in between.
 
@@ -57,7 +58,7 @@ async def ask_all(
     Progress goes to `watch` in steps (each says how much was added), single lines worth reading to `notice`. `budget`
     and `tally` may be handed in to share them between calls, or to read them after an error: a budget reached, a
     refusal or an interrupt leaves a folder that the same call goes on from. `now` is seconds since 1970; `rng` serves
-    jitter only.
+    jitter only. With `recall`, requests in open batches are made again when their replies come instead of being held.
     """
     notice = notice or logging.getLogger("tiltyard.llm").info
     tally = tally or Tally(watch)
@@ -70,7 +71,9 @@ async def ask_all(
     async with folder_lock(folder, notice=notice, sleep=sleep):
         if isinstance(provider, BatchProvider):
             journal = Journal.in_folder(folder, now)
-            batches = Batches(provider, journal, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng)
+            batches = Batches(
+                provider, journal, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng, recall=recall
+            )
             await _in_rounds(asks, batches, direct, settings, notice)
             _mention_others(journal, notice)
         elif settings.batch:

@@ -21,7 +21,8 @@ class AskingSettings:
     max_batch: int | None = None
     """Requests per batch; None is as many as the provider takes."""
     max_open: int = 200_000
-    """Requests in open batches at one time: what is asked is held in memory until it is answered."""
+    """Requests in open batches at one time. A judge holds less than a kilobyte for each; where asks cannot be made
+    again, their texts are held too."""
     poll_initial_seconds: float = 30.0
     poll_max_seconds: float = 300.0
     budget_usd: float | None = None

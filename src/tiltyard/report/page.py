@@ -14,7 +14,7 @@ from tiltyard.report.markup import Html, el, join, link, raw
 from tiltyard.report.sections.battles import battles_section, filter_form, pair_view
 from tiltyard.report.sections.board import board_section, elo_section
 from tiltyard.report.sections.habits import failures_section, habits_section
-from tiltyard.report.sections.header import glance, header, warnings
+from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
 from tiltyard.report.sections.heatmaps import k_section, win_rate_section
 from tiltyard.report.sections.prompts import prompt_index, prompt_view
 from tiltyard.report.sections.run import canary_section, gate_section, run_section, usage_section
@@ -134,7 +134,7 @@ def _navigation(here: Here) -> Html:
 
 def _sibling(here: Here, look: Look, *views: Html) -> str:
     back = el("nav", link(here.section("battles"), "← The whole report"), aria_label="Sections")
-    return document(here, look, back, el("main", *views, class_="sibling"))
+    return document(here, look, back, warning_list(noted(here.run)), el("main", *views, class_="sibling"))
 
 
 def document(here: Here, look: Look, *body: Html) -> str:

@@ -91,6 +91,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     rubrics: dict[str, RubricSettings]
     elo: EloSettings = EloSettings()
     canaries: bool = False
+    note: str = ""
+    """What every reader should know first; stands in the manifest and on top of the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ def manifest(
 
     setup, matches = plan.setup, plan.matches
     return {
+        **({"note": setup.config.note} if setup.config.note else {}),
         "mode": plan.options.mode,
         "config_path": str(setup.path),
         "judge_model": plan.judge_model,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from tiltyard.bank import Prompt, Response
 from tiltyard.judging.docket import Case
@@ -18,11 +18,51 @@ Answers = Mapping[str, Mapping[str, Response]]
 """Responses by entrant, then by prompt."""
 
 
+class Matches(Sequence[Case]):
+    """The matches of one dimension, each made when it is looked at: a million take no more memory than a dozen."""
+
+    def __init__(
+        self,
+        dimension: str,
+        entrants: Sequence[str],
+        prompts: Sequence[Prompt],
+        answers: Answers,
+        limit_pairs: int | None = None,
+    ) -> None:
+        self._dimension = dimension
+        self._pairs = tuple(combinations(entrants, 2))
+        self._prompts = prompts
+        self._answers = answers
+        whole = len(self._pairs) * len(prompts)
+        self._length = whole if limit_pairs is None else min(whole, limit_pairs)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> Case: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Case]: ...
+    def __getitem__(self, place: int | slice) -> Case | list[Case]:
+        numbers = range(self._length)[place]
+        return self._case(numbers) if isinstance(numbers, int) else [self._case(number) for number in numbers]
+
+    def __iter__(self) -> Iterator[Case]:
+        return map(self._case, range(self._length))
+
+    def _case(self, number: int) -> Case:
+        pair, place = divmod(number, len(self._prompts))
+        prompt, (a, b) = self._prompts[place], self._pairs[pair]
+        matchup = Matchup(prompt_id=prompt.prompt_id, dimension=self._dimension, entrant_a=a, entrant_b=b)
+        text_a, text_b = (self._answers[name][prompt.prompt_id].response_text for name in (a, b))
+        return Case(matchup, prompt, text_a, text_b)
+
+
 @dataclass(frozen=True, slots=True)
 class MatchList:
     """The matches of every dimension, and what is missing: cells of the cache, and prompts dropped with the reason."""
 
-    by_dimension: Mapping[str, tuple[Case, ...]]
+    by_dimension: Mapping[str, Sequence[Case]]
     cells_present: int
     cells_expected: int
     missing_cells: Mapping[str, int] = field(default_factory=dict)
@@ -59,10 +99,7 @@ def build_matches(
         usable = [prompt for prompt in complete if prompt.gold_answer or not rubric.needs_gold]
         if len(usable) < len(complete):
             without_gold[rubric.dimension] = len(complete) - len(usable)
-        matches = (
-            _case(prompt, a, b, rubric.dimension, answers) for a, b in combinations(entrants, 2) for prompt in usable
-        )
-        by_dimension[rubric.dimension] = tuple(matches)[:limit_pairs]
+        by_dimension[rubric.dimension] = Matches(rubric.dimension, entrants, usable, answers, limit_pairs)
     return MatchList(
         by_dimension=by_dimension,
         cells_present=expected - sum(missing.values()),
@@ -73,9 +110,3 @@ def build_matches(
         ),
         without_gold=without_gold,
     )
-
-
-def _case(prompt: Prompt, a: str, b: str, dimension: str, answers: Answers) -> Case:
-    matchup = Matchup(prompt_id=prompt.prompt_id, dimension=dimension, entrant_a=a, entrant_b=b)
-    text_a, text_b = (answers[name][prompt.prompt_id].response_text for name in (a, b))
-    return Case(matchup, prompt, text_a, text_b)

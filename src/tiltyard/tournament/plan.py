@@ -53,7 +53,8 @@ class Plan:
     def announcements(self) -> list[str]:
         """What a person should know before the run starts: cells covered, what was dropped, pairs and queries."""
         matches = self.matches
-        lines = [*self.setup.warnings]
+        note = self.setup.config.note
+        lines = [*([note] if note else []), *self.setup.warnings]
         lines.append(f"answers: {matches.cells_present:,} of {matches.cells_expected:,} (entrant, prompt) cells")
         if matches.dropped_prompts:
             lacking = ", ".join(f"{name} lacks {count}" for name, count in matches.missing_cells.items())

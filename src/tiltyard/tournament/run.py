@@ -149,9 +149,8 @@ def rate_all(judged: Judged, elo: EloSettings, folder: Path) -> dict[str, Standi
     """Rate every dimension, and write verdicts and numbers."""
     standings = {}
     for dimension, judgments in judged.judgments.items():
-        settled = list(judgments)
-        write_verdicts(folder, dimension, settled)
-        standings[dimension] = rate_dimension(dimension, settled, elo, judged.judge_model)
+        write_verdicts(folder, dimension, judgments)
+        standings[dimension] = rate_dimension(dimension, judgments, elo, judged.judge_model)
     write_standings(folder, standings, elo.default_k)
     return standings
 

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import Battle, read_battles
+from tiltyard.battles import Outcome
 from tiltyard.boards import BradleyTerry, EloReport
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.records import Judgment, to_battle
 from tiltyard.ratings import elo
+from tiltyard.tournament.settled import SettledBattles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tiltyard.battles import Battle, BattleTable
+    from tiltyard.judging.records import Judgment
     from tiltyard.tournament.config import EloSettings
 
 Floats = NDArray[np.float64]
@@ -58,31 +60,34 @@ class Standing:
     traces: Floats
     entrants: tuple[str, ...]
     pairs: tuple[PairTally, ...]
-    battles: tuple[Battle, ...]
+    battles: Sequence[Battle]
     board: EloReport | None
     board_missing: str | None
     """Why there is no Bradley–Terry board, where there is none."""
 
 
-def rate_dimension(dimension: str, judgments: Sequence[Judgment], settings: EloSettings, judge: str) -> Standing:
-    """Rate one dimension: permutation Elo over the decisive judgments, Bradley–Terry over all settled ones."""
-    battles = tuple(battle for judgment in judgments if (battle := to_battle(judgment)) is not None)
-    decisive = [judgment for judgment in judgments if judgment.winner is not None]
-    board, why = _board(dimension, battles, judge)
-    entrants = tuple(sorted({name for row in decisive for name in (row.entrant_a, row.entrant_b)}))
+def rate_dimension(dimension: str, judgments: Iterable[Judgment], settings: EloSettings, judge: str) -> Standing:
+    """Rate one dimension: permutation Elo over the decisive judgments, Bradley–Terry over all settled ones.
+
+    The judgments are walked once and may be more than memory holds: some thirty bytes are kept of each.
+    """
+    battles = SettledBattles(dimension, judgments)
+    table = battles.table()
+    board, why = _board(dimension, table, judge)
+    decisive = table.take(table.outcome != Outcome.TIE).compact()
     lines: dict[str, EloLine] = {}
     sweep: dict[float, dict[str, EloLine]] = {}
     traces = np.empty((0, 0))
-    if decisive:
-        lines, sweep, traces = _permutation_elo(decisive, entrants, settings)
+    if len(decisive):
+        lines, sweep, traces = _permutation_elo(decisive, settings)
     return Standing(
         dimension=dimension,
         n_decisive=len(decisive),
         elo=lines,
         sweep=sweep,
         traces=traces,
-        entrants=entrants,
-        pairs=tally_pairs(judgments),
+        entrants=decisive.models if len(decisive) else (),
+        pairs=_tallies(battles),
         battles=battles,
         board=board,
         board_missing=why,
@@ -90,33 +95,35 @@ def rate_dimension(dimension: str, judgments: Sequence[Judgment], settings: EloS
 
 
 def _permutation_elo(
-    decisive: Sequence[Judgment], entrants: tuple[str, ...], settings: EloSettings
+    decisive: BattleTable, settings: EloSettings
 ) -> tuple[dict[str, EloLine], dict[float, dict[str, EloLine]], Floats]:
-    code = {name: place for place, name in enumerate(entrants)}
-    a = np.array([code[row.entrant_a] for row in decisive])
-    b = np.array([code[row.entrant_b] for row in decisive])
-    a_won = np.array([row.winner == row.entrant_a for row in decisive])
+    a, b, a_won = decisive.model_a, decisive.model_b, decisive.outcome == Outcome.A
     result = elo.permutation_elo(
         a,
         b,
         a_won,
-        n_models=len(entrants),
+        n_models=len(decisive.models),
         k=settings.default_k,
         k_sweep=settings.k_factor_sweep,
         initial_rating=settings.initial_rating,
         n_perms=settings.n_perms,
         seed=settings.shuffle_seed,
     )
-    prompts = {prompt: place for place, prompt in enumerate(dict.fromkeys(row.prompt_id for row in decisive))}
+    clusters = _by_appearance(decisive.text_column("question_id").codes)
     sampling = None
-    if len(prompts) > 1:
-        clusters = np.array([prompts[row.prompt_id] for row in decisive])
+    if clusters.max() > 0:
         sampling = elo.sampling_interval(
             a, b, a_won, result.default.mean, clusters=clusters, k=settings.default_k, seed=settings.shuffle_seed
         )
-    lines = _lines(result.default, entrants, sampling)
-    sweep = {trace.k: _lines(trace, entrants, None) for trace in result.sweep}
+    lines = _lines(result.default, decisive.models, sampling)
+    sweep = {trace.k: _lines(trace, decisive.models, None) for trace in result.sweep}
     return lines, sweep, result.default.ratings
+
+
+def _by_appearance(codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The same groups, numbered in the order in which they first appear: resamples depend on the numbering."""
+    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[group], dtype=np.int64)
 
 
 def _lines(
@@ -136,12 +143,12 @@ def _lines(
     }
 
 
-def _board(dimension: str, battles: Sequence[Battle], judge: str) -> tuple[EloReport | None, str | None]:
+def _board(dimension: str, table: BattleTable, judge: str) -> tuple[EloReport | None, str | None]:
     """Bradley–Terry with intervals by prompt, or why there is none: a dimension without an answer ends no run."""
-    if not battles:
+    if not len(table):
         return None, "no judgment was settled"
     try:
-        board = BradleyTerry(only_connected=True).fit(read_battles(battles))
+        board = BradleyTerry(only_connected=True).fit(table)
     except TiltyardError as error:
         return None, str(error)
     return EloReport.of(board, arena=dimension, judge_model=judge), None
@@ -149,15 +156,16 @@ def _board(dimension: str, battles: Sequence[Battle], judge: str) -> tuple[EloRe
 
 def tally_pairs(judgments: Iterable[Judgment]) -> tuple[PairTally, ...]:
     """Counts of every pair that met; failed judgments are in none of them."""
-    counts: dict[tuple[str, str], list[int]] = {}
-    for judgment in judgments:
-        if judgment.status != "ok":
-            continue
-        first, second = sorted((judgment.entrant_a, judgment.entrant_b))
-        cell = counts.setdefault((first, second), [0, 0, 0, 0])
-        if judgment.winner is None:
-            cell[2] += 1
-            cell[3] += judgment.inconsistent
-        else:
-            cell[0 if judgment.winner == first else 1] += 1
-    return tuple(PairTally(*pair, *cell) for pair, cell in sorted(counts.items()))
+    return _tallies(SettledBattles("", judgments))
+
+
+def _tallies(battles: SettledBattles) -> tuple[PairTally, ...]:
+    table = battles.table()
+    first, second = np.minimum(table.model_a, table.model_b), np.maximum(table.model_a, table.model_b)
+    first_won = (table.outcome == Outcome.A) == (table.model_a == first)
+    tied = table.outcome == Outcome.TIE
+    pairs, group = np.unique(np.stack([first, second]), axis=1, return_inverse=True)
+    kinds = (first_won & ~tied, ~first_won & ~tied, tied, battles.inconsistent())
+    counts = [np.bincount(group.ravel(), kind, pairs.shape[1]).astype(int).tolist() for kind in kinds]
+    names = [[table.models[code] for code in side] for side in pairs]
+    return tuple(PairTally(*row) for row in zip(*names, *counts, strict=True))

@@ -64,11 +64,19 @@ def _desk(request: Request) -> _Desk:
     return found
 
 
-def _entered(request: Request) -> Session:
-    """The session of whoever asks; everybody else is led to the login."""
-    session = _desk(request).gate.session(request.cookies.get(COOKIE))
+async def _session(request: Request) -> Session | None:
+    """The session of whoever asks, if it holds."""
+    gate = _desk(request).gate
+    session = gate.session(request.cookies.get(COOKIE))
+    return None if session is None or await asyncio.to_thread(gate.left, session) else session
+
+
+async def _entered(request: Request) -> Session:
+    """The session of whoever asks, kept for the page that answers; everybody else is led to the login."""
+    session = await _session(request)
     if session is None:
         raise HTTPException(303, headers={"location": LOGIN})
+    request.state.admin_session = session
     return session
 
 
@@ -77,8 +85,8 @@ def _purpose(session: Session) -> str:
 
 
 def _page(request: Request, tab: str, context: Mapping[str, Any], *, status: int = 200, template: str = "") -> Response:
-    """A page for whoever has entered."""
-    site, session = site_of(request), _entered(request)
+    """A page for whoever has entered, which `_entered` has made sure of."""
+    site, session = site_of(request), request.state.admin_session
     said = f"admin.said.{request.query_params.get('said', '')}"
     frame = {
         "tab": tab,
@@ -90,7 +98,7 @@ def _page(request: Request, tab: str, context: Mapping[str, Any], *, status: int
 
 async def _posted(request: Request, most_bytes: int = 65_536) -> Mapping[str, str]:
     """The form of whoever has entered, checked to come from one of these pages."""
-    session = _entered(request)
+    session = await _entered(request)
     form = await form_of(request, most_bytes)
     site_of(request).visitors.check_form(request, form.get("token", ""), _purpose(session))
     return form
@@ -130,7 +138,7 @@ def _refused(request: Request, tab: str, error: TiltyardError, written: int = 0)
 @router.get("/login")
 async def login_page(request: Request) -> Response:
     """The form that asks for the secret."""
-    if _desk(request).gate.session(request.cookies.get(COOKIE)) is not None:
+    if await _session(request) is not None:
         return _lead_to(HOME)
     return _login(request, "")
 
@@ -169,9 +177,8 @@ async def login(request: Request) -> Response:
 @router.post("/logout")
 async def logout(request: Request) -> Response:
     """End the session."""
-    session = _entered(request)
     await _posted(request)
-    _desk(request).gate.leave(session)
+    await asyncio.to_thread(_desk(request).gate.leave, request.state.admin_session)
     answer = _lead_to(LOGIN)
     answer.delete_cookie(COOKIE, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict")
     return answer
@@ -184,7 +191,7 @@ async def logout(request: Request) -> Response:
 async def overview(request: Request) -> Response:
     """Health, backlog, size, and what was done lately."""
     site = site_of(request)
-    _entered(request)
+    await _entered(request)
     found = await health.look_at(site)
     totals = await site.engine.read(admin_views.totals) if found.well else None
     actions = []
@@ -200,14 +207,14 @@ async def overview(request: Request) -> Response:
 @router.get("/models")
 async def models(request: Request) -> Response:
     """Every model with its switch."""
-    _entered(request)
+    await _entered(request)
     return _page(request, "models", {"lines": await site_of(request).engine.read(admin_views.model_lines)})
 
 
 @router.get("/prompts")
 async def prompts(request: Request) -> Response:
     """Every prompt with its switch."""
-    _entered(request)
+    await _entered(request)
     site = site_of(request)
     lines = await site.engine.read(admin_views.prompt_lines)
     texts = await asyncio.to_thread(prompt_texts, site.engine.arena.store)
@@ -249,6 +256,7 @@ async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on:
 @router.get("/import")
 async def import_page(request: Request) -> Response:
     """The form for prompts, answers and facts about models."""
+    await _entered(request)
     return _page(request, "import", {"lines": [], "megabytes": admin_import.MOST_BYTES // 1_000_000})
 
 
@@ -278,7 +286,7 @@ async def import_texts(request: Request) -> Response:
 @router.get("/screening")
 async def screening(request: Request) -> Response:
     """Sessions and answers that look odd, and what was excluded."""
-    _entered(request)
+    await _entered(request)
     found = await asyncio.to_thread(_desk(request).cases.findings)
     return _page(request, "screening", {"found": found, "listed": LISTED})
 
@@ -297,7 +305,7 @@ async def write_flags(request: Request) -> Response:
 @router.get("/screening/{kind}/{name}")
 async def case_page(request: Request, kind: str, name: str) -> Response:
     """One case, and what excluding or restoring its votes would do to the board."""
-    _entered(request)
+    await _entered(request)
     cases = _desk(request).cases
     try:
         case = await asyncio.to_thread(cases.case, _kind(kind), name)
@@ -349,7 +357,7 @@ def _change(case: Case, verb: str, reason: str) -> e.Excluded | e.Restored | Non
 @router.get("/settings")
 async def settings_page(request: Request) -> Response:
     """Phase, limits and the whole policy."""
-    _entered(request)
+    await _entered(request)
     site = site_of(request)
     policy, phase = await site.engine.read(lambda state: (state.policy, state.phase))
     context = {

@@ -1,7 +1,7 @@
 """Who may use `/admin`: whoever knows the secret, for a while. A wrong guess counts, and few are allowed.
 
 A session is a cookie that this site signed, with the time of its end in it. Nothing about it is kept, except that those
-who left are remembered by the process they told so.
+who left are remembered in the database: whoever logs out at one worker or host is out at all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.arena.integrity import limit_key
 from tiltyard.arena.service import clock
-from tiltyard.arena.store.visitors import Quota, Usage
+from tiltyard.arena.store.visitors import Quota, Usage, end_session, is_ended
 from tiltyard.arena.voting import TooMany
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ class Gate:
         self._store = store
         self._usage = Usage()
         self._now = now
-        self._left: dict[str, int] = {}
 
     def enter(self, address: str, guess: str) -> Session | None:
         """A session for the right secret, None for a wrong one; `TooMany` after many wrong ones, whatever is guessed.
@@ -74,20 +73,24 @@ class Gate:
         return f"{session.expires}.{session.name}.{self._signature(session)}"
 
     def session(self, cookie: str | None) -> Session | None:
-        """The session of a cookie, if this site signed it, it has not ended, and nobody left it."""
+        """The session of a cookie, if this site signed it and its time is not over. `left` says whether it was left."""
         found = SHAPE.match(cookie or "")
         if found is None:
             return None
         session = Session(int(found[1]), found[2])
         if not hmac.compare_digest(found[3], self._signature(session)):
             return None
-        return None if session.expires <= self._now() // SECOND or session.name in self._left else session
+        return None if session.expires <= self._now() // SECOND else session
+
+    def left(self, session: Session) -> bool:
+        """Whether somebody logged out of a session, wherever that was. It asks the database."""
+        with self._store.database.read() as connection:
+            return is_ended(connection, session.name)
 
     def leave(self, session: Session) -> None:
-        """End a session before its time."""
-        now = self._now() // SECOND
-        self._left = {name: expires for name, expires in self._left.items() if expires > now}
-        self._left[session.name] = session.expires
+        """End a session before its time, at every worker and host."""
+        with self._store.database.write() as connection:
+            end_session(connection, session.name, session.expires * SECOND, self._now())
 
     def _signature(self, session: Session) -> str:
         return hmac.new(self._key, f"{session.expires}\n{session.name}".encode(), hashlib.sha256).hexdigest()

@@ -15,14 +15,17 @@ from starlette.responses import Response, StreamingResponse
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.exporting import battle_rows
-from tiltyard.arena.model_detail import model_detail
 from tiltyard.arena.store.reading import cast_votes
 from tiltyard.arena.voting import NotYours, Status
 from tiltyard.boards.text import json_text
 from tiltyard.web.api_schema import body, choice_body, described
 from tiltyard.web.bodies import json_of, nothing_of
 from tiltyard.web.failures import Failure
+from tiltyard.web.leaderboard import whole_board_values
+from tiltyard.web.model import model_values
+from tiltyard.web.pages import page_of
 from tiltyard.web.site import site_of
+from tiltyard.web.validity import validity_values
 from tiltyard.web.visitors import check_origin
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store import Store
+    from tiltyard.web.snapshots import Snapshot
 
 
 class PlainRoute(APIRoute):
@@ -132,27 +136,25 @@ async def matchup_status(request: Request, matchup_id: str) -> Response:
 async def leaderboard(request: Request) -> Response:
     """Every enabled model in the official order, and whether the board may be called stable."""
     snapshot = site_of(request).observatory.snapshot
-    return _whole({**snapshot.board.to_dict(), "head_hash": snapshot.head_hash}, request, snapshot.seq)
+    return _whole(whole_board_values(snapshot), request, snapshot)
 
 
 @router.get("/models/{model:path}", **described("One model in detail", 200, body("Model"), 404))
 async def model(request: Request, model: str) -> Response:
     """A model's line on the board, and its record by prompt and by opponent."""
-    observatory = site_of(request).observatory
-    snapshot = observatory.snapshot
+    site = site_of(request)
+    snapshot = site.observatory.snapshot
     if not any(facts.model == model and facts.enabled for facts in snapshot.models):
         raise Failure(404, "not_found", "there is no such model on the board. The leaderboard lists them.")
-    found = await asyncio.to_thread(
-        observatory.look, lambda state, _: _detail(state, model, snapshot.seq), "api model", model
-    )
-    return _whole(found, request, snapshot.seq)
+    page = await asyncio.to_thread(page_of, site, snapshot, model)
+    return _whole({**model_values(page), "seq": snapshot.seq}, request, snapshot)
 
 
 @router.get("/validity", **described("The weekly validity report, as of now", 200, body("Validity")))
 async def validity(request: Request) -> Response:
     """Fairness, pair completeness, confidence, what moved at the top, and the publication rules."""
-    study = site_of(request).observatory.snapshot.study
-    return _whole(study.weekly.to_dict(), request, study.seq)
+    snapshot = site_of(request).observatory.snapshot
+    return _whole(validity_values(snapshot.study.weekly), request, snapshot)
 
 
 @router.get("/battles.jsonl", **described("Every counted vote as a battle row", 200, rows=True))
@@ -170,22 +172,25 @@ async def battles(request: Request) -> Response:
     return StreamingResponse(_pieces(file), media_type="application/x-ndjson", headers=headers)
 
 
+def quick_routes() -> list[APIRoute]:
+    """The routes of a vote cycle, which need nothing of what the framework does for others."""
+    return [
+        route for route in router.routes if isinstance(route, APIRoute) and route.endpoint in (new_matchup, cast_vote)
+    ]
+
+
 def written(at: int) -> str:
     """A time in microseconds as ISO 8601, in UTC."""
     return datetime.fromtimestamp(at / MICROSECONDS, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _detail(state: ArenaState, name: str, seq: int) -> dict[str, Any]:
-    return {**model_detail(state, name).to_dict(), "seq": seq}
 
 
 def _json(value: Mapping[str, object], status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def _whole(value: Mapping[str, Any], request: Request, seq: int) -> Response:
+def _whole(value: Mapping[str, Any], request: Request, snapshot: Snapshot) -> Response:
     """A large public value: whoever has it already is told so."""
-    tag = f'"{seq}"'
+    tag = f'"{snapshot.seq}-{snapshot.study.seq}-{snapshot.edition}"'
     headers = {"etag": tag, "cache-control": "no-cache"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)

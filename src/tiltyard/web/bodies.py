@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.requests import ClientDisconnect
 
 from tiltyard.web.failures import Failure
 
@@ -62,13 +63,16 @@ async def body_of(request: Request, most_bytes: int) -> bytes:
     said = request.headers.get("content-length", "0")
     if said.isdecimal() and int(said) > most_bytes:
         raise _too_large(most_bytes)
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most_bytes:
+    body, more = b"", True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > most_bytes:
             raise _too_large(most_bytes)
-        parts.append(part)
-    return b"".join(parts)
+    return body
 
 
 def media_type(request: Request) -> str:

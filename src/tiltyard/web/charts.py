@@ -261,7 +261,8 @@ def calibration_chart(found: Calibration, name: str) -> Html | None:
         low, high = plot.y(100 * piece.observed_low), plot.y(100 * piece.observed_high)
         marks.append(el("path", d=f"M{x:g} {low:g}V{high:g}", class_="bar"))
         marks.append(el("circle", cx=x, cy=plot.y(100 * piece.observed), r=4.5, class_="dot"))
-    marks += [plot.foot(share, f"{100 * share:.0f} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    marks += [plot.foot(share, f"{100 * share:.0f} %") for share in (0.0, 0.25, 0.5, 0.75)]
+    marks.append(plot.foot(1.0, "100 %", "end"))
     label = t("chart.calibration").format(name=name, votes=f"{found.votes:,}")
     return plot.drawn(label, marks)
 

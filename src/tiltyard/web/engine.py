@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import OrderedDict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tiltyard.arena import asks, steps
 from tiltyard.arena.store import showing
@@ -32,6 +33,7 @@ class Engine:
 
     def __init__(self, arena: Arena) -> None:
         self.arena = arena
+        self._mailbox: LoopMailbox | None = None
         self._effects: OrderedDict[str, Effect] = OrderedDict()
 
     async def serve(self, voter: str, quotas: Sequence[Quota]) -> Served:
@@ -95,4 +97,33 @@ class Engine:
         return await asyncio.to_thread(showing.open_matchup, self.arena.store, voter, now)
 
     async def _ask(self, ask: Ask[R]) -> R:
-        return await asyncio.wrap_future(self.arena.ask(ask))
+        loop = asyncio.get_running_loop()
+        if self._mailbox is None or self._mailbox.loop is not loop:
+            self._mailbox = LoopMailbox(loop)
+        self.arena.post(ask, self._mailbox)
+        await self._mailbox.expect(ask)  # in time: the loop hears of answers only when this waits
+        return ask.result()
+
+
+class LoopMailbox:
+    """Requests of one event loop that are on their way; the loop is woken once for all that are done together."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiting: dict[Ask[Any], asyncio.Future[None]] = {}
+
+    def expect(self, ask: Ask[R]) -> asyncio.Future[None]:
+        """What is done when the request is."""
+        done = self._waiting[ask] = self.loop.create_future()
+        return done
+
+    def take(self, done: Sequence[Ask[Any]]) -> None:
+        """Called in the writing thread. A loop that is closed has nobody left to tell."""
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._tell, done)
+
+    def _tell(self, done: Sequence[Ask[Any]]) -> None:
+        for ask in done:
+            waiting = self._waiting.pop(ask)
+            if not waiting.done():
+                waiting.set_result(None)

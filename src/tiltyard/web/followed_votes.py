@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.state import CastVote
     from tiltyard.arena.store import Store
-    from tiltyard.arena.store.log import Chained
 
-CHANGES_A_VOTE = (e.Voted, e.Undone)
 CHANGE_VOTES = (e.Excluded, e.Restored)
 
 
@@ -36,17 +34,17 @@ class FollowedVotes:
         self._seqs: list[int] = []
         self._of_voter: dict[str, list[int]] = {}
         for vote in cast_votes(store, seq):
-            self._take(vote)
+            self.take(vote)
 
-    def follow(self, connection: sa.Connection, bodies: Iterable[e.AnyBody], seq: int) -> None:
-        """Take in the votes that these events cast or changed, as they stand after event `seq`."""
-        touched = set(_touched(bodies))
-        if not touched:
+    def follow(self, connection: sa.Connection, events: Iterable[e.Event], seq: int) -> None:
+        """Look again at the votes that these events changed: how they stand after event `seq`."""
+        changed = set(_changed(events))
+        if not changed:
             return
         book = SqlBook(connection)
         book.seq = seq + 1  # the book answers for the moment before its event
-        for vote in book.find(touched):
-            self._take(vote)
+        for vote in book.find(changed):
+            self.take(vote)
 
     def of_voter(self, voter: str) -> list[CastVote]:
         """One voter's votes, in the order of the log."""
@@ -62,7 +60,8 @@ class FollowedVotes:
                     break
         return found
 
-    def _take(self, vote: CastVote) -> None:
+    def take(self, vote: CastVote) -> None:
+        """A new vote, or one that stands otherwise now."""
         place = bisect_left(self._seqs, vote.seq)
         if place < len(self._seqs) and self._seqs[place] == vote.seq:
             self.votes[place] = vote
@@ -73,16 +72,16 @@ class FollowedVotes:
         self.votes.append(vote)
 
 
-def _touched(bodies: Iterable[e.AnyBody]) -> Iterator[str]:
-    for body in bodies:
-        if isinstance(body, CHANGES_A_VOTE):
+def _changed(events: Iterable[e.Event]) -> Iterator[str]:
+    for event in events:
+        body = event.body
+        if isinstance(body, e.Undone):
             yield body.matchup_id
         elif isinstance(body, CHANGE_VOTES):
             yield from body.matchup_ids
 
 
-@dataclass(frozen=True, slots=True)
-class _Happened:
+class _Happened(msgspec.Struct, frozen=True, gc=False):
     at: int
     kind: str
     matchup_id: str = ""
@@ -99,12 +98,12 @@ class Lately:
         self._keep = keep
         self._events: deque[_Happened] = deque()
 
-    def follow(self, page: Iterable[Chained], bodies: Iterable[e.AnyBody]) -> None:
+    def follow(self, events: Iterable[e.Event]) -> None:
         """Take in events, and let go of those that are too old to matter."""
         latest = 0
-        for row, body in zip(page, bodies, strict=True):
-            self._events.append(_happened(row.at, body))
-            latest = max(latest, row.at)
+        for event in events:
+            self._events.append(_happened(event.at, event.body))
+            latest = max(latest, event.at)
         while self._events and self._events[0].at < latest - self._keep:
             self._events.popleft()
 

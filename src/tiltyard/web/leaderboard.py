@@ -272,6 +272,17 @@ def board_values(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard |
     }
 
 
+def whole_board_values(snapshot: Snapshot) -> dict[str, Any]:
+    """The whole board for programs: every field of its rows, and what the page adds to them."""
+    lines = board_lines(snapshot, BoardQuery())
+    rows = snapshot.board.to_dict()["rows"]
+    return {
+        **snapshot.board.to_dict(),
+        "head_hash": snapshot.head_hash,
+        "rows": [{**row, **line_values(line)} for row, line in zip(rows, lines, strict=True)],
+    }
+
+
 def board_csv(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> str:
     """What the page of a query shows, as CSV with the same lines in the same order."""
     lines = board_lines(snapshot, query, category)

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tiltyard.arena.events import decode_body
+from tiltyard.arena.events import Event, decode_body
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.texts import Texts
@@ -235,11 +235,12 @@ class Observatory:
                 seq = replica.state.seq
                 if log.head(connection)[0] == seq:
                     return self._snapshot is None or (self._snapshot.study.seq < seq and self._study_is_due())
-                replica.catch_up(connection)
-                for page in log.chained_after(connection, seq):
-                    bodies = [decode_body(row.text) for row in page]
-                    self._lately.follow(page, bodies)
-                    votes.follow(connection, bodies, replica.state.seq)
+
+                def follow(events: list[Event]) -> None:
+                    self._lately.follow(events)
+                    votes.follow(connection, events, replica.state.seq)
+
+                replica.catch_up(connection, follow)
         return True
 
     def _load(self, store: Store) -> None:
@@ -250,7 +251,8 @@ class Observatory:
         with store.database.read() as connection:
             for page in log.chained_after(connection, max(before, default=0)):
                 kept = [row for row in page if row.seq <= replica.state.seq]
-                self._lately.follow(kept, [decode_body(row.text) for row in kept])
+                self._lately.follow([Event(row.at, decode_body(row.text)) for row in kept])
+        replica.book.on_cast = votes.take
         self._replica, self._votes = replica, votes
 
     def _study_is_due(self) -> bool:

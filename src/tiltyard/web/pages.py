@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from tiltyard.arena.store.answers import AnswerDates
 from tiltyard.arena.weekly_text import rule_numbers
 from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
@@ -39,6 +40,8 @@ router = APIRouter(include_in_schema=False)
 
 FORGET = "forget"
 KEPT_PAGES = 64
+PAST_ANSWERS = 10
+"""Answers to one prompt that a model's page shows, the present one among them."""
 CHECKED = {"cache-control": "private, no-cache"}
 """A page may be kept by its visitor's browser, who asks each time whether it still holds."""
 
@@ -149,10 +152,20 @@ def _named(name: str) -> dict[str, str]:
 @router.get("/models/{name:path}")
 async def model(request: Request, name: str) -> Response:
     """One model's page."""
-    asked = request.query_params.get("prompt")
+    asked, dates = request.query_params.get("prompt"), _answer_dates(request)
     return await _public(
-        request, "model.html", "leaderboard", lambda site, snapshot: model_view(site, snapshot, name, asked)
+        request, "model.html", "leaderboard", lambda site, snapshot: model_view(site, snapshot, name, asked, dates)
     )
+
+
+def _answer_dates(request: Request) -> AnswerDates:
+    """What this process knows of when answers came."""
+    state = request.app.state
+    if not hasattr(state, "answer_dates"):
+        state.answer_dates = AnswerDates()
+    found = state.answer_dates
+    assert isinstance(found, AnswerDates)
+    return found
 
 
 def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
@@ -162,13 +175,14 @@ def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
     return site.observatory.look(lambda state, votes: model_page(snapshot, state, votes, name), "model", name)
 
 
-def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> dict[str, Any]:
+def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dates: AnswerDates) -> dict[str, Any]:
     """What a model's template shows."""
     page = page_of(site, snapshot, name)
     names = _names(snapshot)
     shown = page.facts.display_name
     prompt = chosen_prompt(page, asked)
-    text, answers = _texts(site, prompt, [page.answers[prompt]] if prompt is not None else [])
+    said = () if prompt is None else dates.of(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
+    text, answers = _texts(site, prompt, [answer.response_id for answer in said])
     return {
         "page": page,
         "names": names,
@@ -179,7 +193,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
         "deficits": charts.deficit_heatmap(page.detail.heatmap, names, page.detail.row.rank),
         "prompt_id": prompt,
         "prompt_text": text,
-        "answer": answers[0] if answers else None,
+        "answers": list(zip(said, answers, strict=True)),
     }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.arena import weekly_text as said
 from tiltyard.arena.weekly_pictures import (
@@ -17,6 +18,8 @@ from tiltyard.arena.weekly_pictures import (
 from tiltyard.report.svg import axis
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.weekly import AdjacentPair, WeeklyReport
     from tiltyard.report.markup import Html
@@ -74,7 +77,7 @@ class ValidityPage:
 def validity_page(report: WeeklyReport) -> ValidityPage:
     """The page of a report."""
     shown = bool(report.board.rows)
-    fair = report.exposure
+    fair, named = report.exposure, by_shown_name(report)
     return ValidityPage(
         report=report,
         status=said.status_sentence(report),
@@ -87,20 +90,67 @@ def validity_page(report: WeeklyReport) -> ValidityPage:
         pairs=tuple(
             (pair, share_picture(pair.completeness, 1.0, f"{100 * pair.completeness:.0f} %")) for pair in report.pairs
         ),
-        stability_said=said.stability_sentences(report),
+        stability_said=said.stability_sentences(named),
         bands=_bands(report),
         band_axis=axis(band_scale(report.looks)) if shown else None,
-        churn_said=said.churn_sentences(report),
-        ranks=rank_chart(report) if shown else None,
+        churn_said=said.churn_sentences(named),
+        ranks=rank_chart(named) if shown else None,
         lanes=tuple(
             (lane, share_picture(lane.share, lane.weight, f"{lane.lane}: {100 * lane.share:.1f} %"))
             for lane in report.lanes
         ),
-        side_said=said.side_sentence(report),
-        quality=[said.quality_sentence(report, flag) for flag in report.quality],
+        side_said=said.side_sentence(named),
+        quality=[said.quality_sentence(named, flag) for flag in report.quality],
         flags=[said.note_sentence(note) for note in report.flags],
         exclusions=[said.note_sentence(note) for note in report.exclusions],
         offline_said=said.offline_sentences(report),
+    )
+
+
+def validity_values(report: WeeklyReport) -> dict[str, Any]:
+    """What the page shows, as plain values: the report, and every model's band at the start of the week and now."""
+    return {**report.to_dict(), "bands": [_band_values(line) for line in _bands(report)]}
+
+
+def _band_values(line: BandLine) -> dict[str, Any]:
+    before, now = line.before, line.now
+    return {
+        "model": line.row.model,
+        "rating_before": None if before is None else before.rating,
+        "deviation_before": None if before is None else before.deviation,
+        "rating": now.rating,
+        "deviation": now.deviation,
+        "left_band": line.left,
+    }
+
+
+def by_shown_name(report: WeeklyReport) -> WeeklyReport:
+    """The same report for its sentences and its chart, with models under the names that visitors know.
+
+    Where two models share a name, their ids tell them apart.
+    """
+    rows = report.board.rows
+    shared = Counter(row.display_name for row in rows)
+    names = {
+        row.model: row.display_name if shared[row.display_name] == 1 else f"{row.display_name} ({row.model})"
+        for row in rows
+    }
+
+    def shown(models: Iterable[str]) -> tuple[str, ...]:
+        return tuple(names.get(model, model) for model in models)
+
+    churn = report.churn
+    swaps = tuple(replace(s, rose=shown([s.rose])[0], fell=shown([s.fell])[0]) for s in churn.swaps)
+    return replace(
+        report,
+        models=shown(report.models),
+        model_names=shown(report.model_names),
+        stability=replace(report.stability, left_band=shown(report.stability.left_band)),
+        churn=replace(churn, swaps=swaps, entered=shown(churn.entered), left=shown(churn.left)),
+        looks=tuple(
+            replace(look, standings=dict(zip(shown(look.standings), look.standings.values(), strict=True)))
+            for look in report.looks
+        ),
     )
 
 

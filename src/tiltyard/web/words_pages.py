@@ -176,6 +176,11 @@ MODEL: Mapping[str, str] = {
     "model.mean": "Score",
     "model.both_bad": "Both bad",
     "model.answer": "Its answers",
+    "model.answer_since": "since {day}",
+    "model.answer_between": "{first} to {last}",
+    "model.earlier_answers": "Earlier answers to this prompt",
+    "model.earlier_note": "Answers that a later import replaced, the latest first. Votes on them were cast on the "
+    "words of their time, and count.",
     "model.show": "Show",
     "model.no_answers": "It has no answers to prompts that are served now.",
     "model.latest": "Latest votes",

@@ -2,11 +2,12 @@
 
 from tiltyard.arena.matchmaking.choosing import FALLS_TO, next_matchup
 from tiltyard.arena.matchmaking.exposure import TrafficCap, contenders, exposure_targets, lane_opens
-from tiltyard.arena.matchmaking.matchup import Matchup, Seen
+from tiltyard.arena.matchmaking.matchup import Matchup, Past, Seen
 
 __all__ = [
     "FALLS_TO",
     "Matchup",
+    "Past",
     "Seen",
     "TrafficCap",
     "contenders",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tiltyard.arena.matchmaking.draws import LEVEL, draw
+from tiltyard.arena.matchmaking.draws import LEVEL, draw, draw_few
 from tiltyard.arena.matchmaking.matchup import Pick
 from tiltyard.arena.matchmaking.prompts import draw_prompt, least_met
 from tiltyard.arena.tallies import pair_of
@@ -19,23 +19,46 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tiltyard.arena.matchmaking.field import Field
+    from tiltyard.arena.matchmaking.outlook import Outlook
+    from tiltyard.arena.tallies import Pair
 
     Floats = NDArray[np.float64]
 
 
+class Meetings:
+    """Ordered pairs (anchor, opponent) of one kind; `among` counts the opponents that split an anchor's draw.
+
+    They follow from the votes and from who may meet whom; how likely each is, exposure says (`Lottery`).
+    """
+
+    def __init__(self, reason: str, pairs: list[Pair], among: list[int]) -> None:
+        self.reason = reason
+        self.pairs = pairs
+        self.places = {pair: place for place, pair in enumerate(pairs)}
+        self._first = np.array([pair[0] for pair in pairs], dtype=np.intp)
+        self._second = np.array([pair[1] for pair in pairs], dtype=np.intp)
+        self._among = np.array(among, dtype=np.float64)
+
+    def lottery(self, share: float, lean: Floats) -> Lottery | None:
+        """The draw of a pair, both models leaning to the less exposed; None where there is no pair."""
+        if not self.pairs or share <= 0.0:
+            return None
+        weights = lean[self._first] * lean[self._second] / self._among
+        return Lottery(share, self, weights / np.add.reduce(weights))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Lottery:
-    """Ordered pairs (anchor, opponent) of one kind, how likely each is, and how often the kind is drawn."""
+    """One kind of meeting, how often it is drawn, and how likely each of its pairs is then."""
 
     share: float
-    reason: str
-    pairs: list[tuple[int, int]]
+    kind: Meetings
     chances: Floats
 
     def chance_of(self, first: int, second: int) -> float:
         """How likely the pair is within this kind, whoever is the anchor."""
-        sought = pair_of(first, second)
-        return sum(float(p) for pair, p in zip(self.pairs, self.chances, strict=True) if pair_of(*pair) == sought)
+        places = (self.kind.places.get(pair) for pair in ((first, second), (second, first)))
+        return sum(float(self.chances[place]) for place in places if place is not None)
 
 
 def can_serve(field: Field) -> bool:
@@ -45,29 +68,30 @@ def can_serve(field: Field) -> bool:
     if field.partners is field.servable.partners and field.servable.whole:
         return True
     reach = field.order[: field.policy.contender_band + field.policy.challenger_reach]
-    return bool(field.partners[np.ix_(field.band, reach)].any()) and bool(lotteries(field))
+    return bool(field.partners[field.band[:, None], reach].any()) and bool(lotteries(field))
 
 
 def pick(field: Field, rng: np.random.Generator) -> Pick:
     """A rank neighbour, a close rival or a challenger of a contender, on the prompt where the pair met least."""
     kinds = lotteries(field)
-    shares = np.array([kind.share for kind in kinds])
-    kind = kinds[draw(rng, shares)]
-    first, second = kind.pairs[draw(rng, kind.chances)]
-    chance = sum(other.share * other.chance_of(first, second) for other in kinds) / float(shares.sum())
+    shares = [kind.share for kind in kinds]
+    drawn = kinds[draw_few(rng, shares)]
+    first, second = drawn.kind.pairs[draw(rng, drawn.chances)]
+    chance = sum(other.share * other.chance_of(first, second) for other in kinds) / sum(shares)
     prompt, prompt_chance = draw_prompt(rng, least_met(field, first, second))
-    return Pick(first, second, prompt, chance * prompt_chance, kind.reason)
+    return Pick(first, second, prompt, chance * prompt_chance, drawn.kind.reason)
 
 
 def lotteries(field: Field) -> list[Lottery]:
     """The kinds of meeting that can be served now; the shares of those that cannot go to the others."""
-    mix = field.policy.opponents
+    mix, lean = field.policy.opponents, field.lean
+    neighbours, close, challengers = _meetings(field)
     kinds = (
-        _floors(field, mix.neighbour) or _neighbours(field, mix.neighbour),
-        _close(field, mix.close),
-        _challengers(field, mix.challenger),
+        _floors(field, neighbours).lottery(mix.neighbour, lean) or neighbours.lottery(mix.neighbour, lean),
+        close.lottery(mix.close, lean),
+        challengers.lottery(mix.challenger, lean),
     )
-    return [kind for kind in kinds if kind is not None and kind.share > 0.0]
+    return [kind for kind in kinds if kind is not None]
 
 
 def below_floor(field: Field, first: int, second: int) -> bool:
@@ -83,63 +107,56 @@ def below_floor(field: Field, first: int, second: int) -> bool:
     return len(set(met) | set(np.flatnonzero(field.in_flight(first, second)).tolist())) < enough
 
 
-def _floors(field: Field, share: float) -> Lottery | None:
+def _floors(field: Field, neighbours: Meetings) -> Meetings:
     """Rank neighbours that are below the adjacent floor, which come first."""
+    places = {model: place for place, model in enumerate(field.band.tolist())}
+    below = [pair for pair in neighbours.pairs if places[pair[0]] < places[pair[1]] and below_floor(field, *pair)]
+    return Meetings("rank neighbours below their floor of votes", below, [1] * len(below))
+
+
+_known: WeakKeyDictionary[Outlook, tuple[Meetings, Meetings, Meetings]] = WeakKeyDictionary()
+
+
+def _meetings(field: Field) -> tuple[Meetings, Meetings, Meetings]:
+    """Neighbours, close rivals and challengers; kept until the next vote for voters who may see everybody."""
+    everybody = field.partners is field.servable.partners
+    known = _known.get(field.outlook) if everybody else None
+    if known is None:
+        known = (_neighbours(field), _close(field), _challengers(field))
+        if everybody:
+            _known[field.outlook] = known
+    return known
+
+
+def _neighbours(field: Field) -> Meetings:
+    """Each contender with the one above or below."""
     band = field.band.tolist()
-    pairs = [
-        (above, below)
-        for above, below in pairwise(band)
-        if field.partners[above, below] and below_floor(field, above, below)
-    ]
-    if not pairs:
-        return None
-    weights = np.array([field.lean[above] * field.lean[below] for above, below in pairs])
-    return Lottery(share, "rank neighbours below their floor of votes", pairs, weights / weights.sum())
-
-
-def _neighbours(field: Field, share: float) -> Lottery | None:
-    """Each contender with the one above or below, both draws leaning to the less exposed."""
-    band, lean = field.band.tolist(), field.lean
-    pairs: list[tuple[int, int]] = []
-    chances: list[float] = []
+    pairs: list[Pair] = []
+    among: list[int] = []
     for place, anchor in enumerate(band):
         beside = (*band[max(place - 1, 0) : place], *band[place + 1 : place + 2])
         rivals = [rival for rival in beside if field.partners[anchor, rival]]
         pairs += [(anchor, rival) for rival in rivals]
-        chances += [lean[anchor] * lean[rival] / len(rivals) for rival in rivals]
-    return _lottery(share, "rank neighbours in the contender band", pairs, np.array(chances))
+        among += [len(rivals)] * len(rivals)
+    return Meetings("rank neighbours in the contender band", pairs, among)
 
 
-def _close(field: Field, share: float) -> Lottery | None:
+def _close(field: Field) -> Meetings:
     """Each contender with the contender whose rating is nearest."""
     band = field.band
     rating = field.state.track.now.rating[band]
     gap = np.abs(rating[:, None] - rating[None, :])
-    gap[~field.partners[np.ix_(band, band)]] = np.inf
-    nearest = gap.min(axis=1, keepdims=True)
-    chosen = (gap <= nearest + LEVEL) & np.isfinite(gap)
-    lean = field.lean[band]
-    weights = chosen * lean[:, None] * lean[None, :] / np.maximum(chosen.sum(axis=1, keepdims=True), 1)
-    return _spread(share, "contenders closest in rating", band, band, weights)
+    gap[~field.partners[band[:, None], band]] = np.inf
+    chosen = (gap <= gap.min(axis=1, keepdims=True) + LEVEL) & np.isfinite(gap)
+    rows, columns = chosen.nonzero()
+    pairs = list(zip(band[rows].tolist(), band[columns].tolist(), strict=True))
+    return Meetings("contenders closest in rating", pairs, chosen.sum(axis=1)[rows].tolist())
 
 
-def _challengers(field: Field, share: float) -> Lottery | None:
-    """Each contender with one of the ranks just below the band, both draws leaning to the less exposed."""
+def _challengers(field: Field) -> Meetings:
+    """Each contender with each of the ranks just below the band."""
     band, size = field.band, field.policy.contender_band
     behind = field.order[size : size + field.policy.challenger_reach]
-    if not len(behind):
-        return None
-    weights = field.partners[np.ix_(band, behind)] * field.lean[band][:, None] * field.lean[behind][None, :]
-    return _spread(share, "challenger of the contender band", band, behind, weights)
-
-
-def _spread(
-    share: float, reason: str, anchors: NDArray[np.intp], rivals: NDArray[np.intp], weights: Floats
-) -> Lottery | None:
-    rows, columns = np.nonzero(weights)
-    pairs = list(zip(anchors[rows].tolist(), rivals[columns].tolist(), strict=True))
-    return _lottery(share, reason, pairs, weights[rows, columns])
-
-
-def _lottery(share: float, reason: str, pairs: list[tuple[int, int]], weights: Floats) -> Lottery | None:
-    return Lottery(share, reason, pairs, weights / weights.sum()) if pairs else None
+    rows, columns = field.partners[band[:, None], behind].nonzero()
+    pairs = list(zip(band[rows].tolist(), behind[columns].tolist(), strict=True))
+    return Meetings("challenger of the contender band", pairs, [1] * len(pairs))

@@ -52,7 +52,7 @@ def most_lacking_models(field: Field) -> Positions:
     """The models that lack most in exposure, prompts and opponents together."""
     urgent = np.where(field.anchors, EXPOSURE_WEIGHT * field.urgency, NEVER)
     models = _could_win(urgent)
-    scores = urgent[models] + field.mean_prompt_deficit(models) + field.mean_pair_deficit(models)
+    scores = urgent[models] + field.mean_prompt_deficit()[models] + field.mean_pair_deficit(models)
     return models[tied_best(scores)]
 
 
@@ -89,4 +89,5 @@ def _best_of(field: Field, anchor: int, own: Floats, models: Positions) -> tuple
 
 def _could_win(scores: Floats) -> Positions:
     """The models that can still come out on top when two more deficits between 0 and 1 are added."""
-    return np.flatnonzero(scores >= scores.max() - 2.0 - LEVEL)
+    best: float = np.maximum.reduce(scores)
+    return (scores >= best - 2.0 - LEVEL).nonzero()[0]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -22,9 +26,17 @@ def draw(rng: np.random.Generator, weights: Floats) -> int:
     return place if place < len(weights) else int(weights.nonzero()[0][-1])
 
 
+def draw_few(rng: np.random.Generator, weights: Sequence[float]) -> int:
+    """The same of a few plain numbers, which arrays would only slow down."""
+    up_to = list(accumulate(weights))
+    place = bisect_right(up_to, rng.random() * up_to[-1])
+    return place if place < len(up_to) else max(place for place, weight in enumerate(weights) if weight)
+
+
 def tied_best(scores: Floats) -> NDArray[np.intp]:
     """The positions of the highest score."""
-    return np.flatnonzero(scores >= scores.max() - LEVEL)
+    best: float = np.maximum.reduce(scores)
+    return (scores >= best - LEVEL).nonzero()[0]
 
 
 def draw_one(rng: np.random.Generator, positions: NDArray[np.intp]) -> int:

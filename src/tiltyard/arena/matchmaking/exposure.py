@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -104,15 +103,20 @@ def deviations(exposures: NDArray[np.int64], target: Floats) -> Floats:
 
 def urgency(deviation: Floats, tolerance: float) -> Floats:
     """How much a model should be preferred: 1 at the lower edge of the tolerance, −1 at the upper, steeper beyond."""
-    edges = np.clip(deviation, -1.0, 1.0) / -tolerance
-    inside = np.clip(edges, -1.0, 1.0)
+    edges = _within(deviation, 1.0) / -tolerance
+    inside = _within(edges, 1.0)
     return np.asarray(inside + RISES_OUTSIDE * (edges - inside))
 
 
 def leaning(deviation: Floats, target: Floats) -> Floats:
     """The factor by which a draw leans to the less exposed."""
     settled = deviation * np.minimum(np.maximum(target, 1.0) / LEAN_FROM, 1.0)
-    return np.exp(-LEAN_STEEPNESS * np.clip(settled, -LEAN_REACH, LEAN_REACH))
+    return np.exp(-LEAN_STEEPNESS * _within(settled, LEAN_REACH))
+
+
+def _within(values: Floats, reach: float) -> Floats:
+    """Values cut to the reach either way; `numpy.clip` takes five times as long for so few."""
+    return np.asarray(np.minimum(np.maximum(values, -reach), reach))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +142,13 @@ class TrafficCap:
         if self.share >= 1.0 or matchups < self.span:
             return np.empty(0, dtype=np.intp)
         length = min(matchups + 1, schedule.window.maxlen or matchups + 1)
-        over: set[int] = set((schedule.in_window + 1 > self.share * length).nonzero()[0].tolist())
+        in_window = schedule.in_window
+        over = in_window + 1 > self.share * length
         most = max(int(self.share * self.span), 1)
-        latest = Counter(chain.from_iterable(islice(reversed(schedule.window), self.span - 1)))
-        over.update(model for model, count in latest.items() if count >= most and isinstance(model, int))
-        return np.array(sorted(over), dtype=np.intp)
+        latest = [0] * len(in_window)
+        for a, b, _ in islice(reversed(schedule.window), self.span - 1):
+            latest[a] += 1
+            latest[b] += 1
+        if max(latest) >= most:
+            over |= np.array(latest) >= most
+        return over.nonzero()[0]

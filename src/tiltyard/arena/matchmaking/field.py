@@ -9,26 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.matchmaking.exposure import (
-    TrafficCap,
-    aims,
-    conservative_order,
-    deviations,
-    lane_opens,
-    leaning,
-    urgency,
-)
+from tiltyard.arena.matchmaking.deficits import Deficits, deficits_of
+from tiltyard.arena.matchmaking.exposure import TrafficCap, deviations, leaning, urgency
+from tiltyard.arena.matchmaking.outlook import outlook_of
 from tiltyard.arena.tallies import Pair, pair_of
 
 if TYPE_CHECKING:
-    from tiltyard.arena.matchmaking.matchup import Seen
+    from tiltyard.arena.matchmaking.matchup import Past
     from tiltyard.arena.matchmaking.servable import Mask, Servable
     from tiltyard.arena.state import ArenaState
 
 Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
 Counts = NDArray[np.int32]
-Rows = NDArray[np.intp] | slice
+Numbers = NDArray[np.intp]
 
 
 class Field:
@@ -38,108 +32,80 @@ class Field:
     `capped` off, models over the traffic cap may be served too.
     """
 
-    def __init__(self, state: ArenaState, servable: Servable, seen: Seen, *, capped: bool = True) -> None:
+    def __init__(self, state: ArenaState, servable: Servable, past: Past, *, capped: bool = True) -> None:
         self.state = state
         self.policy = state.policy
         self.servable = servable
-        self._seen = self._seen_prompts(seen)
-        self._rows: dict[int, Floats] = {}
+        self._seen = past
         self.partners, self.anchors = self._who_may_meet(capped=capped)
-        self.has_pair = bool(self.anchors.any())
-        self.order = conservative_order(state, servable)
-        self.band = self.order[: self.policy.contender_band]
-        self.opened = lane_opens(state, self.order)
-
-    @cached_property
-    def aim(self) -> Floats:
-        """How many exposures in the window each model is led to."""
-        matchups = len(self.state.schedule.window)
-        return aims(self.policy, self.order, len(self.anchors), matchups, opened=self.opened)
-
-    @cached_property
-    def deviation(self) -> Floats:
-        """How far each model's exposure in the window is from its aim, as a share of it."""
-        return deviations(self.state.schedule.in_window, self.aim)
+        self.has_pair = self.partners is servable.partners or bool(self.anchors.any())
+        self.outlook = outlook_of(state, servable)
+        self.order, self.band, self.opened = self.outlook.order, self.outlook.band, self.outlook.opened
+        self._aim = self.outlook.aim(len(state.schedule.window))
+        self._deviation = deviations(state.schedule.in_window, self._aim)
 
     @cached_property
     def urgency(self) -> Floats:
         """How much each model should be preferred for its exposure; rises faster outside the tolerance."""
-        return urgency(self.deviation, self.policy.exposure_tolerance)
+        return urgency(self._deviation, self.policy.exposure_tolerance)
 
     @cached_property
     def lean(self) -> Floats:
         """The factor by which draws lean to the less exposed."""
-        return leaning(self.deviation, self.aim)
+        return leaning(self._deviation, self._aim)
 
     @cached_property
-    def prompt_floors(self) -> Counts:
-        """Decisive votes that each model should have on every prompt: more for contenders."""
-        floors = np.full(len(self.anchors), self.policy.prompt_floor, dtype=np.int32)
-        if self.opened:
-            floors[self.band] = max(self.policy.prompt_floor, self.policy.prompt_target_top)
-        return floors
+    def _deficits(self) -> Deficits:
+        return deficits_of(self.state, self.servable, self.outlook)
 
-    def covered(self, model: int) -> Counts:
-        """Decisive votes of a model on each prompt."""
-        return np.asarray(
-            self.state.tallies.decisive_on.view[model] + self.state.schedule.flying_on.view[model], dtype=np.int32
-        )
+    def under_floor(self, model: int) -> Mask:
+        """By prompt: whether a model has fewer decisive votes than it should."""
+        have = self.state.tallies.decisive_on.view[model] + self.state.schedule.flying_on.view[model]
+        return np.asarray(have < self.outlook.floors[model])
 
-    def prompt_deficits(self, models: Rows) -> Narrow:
+    def prompt_deficits(self, models: Numbers) -> Narrow:
         """By (one of these models, prompt): the share missing to the floor, or to the model's mean if that is more."""
-        have = self.state.tallies.decisive_on.view[models] + self.state.schedule.flying_on.view[models]
-        aim = np.maximum(have.sum(axis=-1) / self.servable.prompts_of[models], self.prompt_floors[models])
-        missing = have.astype(np.float32)
-        missing *= (-1.0 / aim).astype(np.float32)[:, None]
-        missing += np.float32(1.0)
-        np.maximum(missing, np.float32(0.0), out=missing)
-        if not self.servable.whole:
-            missing *= self.servable.cells[models]
-        return np.asarray(missing)
-
-    def mean_prompt_deficit(self, models: Rows) -> Floats:
-        """By model: the mean of its prompt deficits, between 0 and 1."""
-        return np.asarray(self.prompt_deficits(models).sum(axis=1) / self.servable.prompts_of[models])
+        return self._deficits.prompts[models]
 
     def prompt_deficit(self, model: int) -> Floats:
         """By prompt: what one model misses."""
-        known = self._rows.get(model)
-        if known is None:
-            known = self._rows[model] = self.prompt_deficits(np.array([model]))[0].astype(np.float64)
-        return known
+        return np.asarray(self._deficits.prompts[model], dtype=np.float64)
+
+    def mean_prompt_deficit(self) -> Floats:
+        """By model: the mean of its prompt deficits, between 0 and 1."""
+        return np.asarray(self._deficits.missing / self.servable.prompts_of)
 
     @cached_property
     def pair_aim(self) -> float:
         """Decisive votes of a pair if all that the contender lane did not take were spread evenly, at least 1."""
         players = len(self.order)
         pairs = max(players * (players - 1) / 2, 1.0)
-        decisive = float(self.state.tallies.wins.view.sum()) + len(self.state.schedule.in_flight)
+        decisive = float(self.outlook.decisive) + len(self.state.schedule.in_flight)
         contender = self.policy.lanes.contender if self.opened else 0.0
         return max(decisive * (1.0 - contender) / pairs, 1.0)
 
     def pair_deficit(self, model: int) -> Floats:
         """By opponent: what the pair's decisive votes miss to the even spread, as a share."""
-        wins = self.state.tallies.wins.view
-        have = wins[model] + wins[:, model] + self.state.schedule.flying_pairs.view[model]
-        return np.asarray(np.maximum(1.0 - have / self.pair_aim, 0.0))
+        return np.asarray(np.maximum(1.0 - self._deficits.met[model] / self.pair_aim, 0.0))
 
-    def mean_pair_deficit(self, models: NDArray[np.intp]) -> Floats:
+    def mean_pair_deficit(self, models: Numbers) -> Floats:
         """By model: the mean of its pair deficits over those it may meet, between 0 and 1."""
-        wins, partners = self.state.tallies.wins.view, self.partners[models]
-        have = wins[models] + wins[:, models].T + self.state.schedule.flying_pairs.view[models]
-        missing = np.maximum(1.0 - have / self.pair_aim, 0.0) * partners
-        return np.asarray(missing.sum(axis=1) / np.maximum(partners.sum(axis=1), 1))
+        partners = self.partners[models]
+        missing = np.maximum(1.0 - self._deficits.met[models] / self.pair_aim, 0.0) * partners
+        everybody = self.partners is self.servable.partners
+        of = self.servable.partners_of[models] if everybody else np.maximum(partners.sum(axis=1), 1)
+        return np.asarray(np.add.reduce(missing, axis=1) / of)
 
     def is_plain(self, first: int, second: int) -> bool:
         """Whether nothing but missing answers keeps the pair from any prompt: it never met, here or with this voter."""
         pair = pair_of(first, second)
-        return pair not in self.state.schedule.meetings and pair not in self._seen
+        return pair not in self.state.schedule.meetings and pair not in self._seen.prompts
 
     def open_prompts(self, first: int, second: int) -> Mask:
         """The prompts on which the pair may be shown to this voter now: answered, diverse, and not seen before."""
         pair = pair_of(first, second)
         allowed = self.diverse_prompts(pair)
-        seen = self._seen.get(pair)
+        seen = self._seen.prompts.get(pair)
         if seen is not None:
             allowed[seen] = False
         return allowed
@@ -172,15 +138,6 @@ class Field:
                     flying[prompt] = count
         return flying
 
-    def _seen_prompts(self, seen: Seen) -> dict[Pair, list[int]]:
-        """The prompts on which this voter has seen each pair, as far as they can still be served."""
-        by_pair: dict[Pair, list[int]] = {}
-        cells = self.servable.cells
-        for first, second, prompt in seen:
-            if self.servable.whole or (cells[first, prompt] and cells[second, prompt]):
-                by_pair.setdefault((first, second), []).append(prompt)
-        return by_pair
-
     def _who_may_meet(self, *, capped: bool) -> tuple[Mask, Mask]:
         over = TrafficCap.of(self.policy, len(self.servable.numbers)).reached(self.state.schedule) if capped else ()
         used_up = self._used_up()
@@ -199,12 +156,14 @@ class Field:
 
         Diversity closes only so many prompts of a pair: where more are unseen, one is open without looking.
         """
-        if not self._seen:
+        if not self._seen.most:
             return []
         last, most = self.policy.diversity_last, self.policy.diversity_most
         sizes = range(self.servable.fewest_shared, max(last, self.servable.fewest_shared) + 1)
         enough = min(size - (last - 1) // diversity_most(last, most, size) for size in sizes)
-        near = [pair for pair, prompts in self._seen.items() if len(prompts) >= enough]
+        if self._seen.most < enough:
+            return []
+        near = [pair for pair, prompts in self._seen.prompts.items() if len(prompts) >= enough]
         return [pair for pair in near if not self.open_prompts(*pair).any()]
 
 

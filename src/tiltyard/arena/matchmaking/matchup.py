@@ -6,12 +6,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tiltyard.arena.tallies import Pair  # noqa: TC001 - it is part of a type that others import
+
 if TYPE_CHECKING:
     from tiltyard.arena.events import Lane
 
 
-Seen = Mapping[tuple[int, int, int], int]
-"""(smaller model, larger model, prompt) -> when this voter last saw it, as a number that grows."""
+Triple = tuple[int, int, int]
+"""Smaller model, larger model, prompt."""
+
+Seen = Mapping[Triple, int]
+"""What a voter saw, and when it was last, as a number that grows."""
+
+
+class Past:
+    """What a voter saw, found by pair as well. Whoever serves one voter often keeps it and notes what is new."""
+
+    __slots__ = ("most", "prompts", "when")
+
+    def __init__(self, seen: Seen | None = None) -> None:
+        self.when: dict[Triple, int] = {}
+        self.prompts: dict[Pair, list[int]] = {}
+        """The prompts on which the voter saw each pair."""
+        self.most = 0
+        """The prompts of the pair with most of them."""
+        for triple, at in (seen or {}).items():
+            self.note(triple, at)
+
+    def note(self, triple: Triple, at: int) -> None:
+        """Add what the voter sees now, or remember that it was seen again."""
+        last = self.when.get(triple)
+        if last is None:
+            prompts = self.prompts.setdefault(triple[:2], [])
+            prompts.append(triple[2])
+            self.most = max(self.most, len(prompts))
+        self.when[triple] = at if last is None else max(at, last)
 
 
 @dataclass(frozen=True, slots=True)

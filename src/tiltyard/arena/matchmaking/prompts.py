@@ -51,8 +51,7 @@ def under_covered(field: Field, first: int, second: int) -> tuple[Positions, boo
     free = allowed & (field.in_flight(first, second) == 0)
     if free.any():
         allowed = free
-    floors = field.prompt_floors
-    needed = allowed & ((field.covered(first) < floors[first]) | (field.covered(second) < floors[second]))
+    needed = allowed & (field.under_floor(first) | field.under_floor(second))
     return (np.flatnonzero(needed), True) if needed.any() else (np.flatnonzero(allowed), False)
 
 

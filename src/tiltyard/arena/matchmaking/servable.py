@@ -22,8 +22,8 @@ class Servable:
 
     `cells` (model, prompt) may be shown; `shared` counts the prompts that two models can meet on; `partners` is where
     that is not 0, and no model is its own partner; `players` have a partner, and `numbers` are theirs in order.
-    `prompts_of` counts each model's cells, at least 1 so that one may divide by it. `fewest_shared` is the least
-    of `shared` among partners. `whole`: every model can be served on every prompt.
+    `prompts_of` counts each model's cells and `partners_of` its partners, at least 1 so that one may divide by them.
+    `fewest_shared` is the least of `shared` among partners. `whole`: every model can be served on every prompt.
     """
 
     cells: Mask
@@ -32,6 +32,7 @@ class Servable:
     players: Mask
     numbers: NDArray[np.intp]
     prompts_of: NDArray[np.int32]
+    partners_of: NDArray[np.intp]
     fewest_shared: int
     whole: bool
 
@@ -71,6 +72,7 @@ def _work_out(catalog: Catalog) -> Servable:
         players=players,
         numbers=np.flatnonzero(players),
         prompts_of=np.maximum(cells.sum(axis=1, dtype=np.int32), 1),
+        partners_of=np.maximum(partners.sum(axis=1), 1),
         fewest_shared=int(shared[partners].min(initial=cells.shape[1])),
         whole=bool(cells.all()),
     )

@@ -51,7 +51,7 @@ def pick(field: Field, rng: np.random.Generator) -> Pick:
 
 def anchor_weights(field: Field) -> Floats:
     """By model: its deviation, more where prompts are not covered, leaning to the less exposed."""
-    weights = field.state.track.now.deviation * (1.0 + field.mean_prompt_deficit(slice(None))) * field.lean
+    weights = field.state.track.now.deviation * (1.0 + field.mean_prompt_deficit()) * field.lean
     return np.where(field.anchors, weights, 0.0)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tiltyard.arena import events as e
 from tiltyard.arena.asks import served_event
-from tiltyard.arena.matchmaking import next_matchup
+from tiltyard.arena.matchmaking import Past, next_matchup
 from tiltyard.arena.memory_book import MemoryBook
 from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.tallies import pair_of
@@ -58,7 +58,7 @@ class Ledger:
         self.state = ArenaState(self._book)
         self.state.track.expect(expected_votes)
         self._seeds = np.random.default_rng([seed, 1])
-        self._seen: dict[str, dict[tuple[int, int, int], int]] = {}
+        self._pasts: dict[str, Past] = {}
 
     def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
         """Number events and apply them."""
@@ -69,9 +69,9 @@ class Ledger:
         """Choose a matchup from the state and this voter's past, and write it down."""
         state = self.state
         seed = int(self._seeds.integers(1 << 62))
-        seen = self._seen.setdefault(voter, {})
-        chosen = next_matchup(state, np.random.default_rng(seed), seen)
-        seen[(*pair_of(chosen.a, chosen.b), chosen.prompt)] = state.seq
+        past = self._pasts.setdefault(voter, Past())
+        chosen = next_matchup(state, np.random.default_rng(seed), past)
+        past.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
         matchup_id = f"{state.seq + 1:032x}"
         served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at)
         self.append([served], at)

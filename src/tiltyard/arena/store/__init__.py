@@ -83,14 +83,16 @@ class Store:
     def begin(self, connection: sa.Connection, replica: Replica, *, wait: bool) -> bool:
         """Catch up with the log. Whether this transaction is now the projector; with `wait` it will be."""
         locked = self.database.lock_projector(connection, wait=wait)
-        replica.catch_up(connection)
-        if locked:
-            replica.check_head(connection)
+        if not replica.is_at_the_head(connection):
+            replica.catch_up(connection)
+            if locked:
+                replica.check_head(connection)
         return locked
 
     def take_pending(self, connection: sa.Connection, replica: Replica) -> None:
         """Chain everything pending that this transaction sees; it holds the projector's lock and has caught up."""
-        while written := log.unchained(connection):
+        while log.any_pending(connection):
+            written = log.unchained(connection)
             replica.project(connection, written)
             log.take_off_pending(connection, [row.event_id for row in written])
 

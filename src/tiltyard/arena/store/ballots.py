@@ -7,12 +7,12 @@ as it was seen. However many clients send one ballot to however many workers, on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from tiltyard.arena.events import Choice
-from tiltyard.arena.store.bulk import Row, insert_rows
+from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of, update_rows
 from tiltyard.arena.store.tables import matchups
 from tiltyard.arena.voting import Ballot, Status
 from tiltyard.errors import StoreError
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.events import MatchupServed
 
-AT_ONCE = 500
-
+STATUSES = {status.value: status for status in Status}
 
 _BALLOT = (
     *(matchups.c.id, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.served_at, matchups.c.expires_at),
@@ -32,14 +31,9 @@ _BALLOT = (
 )
 _locked = (
     sa.select(*_BALLOT)
-    .where(matchups.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .where(one_of(matchups.c.id, "ids"))
     .order_by(matchups.c.id)  # everybody locks in one order, so nobody waits in a circle
     .with_for_update()
-)
-_close = (
-    sa.update(matchups)
-    .where(matchups.c.id == sa.bindparam("of"), matchups.c.status == sa.bindparam("seen"))
-    .values(status=sa.bindparam("now"), choice=sa.bindparam("chosen"), closed_at=sa.bindparam("closed"))
 )
 _due = (
     sa.select(matchups.c.id)
@@ -48,35 +42,23 @@ _due = (
     .limit(sa.bindparam("most"))
 )
 _past = sa.select(matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.prompt, matchups.c.served_at).where(
-    matchups.c.voter.in_(sa.bindparam("voters", expanding=True))
+    one_of(matchups.c.voter, "voters")
 )
 
 
 def lock_ballots(connection: sa.Connection, ids: Iterable[str]) -> dict[str, Ballot]:
     """The rows of these matchups, which nobody else can change until this transaction ends."""
-    names = sorted(set(ids))
-    rows = (
-        row
-        for start in range(0, len(names), AT_ONCE)
-        for row in connection.execute(_locked, {"ids": names[start : start + AT_ONCE]})
-    )
-    return {row.id: _ballot(row) for row in rows}
+    return {row[0]: _ballot(row) for row in fetch(connection, _locked, {"ids": sorted(set(ids))})}
 
 
 def write_ballots(connection: sa.Connection, before: dict[str, Ballot], after: dict[str, Ballot]) -> None:
     """Write the rows that differ, each under the condition that it still stands as it was seen."""
     rows = [
-        {
-            "of": name,
-            "seen": before[name].status.value,
-            "now": row.status.value,
-            "chosen": None if row.choice is None else row.choice.value,
-            "closed": row.closed_at,
-        }
+        (name, before[name].status.value, row.status.value, row.choice and row.choice.value, row.closed_at)
         for name, row in after.items()
-        if row != before[name]
+        if row is not before[name]
     ]
-    if rows and connection.execute(_close, rows).rowcount not in (len(rows), -1):
+    if update_rows(connection, matchups, ("id", "status"), ("status", "choice", "closed_at"), rows) != len(rows):
         raise StoreError("a matchup changed while it was locked. Nothing was saved; run `tiltyard arena verify`.")
 
 
@@ -96,27 +78,28 @@ def served_row(body: MatchupServed, at: int, catalog: Catalog) -> Row:
 
 def due_ballots(connection: sa.Connection, now: int, most: int) -> list[str]:
     """Open matchups whose time is over, the oldest first."""
-    return list(connection.execute(_due, {"now": now, "most": most}).scalars())
+    return [row[0] for row in fetch(connection, _due, {"now": now, "most": most})]
 
 
 def past_of(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[tuple[int, int, int], int]]:
     """What each voter was shown: (smaller model, larger model, prompt) and when it was last."""
     past: dict[str, dict[tuple[int, int, int], int]] = {voter: {} for voter in voters}
-    for voter, a, b, prompt, at in connection.execute(_past, {"voters": list(past)}):
+    for voter, a, b, prompt, at in fetch(connection, _past, {"voters": list(past)}):
         seen, key = past[voter], (min(a, b), max(a, b), prompt)
         seen[key] = max(at, seen.get(key, 0))
     return past
 
 
-def _ballot(row: Any) -> Ballot:
+def _ballot(row: Row) -> Ballot:
+    name, voter, a, b, served_at, expires_at, status, choice, closed_at = row
     return Ballot(
-        id=row.id,
-        voter=row.voter,
-        a=row.a,
-        b=row.b,
-        served_at=row.served_at,
-        expires_at=row.expires_at,
-        status=Status(row.status),
-        choice=None if row.choice is None else Choice(row.choice),
-        closed_at=row.closed_at,
+        id=name,
+        voter=voter,
+        a=a,
+        b=b,
+        served_at=served_at,
+        expires_at=expires_at,
+        status=STATUSES[status],
+        choice=None if choice is None else Choice(choice),
+        closed_at=closed_at,
     )

@@ -15,23 +15,21 @@ import sqlalchemy as sa
 from tiltyard.arena.events import Choice
 from tiltyard.arena.rating_track import SCORES, Ratings, Votes
 from tiltyard.arena.state import CastVote, Standing
-from tiltyard.arena.store.bulk import Row, insert_rows
+from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of
 from tiltyard.arena.store.frozen import thaw_ratings
 from tiltyard.arena.store.tables import changes, marks, votes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PAGE = 100_000
-AT_ONCE = 500
-"""Names in one question: SQLite and PostgreSQL both take many more."""
 
 SCORE_OF = {str(choice): score for choice, score in SCORES.items()}
 
 _found = sa.select(
     *(votes.c.seq, votes.c.at, votes.c.matchup_id, votes.c.voter, votes.c.a, votes.c.b, votes.c.prompt),
     *(votes.c.choice, votes.c.standing),
-).where(votes.c.matchup_id.in_(sa.bindparam("ids", expanding=True)), votes.c.seq <= sa.bindparam("now"))
+).where(one_of(votes.c.matchup_id, "ids"), votes.c.seq <= sa.bindparam("now"))
 _page = (
     sa.select(votes.c.seq, votes.c.a, votes.c.b, votes.c.choice, votes.c.standing)
     .where(votes.c.seq > sa.bindparam("after"), votes.c.seq <= sa.bindparam("now"))
@@ -66,27 +64,26 @@ class SqlBook:
         self.writes = writes
         self.seq = 0
         self.rules_since = 0
+        self.on_cast: Callable[[CastVote], None] | None = None
+        """Whoever wants to know of every new vote."""
         self._cast: list[CastVote] = []
 
     def cast(self, vote: CastVote) -> None:
         """Keep a new vote."""
         if self.writes:
             self._cast.append(vote)
+        if self.on_cast is not None:
+            self.on_cast(vote)
 
     def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:
         """The votes on these matchups, in the order of the log, as they stood before event `seq`."""
         self.flush()
-        names = sorted(set(matchup_ids))
-        rows = [
-            row
-            for start in range(0, len(names), AT_ONCE)
-            for row in self._ask.execute(_found, {"ids": names[start : start + AT_ONCE], "now": self.seq})
-        ]
+        rows = fetch(self._ask, _found, {"ids": sorted(set(matchup_ids)), "now": self.seq})
         before = self._standing_at(self.seq - 1)
-        return sorted(
-            (CastVote(*row[:7], Choice(row.choice), Standing(before.get(row.seq, row.standing))) for row in rows),
-            key=lambda vote: vote.seq,
-        )
+        return [
+            CastVote(seq, at, name, voter, a, b, prompt, Choice(choice), Standing(before.get(seq) or standing))
+            for seq, at, name, voter, a, b, prompt, choice, standing in sorted(rows)
+        ]
 
     def change(self, changed: Iterable[CastVote], standing: Standing) -> None:
         """Give votes another standing."""

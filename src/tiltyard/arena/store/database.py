@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from tiltyard.arena.store.bulk import fetch
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ BUSY_SECONDS = 5.0
 PROJECTOR_LOCK = 0x71177A4D
 """The number of the projector's advisory lock. Such locks belong to one database, so any fixed number will do."""
 
+_lock = sa.select(sa.func.pg_advisory_xact_lock(PROJECTOR_LOCK))
+_try_lock = sa.select(sa.func.pg_try_advisory_xact_lock(PROJECTOR_LOCK))
+
 
 class Database:
     """An engine with the settings that durability asks for, and the two kinds of transaction that the arena uses."""
@@ -36,6 +40,9 @@ class Database:
         """The URL without its password, for messages."""
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(self.url, busy_seconds) if self.is_sqlite else _postgresql_engine(self.url)
+        self._driver: Any = self.engine.dialect.loaded_dbapi
+        self._errors: tuple[type[Exception], ...] = (DBAPIError, self._driver.Error)
+        """What a statement may raise: the driver's own errors too, since `bulk` speaks to it directly."""
 
     def exists(self) -> bool:
         """Whether there is something to open: a file, for SQLite; a server that will say more, for PostgreSQL."""
@@ -48,7 +55,7 @@ class Database:
             try:
                 with connection.execution_options(arena_write=True).begin():
                     yield connection
-            except DBAPIError:
+            except self._errors:
                 connection.invalidate()  # whatever state it is in, nobody shall inherit it
                 raise
 
@@ -66,9 +73,9 @@ class Database:
         if self.is_sqlite:
             return True
         if wait:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(PROJECTOR_LOCK)))
+            fetch(connection, _lock)
             return True
-        return bool(connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(PROJECTOR_LOCK))).scalar_one())
+        return bool(fetch(connection, _try_lock)[0][0])
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -81,23 +88,23 @@ class Database:
             yield
         except PoolTimeoutError:
             raise StoreError(f"cannot {doing} {self.shown}: all connections are busy. Try again.") from None
-        except DBAPIError as error:
-            raise StoreError(f"cannot {doing} {self.shown}: {_explained(error)}") from error
+        except self._errors as error:
+            raise StoreError(f"cannot {doing} {self.shown}: {_explained(error, self._driver)}") from error
 
 
-def _explained(error: DBAPIError) -> str:
+def _explained(error: Exception, driver: Any) -> str:
     """What went wrong and what to do, in one line."""
-    said = " ".join(str(error.orig).split())
-    state = getattr(error.orig, "sqlstate", None)
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    said = " ".join(str(cause).split())
+    state = getattr(cause, "sqlstate", None)
     if "is locked" in said or state == "55P03":
         return "another program holds its lock. Nothing was saved; try again when that program is done."
     if "is full" in said or "disk I/O" in said or state == "53100":
         return f"no room left on its disk ({said}). Nothing was saved; free some space, then try again."
     if "readonly" in said or "unable to open" in said:
         return f"{said}. Nothing was saved; check the folder's permissions and that its disk is there."
-    if error.connection_invalidated or (
-        isinstance(error, OperationalError) and state in (None, "57P01", "57P02", "57P03")
-    ):
+    cut_off = isinstance(error, DBAPIError) and error.connection_invalidated
+    if cut_off or (isinstance(cause, driver.OperationalError) and state in (None, "57P01", "57P02", "57P03")):
         return f"the connection failed ({said}). Nothing was confirmed; the same request may safely be sent again."
     return f"{said}. Nothing was saved."
 

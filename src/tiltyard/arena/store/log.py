@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import sqlalchemy as sa
 
 from tiltyard.arena.events import FIRST_HASH, Event, chain_hash, decode_body, encode_body
-from tiltyard.arena.store.bulk import insert_rows
+from tiltyard.arena.store.bulk import fetch, insert_numbered, insert_rows
 from tiltyard.arena.store.tables import chain, events, pending
 
 if TYPE_CHECKING:
@@ -50,11 +50,10 @@ class Chained(NamedTuple):
     text: str
 
 
-_insert = sa.insert(events).returning(events.c.id, sort_by_parameter_order=True)
 _unchained = (
     sa.select(events.c.id, events.c.at, events.c.body)
     .join(pending, pending.c.event_id == events.c.id)
-    .order_by(events.c.id)
+    .order_by(pending.c.event_id)  # by the events' own id SQLite would go through all events to find those pending
     .limit(TAKEN_AT_ONCE)
 )
 _chained = (
@@ -65,20 +64,15 @@ _chained = (
     .limit(PAGE)
 )
 _head = sa.select(chain.c.seq, chain.c.hash).order_by(chain.c.seq.desc()).limit(1)
+_any_pending = sa.select(pending.c.event_id).limit(1)
 _unpend = sa.delete(pending).where(pending.c.event_id.in_(sa.bindparam("ids", expanding=True)))
 
 
 def write_events(connection: sa.Connection, happened: Sequence[Event]) -> list[Written]:
     """The events, written: with ids that grow in the order given."""
-    if not happened:
-        return []
-    texts = [encode_body(event.body) for event in happened]
-    rows = [
-        {"at": event.at, "kind": event.body.__struct_config__.tag, "body": text}
-        for event, text in zip(happened, texts, strict=True)
-    ]
-    ids = connection.execute(_insert, rows).scalars().all()
-    return [Written(*row) for row in zip(ids, texts, happened, strict=True)]
+    rows = [(event.at, event.body.__struct_config__.tag, encode_body(event.body)) for event in happened]
+    ids = insert_numbered(connection, events, rows)
+    return [Written(event_id, row[2], event) for event_id, row, event in zip(ids, rows, happened, strict=True)]
 
 
 def leave_pending(connection: sa.Connection, written: Sequence[Written]) -> None:
@@ -88,7 +82,7 @@ def leave_pending(connection: sa.Connection, written: Sequence[Written]) -> None
 
 def unchained(connection: sa.Connection) -> list[Written]:
     """Pending events that this transaction sees, by id."""
-    rows = connection.execute(_unchained).all()
+    rows = fetch(connection, _unchained)
     return [Written(event_id, text, Event(at, decode_body(text))) for event_id, at, text in rows]
 
 
@@ -110,8 +104,8 @@ def write_chain(connection: sa.Connection, written: Sequence[Written], seq: int,
 
 def head(connection: sa.Connection) -> tuple[int, str]:
     """The last sequence number and its hash."""
-    row = connection.execute(_head).first()
-    return (0, FIRST_HASH) if row is None else (row.seq, row.hash)
+    rows = fetch(connection, _head)
+    return (rows[0][0], rows[0][1]) if rows else (0, FIRST_HASH)
 
 
 def hash_at(connection: sa.Connection, seq: int) -> str:
@@ -124,7 +118,7 @@ def hash_at(connection: sa.Connection, seq: int) -> str:
 def chained_after(connection: sa.Connection, seq: int) -> Iterator[list[Chained]]:
     """The log after a sequence number, in pages."""
     while True:
-        rows = list(map(Chained._make, connection.execute(_chained, {"after": seq}).all()))
+        rows = list(map(Chained._make, fetch(connection, _chained, {"after": seq})))
         if rows:
             yield rows
         if len(rows) < PAGE:
@@ -134,4 +128,4 @@ def chained_after(connection: sa.Connection, seq: int) -> Iterator[list[Chained]
 
 def any_pending(connection: sa.Connection) -> bool:
     """Whether events wait for their place."""
-    return connection.execute(sa.select(pending.c.event_id).limit(1)).first() is not None
+    return bool(fetch(connection, _any_pending))

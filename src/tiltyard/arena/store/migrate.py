@@ -1,4 +1,8 @@
-"""Bringing a database to the tables of this version, and saying clearly when it has others."""
+"""Bringing a database to the tables of this version, and saying clearly when it has others.
+
+A step only adds (decision 0012), so that programs of the step before go on with the newer tables. Each step says in
+`steps` from which on: a program opens tables that are newer than its own only where it is told that it may.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,22 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from tiltyard.arena.store.tables import steps
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
     from tiltyard.arena.store.database import Database
 
-HEAD = "0001"
+HEAD = "0002"
 """The last step in `migrations/versions`."""
 
 STEPS = Path(__file__).parent / "migrations"
+
+UPGRADE_LOCK = 0x71177A4E
+"""The number of the advisory lock that lets one host at a time run the steps."""
+
+LOCK_SECONDS = 5
+"""How long a step may wait for a table: whoever wants that table next would wait behind it."""
 
 
 def version(database: Database) -> str | None:
@@ -27,7 +38,7 @@ def version(database: Database) -> str | None:
 
 
 def upgrade(database: Database, to: str = "head") -> None:
-    """Run the steps that are missing, all or none of them."""
+    """Run the steps that are missing, all or none of them; the arena may be in use, and other hosts may try as well."""
     from alembic import command  # imported late: it takes longer than opening an arena
     from alembic.config import Config
 
@@ -35,17 +46,28 @@ def upgrade(database: Database, to: str = "head") -> None:
     config.set_main_option("script_location", str(STEPS).replace("%", "%%"))
     with database.write() as connection:
         config.attributes["connection"] = connection
+        if not database.is_sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(UPGRADE_LOCK)))
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
         command.upgrade(config, to)
 
 
 def check(database: Database) -> None:
-    """Fail with what to do unless the database holds an arena of this version."""
+    """Fail with what to do unless the database holds an arena that this version may use."""
     found = version(database) if database.exists() else None
     if found is None:
         raise StoreError(f"there is no arena at {database.shown}. Make one: tiltyard arena init --db {database.shown}")
-    if found != HEAD:
+    if found < HEAD or (found > HEAD and _usable_from(database, found) > HEAD):
         what = "an older" if found < HEAD else "a newer"
         todo = "Run `tiltyard arena init --upgrade`." if found < HEAD else "Install a newer tiltyard."
         raise StoreError(
             f"the arena at {database.shown} has the tables of {what} version ({found}, not {HEAD}). {todo}"
         )
+
+
+def _usable_from(database: Database, found: str) -> str:
+    """The oldest step whose programs may use the tables of a step; the step itself, where it does not say."""
+    with database.read() as connection:
+        if not sa.inspect(connection).has_table(steps.name):
+            return found
+        return str(connection.execute(sa.select(steps.c.usable_from).where(steps.c.version == found)).scalar() or found)

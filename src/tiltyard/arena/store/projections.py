@@ -9,6 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from tiltyard.arena import events as e
+from tiltyard.arena.store.bulk import insert_rows, update_rows
 from tiltyard.arena.store.frozen import freeze, freeze_ratings
 from tiltyard.arena.store.tables import checkpoints, marks, models, prompts, responses, snapshots, standings
 
@@ -27,11 +28,9 @@ _OF_THE_CATALOG = {
 Standing = tuple[float, float, float, float, int, int, int, int]
 
 _STANDING = ("rating", "deviation", "volatility", "legacy", "wins", "losses", "ties", "both_bad")
-_update_standing = (
-    sa.update(standings)
-    .where(standings.c.model == sa.bindparam("number"))
-    .values({name: sa.bindparam(name) for name in _STANDING})
-)
+
+_OF_THE_STANDINGS = {e.Voted, e.Undone, e.Excluded, e.Restored, e.SettingsChanged, e.ModelAdded}
+"""Events that may move a model's ratings or counts."""
 
 
 class Projections:
@@ -45,6 +44,7 @@ class Projections:
         self._prompts: dict[str, e.PromptAdded] = {}
         self._prompts_turned: set[int] = set()
         self._responses: list[e.ResponseAdded] = []
+        self._moved = False
 
     def before(self, connection: sa.Connection, state: ArenaState, event: e.Event) -> None:
         """Take a snapshot if the event is the first of a new period: what a period ended with is its snapshot.
@@ -60,6 +60,8 @@ class Projections:
         """Note what the event that was just taken in has changed, and keep a checkpoint where one is due."""
         if state.seq % self._every == 0:
             self._keep(connection, state)
+        if type(body) in _OF_THE_STANDINGS:
+            self._moved = True
         if type(body) not in _OF_THE_CATALOG:
             return
         catalog = state.catalog
@@ -147,22 +149,17 @@ class Projections:
             connection.execute(sa.insert(responses), list(rows.values()))
 
     def _flush_standings(self, connection: sa.Connection, state: ArenaState) -> None:
+        if not self._moved:
+            return
         there = self._standings
         if there is None:
             rows = connection.execute(sa.select(standings).order_by(standings.c.model))
             there = [tuple(row[1:]) for row in rows]
         now = _standings_of(state)
-        new = [_named(number, now[number], "model") for number in range(len(there), len(now))]
-        moved = [_named(number, row, "number") for number, row in enumerate(now[: len(there)]) if row != there[number]]
-        if new:
-            connection.execute(sa.insert(standings), new)
-        if moved:
-            connection.execute(_update_standing, moved)
-        self._standings = now
-
-
-def _named(number: int, row: Standing, number_name: str) -> dict[str, float]:
-    return {number_name: number, **dict(zip(_STANDING, row, strict=True))}
+        insert_rows(connection, standings, [(number, *now[number]) for number in range(len(there), len(now))])
+        moved = [(number, *row) for number, row in enumerate(now[: len(there)]) if row != there[number]]
+        update_rows(connection, standings, ("model",), _STANDING, moved)
+        self._standings, self._moved = now, False
 
 
 def _standings_of(state: ArenaState) -> list[Standing]:

@@ -10,7 +10,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.ballots import served_row
 from tiltyard.arena.store.book import SqlBook
-from tiltyard.arena.store.bulk import Row, insert_rows, raw_rows
+from tiltyard.arena.store.bulk import Row, fetch, insert_rows
 from tiltyard.arena.store.log import PAGE
 from tiltyard.arena.store.projections import Projections
 from tiltyard.arena.store.tables import PROJECTIONS, chain, events, matchups, pending
@@ -56,7 +56,7 @@ _reopen = (
 def links(connection: sa.Connection) -> Iterator[list[Link]]:
     """The chain from its beginning, in pages, with whatever events there are."""
     seq = 0
-    while rows := list(map(Link._make, raw_rows(connection, _links, {"after": seq}))):
+    while rows := list(map(Link._make, fetch(connection, _links, {"after": seq}))):
         yield rows
         seq = rows[-1].seq
 

@@ -52,14 +52,22 @@ class Replica:
         replica.catch_up(connection)
         return replica
 
-    def catch_up(self, connection: sa.Connection) -> None:
-        """Take in what has been chained since."""
+    def is_at_the_head(self, connection: sa.Connection) -> bool:
+        """Whether there is nothing to catch up with. From now on votes are looked for in this transaction."""
+        self.book.connection, self.book.writes = connection, False
+        return log.head(connection) == (self.state.seq, self.hash)
+
+    def catch_up(self, connection: sa.Connection, follow: Callable[[list[Event]], None] | None = None) -> None:
+        """Take in what has been chained since; `follow` is handed the events too, page by page."""
         self.book.connection, self.book.writes = connection, False
         for page in log.chained_after(connection, self.state.seq):
             self.projections.forget()
-            for seq, hash_, at, text in page:
-                self._apply(seq, Event(at, decode_body(text)))
-                self.hash = hash_
+            events = [Event(row.at, decode_body(row.text)) for row in page]
+            for row, event in zip(page, events, strict=True):
+                self._apply(row.seq, event)
+                self.hash = row.hash
+            if follow is not None:
+                follow(events)
 
     def project(self, connection: sa.Connection, written: Sequence[log.Written]) -> None:
         """Give events the next places in the log, take them in, and write what follows from them."""

@@ -1,8 +1,9 @@
 """The tables of an arena's database.
 
 `events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
-`checkpoints` can be made again from them. `voters` and `rate_limits` lie outside the chain: they hold what must be
-forgettable, and nothing that the ratings need.
+`checkpoints` can be made again from them. `voters`, `rate_limits` and `ended_sessions` lie outside the chain: they hold
+what must be forgettable, and nothing that the ratings need. So do `site_texts`, which are for show, and `steps`, which
+say whose tables these are.
 """
 
 from __future__ import annotations
@@ -192,6 +193,28 @@ rate_limits = sa.Table(
     sa.Column("count", sa.Integer, nullable=False),
     sa.Column("expires_at", Big, nullable=False, index=True),
 )
+
+ended_sessions = sa.Table(
+    "ended_sessions",
+    metadata,
+    sa.Column("name", Name, primary_key=True),
+    sa.Column("expires_at", Big, nullable=False, index=True),
+)
+
+site_texts = sa.Table(
+    "site_texts",
+    metadata,
+    sa.Column("name", Name, primary_key=True),
+    sa.Column("text", sa.Text, nullable=False),
+)
+
+steps = sa.Table(
+    "steps",
+    metadata,
+    sa.Column("version", Name, primary_key=True),
+    sa.Column("usable_from", Name, nullable=False),
+)
+"""For each step of the migrations since 0002, the oldest step whose programs may use the tables after it."""
 
 PROJECTIONS = (matchups, votes, changes, models, prompts, responses, standings, snapshots, marks, checkpoints)
 """What is made from the log, and can be deleted and made again."""

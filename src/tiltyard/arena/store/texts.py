@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.tables import prompts, responses
 
 if TYPE_CHECKING:
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
     from tiltyard.arena.events import ResponseAdded
 
 KEPT_CHARACTERS = 32_000_000
-AT_ONCE = 500
 
 _TEXTS = {
-    "prompt": (prompts.c.prompt_id, prompts.c.text),
-    "response": (responses.c.response_id, responses.c.text),
+    "prompt": sa.select(prompts.c.prompt_id, prompts.c.text).where(one_of(prompts.c.prompt_id, "ids")),
+    "response": sa.select(responses.c.response_id, responses.c.text).where(one_of(responses.c.response_id, "ids")),
 }
 
 Key = tuple[str, str]
@@ -39,13 +39,11 @@ class Texts:
         found = {key: self._kept[key] for key in wanted if key in self._kept}
         for key in found:
             self._kept.move_to_end(key)
-        for kind, (name, text) in _TEXTS.items():
-            missing = sorted(key[1] for key in wanted if key[0] == kind and key not in found)
-            for start in range(0, len(missing), AT_ONCE):
-                rows = connection.execute(sa.select(name, text).where(name.in_(missing[start : start + AT_ONCE])))
-                found.update({(kind, row[0]): row[1] for row in rows})
-        for key, value in found.items():
-            self._keep(key, value)
+        missing = wanted - found.keys()
+        for kind in {key[0] for key in missing}:
+            for name, text in fetch(connection, _TEXTS[kind], {"ids": [key[1] for key in missing if key[0] == kind]}):
+                found[kind, name] = text
+                self._keep((kind, name), text)
         return found
 
     def forget(self, key: Key) -> None:
@@ -63,11 +61,4 @@ class Texts:
 def responses_taken(connection: sa.Connection, added: Sequence[ResponseAdded]) -> dict[str, str]:
     """The texts that responses with the ids of these already have."""
     names = [response.response_id for response in added]
-    taken: dict[str, str] = {}
-    for start in range(0, len(names), AT_ONCE):
-        part = names[start : start + AT_ONCE]
-        rows = connection.execute(
-            sa.select(responses.c.response_id, responses.c.text).where(responses.c.response_id.in_(part))
-        )
-        taken.update({row[0]: row[1] for row in rows})
-    return taken
+    return dict(fetch(connection, _TEXTS["response"], {"ids": names}))

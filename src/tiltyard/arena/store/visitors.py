@@ -1,4 +1,4 @@
-"""What lies outside the chain and can be forgotten: who holds which cookie, and how much was asked for lately."""
+"""What lies outside the chain and can be forgotten: who holds which cookie, how much was asked for lately, who left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tiltyard.arena.store.tables import rate_limits, voters
+from tiltyard.arena.store.tables import ended_sessions, rate_limits, voters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,3 +86,16 @@ class Usage:
     def tidy(self, connection: sa.Connection, now: int) -> None:
         """Drop counts that no window reaches any more."""
         connection.execute(sa.delete(rate_limits).where(rate_limits.c.expires_at <= now))
+
+
+def end_session(connection: sa.Connection, name: str, expires_at: int, now: int) -> None:
+    """Remember until its time is over that a session was ended; forget those whose time is over."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    row = {"name": name, "expires_at": expires_at}
+    connection.execute(dialect.insert(ended_sessions).values(row).on_conflict_do_nothing(index_elements=["name"]))
+    connection.execute(sa.delete(ended_sessions).where(ended_sessions.c.expires_at <= now))
+
+
+def is_ended(connection: sa.Connection, name: str) -> bool:
+    """Whether a session was ended before its time."""
+    return connection.execute(sa.select(ended_sessions.c.name).where(ended_sessions.c.name == name)).first() is not None

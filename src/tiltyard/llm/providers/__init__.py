@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.llm.keys import find_key, load_env
+from tiltyard.llm.providers import in_process
 from tiltyard.llm.providers.scripted import read_script
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def make_provider(
     """The provider that a model's name means, ready to be asked; where it also takes batches, a `BatchProvider`.
 
     Keys and addresses come from `env`, by default the environment and the `.env` of each of the `folders`, where a
-    script is looked for too. `base_url` wins over `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL` and `LOCAL_BASE_URL`;
-    `guided_choice` is that of `CompatibleProvider`.
+    script is looked for too. `base_url` wins over `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL` and `LOCAL_BASE_URL`; without
+    any address, `local/smollm2-135m` is a model in this process. `guided_choice` is that of `CompatibleProvider`.
     """
     if name.provider == "scripted":
         return read_script(_find_script(name.model, folders))
@@ -63,11 +64,16 @@ def _openai(name: ModelName, base_url: str | None, env: Mapping[str, str], guide
 
 
 def _local(name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None) -> Provider:
+    address = base_url or env.get("LOCAL_BASE_URL")
+    if not address and name.model in in_process.PACKAGES:
+        return in_process.InProcessProvider(name.model, guided_choice=guided_choice)
+    if not address:
+        raise OptionError(
+            f"{name} needs the address of its server: give a base_url such as http://localhost:8000/v1. (Only "
+            f"local/{' and local/'.join(in_process.PACKAGES)} runs without one, in this process.)"
+        )
     from tiltyard.llm.providers import openai
 
-    address = base_url or env.get("LOCAL_BASE_URL")
-    if not address:
-        raise OptionError(f"{name} needs the address of its server: give a base_url such as http://localhost:8000/v1.")
     key = env.get(openai.LOCAL_KEY_VARIABLE)
     return openai.CompatibleProvider(base_url=address, api_key=key, guided_choice=guided_choice)
 

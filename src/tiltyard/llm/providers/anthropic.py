@@ -13,7 +13,8 @@ from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.clients import connect_timeout, http_client
-from tiltyard.llm.providers.failures import Caller, answered, one_line, streamed
+from tiltyard.llm.providers.failures import Caller, answered, streamed
+from tiltyard.llm.providers.wording import one_line
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.llm.providers.failures import one_line
+from tiltyard.llm.providers.wording import one_line
 from tiltyard.llm.records import Reply, Stop, Usage
 
 if TYPE_CHECKING:

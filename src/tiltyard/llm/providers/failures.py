@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx2
 
 from tiltyard.errors import ModelError, OptionError, Refused, TryLater
-from tiltyard.llm.keys import redact
+from tiltyard.llm.providers.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Mapping
@@ -29,7 +29,6 @@ else:
     _NETWORK = (*_NETWORK, ClientError)
 
 _LATER = frozenset({408, 409, 425, 429})
-_LONGEST_MESSAGE = 300
 
 _MEANING = {
     400: "the request is malformed",
@@ -114,14 +113,6 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
     if status in _LATER or not 400 <= status < 500:
         return TryLater(one_line(said), retry_after(_headers(error)))
     return Refused(one_line(said, _advice(status, caller)))
-
-
-def one_line(said: str, advice: str = "") -> str:
-    """A message of one line, not too long, without secrets."""
-    line = " ".join(redact(said).split())
-    if len(line) > _LONGEST_MESSAGE:
-        line = line[: _LONGEST_MESSAGE - 1] + "…"
-    return f"{line.rstrip('.')}. {advice}".strip()
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:

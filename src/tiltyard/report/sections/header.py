@@ -107,9 +107,9 @@ def warnings(here: Here, found: list[str]) -> Html:
 
 
 def first_warnings(here: Here) -> list[str]:
-    """What every kind of run may have to warn of: that it has not finished, and failures by name."""
+    """What every kind of run may have to warn of: its note, that it has not finished, and failures by name."""
     run = here.run
-    lines: list[str] = []
+    lines: list[str] = noted(run)
     if run.manifest.get("finished_at") is None:
         lines.append("The manifest says that this run has not finished.")
     failures = Counter(str(word) for bout in run.bouts for word in bout.said if not word.readable)
@@ -119,6 +119,11 @@ def first_warnings(here: Here) -> list[str]:
             join(["Verdicts that could not be used, in no rating: ", link(here.section("failures"), named), "."])
         )
     return lines
+
+
+def noted(run: Run) -> list[str]:
+    """What the tournament file says that every reader should know, if it says so."""
+    return [el("b", str(run.manifest["note"]))] if run.manifest.get("note") else []
 
 
 def disagreeing(found: Sequence[str]) -> list[str]:

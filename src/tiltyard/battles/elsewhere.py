@@ -1,0 +1,79 @@
+"""Battles that stay where they are: counted by another engine, and summed there by prompt.
+
+A rating needs the counts of each pair, and an interval clustered by prompt needs the products of scores that share a
+prompt. Both are sums, so an engine that holds the battles can make them, and no battle has to leave it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from tiltyard.battles.table import BattleTable, Floats, Mask
+
+GROUP = "number of the group"
+"""The column that says which group of equal rows, by its number at the engine, a row of the table stands for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupScores:
+    """What one battle of a group adds to the score of a parameter: three arrays side by side."""
+
+    group: NDArray[np.int64]
+    parameter: NDArray[np.int64]
+    score: Floats
+    n_parameters: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterSums:
+    """Over all clusters: the sum of s sᵀ (`squares`), how many there are, and in how many each parameter appears."""
+
+    squares: Floats
+    clusters: float
+    clusters_of: Floats
+
+
+class ClustersElsewhere(Protocol):
+    """The engine that holds the battles, as the intervals see it."""
+
+    @property
+    def column(self) -> str:
+        """The column whose equal values make battles dependent."""
+        ...
+
+    def shared(self, table: BattleTable) -> Mask:
+        """Which rows of a counted table hold battles that have a cluster; the others stand alone."""
+        ...
+
+    def sums(self, scores: GroupScores) -> ClusterSums:
+        """The sums over the clusters of the battles in these groups."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedElsewhere:
+    """The battles of another engine as counts: one row of `table` per group of equal rows.
+
+    `clusters` is there when battles depend on each other.
+    """
+
+    table: BattleTable
+    clusters: ClustersElsewhere | None = None
+
+
+def groups(table: BattleTable) -> NDArray[np.int64]:
+    """The group of every row."""
+    return table.number_column(GROUP).astype(np.int64)
+
+
+def with_groups(table: BattleTable, numbers: NDArray[np.intp], skipped: Mapping[str, int]) -> BattleTable:
+    """The table with its rows' groups, and with the bad rows that the engine counted."""
+    return replace(table, columns={**table.columns, GROUP: numbers.astype(np.float64)}, skipped=skipped)

@@ -1,0 +1,102 @@
+"""The clustered sandwich of battles that another engine holds.
+
+The same P/(P−1) · H⁺ (Σ_p s_p s_pᵀ) H⁺ as in `ratings.intervals`. What differs is where the middle is summed: here the
+score of each kind of battle is worked out, the engine adds them up by cluster and multiplies, and the square matrix of
+sums comes back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.battles.elsewhere import ClustersElsewhere, GroupScores, groups
+from tiltyard.ratings.comparisons import sum_by
+from tiltyard.ratings.intervals import Covariance
+
+if TYPE_CHECKING:
+    from tiltyard.boards.preparation import Prepared
+    from tiltyard.ratings.bradley_terry import BradleyTerryFit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def far_sandwich(fitted: BradleyTerryFit, prepared: Prepared, clusters: ClustersElsewhere) -> Covariance | None:
+    """The covariance clustered elsewhere; None when all battles share one cluster."""
+    rows, counted, n = prepared.rows, prepared.counted, fitted.n_parameters
+    shared = clusters.shared(prepared.selected.table)
+    row, parameter, score = _row_scores(fitted, prepared)
+    far = shared[row]
+    number = groups(prepared.selected.table)
+    sums = clusters.sums(GroupScores(number[row[far]], parameter[far], score[far], n))
+    if sums.clusters == 1.0 and shared.all():
+        return None
+    alone = ~far
+    middle = sums.squares + _weighted_squares(row[alone], parameter[alone], score[alone], rows.weight, n)
+    prior = _prior_scores(fitted, len(counted.cells))
+    middle += _weighted_squares(*prior, n)
+    own = rows.take(~shared)
+    per_model = sums.clusters_of[: rows.n_models] + own.battles_per_model()
+    n_clusters = sums.clusters + float(own.weight.sum())
+    inverse = fitted.inverse_information()
+    matrix = inverse @ middle @ inverse * (n_clusters / max(n_clusters - 1.0, 1.0))
+    return Covariance(matrix, inverse, n_clusters, per_model, clustered=True)
+
+
+def _row_scores(fitted: BradleyTerryFit, prepared: Prepared) -> tuple[Ints, Ints, Floats]:
+    """What one battle of each row adds to the score, as triples: row, parameter, score."""
+    counted = prepared.counted
+    table = _result_scores(fitted)
+    cell, result, share = counted.cell, counted.result, counted.share
+    delta, tie = (scores[cell, result] for scores in table)
+    if share is not None:
+        mixed = share * table[0][cell, 0] + (1.0 - share) * table[0][cell, 1]
+        delta = np.where(np.isnan(share), delta, mixed)
+        tie = np.where(np.isnan(share), tie, 0.0)
+    return _by_parameter(fitted, cell, delta, tie)
+
+
+def _prior_scores(fitted: BradleyTerryFit, real: int) -> tuple[Ints, Ints, Floats, Floats]:
+    """The scores of the pseudo-battles that keep unbeaten models finite, and how many there are of each."""
+    delta, tie = _result_scores(fitted)
+    cell = np.repeat(np.arange(real, len(fitted.cells)), 3)
+    result = np.tile(np.arange(3), len(fitted.cells) - real)
+    triples = _by_parameter(fitted, cell, delta[cell, result], tie[cell, result])
+    return *triples, fitted.cells.counts[cell, result]
+
+
+def _result_scores(fitted: BradleyTerryFit) -> tuple[Floats, Floats]:
+    cells = fitted.cells
+    scores = fitted.tie_model.result_scores(fitted.parameters.delta(cells), fitted.parameters.tie[cells.group])
+    return scores.delta, scores.tie
+
+
+def _by_parameter(fitted: BradleyTerryFit, cell: Ints, delta: Floats, tie: Floats) -> tuple[Ints, Ints, Floats]:
+    """Scores by difference and by tie, spread over the parameters: the two models, the slot, the tie group."""
+    cells, row = fitted.cells, np.arange(len(cell))
+    parts = [(row, cells.first[cell], delta), (row, cells.second[cell], -delta)]
+    m, q = cells.n_models, cells.design.shape[1]
+    parts += [(row, np.full(len(row), m + k), delta * cells.design[cell, k]) for k in range(q)]
+    for k, group in enumerate(fitted.tied_groups):
+        inside = cells.group[cell] == group
+        parts.append((row[inside], np.full(int(inside.sum()), m + q + k), tie[inside]))
+    rows, parameters, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return rows, parameters, scores
+
+
+def _weighted_squares(row: Ints, parameter: Ints, score: Floats, weight: Floats, n: int) -> Floats:
+    """Σ w s sᵀ over rows that stand alone; a row has a handful of parameters, so all pairs of them are multiplied."""
+    order = np.argsort(row, kind="stable")
+    row, parameter, score = row[order], parameter[order], score[order]
+    total = sum_by(parameter * n + parameter, weight[row] * score * score, n * n)
+    most = int(np.bincount(row).max(initial=0))
+    for lag in range(1, most):
+        here = np.flatnonzero(row[lag:] == row[:-lag])
+        there = here + lag
+        product = weight[row[here]] * score[here] * score[there]
+        total += sum_by(parameter[here] * n + parameter[there], product, n * n)
+        total += sum_by(parameter[there] * n + parameter[here], product, n * n)
+    return total.reshape(n, n)

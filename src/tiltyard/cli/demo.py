@@ -1,0 +1,177 @@
+"""`tiltyard demo`: the whole road in a minute, on shipped material, with no key."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.cli.output import note, working
+from tiltyard.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from tiltyard.demo.live import Live
+    from tiltyard.tournament.run import Finished
+
+DEFAULT_FOLDER = Path("tiltyard-demo")
+
+
+def demo_command(
+    out: Annotated[Path, typer.Option("--out", help="Folder for everything the demo makes.")] = DEFAULT_FOLDER,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="Also let a very small model answer and judge here and now ([local] extra, a minute or two)."
+        ),
+    ] = False,
+) -> None:
+    """A judged tournament on recorded verdicts, its report, and a live arena: no key, no network, under a minute."""
+    from tiltyard.demo.shipped import NOTE, copy_material
+
+    _head(f"Tiltyard demo · {NOTE}")
+    copied = copy_material(out)
+    _material(out)
+    note(f"  {copied.line()}")
+    _pilot(out)
+    _headline(out)
+    opened = _arena(out)
+    asked = live and _live(out)
+    typer.echo(_closing(out, arena=opened, live=asked))
+
+
+def _head(text: str) -> None:
+    typer.echo(f"\n{text}\n{'═' * len(text)}")
+
+
+def _step(number: int, text: str) -> None:
+    typer.echo(f"\n{number}. {text}")
+
+
+def _material(out: Path) -> None:
+    from tiltyard.demo.judged import load_facts
+
+    facts = load_facts(out)
+    _step(
+        1, f"The material: {facts.prompts} prompts from {facts.sources} sources, answered by {facts.entrants} entrants"
+    )
+    typer.echo(
+        f"   Two small models under different instructions. On {facts.judged} of the prompts the larger one judged\n"
+        f"   every pair of answers, too, in both orders: {facts.verdicts:,} verdicts, recorded as they came.\n"
+        f"   {out / 'provenance.md'} says how."
+    )
+
+
+def _pilot(out: Path) -> None:
+    from tiltyard.tournament.gate import verdict_lines
+
+    _step(2, "The pilot: a few prompts first, to see whether the judge is worth its money")
+    finished = _run(out, "pilot")
+    for line in verdict_lines(finished.checks):
+        typer.echo(f"   {line}")
+    if not all(check.passed for check in finished.checks):
+        typer.echo("   In earnest one would look for another judge now. The demo goes on, to show the rest.")
+
+
+def _headline(out: Path) -> None:
+    from tiltyard.demo.judged import board_text, said_of
+
+    _step(3, "The headline run: all prompts that were judged")
+    finished = _run(out, "headline")
+    typer.echo(f"   {said_of(finished)}")
+    for dimension, standing in finished.standings.items():
+        typer.echo(f"\n   {dimension}")
+        for line in board_text(standing).splitlines():
+            typer.echo(f"   {line}".rstrip())
+
+
+def _run(out: Path, mode: str) -> Finished:
+    from tiltyard.demo.judged import plan_run, run_plan
+    from tiltyard.demo.shipped import CONFIG
+
+    folder = out / mode
+    with working(f"{mode} run …"):
+        return run_plan(plan_run(out / CONFIG, "pilot" if mode == "pilot" else "headline", folder), folder, note)
+
+
+def _arena(out: Path) -> bool:
+    """Whether there is an arena now."""
+    from tiltyard.demo.arena import fill_arena
+
+    _step(4, "A live arena of the same bank, where people vote blind")
+    try:
+        with working("filling the arena …"):
+            lines = fill_arena(out)
+    except MissingExtra as error:
+        note(f"   left out: {error}")
+        return False
+    for line in lines:
+        note(f"   {line}")
+    return True
+
+
+def _live(out: Path) -> bool:
+    """Whether the model could be asked."""
+    from tiltyard.demo.live import run_live
+
+    _step(5, "Live: SmolLM2 (135 million parameters) answers a dozen prompts in this process, then judges them")
+    try:
+        with working("asking the model …"):
+            live = run_live(out, note)
+    except MissingExtra as error:
+        note(f"   left out: {error}")
+        return False
+    for line in _live_lines(live):
+        typer.echo(f"   {line}")
+    return True
+
+
+def _live_lines(live: Live) -> list[str]:
+    from tiltyard.demo.judged import said_of
+    from tiltyard.tournament.gate import verdict_lines
+
+    made = live.generated
+    failed = [f"{len(made.failed)} prompts got no answer"] if made.failed else []
+    return [
+        f"{made.written} answers written, {made.present} there from before",
+        *failed,
+        said_of(live.finished),
+        *verdict_lines(live.finished.checks),
+    ]
+
+
+def _closing(out: Path, *, arena: bool, live: bool) -> str:
+    from tiltyard.demo.shipped import NOTE
+
+    places = _places(out, arena=arena, live=live)
+    width = max(len(str(path)) for path, _ in places)
+    lines = ["", "Everything is in", *(f"  {path!s:<{width}}  {what}" for path, what in places)]
+    lines += ["", "What to type next"]
+    for what, words in _commands(out, arena=arena):
+        lines += [f"  # {what}", f"  {shlex.join(['tiltyard', *words])}"]
+    return "\n".join([*lines, "", f"Remember: {NOTE}."])
+
+
+def _places(out: Path, *, arena: bool, live: bool) -> list[tuple[Path, str]]:
+    """What is where."""
+    places = [
+        (out / "headline" / "report.html", "the report: open it in a browser"),
+        (out / "headline", "the run: battles, verdicts, ratings, manifest"),
+        (out / "pilot" / "report.html", "the pilot's report, with go or no-go"),
+    ]
+    places += [(out / "arena.db", "the arena")] if arena else []
+    places += [(out / "live" / "report.html", "the live part's report")] if live else []
+    return places
+
+
+def _commands(out: Path, *, arena: bool) -> list[tuple[str, list[str]]]:
+    """What to type next, each with what it is for."""
+    from tiltyard.demo.arena import address
+
+    commands = [
+        ("rate the battles yourself", ["rate", str(out / "headline" / "battles.jsonl"), "--dimension", "factuality"]),
+        ("change the config, run it again", ["run", str(out / "tournament.yaml"), "--mode", "headline"]),
+    ]
+    serve = ["arena", "serve", "--db", address(out)]
+    return [("vote in the browser, at http://127.0.0.1:8000", serve), *commands] if arena else commands

@@ -1,0 +1,1 @@
+"""The first minute: shipped prompts, recorded answers and verdicts as a tournament, a report and a live arena."""

@@ -1,0 +1,94 @@
+"""The demo's material: what the package ships, and a copy of it in a folder of the user's."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from tiltyard.errors import OptionError, TiltyardError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+NOTE = "recorded verdicts of a small local model: a demo, not a finding"
+"""Stands on everything that the demo prints and writes."""
+
+CONFIG = "tournament.yaml"
+BANK = "bank.jsonl"
+RESPONSES = "responses"
+CARDS = "models.yaml"
+VERDICTS = "verdicts.jsonl"
+PROVENANCE = "provenance.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What copying came to: files written, files that were there, and those of them that are not as shipped."""
+
+    folder: Path
+    written: int
+    kept: int
+    changed: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """What a person should know."""
+        if not self.kept:
+            return f"{self.written} files copied to {self.folder}"
+        said = f"{self.kept} files are there and stay as they are"
+        if self.written:
+            said += f", {self.written} are new"
+        if self.changed:
+            said += f"; not as shipped: {', '.join(self.changed)}"
+        return said
+
+
+def copy_material(folder: Path) -> Copied:
+    """Copy the material into a new or empty folder; where an earlier demo left it, only what is missing."""
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder} is a file. Name a folder with --out.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / PROVENANCE).is_file():
+        raise OptionError(f"{folder} holds other things. Name a new or empty folder with --out.")
+    written, kept, changed = 0, 0, []
+    for name, source in sorted(shipped()):
+        target = folder / name
+        if not target.exists():
+            _write(target, source.read_bytes())
+            written += 1
+            continue
+        kept += 1
+        if _digest(target.read_bytes()) != _digest(source.read_bytes()):
+            changed.append(name)
+    return Copied(folder, written, kept, tuple(changed))
+
+
+def shipped() -> Iterator[tuple[str, Traversable]]:
+    """Every file of the material, by its path in the folder."""
+    return _walk(files("tiltyard.demo").joinpath("material"), "")
+
+
+def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _walk(entry, f"{prefix}{entry.name}/")
+        else:
+            yield f"{prefix}{entry.name}", entry
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        raise TiltyardError(
+            f"cannot write {path}: {error.strerror or error}. Make room, or choose another --out."
+        ) from None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

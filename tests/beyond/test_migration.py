@@ -1,0 +1,170 @@
+"""A new version without an interruption: old workers go on with the newer tables, and are replaced one by one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from tests.arena.databases import Databases
+from tests.arena.engines import catalog, open_arena, play, sql
+from tests.beyond.machines import ROOT, wait_for
+from tests.beyond.visitors import voting, wait_until
+from tiltyard.arena.store import Store, migrate
+from tiltyard.arena.store.database import Database
+from tiltyard.arena.store.verify import verify
+from tiltyard.errors import StoreError
+
+LAST_WITH_STEP_1 = "e82679f"
+"""The last commit whose programs know the tables of step 0001 and no others."""
+
+EXAMPLE = ROOT / "examples" / "tournament"
+
+
+@pytest.fixture(scope="module")
+def old_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program as it was before step 0002."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("the old version comes from the history of the repository, which is not here")
+    packed = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", LAST_WITH_STEP_1, "src"], capture_output=True, check=False
+    )
+    if packed.returncode:
+        pytest.skip(f"commit {LAST_WITH_STEP_1} is not in this clone's history (a shallow one?)")
+    folder = tmp_path_factory.mktemp("old")
+    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
+
+
+def run(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command of one version."""
+    command = [sys.executable, "-m", "tiltyard", "arena", *arguments]
+    return subprocess.run(command, env=_environment(source), capture_output=True, text=True, timeout=300)
+
+
+def _environment(source: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": str(source),
+        "PYTHONWARNINGS": "ignore",
+        "TILTYARD_SECRET": "shared by all here",
+    }
+
+
+@dataclass
+class Site:
+    """A host's site, of one version after the other."""
+
+    db: str
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, source: Path) -> None:
+        options = ("--db", self.db, "--port", str(self.port), "--no-rate-limit")
+        command = [sys.executable, "-m", "tiltyard", "arena", "serve", *options]
+        self.process = subprocess.Popen(command, env=_environment(source))
+        wait_for(f"{self.url}/healthz", self.process)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(120)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
+def test_a_new_version_comes_without_an_interruption(old_version: Path, postgresql_databases: Databases) -> None:
+    url, new_version = postgresql_databases.bare(), ROOT / "src"
+    made = run(old_version, "init", "--db", url)
+    assert made.returncode == 0, made.stderr
+    files = ("--prompts", str(EXAMPLE / "bank.jsonl"), "--responses", str(EXAMPLE / "responses"))
+    assert run(old_version, "import", "--db", url, *files).returncode == 0
+    with ExitStack() as stack:
+        sites = [Site(url, free_port()), Site(url, free_port())]
+        for site in sites:
+            stack.callback(site.stop)
+            site.start(old_version)
+        with voting(" ".join(site.url for site in sites), visitors=4) as tally:
+            wait_until(tally, 20)
+            upgraded = run(new_version, "init", "--upgrade", "--db", url)  # expand
+            assert upgraded.returncode == 0, upgraded.stderr
+            assert dict(tally.stumbles) == {}
+            wait_until(tally, len(tally.acknowledged) + 20)  # old programs, newer tables
+            assert dict(tally.stumbles) == {}
+            for site in sites:  # replace
+                site.stop()
+                site.start(new_version)
+                wait_until(tally, len(tally.acknowledged) + 20)
+    assert set(tally.stumbles) <= {0}, "a host that stops answers whoever waits; only its port is closed for a while"
+    assert {name for (name,) in sql(url, "SELECT matchup_id FROM votes")} == set(tally.acknowledged)
+    found = verify(url)
+    assert found.clean, found.problems
+    assert found.votes == len(tally.acknowledged)
+
+
+def test_hosts_that_upgrade_at_the_same_time_do_not_disturb_each_other(postgresql_databases: Databases) -> None:
+    url = postgresql_databases.bare()
+    database = Database(url)
+    migrate.upgrade(database, "0001")
+    database.close()
+    with ThreadPoolExecutor(3) as pool:
+        for store in pool.map(lambda _: Store.upgrade(url), range(3)):
+            store.close()
+    with open_arena(url) as arena:
+        arena.append(catalog())
+        play(arena, 3)
+    assert verify(url).clean
+
+
+def test_a_program_uses_newer_tables_where_they_say_that_it_may(arena_url: str) -> None:
+    with open_arena(arena_url) as running:
+        running.append(catalog())
+        sql(arena_url, "CREATE TABLE something_later (name TEXT PRIMARY KEY)")
+        sql(arena_url, f"INSERT INTO steps (version, usable_from) VALUES ('0999', '{migrate.HEAD}')")
+        sql(arena_url, "UPDATE alembic_version SET version_num = '0999'")
+        play(running, 3)  # who runs goes on
+    with open_arena(arena_url) as restarted:
+        play(restarted, 3)
+    assert verify(arena_url).clean
+    sql(arena_url, "UPDATE steps SET usable_from = '0998' WHERE version = '0999'")
+    with pytest.raises(StoreError, match="Install a newer tiltyard"):
+        Store.open(arena_url)
+
+
+def test_newer_tables_that_say_nothing_are_refused(arena_url: str) -> None:
+    sql(arena_url, "UPDATE alembic_version SET version_num = '0999'")
+    with pytest.raises(StoreError, match="newer version"):
+        Store.open(arena_url)
+
+
+def test_every_step_says_who_may_use_its_tables_and_takes_nothing_from_them(sqlite_url: str) -> None:
+    said = dict(sql(sqlite_url, "SELECT version, usable_from FROM steps"))
+    files = sorted((migrate.STEPS / "versions").glob("0*.py"))
+    assert files[-1].name[:4] == migrate.HEAD
+    for file in files[1:]:
+        step, text = file.name[:4], file.read_text(encoding="utf-8")
+        assert step in said, f"{file.name} does not say in `steps` who may use its tables"
+        taking = re.findall(r"\bop\.(drop_\w+|alter_column|rename_table|execute)\b", text)
+        assert not taking or said[step] == step, (
+            f"{file.name} takes something away: only programs of its own step may go on"
+        )

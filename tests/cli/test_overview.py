@@ -1,0 +1,50 @@
+"""The first thing a person types, and the first mistakes."""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+from tests.cli.conftest import Run
+from tiltyard import __version__
+from tiltyard.cli.main import app
+from tiltyard.cli.overview import overview
+
+
+def test_tiltyard_alone_says_what_it_is_for_and_what_to_type(tiltyard: Run) -> None:
+    done = tiltyard()
+    assert done.returncode == 0
+    assert done.stdout == overview(__version__)
+    assert done.stderr == ""
+
+
+def test_the_overview_names_every_command_and_none_that_is_not_there() -> None:
+    commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    named = set(re.findall(r"^  tiltyard (\w+)", overview("1"), re.MULTILINE))
+    assert named == commands
+
+
+def test_the_overview_fits_a_narrow_terminal() -> None:
+    assert max(map(len, overview("0.10.10").splitlines())) <= 80
+
+
+def test_a_misspelt_command_is_answered_with_the_one_that_was_meant(tiltyard: Run) -> None:
+    done = tiltyard("raet")
+    assert done.returncode == 2
+    assert "Did you mean" in done.stderr
+    assert "rate" in done.stderr
+
+
+def test_a_misspelt_option_is_answered_with_the_one_that_was_meant(tiltyard: Run) -> None:
+    done = tiltyard("rate", "--metod", "elo", "battles.jsonl")
+    assert done.returncode == 2
+    assert "--method" in done.stderr
+
+
+def test_the_version_is_printed_by_the_command_and_by_the_module(tiltyard: Run) -> None:
+    assert tiltyard("--version").stdout == f"tiltyard {__version__}\n"
+
+
+def test_shells_can_be_taught_the_commands(tiltyard: Run) -> None:
+    assert "complete" in tiltyard("--show-completion", "bash").stdout

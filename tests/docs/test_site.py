@@ -1,0 +1,183 @@
+"""The manual as a site: it builds without a warning, every page is in its contents, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.docs.manual import DOCS, PAGES, ROOT, environment, name_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+LOOKED_AT = ("index.html", "battles.html", "how-to/anchors.html")  # `make soak` looks at all
+WIDTHS = (1300, 360)
+BESIDE = [ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+
+
+class Html(HTMLParser):
+    """What a page refers to, and which anchors it has."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.fetched: list[str] = []
+        self.anchors: set[str] = set()
+        self.in_contents: set[str] = set()
+        self._within = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        self.anchors.update(filter(None, [known.get("id")]))
+        target = known.get("href") or known.get("src")
+        if tag == "nav":
+            self._within = known.get("id") or ""
+        if target is not None:
+            self.targets.append(target)
+            self.fetched += [target] if tag != "a" else []
+            if self._within == "contents":
+                self.in_contents.add(target)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "nav":
+            self._within = ""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Html]:
+    """Every page of the site, read."""
+    return {path: Html(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
+
+
+def led_to(site: Path, page: Path, target: str) -> tuple[Path, str]:
+    """The file and the anchor that a reference leads to."""
+    parts = urlsplit(target)
+    if page.name == "404.html" and page.parent == site and parts.path.startswith("/"):
+        return site / unquote(parts.path).lstrip("/"), parts.fragment
+    return (page.parent / unquote(parts.path)).resolve() if parts.path else page, unquote(parts.fragment)
+
+
+def test_every_page_of_the_manual_is_in_the_contents(site: Path, pages: dict[Path, Html]) -> None:
+    shown = {led_to(site, site / "index.html", target)[0] for target in pages[site / "index.html"].in_contents}
+    wanted = {(site / path.relative_to(DOCS)).with_suffix(".html") for path in DOCS.rglob("*.md")}
+    assert wanted - shown == set(), "not in the contents"
+    assert {path for path in shown if not path.exists()} == set()
+
+
+def test_every_reference_within_the_site_leads_to_a_file_and_an_anchor(site: Path, pages: dict[Path, Html]) -> None:
+    for page, read in pages.items():
+        for target in read.targets:
+            if urlsplit(target).scheme:
+                continue  # another site, which the reader may visit
+            file, anchor = led_to(site, page, target)
+            assert file.exists(), f"{page}: {target}"
+            if anchor and file.suffix == ".html":
+                assert anchor in pages[file].anchors, f"{page}: {target}"
+
+
+def test_links_between_the_pages_lead_somewhere_without_the_site_too() -> None:
+    for page in [*PAGES, *BESIDE]:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
+            assert (page.parent / target).exists(), f"{name_of(page)} links {target}"
+
+
+def test_the_site_asks_nobody_else_for_anything(site: Path, pages: dict[Path, Html]) -> None:
+    assert [target for read in pages.values() for target in read.fetched if urlsplit(target).netloc] == []
+    for path in [*site.rglob("*.css"), *site.rglob("*.js")]:
+        assert "http" not in re.sub(r"window\.manualIndex = .*", "", path.read_text(encoding="utf-8")), path
+
+
+def test_pictures_are_small_and_used() -> None:
+    manual = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for picture in (DOCS / "images").iterdir():
+        assert picture.stat().st_size < 200_000, picture
+        assert f"images/{picture.name}" in manual, f"{picture.name} is on no page"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's chromium, driven by Playwright. Where CI is set it must be there."""
+    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if found is None and not os.environ.get("CI"):
+        pytest.skip("no chromium: install Debian's package `chromium` to look at the manual in a real browser")
+    assert found is not None, "CI is set, and there is no chromium: install Debian's package `chromium`"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+def examine(browser: Browser, site: Path, names: Iterable[str], scheme: str, width: int) -> None:
+    """Fail where a page breaks a rule of accessibility, or asks anything but the folder for something."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for name in names:
+        page.goto((site / name).as_uri())
+        found = Axe().run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], name
+    assert [url for url in asked if not url.startswith("file:")] == []
+    context.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_accessible_and_ask_nobody(browser: Browser, site: Path, scheme: str, width: int) -> None:
+    examine(browser, site, LOOKED_AT, scheme, width)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_pages_are_accessible_and_ask_nobody(browser: Browser, site: Path, scheme: str, width: int) -> None:
+    examine(browser, site, (str(path.relative_to(site)) for path in sorted(site.rglob("*.html"))), scheme, width)
+
+
+def test_no_page_is_wider_than_a_phone(browser: Browser, site: Path) -> None:
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    for path in sorted(site.rglob("*.html")):
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path.relative_to(site)
+    page.close()
+
+
+def test_the_search_finds_a_section_from_the_folder_alone(browser: Browser, site: Path) -> None:
+    page = browser.new_page()
+    page.goto((site / "tutorials" / "rating-battles.html").as_uri())
+    page.keyboard.press("/")
+    page.keyboard.type("kendall")
+    page.locator(".found a").first.wait_for()
+    assert "found" in page.get_by_role("status").inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/*.html*")
+    assert "kendall" in page.locator("main").inner_text().casefold()
+    page.close()

@@ -1,0 +1,296 @@
+"""Every artifact that the page describes, made as a user makes it: from the examples, in small."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from typer.testing import CliRunner
+
+import tiltyard as ty
+from tests.arena.small_worlds import MINUTE, Log, honest_chooser, new_log, play
+from tests.reference.pages import ROOT
+from tests.web.sites import small_site
+from tiltyard.arena import events as e
+from tiltyard.arena.board import live_board
+from tiltyard.arena.events import Choice
+from tiltyard.arena.offline import offline_board
+from tiltyard.arena.period import period_of_log
+from tiltyard.arena.weekly import weekly_report
+from tiltyard.cli.main import app
+
+EXAMPLES = ROOT / "examples"
+Made = dict[str, list[Any]]
+"""By title of the page, the contents of every file of that kind: rows of a table are objects of their own."""
+
+
+def command(folder: Path, *arguments: str) -> str:
+    """What a command prints, run in a folder."""
+    with chdir(folder):
+        done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, f"{arguments}: {done.exception or done.output}"
+    return done.stdout
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def arrays(path: Path) -> dict[str, Any]:
+    with np.load(path) as found:
+        return {name: list(found[name].shape) for name in found.files}
+
+
+def add(made: Made, more: dict[str, Any]) -> None:
+    for title, values in more.items():
+        made.setdefault(title, []).extend(values)
+
+
+def ratings(folder: Path) -> Made:
+    """Ratings files of every method, with and without what is optional; and the same as CSV."""
+    birds = str(EXAMPLES / "birds.jsonl")
+    (folder / "before.json").write_text(command(folder, "rate", birds, "--ci", "none", "--format", "json"))
+    wishes = [
+        ("--ci", "bootstrap", "--rounds", "20", "--evaluated", "heron"),
+        ("--robustness", "--compare", "before.json", "--anchor", "heron=1000"),
+        ("--control", "len"),
+        ("--method", "elo"),
+        ("--method", "elo-perm", "--n-perms", "5", "--k-sweep", "8,32"),
+        ("--method", "glicko2"),
+        ("--method", "winrate"),
+    ]
+    boards = [json.loads(command(folder, "rate", birds, *wish, "--format", "json")) for wish in wishes]
+    row = {"model_a": "a", "model_b": "b", "winner": "model_a", "source": "human"}
+    unbeaten = json.loads(ty.rate([row, row]).to_json())
+    for name in ("where", "battles_sha256", "tiltyard_version"):
+        assert name in unbeaten
+    by = json.loads(command(folder, "rate", birds, "--by", "category", "--ci", "none", "--format", "json"))
+    table = rows(command(folder, "rate", birds, "--by", "category", "--format", "csv"))
+    odd = [{"model_a": "a", "model_b": "b", "winner": winner, "source": "human"} for winner in ("tie", "nobody")]
+    (folder / "odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in odd), encoding="utf-8")
+    counted = (("battles", "stats", path, "--on-bad", "skip", "--format", "json") for path in (birds, "odd.jsonl"))
+    stats = [json.loads(command(folder, *words)) for words in counted]
+    return {
+        "Ratings file": [
+            json.loads((folder / "before.json").read_text()),
+            *boards,
+            unbeaten,
+            *by.pop("boards").values(),
+        ],
+        "Ratings CSV": [{name: value for name, value in line.items() if name != "category"} for line in table],
+        "Battle statistics": stats,
+    }
+
+
+def battles(folder: Path) -> Made:
+    """Battle rows with everything that a row may carry."""
+    full = ty.Battle(
+        model_a="otter",
+        model_b="heron",
+        winner="tie",  # type: ignore[arg-type]
+        source="llm-judge",  # type: ignore[arg-type]
+        question_id="q1",
+        judge_model="scripted/judge",
+        dimension="clarity",
+        score_a=0.4,
+        weight=2.0,
+        category="tides",
+        language="en",
+        timestamp=1_760_000_000.0,
+        battle_id="b1",
+        inconsistent=True,
+        controls={"len_a": 120.0, "len_b": 80.0},
+    )
+    plain = ty.Battle.from_dict({"model_a": "otter", "model_b": "heron", "winner": "model_a", "source": "human"})
+    ty.write_battles(folder / "rows.jsonl", [plain])
+    return {"Battle row": [full.to_dict(), plain.to_dict(), *lines(folder / "rows.jsonl")]}
+
+
+def tournament(folder: Path) -> Made:
+    """A headline run, a pilot with canaries and generated answers, one with a judge that fails, and a "
+    "re-judged one."""
+    home = folder / "tournament"
+    shutil.copytree(EXAMPLES / "tournament", home, ignore=shutil.ignore_patterns("judgments"))
+    config = yaml.safe_load((home / "tournament.yaml").read_text(encoding="utf-8"))
+    config |= {"canaries": True, "note": "A pilot with canaries."}
+    config["entrants"][0] |= {"model": "scripted/judge.yaml", "seed": 7}
+    (home / "watched.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    (home / "failing.yaml").write_text('rules: [{say: ["VERDICT: A", "VERDICT: B", "well"]}]', encoding="utf-8")
+    (home / "responses" / "responses_careful.jsonl").unlink()
+    command(home, "generate", "watched.yaml", "--entrant", "careful", "--yes")
+    command(home, "run", "tournament.yaml", "--mode", "headline", "--yes", "--output-dir", "headline")
+    command(home, "run", "watched.yaml", "--mode", "pilot", "--yes", "--output-dir", "pilot")
+    answers = home / "responses" / "responses_wordy.jsonl"
+    answers.write_text("\n".join(answers.read_text(encoding="utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
+    failing = ("--judge-model", "scripted/failing.yaml", "--yes", "--output-dir", "failing")
+    command(home, "run", "tournament.yaml", "--mode", "headline", *failing)
+    command(home, "judge", "rejudge", "headline", "--judge-model", "scripted/failing.yaml", "--yes", "--out", "again")
+    made: Made = {"Prompt bank": lines(home / "bank.jsonl")}
+    add(made, {"Response file": lines(home / "responses" / "responses_careful.jsonl")})
+    add(made, {"Response file": lines(home / "responses" / "responses_terse.jsonl")})
+    for path in sorted((home / "judgments").glob("judgments_*.jsonl")):
+        add(made, {"Verdict cache": lines(path)})
+    for name in ("headline", "pilot", "failing"):
+        add(made, run_folder(home / name))
+        add(made, {"Tournament manifest": [json.loads((home / name / "manifest.json").read_text(encoding="utf-8"))]})
+        add(made, {"Matches": lines(home / name / "matches" / "matches.jsonl")})
+    add(made, run_folder(home / "again"))
+    made["Re-judged run"] = [json.loads((home / "again" / "changes.json").read_text(encoding="utf-8"))]
+    return made
+
+
+def run_folder(folder: Path) -> Made:
+    """What a run folder holds, a re-judged one too."""
+    made: Made = {
+        "Elo results": [json.loads((folder / "elo_results.json").read_text(encoding="utf-8"))],
+        "Elo traces": [arrays(folder / "elo_per_perm.npz")],
+        "Win rates": rows((folder / "pairwise_winrates.csv").read_text(encoding="utf-8")),
+        "Battle row": lines(folder / "battles.jsonl"),
+        "Usage": [json.loads((folder / "usage.json").read_text(encoding="utf-8"))],
+    }
+    for path in (folder / "verdicts").glob("*.jsonl"):
+        add(made, {"Judgments": lines(path)})
+    for path in (folder / "ratings").glob("*.json"):
+        add(made, {"Ratings file": [json.loads(path.read_text(encoding="utf-8"))]})
+    return made
+
+
+def judge_check(folder: Path) -> Made:
+    pairs = [
+        {"prompt": "2 + 2?", "response_a": "4", "response_b": "5, I think", "votes": {"A": 9, "B": 1}},
+        {"prompt": "Capital of France?", "response_a": "Lyon", "response_b": "Paris", "label": "B"},
+    ]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
+    (folder / "failing.yaml").write_text('rules: [{when: "2 + 2", say: "hm"}, {say: "VERDICT: B"}]', encoding="utf-8")
+    checks = []
+    for judge in (f"scripted/{EXAMPLES / 'tournament' / 'judge.yaml'}", "scripted/failing.yaml"):
+        options = ("--judge-model", judge, "--yes", "--format", "json")
+        checks.append(json.loads(command(folder, "judge", "check", "pairs.jsonl", *options)))
+    return {"Judge check": checks}
+
+
+def placement(folder: Path) -> Made:
+    """A calibrated placement, a plain one that may stop on its rank, and one of a model that people know."""
+    home = EXAMPLES / "placement"
+    (folder / "failing.yaml").write_text('rules: [{say: ["VERDICT: A", "VERDICT: B", "well"]}]', encoding="utf-8")
+    newcomer = 'rules: [{when: "question 1", error: "errored: busy", final: true}, {say: "Something to begin with."}]'
+    (folder / "newcomer.yaml").write_text(newcomer, encoding="utf-8")
+    recorded = ("--judge", f"recorded/{home / 'verdicts.jsonl'}")
+    arena = (
+        "place",
+        "--arena",
+        str(home / "arena.jsonl"),
+        "--min-opponent-battles",
+        "50",
+        "--n-battles",
+        "60",
+        "--yes",
+    )
+    file = ("--model", str(home / "responses_kestrel.jsonl"))
+    asked = ("--model", "scripted/newcomer.yaml", "--name", "newcomer", "--judge", "scripted/failing.yaml")
+    known = ("--model", "egret", "--leave-one-out", "--no-inline-human")
+    command(folder, *arena, *recorded, *file, "--calibrate", "100", "--out", "calibrated")
+    command(
+        folder, *arena, *asked, "--until", "rank:5", "--bootstraps", "10", "--anchor", "egret=1000", "--out", "plain"
+    )
+    command(folder, *arena, *recorded, *known, "--out", "known")
+    made: Made = {}
+    for name in ("calibrated", "plain", "known"):
+        (run,) = (folder / name).iterdir()
+        add(made, {"Placement manifest": [json.loads((run / "manifest.json").read_text(encoding="utf-8"))]})
+        add(made, {"Ratings file": [json.loads((run / "elo_ratings.json").read_text(encoding="utf-8"))]})
+        add(made, {"Panel": [json.loads((run / "panel.json").read_text(encoding="utf-8"))]})
+        add(made, {"Placement usage": [json.loads((run / "usage.json").read_text(encoding="utf-8"))]})
+        add(made, {"Judgments": lines(run / "verdicts.jsonl"), "Placement texts": lines(run / "texts.jsonl")})
+        add(
+            made,
+            {"Battle row": lines(run / "battles.jsonl"), "Bootstrap rounds": [arrays(run / "bootstrap_ratings.npz")]},
+        )
+        if (run / "calibration.jsonl").exists():
+            add(made, {"Calibration": lines(run / "calibration.jsonl")})
+    return made
+
+
+def simulation(folder: Path) -> Made:
+    """Two simulated arenas, one under attack and with a late model; the log of the other is exported."""
+    size = ("arena", "simulate", "--models", "10", "--prompts", "6", "--votes", "600", "--in-flight", "10")
+    plain = command(folder, *size, "--format", "json", "--db", "sqlite:///arena.db")
+    attacked = command(folder, *size, "--attack", "rigging", "--late-model", "--format", "json")
+    command(folder, "arena", "export", "--db", "sqlite:///arena.db", "--out", "votes.jsonl")
+    validity = command(folder, "arena", "validity", "--db", "sqlite:///arena.db", "--format", "json")
+    return {
+        "Simulation": [json.loads(plain), json.loads(attacked)],
+        "Arena export": lines(folder / "votes.jsonl"),
+        "Validity report": [json.loads(validity)],
+    }
+
+
+def validity() -> Made:
+    """A report on two weeks of which the second has a failing model, a flag and an exclusion."""
+    log, since = _two_weeks()
+    state, period = period_of_log(log.events, since)
+    board = offline_board(period.votes, [row.model for row in live_board(state).rows])
+    report = weekly_report(state, period, board).to_dict()
+    assert report["quality"]
+    return {"Validity report": [json.loads(json.dumps(report))]}
+
+
+def _two_weeks() -> tuple[Log, int]:
+    rng = np.random.default_rng(9)
+    choose = honest_chooser(rng, np.linspace(300.0, -300.0, 8))
+    log = new_log(8, 6)
+    play(log, 700, rng, choose, close=0.3, after=13 * MINUTE)
+    since = log.now + 1
+
+    def worse(a: int, b: int, prompt: int) -> Choice:
+        failing = 4 in (a, b) and prompt in (1, 5) and rng.random() < 0.95
+        return Choice.BOTH_BAD if failing else choose(a, b, prompt)
+
+    play(log, 600, rng, worse, close=0.3, after=13 * MINUTE)
+    log.say(e.Flagged(subject="voter", subject_id="v003", flag="fast", detail="30 of 40 gaps"))
+    log.say(e.Excluded(matchup_ids=tuple(vote.matchup_id for vote in log.book.votes[-3:]), reason="fast"))
+    return log, since
+
+
+def site(url: str) -> Made:
+    """What a site over an arena of four models hands to programs after some votes."""
+    rng = np.random.default_rng(3)
+    with small_site(url) as made:
+        for number in range(160):
+            voter = f"voter-{number % 8}"
+            served = made.arena.serve(voter)
+            made.arena.vote(served.matchup_id, voter, Choice.A if rng.random() < 0.6 else Choice.B)
+        made.observatory.refresh()
+        client = made.client()
+        board = client.get("/leaderboard.json").json()
+        category = client.get("/leaderboard.json?category=sums").json()
+        one = board["rows"][0]["model"]
+        return {
+            "Leaderboard files": [
+                board,
+                client.get("/leaderboard.json?q=zyx").json(),
+                *_as_board(rows(client.get("/leaderboard.csv").text)),
+            ],
+            "Leaderboard of a category": [category],
+            "Live board": [client.get("/api/v1/leaderboard").json()],
+            "Model": [client.get(f"/api/v1/models/{one}").json()],
+            "Validity report": [client.get("/api/v1/validity").json()],
+            "Arena export": [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()],
+        }
+
+
+def _as_board(table: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
+    """The CSV as the JSON would be: only its rows."""
+    yield {"rows": table}

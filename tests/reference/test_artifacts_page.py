@@ -1,0 +1,106 @@
+"""Every field of every artifact is on its page, and every field of the page is in an artifact: they are made here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from tests.reference import made as make
+from tests.reference.fields import documented, never_made, sometimes_missing, undocumented
+from tests.reference.pages import REFERENCE, code, section, sections
+from tiltyard.arena import events
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.tables import PROJECTIONS, metadata
+from tiltyard.bank import Prompt
+from tiltyard.llm import journal
+
+PAGE = REFERENCE / "artifacts.md"
+PARTS = (
+    "Board comparison",
+    "Tokens",
+    "Estimate",
+    "Elo line",
+    "Judges scale",
+    "Board",
+    "Board row",
+    "Publication",
+    "Record",
+)
+"""Sections that only others take over."""
+BY_STRUCT = ("Batch journal", "Events", "Database")
+TITLES = [
+    part.title for part in sections(PAGE) if part.level == 3 and part.title not in (*PARTS, *BY_STRUCT) and part.rows
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("made")
+
+
+@pytest.fixture(scope="module")
+def artifacts(home: Path) -> make.Made:
+    found: make.Made = {}
+    for maker in (make.ratings, make.battles, make.tournament, make.judge_check, make.placement, make.simulation):
+        folder = home / maker.__name__
+        folder.mkdir()
+        make.add(found, maker(folder))
+    make.add(found, make.validity())
+    url = f"sqlite:///{home / 'site.db'}"
+    Store.create(url).close()
+    make.add(found, make.site(url))
+    found["Prompt bank"].append(msgspec.to_builtins(Prompt(prompt_id="p", text="?", subject="sums", tags=("new",))))
+    return found
+
+
+def test_every_artifact_that_is_made_has_its_section(artifacts: make.Made) -> None:
+    assert sorted(artifacts) == sorted(TITLES)
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_every_field_is_documented_and_every_documented_field_appears(title: str, artifacts: make.Made) -> None:
+    fields = documented(PAGE, title)
+    assert undocumented(fields, artifacts[title]) == set()
+    assert never_made(fields, artifacts[title]) == set()
+    assert sometimes_missing(fields, artifacts[title]) == set()
+
+
+def test_every_table_and_column_of_the_database_is_documented() -> None:
+    rows = section(PAGE, "Database").rows
+    written = {code(row["table"])[0]: code(row["columns"]) for row in rows}
+    assert written == {name: [column.name for column in table.columns] for name, table in metadata.tables.items()}
+    kinds = {code(row["table"])[0]: row["kind"] for row in rows}
+    made_again = {table.name for table in PROJECTIONS} | {"pending"}
+    assert {name for name, kind in kinds.items() if kind == "projection"} == made_again
+    assert {name for name, kind in kinds.items() if kind == "truth"} == {"events", "chain"}
+
+
+def test_every_event_and_its_fields_are_documented() -> None:
+    written = {code(row["kind"])[0]: code(row["fields"]) for row in section(PAGE, "Events").rows}
+    assert written == {
+        str(body.__struct_config__.tag): list(body.__struct_fields__) for body in get_args(events.AnyBody)
+    }
+
+
+def test_every_record_of_the_journal_is_documented() -> None:
+    written = [(code(row["record"])[0], code(row["field"])[0]) for row in section(PAGE, "Batch journal").rows]
+    expected = []
+    for kind in get_args(journal.Record):
+        for name in kind.__struct_fields__:
+            inner = journal.Entry.__struct_fields__ if name == "entries" else ()
+            names = [f"entries[].{field}" for field in inner] or [name]
+            expected += [(str(kind.__struct_config__.tag), field) for field in names]
+    assert written == expected
+
+
+@pytest.mark.usefixtures("artifacts")
+def test_the_files_of_a_folder_are_those_of_the_page(home: Path) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for run in (home / "tournament" / "tournament" / "headline", *(home / "placement" / "calibrated").iterdir()):
+        for path in run.rglob("*"):
+            name = path.relative_to(run).as_posix()
+            generic = name.replace("calibration.", "<dimension>.").replace("factuality.", "<dimension>.")
+            assert path.is_dir() or f"`{name}`" in text or f"`{generic}`" in text, name

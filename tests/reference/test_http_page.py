@@ -1,0 +1,88 @@
+"""The page of the HTTP interface says what the site's own document says, and what the site answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.arena.databases import sqlite_template, sqlite_url
+from tests.reference.pages import REFERENCE, ROOT, code, section, under
+from tests.web.sites import SmallSite, small_site
+from tiltyard.web.api_schema import FAILURE, SCHEMAS
+from tiltyard.web.failures import CODES
+
+__all__ = ["sqlite_template", "sqlite_url"]
+
+PAGE = REFERENCE / "http-api.md"
+WEB = ROOT / "src" / "tiltyard" / "web"
+
+
+@pytest.fixture
+def site(sqlite_url: str) -> Iterator[SmallSite]:
+    with small_site(sqlite_url) as made:
+        yield made
+
+
+def test_every_call_of_the_document_is_on_the_page_with_its_answers_and_no_other_is(site: SmallSite) -> None:
+    document = site.client().get("/api/v1/openapi.json").json()
+    calls = {
+        f"`{method.upper()} {path}`": sorted(call["responses"])
+        for path, calls in document["paths"].items()
+        for method, call in calls.items()
+    }
+    written = {part.title: sorted(row["status"] for row in part.rows) for part in under(PAGE, "Calls")}
+    assert written == calls
+
+
+def test_every_field_of_every_body_is_on_the_page() -> None:
+    written = {(code(row["body"])[0], code(row["field"])[0]) for row in section(PAGE, "Bodies").rows}
+    assert written == {(name, field) for name, schema in SCHEMAS.items() for field in schema.get("properties", {})}
+    text = PAGE.read_text(encoding="utf-8")
+    for name in SCHEMAS:
+        assert f"`{name}`" in text
+
+
+def test_every_error_code_of_the_site_is_on_the_page_with_its_status() -> None:
+    said = re.compile(r'Failure\(\s*(\d+), "(\w+)"')
+    raised = {
+        (int(status), name) for path in WEB.glob("*.py") for status, name in said.findall(path.read_text("utf-8"))
+    }
+    standing = {(status, name) for status, name in CODES.items() if status != 422}  # that one is answered with 400
+    written = {(int(row["status"]), code(row["code"])[0]) for row in section(PAGE, "Errors").rows}
+    assert written == raised | standing
+
+
+def test_an_error_has_the_shape_that_the_page_shows(site: SmallSite) -> None:
+    answer = site.client().post("/api/v1/matchups/none/vote", json={"choice": "A"})
+    assert answer.status_code == 404
+    assert set(answer.json()) == set(FAILURE["properties"]) == {"error"}
+    assert set(answer.json()["error"]) == {"code", "message"}
+
+
+def test_the_addresses_beside_the_interface_answer_what_the_page_says(site: SmallSite) -> None:
+    client = site.client()
+    rows = section(PAGE, "Beside the interface").rows
+    for row in rows:
+        if "address" in row:
+            assert client.get(code(row["address"])[0].removeprefix("GET ")).status_code == 200
+    figures = {name for row in rows if "address" not in row for name in code(row["figure of `/metrics`"])}
+    shown = client.get("/metrics").text
+    assert set(re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE)) == figures
+    health = set(client.get("/healthz").json())
+    sentence = next(line for line in section(PAGE, "Beside the interface").lines if line.startswith("`/healthz` holds"))
+    following = Path(PAGE).read_text(encoding="utf-8").partition(sentence)[2].splitlines()[1]
+    assert health <= set(code(f"{sentence} {following}"))
+
+
+def test_the_manners_are_kept(site: SmallSite) -> None:
+    client = site.client()
+    made = client.post("/api/v1/matchups")
+    assert made.status_code == 201
+    assert "tiltyard" in made.cookies
+    assert client.post("/api/v1/matchups", headers={"origin": "https://elsewhere.example"}).status_code == 403
+    board = client.get("/api/v1/leaderboard")
+    assert client.get("/api/v1/leaderboard", headers={"if-none-match": board.headers["etag"]}).status_code == 304
+    assert client.get("/api/v1/battles.jsonl").headers["x-log-seq"].isdecimal()

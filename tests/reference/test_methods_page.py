@@ -1,0 +1,140 @@
+"""Every number on every board is on the methods page, with a link to where it is derived; and links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+
+import pytest
+
+import tiltyard as ty
+from tests.reference.fields import documented
+from tests.reference.pages import METHODS, REFERENCE, ROOT, anchor, code, sections, under
+from tiltyard.arena.board import BoardRow
+from tiltyard.arena.model_detail import ModelDetail
+from tiltyard.arena.offline import OfflineRow
+from tiltyard.arena.weekly import WeeklyReport
+from tiltyard.boards.text import EXTRA_COLUMNS, as_markdown
+from tiltyard.judging.bias import Bias
+from tiltyard.ratings.judge_scale import PlacementVariance
+from tiltyard.tournament.standings import EloLine, PairTally
+from tiltyard.web.leaderboard import CATEGORY_COLUMNS, COLUMNS
+from tiltyard.web.model import model_values
+
+ARTIFACTS = REFERENCE / "artifacts.md"
+INDEX = "Where each number is shown"
+NAMES = {"entrant_id", "entrant_a", "entrant_b"}
+"""Fields that say who, not how much."""
+
+
+def named(title: str) -> set[str]:
+    """The numbers of one index table."""
+    (part,) = [part for part in under(METHODS, INDEX) if part.title == title]
+    return {word for row in part.rows for word in code(row["number"])}
+
+
+def shown(title: str) -> set[str]:
+    """The words under which they are shown."""
+    (part,) = [part for part in under(METHODS, INDEX) if part.title == title]
+    return {word for row in part.rows for word in code(row["shown as"])}
+
+
+def fields(kind: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
+def keys_of(function: object) -> set[str]:
+    """The names that a function gives the values it returns."""
+    tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function)))  # type: ignore[arg-type]
+    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    return {
+        key.value
+        for value in returned
+        if isinstance(value, ast.Dict)
+        for key in value.keys
+        if isinstance(key, ast.Constant)
+    }
+
+
+def written(title: str, *before: str) -> set[str]:
+    """The fields of an artifact below some key, as the page of artifacts (under test itself) lists them."""
+    ways = [field.way for field in documented(ARTIFACTS, title)]
+    return {way[len(before)] for way in ways if way[: len(before)] == before and len(way) > len(before)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"robustness": True},
+        {"ci": "bootstrap", "rounds": 5},
+        {"control": ["len"]},
+        {"method": "elo"},
+        {"method": "elo-perm", "n_perms": 3},
+        {"method": "glicko2"},
+        {"method": "winrate"},
+    ],
+    ids=str,
+)
+def test_every_column_of_a_board_is_explained(options: dict[str, object]) -> None:
+    board = ty.rate(str(ROOT / "examples" / "birds.jsonl"), **options)  # type: ignore[arg-type]
+    title = "On the board of `tiltyard rate`"
+    assert {name for entry in board for name in entry.to_dict()} <= named(title)
+    head = next(line for line in as_markdown(board).splitlines() if line.startswith("|"))
+    columns = {cell.strip() for cell in head.strip("|").split("|")}
+    assert columns <= named(title) | shown(title)
+    assert set(EXTRA_COLUMNS) <= named(title)
+    assert set(EXTRA_COLUMNS.values()) <= shown(title)
+
+
+def test_every_number_of_a_tournament_is_explained() -> None:
+    numbers = fields(EloLine) | fields(PairTally) | fields(Bias)
+    assert numbers - NAMES - {"judgments"} <= named("In a tournament")
+
+
+def test_every_number_of_a_placement_is_explained() -> None:
+    numbers = written("Judges scale") | written("Placement manifest", "information")
+    numbers |= {"flips", "agreement", "error", "covered", "critical"}
+    assert numbers <= named("In a placement")
+    text = METHODS.read_text(encoding="utf-8")
+    assert all(part in text for part in fields(PlacementVariance))
+
+
+def test_every_column_of_the_leaderboard_is_explained() -> None:
+    numbers = {*COLUMNS, *CATEGORY_COLUMNS} | fields(BoardRow)
+    numbers |= written("Leaderboard files", "rows", "[]") | written("Leaderboard of a category", "rows", "[]")
+    assert numbers <= named("On the arena's leaderboard")
+
+
+def test_every_number_of_a_models_page_is_explained() -> None:
+    numbers = keys_of(model_values) | fields(ModelDetail)
+    assert numbers <= named("On a model's page")
+    everywhere = {word for part in under(METHODS, INDEX) for row in part.rows for word in code(row["number"])}
+    assert fields(OfflineRow) - {"low", "high"} <= everywhere
+
+
+def test_every_part_of_the_validity_report_is_explained() -> None:
+    assert keys_of(WeeklyReport.to_dict) == named("In the validity report") == written("Validity report")
+
+
+def test_every_number_leads_to_its_derivation_and_every_link_on_the_page_leads_somewhere() -> None:
+    anchors = {anchor(part.title) for part in sections(METHODS)}
+    for part in under(METHODS, INDEX):
+        for row in part.rows:
+            assert re.search(r"\]\(#[\w-]+\)", row["derived in"]), row
+    for target in re.findall(r"\]\(([^)]+)\)", METHODS.read_text(encoding="utf-8")):
+        page, _, place = target.partition("#")
+        known = anchors if not page else {anchor(part.title) for part in sections(METHODS.parent / page)}
+        assert not place or place in known, target
+
+
+def test_every_test_and_bench_that_the_page_names_is_there() -> None:
+    text = METHODS.read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:tests|bench)/[\w/.]+)`", text))
+    assert len(paths) > 10
+    for path in paths:
+        assert (ROOT / path).exists(), path
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    for name in set(re.findall(r"`(test_\w+)`", text)):
+        assert f"def {name}(" in tests, name

@@ -1,0 +1,54 @@
+"""Every public name of Python is on its page, with every parameter, its default and what it means."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+import tiltyard as ty
+from tests.reference.pages import REFERENCE, ROOT, code, sections
+
+PAGE = REFERENCE / "python.md"
+EXPORTING = ("tiltyard", "tiltyard.battles", "tiltyard.boards", "tiltyard.bank", "tiltyard.judging", "tiltyard.report")
+
+
+@pytest.fixture(scope="module")
+def generator() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        yield import_module("python_reference")
+    finally:
+        sys.path.pop(0)
+
+
+def test_the_page_is_up_to_date(generator: ModuleType) -> None:
+    assert PAGE.read_text(encoding="utf-8") == generator.reference(), "run `make docs`"
+
+
+def test_every_parameter_has_words_and_no_words_are_left_over(generator: ModuleType) -> None:
+    assert generator.unexplained() == []
+    assert generator.stale() == []
+
+
+@pytest.mark.parametrize("module", EXPORTING)
+def test_every_exported_name_is_on_the_page(module: str) -> None:
+    titles = {part.title.strip("`") for part in sections(PAGE) if part.level == 3}
+    assert set(import_module(module).__all__) <= titles
+
+
+@pytest.mark.parametrize("name", ["rate", "read_battles", "BradleyTerry", "PermutationElo", "Leaderboard"])
+def test_parameters_and_defaults_are_those_of_the_signature(name: str) -> None:
+    (part,) = [part for part in sections(PAGE) if part.title == f"`{name}`"]
+    rows = {code(row["parameter"])[0]: row["default"] for row in part.rows if "parameter" in row}
+    signature = inspect.signature(getattr(ty, name))
+    assert list(rows) == list(signature.parameters)
+    for parameter in signature.parameters.values():
+        if parameter.default is inspect.Parameter.empty:
+            assert rows[parameter.name] == ""
+        elif isinstance(parameter.default, str | float | int | None):
+            assert code(rows[parameter.name]) == [repr(parameter.default)]

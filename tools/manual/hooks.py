@@ -1,0 +1,176 @@
+"""What the manual's site adds to MkDocs: pages from outside `docs/`, folders in the navigation, and a search index."""
+
+from __future__ import annotations
+
+import fnmatch
+import html
+import json
+import posixpath
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mkdocs.structure.files import File, Files
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+FROM_OUTSIDE = {
+    "ARCHITECTURE.md": "about/architecture.md",
+    "CHANGELOG.md": "about/changes.md",
+    "CONTRIBUTING.md": "about/contributing.md",
+}
+ELSEWHERE = {"README.md": "index.md", "LICENSE": "about/LICENSE.txt"}
+EXAMPLES = ("*.py", "*.ipynb", "*.jsonl", "*.yaml", "*.md")
+LEFT_OUT = {"judgments", "runs"}  # what running the examples leaves behind
+LINK = re.compile(r"(?<!\\)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
+INDEX_FILE = "assets/search-index.js"
+
+_sections: list[dict[str, str]] = []
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the pages of a folder where the navigation says `folder/*`."""
+    _sections.clear()
+    docs = Path(config.docs_dir)
+    pages = sorted(path.relative_to(docs).as_posix() for path in docs.rglob("*.md"))
+    named = set(_named(config.nav or []))
+    config.nav = _unfolded(config.nav or [], [page for page in pages if page not in named])
+    return config
+
+
+def _named(entries: list[Any]) -> list[str]:
+    names: list[str] = []
+    for entry in entries:
+        for value in entry.values() if isinstance(entry, dict) else [entry]:
+            names += _named(value) if isinstance(value, list) else [value]
+    return names
+
+
+def _unfolded(entries: list[Any], pages: list[str]) -> list[Any]:
+    result: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            result.append(
+                {title: _unfolded(value, pages) if isinstance(value, list) else value for title, value in entry.items()}
+            )
+        elif entry.endswith("*"):
+            result += fnmatch.filter(pages, entry)
+        else:
+            result.append(entry)
+    return result
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the pages and the examples that lie beside `docs/`."""
+    for source, target in {**FROM_OUTSIDE, "LICENSE": ELSEWHERE["LICENSE"]}.items():
+        files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
+    files.append(File.generated(config, "decisions/index.md", content=_decisions(Path(config.docs_dir))))
+    for path in sorted((ROOT / "examples").rglob("*")):
+        inside = path.relative_to(ROOT)
+        if any(fnmatch.fnmatch(path.name, pattern) for pattern in EXAMPLES) and not LEFT_OUT & set(inside.parts):
+            target = inside.as_posix() + (".txt" if path.suffix == ".md" else "")
+            files.append(File.generated(config, target, abs_src_path=str(path)))
+    return files
+
+
+def _decisions(docs: Path) -> str:
+    """A page that lists the decisions by their own headings."""
+    lines = ["# Decisions", "", "What a successor would question, with the reason.", ""]
+    for path in sorted((docs / "decisions").glob("*.md")):
+        heading = path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("# ")
+        lines.append(f"- [{heading.replace('. ', ': ', 1)}]({path.name})")
+    return "\n".join(lines) + "\n"
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - as called
+    """Let links that lead out of `docs/`, or into it from outside, lead to the same things on the site."""
+    here = page.file.src_uri
+    outside = {target: source for source, target in FROM_OUTSIDE.items()}
+    source = outside.get(here, f"docs/{here}")
+
+    def led(link: re.Match[str]) -> str:
+        target, anchor = link[1], link[2] or ""
+        wanted = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        on_site = _place_on_site(wanted)
+        if wanted == "docs/decisions":
+            on_site = "decisions/index.md"
+        if on_site is None or (here not in outside and wanted.startswith("docs/")):
+            return link[0]
+        return f"]({posixpath.relpath(on_site, posixpath.dirname(here) or '.')}{anchor})"
+
+    return LINK.sub(led, markdown)
+
+
+def _place_on_site(path: str) -> str | None:
+    """Where a file of the repository is on the site, or None."""
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    if path.startswith("examples/"):
+        return path + (".txt" if path.endswith(".md") else "")
+    return FROM_OUTSIDE.get(path) or ELSEWHERE.get(path)
+
+
+def on_page_content(html_text: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - as called
+    """Note what the page says, for the search; let wide tables scroll by themselves."""
+    reader = _Sections()
+    reader.feed(html_text)
+    for anchor, heading, words in reader.sections():
+        where = page.url + (f"#{anchor}" if anchor and heading != page.title else "")
+        _sections.append({"page": str(page.title), "heading": heading, "url": where, "text": words})
+    return _fitted(html_text)
+
+
+def _fitted(text: str) -> str:
+    """The page with tables and code that scroll by themselves, no escapes in a table's code, no empty headings."""
+    text = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", text)
+    text = re.sub(r"<code>[^<]*</code>", lambda code: code[0].replace("\\|", "|"), text)
+    text = text.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>')
+    return text.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
+
+
+def on_post_build(*, config: MkDocsConfig) -> None:
+    """Write the search index as a script, so that it also loads from a folder."""
+    target = Path(config.site_dir) / INDEX_FILE
+    target.parent.mkdir(parents=True, exist_ok=True)
+    said = json.dumps(_sections, ensure_ascii=False, separators=(",", ":"))
+    target.write_text(f"window.manualIndex = {said};\n", encoding="utf-8")
+
+
+class _Sections(HTMLParser):
+    """The text of a page, divided at its headings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: list[tuple[str, list[str], list[str]]] = [("", [], [])]
+        self._in_heading = self._in_permalink = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a section at a heading."""
+        known = dict(attrs)
+        if tag in ("h1", "h2", "h3"):
+            self._found.append((known.get("id") or "", [], []))
+            self._in_heading = True
+        self._in_permalink = tag == "a" and known.get("class") == "headerlink"
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a heading."""
+        if tag in ("h1", "h2", "h3"):
+            self._in_heading = False
+        self._in_permalink = False
+
+    def handle_data(self, data: str) -> None:
+        """Keep words; the sign that links a section is none."""
+        if not self._in_permalink:
+            self._found[-1][1 if self._in_heading else 2].append(data)
+
+    def sections(self) -> list[tuple[str, str, str]]:
+        """Anchor, heading and text of each section that has any."""
+        plain = [
+            (anchor, "".join(heading).strip(), " ".join(html.unescape("".join(words)).split()))
+            for anchor, heading, words in self._found
+        ]
+        return [section for section in plain if section[1] or section[2]]
