@@ -76,7 +76,7 @@ bench: $(PEERS)
 	$(BIN)/python -m bench
 
 spark: $(SPARK)
-	TILTYARD_REQUIRE_SPARK=1 $(BIN)/python -m pytest tests/beyond/test_spark.py
+	TILTYARD_REQUIRE_SPARK=1 $(BIN)/python -m pytest tests/beyond/test_spark.py -k "$(ONLY)"
 
 docs: $(READY)
 	$(BIN)/python tools/command_reference.py

@@ -47,4 +47,4 @@ def test_the_version_is_printed_by_the_command_and_by_the_module(tiltyard: Run) 
 
 
 def test_shells_can_be_taught_the_commands(tiltyard: Run) -> None:
-    assert "complete" in tiltyard("--show-completion", "bash").stdout
+    assert "--install-completion" in tiltyard("--help").stdout

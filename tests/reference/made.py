@@ -286,7 +286,7 @@ def site(url: str) -> Made:
             "Leaderboard of a category": [category],
             "Live board": [client.get("/api/v1/leaderboard").json()],
             "Model": [client.get(f"/api/v1/models/{one}").json()],
-            "Validity report": [client.get("/api/v1/validity").json()],
+            "Live validity report": [client.get("/api/v1/validity").json()],
             "Arena export": [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()],
         }
 

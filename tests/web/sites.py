@@ -19,6 +19,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.service import Arena
 from tiltyard.web.app import create_app
 from tiltyard.web.observatory import Observatory, Pace
+from tiltyard.web.serving import server_options
 from tiltyard.web.settings import SiteSettings
 
 SECRET = "a secret that only tests know"
@@ -104,7 +105,7 @@ class LiveServer:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        config = uvicorn.Config(app, log_level="warning", proxy_headers=False, server_header=False, access_log=False)
+        config = uvicorn.Config(app, **server_options())
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -23,6 +25,18 @@ def test_every_answer_carries_the_security_headers(sqlite_site: SmallSite, addre
     assert "strict-transport-security" not in answer.headers
     if method == "HEAD":
         assert answer.content == b""
+
+
+def test_even_what_is_no_http_is_refused_with_the_security_headers(live: str) -> None:
+    address = urlsplit(live)
+    with socket.create_connection((address.hostname, address.port), 10) as connection:
+        connection.sendall(b"\x16\x03\x01 this is no request\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *fields = head.split(b"\r\n")
+    assert status == b"HTTP/1.1 400 Bad Request"
+    assert {name + b": " + value for name, value in HEADERS} <= set(fields)
+    assert b"content-length: " + str(len(body)).encode() in fields
 
 
 def test_an_error_inside_a_route_is_an_honest_500_with_all_headers(sqlite_site: SmallSite) -> None:

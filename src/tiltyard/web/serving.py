@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tiltyard.arena.store import Store
 from tiltyard.errors import OptionError
 from tiltyard.web.app import create_app
+from tiltyard.web.guard import HEADERS, NOT_KEPT
 from tiltyard.web.settings import SECRET_VARIABLE, SiteSettings, secrets_of
 
 if TYPE_CHECKING:
@@ -44,14 +46,16 @@ def serve(settings: SiteSettings, *, host: str = "127.0.0.1", port: int = 8000, 
             f"{workers} workers need PostgreSQL: SQLite has one writer at a time. Use --workers 1, or postgresql://…"
         )
     if workers == 1:
-        uvicorn.run(_ready(settings), host=host, port=port, **_options())
+        uvicorn.run(_ready(settings), host=host, port=port, **server_options())
         return
     if not secrets_of()[0]:
         _log.warning("%s is not set: forms that are open when the site restarts will be refused.", SECRET_VARIABLE)
     os.environ[SECRET_VARIABLE] = settings.secret
     shared = {name: value for name, value in asdict(settings).items() if name not in ("secret", "admin_secret")}
     os.environ[SETTINGS_VARIABLE] = msgspec.json.encode(shared).decode()
-    uvicorn.run("tiltyard.web.serving:worker_app", factory=True, workers=workers, host=host, port=port, **_options())
+    uvicorn.run(
+        "tiltyard.web.serving:worker_app", factory=True, workers=workers, host=host, port=port, **server_options()
+    )
 
 
 def worker_app() -> FastAPI:
@@ -75,9 +79,23 @@ def _ready(settings: SiteSettings) -> FastAPI:
     return app
 
 
-def _options() -> dict[str, Any]:
+class Protocol(HttpToolsProtocol):
+    """HTTP as the server speaks it, whose own answer to what is no HTTP carries the security headers, too."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what could not be read, and hang up."""
+        text = msg.encode("ascii", "replace")
+        fields = [*HEADERS, NOT_KEPT, (b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+        fields.append((b"content-length", str(len(text)).encode()))
+        head = b"".join(name + b": " + value + b"\r\n" for name, value in fields)
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + text)
+        self.transport.close()
+
+
+def server_options() -> dict[str, Any]:
     """The server reads no forwarded headers: the site does, and believes only the proxies it was told of."""
     return {
+        "http": Protocol,
         "proxy_headers": False,
         "server_header": False,
         "access_log": False,
