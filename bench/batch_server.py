@@ -1,8 +1,8 @@
 """A stand-in for Anthropic's batches that takes millions of requests: what it is sent lies on disk, not in memory.
 
-`python -m bench.batch_server FOLDER` prints its port and serves on loopback until it is ended. A batch has ended when
-it is first asked about. Unlike the tests' fake server it keeps no account of what it was asked, so it can be asked 10⁷
-times.
+`python -m bench.batch_server FOLDER [PORT]` prints its port and serves on loopback until it is ended; started again in
+the same folder, it knows the batches it had. A batch has ended when it is first asked about. Unlike the tests' fake
+server it keeps no account of what it was asked, so it can be asked 10⁷ times.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 REASONING_CHARACTERS = 400
 LINES_AT_ONCE = 500
+KEEP_ALIVE_SECONDS = 600
+"""A client that collects for minutes between two batches would else send the next one into a closed connection."""
 ANSWERS = re.compile(r"\[ANSWER ([AB]) \w+\]\nentrant-(\d+) on (\w+)")
 
 
@@ -93,17 +95,22 @@ class BatchServer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.sizes: dict[str, tuple[int, int]] = {}
+        for path in sorted(folder.glob("msgbatch_*[0-9]")):
+            self._know(path)
 
     async def create(self, request: Request) -> Response:
-        """Take a batch in; its body goes straight to disk."""
-        name = f"msgbatch_{len(self.sizes) + 1:06d}"
-        length = 0
-        with (self.folder / name).open("wb") as file:
+        """Take a batch in; its body goes straight to disk, and counts once it is there whole."""
+        path = self.folder / f"msgbatch_{len(self.sizes) + 1:06d}"
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
             async for chunk in request.stream():
-                length += file.write(chunk)
-        requests = len(msgspec.json.decode((self.folder / name).read_bytes(), type=_Batch).requests)
-        self.sizes[name] = (requests, length)
-        return JSONResponse(self._shown(name, request))
+                file.write(chunk)
+        self._know(part.replace(path))
+        return JSONResponse(self._shown(path.name, request))
+
+    def _know(self, path: Path) -> None:
+        requests = len(msgspec.json.decode(path.read_bytes(), type=_Batch).requests)
+        self.sizes[path.name] = (requests, path.stat().st_size)
 
     async def retrieve(self, request: Request) -> Response:
         """Where a batch stands: it has ended."""
@@ -137,7 +144,8 @@ class BatchServer:
         )
 
     def _shown(self, name: str, request: Request) -> dict[str, Any]:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        taken_at = (self.folder / name).stat().st_mtime
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(taken_at))
         counts = {"processing": 0, "succeeded": self.sizes[name][0], "errored": 0, "canceled": 0, "expired": 0}
         times = {"created_at": stamp, "expires_at": stamp, "ended_at": stamp}
         return {
@@ -160,10 +168,12 @@ async def _lines(batch: _Batch) -> AsyncIterator[bytes]:
 def main() -> None:
     """Serve until the process is ended."""
     sock = socket.socket()
-    sock.bind(("127.0.0.1", 0))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
     os.write(1, f"{sock.getsockname()[1]}\n".encode())
     app = BatchServer(Path(sys.argv[1])).app()
-    config = uvicorn.Config(app, log_level="critical", access_log=False, ws="none", lifespan="off", loop="asyncio")
+    quiet = {"log_level": "critical", "access_log": False, "ws": "none", "lifespan": "off", "loop": "asyncio"}
+    config = uvicorn.Config(app, timeout_keep_alive=KEEP_ALIVE_SECONDS, **quiet)
     uvicorn.Server(config).run(sockets=[sock])
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.bank import responses_path, stratified_subset
+from tiltyard.bank import responses_path
 from tiltyard.files import file_sha256, write_json, write_lines, write_text
 from tiltyard.judging.by_name import sitting
 from tiltyard.judging.docket import Docket
@@ -37,8 +37,8 @@ from tiltyard.tournament.run import asking_parts, make_judge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tiltyard.judging.docket import Case
     from tiltyard.judging.records import Judgment
-    from tiltyard.judging.rubric import Rubric
     from tiltyard.tournament.config import Setup
     from tiltyard.tournament.plan import Plan
 
@@ -150,33 +150,20 @@ async def record_verdicts(address: str, work: Path) -> None:
 
 
 def _dockets(plan: Plan) -> list[tuple[str, Docket]]:
-    """The matches of each prompt: the pilot's on every rubric, then the others rubric by rubric, the widest first.
-
-    Whenever the recording is ended, whole prompts are recorded, and each of them on as many rubrics as possible.
-    """
-    settings = plan.setup.config.prompts
-    pilot = stratified_subset(plan.bank, size=settings.pilot_size, seed=settings.pilot_seed)
-    others = [prompt for prompt in plan.bank if prompt not in pilot]
+    """The matches of each prompt, so that a recording that is ended early has whole prompts."""
     rubrics = {rubric.dimension: rubric for rubric in plan.rubrics}
-    dockets = [(prompt.prompt_id, _docket(plan, prompt.prompt_id, rubrics)) for prompt in pilot]
-    for rubric in sorted(plan.rubrics, key=lambda rubric: rubric.needs_gold):
-        alone = {rubric.dimension: rubric}
-        dockets += [(prompt.prompt_id, _docket(plan, prompt.prompt_id, alone)) for prompt in others]
-    return [(prompt_id, docket) for prompt_id, docket in dockets if any(docket.cases.values())]
+    return [(prompt.prompt_id, Docket(rubrics, _cases(plan, prompt.prompt_id))) for prompt in plan.bank]
 
 
-def _docket(plan: Plan, prompt_id: str, rubrics: dict[str, Rubric]) -> Docket:
-    return Docket(
-        rubrics,
-        {
-            dimension: [case for case in plan.matches.by_dimension[dimension] if case.matchup.prompt_id == prompt_id]
-            for dimension in rubrics
-        },
-    )
+def _cases(plan: Plan, prompt_id: str) -> dict[str, list[Case]]:
+    return {
+        dimension: [case for case in cases if case.matchup.prompt_id == prompt_id]
+        for dimension, cases in plan.matches.by_dimension.items()
+    }
 
 
 async def export(models: dict[str, Path], work: Path) -> None:
-    """Write into the package what was recorded: answers, verdicts of whole prompts, and where they come from."""
+    """Write into the package what was recorded: answers, verdicts, and where they come from."""
     setup = _setup(work, None)
     asking = asking_parts(setup, _say, budget_usd=None, max_batch=None)
     chosen = make_judge(setup, JUDGE, asking, silent=True)
@@ -192,30 +179,19 @@ async def export(models: dict[str, Path], work: Path) -> None:
                 rows += judgments
     place = {prompt.prompt_id: number for number, prompt in enumerate(plan.bank)}
     rows.sort(key=lambda row: (row.dimension, place[row.prompt_id]))
-    judged_whole = _judged_whole(plan, missing)
-    rows = [row for row in rows if row.prompt_id in judged_whole]
+    if missing:
+        raise SystemExit(f"not recorded yet: {missing}. Run the stage `verdicts` again; it goes on where it stopped.")
     write_lines(MATERIAL / "verdicts.jsonl", rows)
-    lines = (MATERIAL / "bank.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    write_text(
-        MATERIAL / "judged.jsonl", "".join(line for line in lines if json.loads(line)["prompt_id"] in judged_whole)
-    )
     for name in setup.entrant_ids:
         file = responses_path(setup.responses_dir, name)
         shutil.copyfile(file, MATERIAL / "responses" / file.name)
-    origin = provenance(models, plan, rows, missing)
+    origin = provenance(models, plan, rows)
     write_json(MATERIAL / "provenance.json", origin)
     write_text(MATERIAL / "provenance.md", provenance_page(origin))
-    _say(f"wrote {len(rows)} judgments; not complete: {missing or 'none'}")
+    _say(f"wrote {len(rows)} judgments")
 
 
-def _judged_whole(plan: Plan, missing: list[tuple[str, str]]) -> set[str]:
-    """The prompts that were heard on every rubric that applies to them: only these can be in a tournament."""
-    return {prompt.prompt_id for prompt in plan.bank} - {prompt_id for _, prompt_id in missing}
-
-
-def provenance(
-    models: dict[str, Path], plan: Plan, rows: list[Judgment], missing: list[tuple[str, str]]
-) -> dict[str, Any]:
+def provenance(models: dict[str, Path], plan: Plan, rows: list[Judgment]) -> dict[str, Any]:
     """Where the material comes from: models, runtime, settings, dates, licences, and what was recorded."""
     settings = plan.setup.config.judge
     verdicts = [verdict for row in rows for verdict in row.raw]
@@ -235,7 +211,7 @@ def provenance(
             "package": "xllamacpp",
             "version": metadata.version("xllamacpp"),
             "licence": "MIT",
-            "how": "its OpenAI-compatible HTTP server on the loopback address, one thread",
+            "how": "its OpenAI-compatible HTTP server on the loopback address, one or two threads",
             "context_tokens": CONTEXT_TOKENS // SLOTS,
             "slots": SLOTS,
             "machine": f"{platform.system()} {platform.machine()}",
@@ -260,7 +236,6 @@ def provenance(
             "verdicts": dict(Counter(verdict.verdict.value for verdict in verdicts)),
             "changed_with_the_order": dict(Counter(row.dimension for row in rows if row.inconsistent)),
             "failed_judgments": sum(row.status != "ok" for row in rows),
-            "prompts_not_recorded": sorted({prompt_id for _, prompt_id in missing}),
         },
         "licences": {
             "prompts, rubrics, configuration": "Apache-2.0, written for Tiltyard",
@@ -295,9 +270,9 @@ def provenance_page(origin: dict[str, Any]) -> str:
         context=f"{runtime['context_tokens']:,}",
         judge=asked["model"].removeprefix("local/"),
         template=asked["template_version"],
+        reply=asked["reply"],
         options=json.dumps(asked["options"]),
         prompts=recorded["prompts"],
-        left=len(recorded["prompts_not_recorded"]),
         judgments=judgments,
         words=words,
         changed=changed,
@@ -315,8 +290,9 @@ PAGE = """\
 **{note}**
 
 The prompts, gold answers and rubrics were written for Tiltyard. The answers and verdicts are what the models said,
-letter by letter; nothing was written by hand, left out or mended. Before the recording about 150 questions were tried
-with other rubrics and reply forms; they are not part of it.
+letter by letter; nothing was written by hand, left out or mended. Before the recording some 500 questions about single
+pairs were tried with other rubrics and reply forms, and a recording in the form `label` was given up half-way (below);
+they are not part of it.
 
 ## Models
 
@@ -332,17 +308,17 @@ Runtime: {runtime}, {how}, {context} tokens of context per request.
 {entrants}
 ## Judge
 
-{judge}, by Tiltyard's own question (template {template}), reply form `label`, options
-`{options}`.
+{judge}, by Tiltyard's own question (template {template}), reply form `{reply}`, options
+`{options}`. A reply is the likeliest of the three letters; its probabilities are kept as `score_a`.
 
-The last option takes TIE away: asked for one word where TIE is allowed, this model said TIE in each of about a hundred
-trials, whatever the answers. What is left is a choice between A and B in which the order of the answers often counts
-for more than the answers. That is real position bias, and it is left in. Also: {self_preference}.
+The form matters more than anything else here. Asked in the form `label`, with all instructions, this model said TIE to
+nearly everything; with TIE taken away, four of five judgments changed with the order of the answers (533 verdicts). The
+same questions as a multiple choice are within its reach. What position bias is left is real, and is left in. Also:
+{self_preference}.
 
 | recorded | |
 |---|---|
 | prompts, each pair in both orders | {prompts} |
-| prompts with answers, not judged | {left} |
 | judgments | {judgments} |
 | replies | {words} |
 | judgments that changed with the order | {changed} |

@@ -30,7 +30,7 @@ TOURNAMENT = {
     "judge.budget_usd": "Stop before this much is spent.",
     "judge.base_url": "Address of the judge's server, for `local/…`.",
     "judge.prices_path": "A price file that replaces or adds models, beside the one that ships.",
-    "judge.reply": "`reasoned` or `label`:",
+    "judge.reply": "`reasoned`, `label` or `choice`:",
     "judge.options": "Further parameters for the provider, sent as they are.",
     "rubrics.<dimension>.path": "The rubric of a dimension. Dimensions are judged in this order.",
     "elo.n_perms": "Shuffles of permutation Elo; at least 2.",
@@ -49,7 +49,7 @@ JUDGE = {
     "max_attempts": "How often a question is asked at most.",
     "options": "Further parameters for the provider, sent as they are (`temperature`, `seed`, …).",
     "reply": "`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities where "
-    "there are any.",
+    "there are any. `choice`: the letter of an option, for very small judges.",
     "orders": "`both`, or `forward`: entrant_a's answer first only, so that position bias cannot be seen.",
 }
 

@@ -85,7 +85,7 @@ def test_manifest_and_report_carry_the_note(home: Path, done: subprocess.Complet
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["note"] == NOTE
     assert manifest["judge_model"] == "recorded/verdicts.jsonl"
-    assert manifest["selected_prompt_count"] == (6 if mode == "pilot" else manifest["bank_size"])
+    assert manifest["selected_prompt_count"] == (12 if mode == "pilot" else manifest["bank_size"])
     assert f"<b>{NOTE}</b>" in (folder / "report.html").read_text()
 
 

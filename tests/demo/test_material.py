@@ -14,7 +14,7 @@ from tiltyard.bank import Prompt, Response, read_prompts, read_responses
 from tiltyard.demo.shipped import BANK, NOTE, PROVENANCE, VERDICTS, copy_material, shipped
 from tiltyard.errors import OptionError
 from tiltyard.files import file_sha256
-from tiltyard.judging.questions import TEMPLATE_VERSION, make_questions
+from tiltyard.judging.questions import CHOICES, TEMPLATE_VERSION, make_questions
 from tiltyard.judging.reading import read_label
 from tiltyard.judging.records import Judgment, Matchup, Said
 from tiltyard.judging.rubric import Rubric
@@ -36,11 +36,6 @@ def setup(folder: Path) -> Setup:
 @pytest.fixture(scope="module")
 def bank(folder: Path) -> dict[str, Prompt]:
     return {prompt.prompt_id: prompt for prompt in read_prompts(folder / BANK)}
-
-
-@pytest.fixture(scope="module")
-def judged(setup: Setup) -> dict[str, Prompt]:
-    return {prompt.prompt_id: prompt for prompt in read_prompts(setup.bank_path)}
 
 
 @pytest.fixture(scope="module")
@@ -91,16 +86,13 @@ def test_every_entrant_answered_every_prompt_as_the_config_says(
 def test_every_pair_was_heard_on_every_rubric_in_both_orders(
     setup: Setup,
     bank: dict[str, Prompt],
-    judged: dict[str, Prompt],
     rubrics: dict[str, Rubric],
     recorded: list[Judgment],
 ) -> None:
-    assert judged.items() <= bank.items()
-    assert len(judged) >= 12
     wanted = {
         (dimension, prompt_id, a, b)
         for dimension, rubric in rubrics.items()
-        for prompt_id, prompt in judged.items()
+        for prompt_id, prompt in bank.items()
         if prompt.gold_answer or not rubric.needs_gold
         for a, b in combinations(setup.entrant_ids, 2)
     }
@@ -139,22 +131,32 @@ def test_every_verdict_answers_exactly_the_question_that_is_asked_today(
 
 
 def test_every_verdict_is_what_the_reply_says(recorded: list[Judgment]) -> None:
-    for verdict in (verdict for row in recorded for verdict in row.raw):
-        if verdict.verdict.readable:
-            assert read_label(verdict.reasoning) is verdict.verdict
-        else:
-            assert verdict.error
-    assert {Said.A, Said.B} <= {verdict.verdict for row in recorded for verdict in row.raw}
+    """A reply that is no letter is read from the letters' probabilities; every one of them has some."""
+    verdicts = [verdict for row in recorded for verdict in row.raw]
+    letters = [verdict for verdict in verdicts if verdict.reasoning.strip() in CHOICES["choice"]]
+    assert len(letters) > 0.95 * len(verdicts)
+    for verdict in letters:
+        assert read_label(verdict.reasoning, CHOICES["choice"]) is verdict.verdict
+    for verdict in verdicts:
+        assert verdict.verdict.readable
+        assert verdict.score_a is not None
+        assert 0 <= verdict.score_a <= 1
+    assert {verdict.verdict for verdict in verdicts} == {Said.A, Said.B, Said.TIE}
+
+
+def test_most_judgments_hold_in_both_orders_and_some_do_not(recorded: list[Judgment]) -> None:
+    assert sum(row.winner is not None for row in recorded) > len(recorded) / 2
+    assert any(row.inconsistent for row in recorded)
 
 
 def test_the_provenance_counts_what_is_there(
-    recorded: list[Judgment], provenance: dict[str, Any], bank: dict[str, Prompt], judged: dict[str, Prompt]
+    recorded: list[Judgment], provenance: dict[str, Any], bank: dict[str, Prompt]
 ) -> None:
     found = provenance["recorded"]
     assert found["judgments"] == dict(Counter(row.dimension for row in recorded))
     assert found["changed_with_the_order"] == dict(Counter(row.dimension for row in recorded if row.inconsistent))
     assert found["verdicts"] == dict(Counter(verdict.verdict.value for row in recorded for verdict in row.raw))
-    assert found["prompts_not_recorded"] == sorted(set(bank) - set(judged))
+    assert found["prompts"] == len(bank)
     assert provenance["note"] == NOTE
     assert {model["licence"] for model in provenance["models"]} == {"Apache-2.0"}
     assert all(len(model["file_sha256"]) == 64 for model in provenance["models"])

@@ -38,7 +38,7 @@ def ask(**changes: Any) -> tuple[Question, Question]:
     return make_questions(**arguments | changes)
 
 
-@pytest.mark.parametrize("form", ["reasoned", "label"])
+@pytest.mark.parametrize("form", ["reasoned", "label", "choice"])
 def test_the_text_sent_is_frozen(form: str) -> None:
     """A changed word makes every user pay again: change it together with TEMPLATE_VERSION and the golden files."""
     assert TEMPLATE_VERSION == "1"
@@ -89,6 +89,12 @@ def test_changing_one_ingredient_changes_both_keys(name: str) -> None:
     assert {question.key for question in before}.isdisjoint(question.key for question in after)
 
 
+@pytest.mark.parametrize("name", [name for name in INGREDIENTS if name != "reply form"])
+def test_the_multiple_choice_has_every_ingredient_too(name: str) -> None:
+    before, after = ask(reply="choice"), ask(**{"reply": "choice"} | INGREDIENTS[name])
+    assert {question.key for question in before}.isdisjoint(question.key for question in after)
+
+
 def test_who_answered_is_not_sent_and_not_in_the_key() -> None:
     other = Matchup(prompt_id="p9", dimension="clarity", entrant_a="crane", entrant_b="stork")
     assert [question.key for question in ask(matchup=other)] == [question.key for question in ask()]
@@ -123,6 +129,23 @@ HOSTILE = st.lists(st.sampled_from(WORDS), max_size=30).map("".join)
 def test_no_answer_can_end_its_part_or_open_another(prompt: str, first: str, second: str) -> None:
     question, _ = ask(prompt=Prompt(prompt_id="p", text=prompt), response_a=first, response_b=second, rubric=RUBRIC)
     assert parts_of(question.request.user) == [("PROMPT", prompt), ("ANSWER A", first), ("ANSWER B", second)]
+
+
+OPTIONS = ["\n", "\r", "\u2028", "A) ", "B) ", "C) ", " ", "The right answer: ", "So which option is right?", "x"]
+SLY = st.lists(st.sampled_from(OPTIONS), max_size=30).map("".join)
+
+
+@given(SLY, SLY, SLY)
+def test_no_line_of_a_text_can_pass_for_an_option_or_a_hint(prompt: str, first: str, second: str) -> None:
+    question, _ = ask(
+        prompt=Prompt(prompt_id="p", text=f"Q {prompt}", gold_answer="4"),
+        response_a=first,
+        response_b=second,
+        rubric=dataclasses.replace(FULL, shows_expected=False),
+        reply="choice",
+    )
+    lines = [line for line in question.request.user.splitlines() if line and not line.startswith("   ")]
+    assert [line[:3] for line in lines] == ["Q " + lines[0][2:3], "A) ", "B) ", "C) ", "The", "So "]
 
 
 def test_an_answer_that_copies_the_code_of_another_question_gains_nothing() -> None:

@@ -137,6 +137,15 @@ def test_a_one_word_reply_is_the_word_alone(text: str, said: Said | None) -> Non
     assert read_reply(Reply(text=text), CHOICES).said is (said or Said.UNPARSED)
 
 
+def test_the_third_option_of_a_multiple_choice_is_a_tie() -> None:
+    options = ("A", "B", "C")
+    assert [read_label(text, options) for text in ("a", "B)", "C")] == [Said.A, Said.B, Said.TIE]
+    assert [read_label(text, options) for text in ("TIE", "D")] == [None, None]
+    reading = read_reply(Reply(text="C", choice_probabilities={"A": 0.3, "B": 0.1, "C": 0.6}), options)
+    assert (reading.said, reading.score_a) == (Said.TIE, pytest.approx(0.6))
+    assert read_reply(Reply(text="A", choice_probabilities={"TIE": 1.0}), options).said is Said.UNPARSED
+
+
 @pytest.mark.parametrize(
     ("chances", "said", "score_a"),
     [

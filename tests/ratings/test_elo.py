@@ -272,11 +272,20 @@ def test_the_sampling_interval_is_the_stated_formula():
         ends = np.array([plain_elo(a[o].tolist(), b[o].tolist(), a_won[o] * 1.0, 3, 16.0) for o in shuffled])
         means.append(ends.mean(axis=0))
         variances.append(ends.var(axis=0, ddof=1))
-    error = np.sqrt(np.maximum(0.0, np.var(means, axis=0, ddof=1) - np.mean(variances, axis=0) / 4))
+    total = np.var(means, axis=0, ddof=1)
+    error = np.sqrt(np.maximum(total - np.mean(variances, axis=0) / 4, math.sqrt(2 / 11) * total))
     assert interval.standard_error == pytest.approx(error, abs=1e-9)
     assert interval.high == pytest.approx(1400.0 + 1.894579 * error, abs=1e-4)  # t(7), 95th percentile
     assert interval.low == pytest.approx(1400.0 - 1.894579 * error, abs=1e-4)
     assert interval.n_clusters == 8
+
+
+def test_with_very_many_battles_no_interval_shrinks_to_a_point():
+    """Here the prompts' part is some hundredth of the shuffles': a difference of the two is as often negative."""
+    a, b, a_won = tournament(20_000, 8)
+    interval = sampling_interval(a, b, a_won, np.full(8, 1400.0))
+    assert interval.standard_error.min() > 0.5
+    assert interval.standard_error.max() < 20.0
 
 
 def test_battles_without_a_shared_prompt_are_their_own_clusters():

@@ -13,6 +13,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer
 from tests.tournament.folder import change, make_folder, read_lines, script
+from tiltyard import __version__
+from tiltyard.files import file_sha256
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.records import Usage
 
@@ -189,6 +191,14 @@ def test_skip_judging_with_an_empty_cache_is_an_empty_run_not_a_crash(
     assert "no Elo results" in done.stdout
     assert read(tmp_path / "run" / "elo_results.json")["n_decisive_matches"] == {"factuality": 0, "calibration": 0}
     assert not (tmp_path / "run" / "elo_per_perm.npz").exists()
+
+
+def test_the_ratings_files_name_the_battles_they_come_from(tmp_path: Path, tiltyard: Run, scripted: str) -> None:
+    assert run(tiltyard, scripted, "--yes").returncode == 0
+    found = read(tmp_path / "run" / "ratings" / "factuality.json")
+    assert found["battles_sha256"] == file_sha256(tmp_path / "run" / "battles.jsonl")
+    assert found["tiltyard_version"] == __version__
+    assert found["where"] is None
 
 
 def test_a_folder_that_is_used_again_holds_nothing_of_the_run_before(

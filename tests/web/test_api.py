@@ -130,6 +130,8 @@ def test_the_interface_describes_itself(sqlite_site: SmallSite) -> None:
     document = sqlite_site.client().get("/api/v1/openapi.json").json()
     assert "/api/v1/matchups/{matchup_id}/vote" in document["paths"]
     assert all(path.startswith("/api/v1/") for path in document["paths"])
+    assert '"422"' not in json.dumps(document)
+    assert "ValidationError" not in json.dumps(document)
 
 
 def test_the_quick_way_answers_like_the_ordinary_way(sqlite_site: SmallSite) -> None:

@@ -238,10 +238,11 @@ def _in_order(estimator: Estimator) -> bool:
     return isinstance(estimator, Elo | PermutationElo | Glicko2)
 
 
-def origin(battles: BattleData, reading: Reading) -> dict[str, Any]:
+def origin(battles: BattleData, reading: Reading | None = None) -> dict[str, Any]:
     """Where battles came from, as it stands in a ratings file: the filter, the files' hash, our version."""
     from tiltyard import __version__
 
+    reading = reading or Reading()
     elsewhere = _is_elsewhere(battles, reading)
     return {
         "where": reading.where,

@@ -57,16 +57,15 @@ def _material(out: Path) -> None:
         1, f"The material: {facts.prompts} prompts from {facts.sources} sources, answered by {facts.entrants} entrants"
     )
     typer.echo(
-        f"   Two small models under different instructions. On {facts.judged} of the prompts the larger one judged\n"
-        f"   every pair of answers, too, in both orders: {facts.verdicts:,} verdicts, recorded as they came.\n"
-        f"   {out / 'provenance.md'} says how."
+        "   Two small models under different instructions. The larger one also judged every pair of answers,\n"
+        f"   in both orders: {facts.verdicts:,} verdicts, recorded as they came. {out / 'provenance.md'} says how."
     )
 
 
 def _pilot(out: Path) -> None:
     from tiltyard.tournament.gate import verdict_lines
 
-    _step(2, "The pilot: a few prompts first, to see whether the judge is worth its money")
+    _step(2, "The pilot: a dozen prompts first, to see whether the judge is worth its money")
     finished = _run(out, "pilot")
     for line in verdict_lines(finished.checks):
         typer.echo(f"   {line}")
@@ -77,7 +76,7 @@ def _pilot(out: Path) -> None:
 def _headline(out: Path) -> None:
     from tiltyard.demo.judged import board_text, said_of
 
-    _step(3, "The headline run: all prompts that were judged")
+    _step(3, "The headline run: all prompts")
     finished = _run(out, "headline")
     typer.echo(f"   {said_of(finished)}")
     for dimension, standing in finished.standings.items():

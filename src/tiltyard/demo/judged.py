@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """How much material there is; `judged` of the prompts have verdicts."""
+    """How much material there is."""
 
     prompts: int
-    judged: int
     sources: int
     entrants: int
     verdicts: int
@@ -44,7 +43,6 @@ def load_facts(folder: Path) -> Facts:
     recorded = read_objects(folder / VERDICTS, "file of recorded verdicts")
     return Facts(
         prompts=len(bank),
-        judged=len(read_prompts(setup.bank_path)),
         sources=len({prompt.source for prompt in bank}),
         entrants=len(setup.entrant_ids),
         verdicts=sum(len(row.get("raw") or ()) for _, row in recorded),

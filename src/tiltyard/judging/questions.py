@@ -15,18 +15,22 @@ from tiltyard.errors import JudgingError
 from tiltyard.llm.records import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tiltyard.bank import Prompt
     from tiltyard.judging.records import Matchup
     from tiltyard.judging.rubric import Rubric
 
+    Writer = Callable[[str, str], str]
+
 TEMPLATE_VERSION = "1"
 
-ReplyForm = Literal["reasoned", "label"]
-"""`reasoned`: a short comparison that ends in the verdict line. `label`: one word, whose probability is asked for."""
+ReplyForm = Literal["reasoned", "label", "choice"]
+"""`reasoned`: a short comparison that ends in the verdict line. `label`: one word, whose probability is asked for.
+`choice`: the same as a multiple-choice question without instructions, for judges too small to follow them."""
 
-LABELS = ("A", "B", "TIE")
+CHOICES: dict[ReplyForm, tuple[str, ...]] = {"reasoned": (), "label": ("A", "B", "TIE"), "choice": ("A", "B", "C")}
+"""The words that a form of reply allows; C stands for a tie."""
 
 SYSTEM = """\
 You compare two answers to the same prompt and decide which of them is better on one dimension: {dimension}.
@@ -52,7 +56,7 @@ How to judge
 
 {closing}"""
 
-CLOSING: dict[ReplyForm, str] = {
+CLOSING = {
     "reasoned": """\
 How to reply
 Compare the answers in a few sentences. Then end your reply with one line of its own, exactly one of these three:
@@ -64,10 +68,23 @@ How to reply
 Reply with one word and nothing else: A if answer A is better, B if answer B is better, TIE if neither is.""",
 }
 
-REMINDER: dict[ReplyForm, str] = {
+REMINDER = {
     "reasoned": "Compare the answers A and B by the rubric. End with the line VERDICT: A, VERDICT: B or VERDICT: TIE.",
     "label": "Compare the answers A and B by the rubric. Reply with one word: A, B or TIE.",
 }
+
+CHOICE_SYSTEM = "{dimension} (version {version}): {rubric}"
+
+CHOICE_USER = """\
+{prompt}
+
+A) {first}
+B) {second}
+C) Neither is better.
+
+{hints}So which option is right? Answer with the letter only."""
+
+_HINTS = {"REFERENCE ANSWER": "The right answer", "EXPECTED BEHAVIOR": "What a right answer does"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +115,16 @@ def make_questions(
 ) -> tuple[Question, Question]:
     """The two questions about a matchup: answers in order, then swapped."""
     shared = _shared_parts(prompt, rubric)
-    code = _code([text for _, text in shared], response_a, response_b)
+    write = _multiple_choice(shared) if reply == "choice" else _fenced(shared, response_a, response_b, reply)
 
     def question(first: str, second: str, *, swapped: bool) -> Question:
-        parts = [*shared, ("ANSWER A", first), ("ANSWER B", second)]
         request = Request(
             model=judge_model,
             system=system_text(rubric, reply),
-            user="\n\n".join([*(_part(name, text, code) for name, text in parts), REMINDER[reply]]),
+            user=write(first, second),
             max_tokens=max_tokens,
             cache_system=True,
-            choices=LABELS if reply == "label" else (),
+            choices=CHOICES[reply],
             options=dict(options or {}),
         )
         return Question(request.fingerprint, matchup, swapped, request, rubric.version)
@@ -119,7 +135,8 @@ def make_questions(
 @lru_cache(maxsize=64)
 def system_text(rubric: Rubric, reply: ReplyForm = "reasoned") -> str:
     """The part that all questions of a dimension share, and that a provider may keep: rubric and instructions."""
-    return SYSTEM.format(dimension=rubric.dimension, version=rubric.version, rubric=rubric.text, closing=CLOSING[reply])
+    words = {"dimension": rubric.dimension, "version": rubric.version, "rubric": rubric.text}
+    return CHOICE_SYSTEM.format(**words) if reply == "choice" else SYSTEM.format(**words, closing=CLOSING[reply])
 
 
 def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
@@ -135,6 +152,35 @@ def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
     if rubric.shows_expected and prompt.expected_behavior:
         parts.append(("EXPECTED BEHAVIOR", prompt.expected_behavior))
     return parts
+
+
+def _fenced(shared: list[tuple[str, str]], response_a: str, response_b: str, reply: ReplyForm) -> Writer:
+    """Every part between two lines with a code; the form for judges that follow instructions."""
+    code = _code([text for _, text in shared], response_a, response_b)
+
+    def write(first: str, second: str) -> str:
+        parts = [*shared, ("ANSWER A", first), ("ANSWER B", second)]
+        return "\n\n".join([*(_part(name, text, code) for name, text in parts), REMINDER[reply]])
+
+    return write
+
+
+def _multiple_choice(shared: list[tuple[str, str]]) -> Writer:
+    """The answers as options, and what is known of the right one after them, close to the decision."""
+    (_, prompt), *known = shared
+    hints = "".join(f"{_HINTS[name]}: {_indented(text)}\n" for name, text in known)
+
+    def write(first: str, second: str) -> str:
+        return CHOICE_USER.format(
+            prompt=_indented(prompt), first=_indented(first), second=_indented(second), hints=hints
+        )
+
+    return write
+
+
+def _indented(text: str) -> str:
+    """A text whose later lines are set in, so that none of them can pass for an option or a hint."""
+    return "\n   ".join(text.splitlines())
 
 
 def _part(name: str, text: str, code: str) -> str:

@@ -11,14 +11,16 @@ from tiltyard.judging.records import Said
 from tiltyard.llm.records import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tiltyard.llm.records import Reply
 
 _EMPHASIS = r"[*_`#~\s]*"
 _LABEL = rf"{_EMPHASIS}[\[(]?(?P<label>A|B|TIE)[\])]?{_EMPHASIS}[.!]?{_EMPHASIS}"
 _VERDICT_LINE = re.compile(rf"{_EMPHASIS}VERDICT{_EMPHASIS}[:：]{_LABEL}", re.IGNORECASE | re.ASCII)
-_BARE_LABEL = re.compile(_LABEL, re.IGNORECASE | re.ASCII)
+_BARE_LABEL = re.compile(_LABEL.replace("|TIE", "|C|TIE"), re.IGNORECASE | re.ASCII)
+_MEANT = {"A": Said.A, "B": Said.B, "C": Said.TIE, "TIE": Said.TIE}
+"""What a word of `Request.choices` says."""
 _LONGEST_LINE = 80
 """A longer line says more than a verdict; and matching stays quick whatever a judge writes."""
 
@@ -43,10 +45,11 @@ def read_reply(reply: Reply, choices: tuple[str, ...] = ()) -> Reading:
     if reply.stop is Stop.REFUSAL:
         return Reading(Said.REFUSED, why="the judge declined")
     if choices and reply.choice_probabilities:
-        return read_probabilities(reply.choice_probabilities)
+        chances = reply.choice_probabilities
+        return read_probabilities({_MEANT[word]: chances[word] for word in choices if word in chances})
     if reply.stop is Stop.LENGTH:
         return Reading(Said.TRUNCATED, why="cut off at max_tokens")
-    said = read_label(reply.text) if choices else read_verdict_line(reply.text)
+    said = read_label(reply.text, choices) if choices else read_verdict_line(reply.text)
     if said is None:
         return Reading(Said.UNPARSED, why="the last line is no verdict" if reply.text.strip() else "the reply is empty")
     return Reading(said)
@@ -58,12 +61,14 @@ def read_verdict_line(text: str) -> Said | None:
     Markdown emphasis around it, letter case and a closing full stop do not matter. A verdict anywhere else in the text
     does not count: it may be a quotation, a supposition, or the answer's own words.
     """
-    return _match(_VERDICT_LINE, text)
+    word = _match(_VERDICT_LINE, text)
+    return Said(word) if word else None
 
 
-def read_label(text: str) -> Said | None:
-    """The verdict of a one-word reply; None when there is anything beside the word."""
-    return _match(_BARE_LABEL, text) if len(text.split()) == 1 else None
+def read_label(text: str, choices: Sequence[str] = ("A", "B", "TIE")) -> Said | None:
+    """The verdict of a one-word reply; None when there is anything beside the word, or it is none of the choices."""
+    word = _match(_BARE_LABEL, text) if len(text.split()) == 1 else None
+    return _MEANT[word] if word and word in choices else None
 
 
 def read_probabilities(probabilities: Mapping[str, float]) -> Reading:
@@ -81,9 +86,9 @@ def read_probabilities(probabilities: Mapping[str, float]) -> Reading:
     return Reading(said, score_a=chance[Said.A] / total + chance[Said.TIE] / total / 2)
 
 
-def _match(pattern: re.Pattern[str], text: str) -> Said | None:
+def _match(pattern: re.Pattern[str], text: str) -> str | None:
     lines = text.strip().splitlines()
     if not lines or len(lines[-1]) > _LONGEST_LINE:
         return None
     match = pattern.fullmatch(lines[-1].strip())
-    return Said(match["label"].upper()) if match else None
+    return match["label"].upper() if match else None

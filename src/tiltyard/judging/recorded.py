@@ -39,6 +39,7 @@ class _Word:
     reasoning: str
     timestamp: str
     where: str
+    score_a: float | None = None
 
 
 class RecordedJudge:
@@ -114,6 +115,7 @@ class RecordedJudge:
             verdict=word.said,
             reasoning=word.reasoning,
             timestamp=word.timestamp,
+            score_a=word.score_a,
         )
 
 
@@ -188,6 +190,7 @@ def _words_of(row: Mapping[str, Any], where: str) -> Iterator[tuple[bool, _Word]
             str(record.get("reasoning") or ""),
             str(record.get("timestamp") or when),
             where,
+            _share(record.get("score_a"), where),
         )
         yield bool(record.get("position_swap")), word
 
@@ -197,6 +200,14 @@ def _said(value: object, where: str) -> Said:
         return _WORDS[str(value).strip().lower()]
     except KeyError:
         raise JudgingError(f"{where}: unknown verdict {value!r}. It is one of {', '.join(Said)}.") from None
+
+
+def _share(value: object, where: str) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise JudgingError(f"{where}: score_a is {value!r}; it is a number from 0 to 1.")
+    return float(value)
 
 
 def _needed(row: Mapping[str, Any], name: str, where: str) -> str:

@@ -84,7 +84,8 @@ def rate_folder(folder: Path, recipe: Recipe) -> Rated:
     board = joint
     if recipe.mode != "joint":
         board = with_plain_rating(standing.board, recipe.model, joint)
-        board = replace(board, settings={**board.settings, "battles_sha256": joint.settings["battles_sha256"]})
+        origin = {name: joint.settings[name] for name in ("where", "battles_sha256", "tiltyard_version")}
+        board = replace(board, settings={**board.settings, **origin})
     report = EloReport.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
     details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
     if standing.scaled is not None and scale is not None:

@@ -205,7 +205,9 @@ def sampling_interval(
     The prompts (`clusters`: one code per decisive battle, negative for a battle that shares its prompt with no other;
     None when no battle does) are resampled with replacement, and each resample b is rated in a few shuffles. Their mean
     ē_b varies with the prompts and, by s_b²/n_shuffles, with the shuffles; the second part is taken off:
-    mean ± t(P − 1)·√max(0, Var_b(ē_b) − mean(s_b²)/n_shuffles), P the number of prompts.
+    mean ± t(P − 1)·√v with v = Var_b(ē_b) − mean(s_b²)/n_shuffles, P the number of prompts. With very many battles v is
+    so small beside the shuffles' part that the difference cannot be told from nothing; it then counts as its own Monte
+    Carlo error, √(2/(n_resamples − 1))·Var_b(ē_b), so that no interval shrinks to a point.
 
     In simulated tournaments nominal 95 % intervals covered 93 to 95 %. The generator is its own, so the shuffles of
     `permutation_elo` do not depend on whether this was asked for.
@@ -222,8 +224,9 @@ def sampling_interval(
     gained = _played(winners, losers, orders, n_resamples * n_shuffles, [float(k)], n_models)
     by_resample = gained.reshape(n_resamples, n_shuffles, n_models)
     shuffle_variance = by_resample.var(axis=1, ddof=1).mean(axis=0) / n_shuffles
-    variance = by_resample.mean(axis=1).var(axis=0, ddof=1) - shuffle_variance
-    standard_error = np.sqrt(np.maximum(0.0, variance))
+    total = by_resample.mean(axis=1).var(axis=0, ddof=1)
+    unresolved = math.sqrt(2.0 / (n_resamples - 1)) * total
+    standard_error = np.sqrt(np.maximum(total - shuffle_variance, unresolved))
     half = float(t_quantile(level, np.array(n_clusters - 1.0))) * standard_error
     return SamplingInterval(standard_error, mean - half, mean + half, level, n_clusters, n_resamples, n_shuffles, seed)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tiltyard.boards.rating import origin
 from tiltyard.files import write_json, write_lines, write_text
 
 if TYPE_CHECKING:
@@ -59,12 +60,14 @@ def write_standings(folder: Path, standings: Mapping[str, Standing], default_k: 
     write_lines(
         folder / "battles.jsonl", (battle.to_dict() for standing in standings.values() for battle in standing.battles)
     )
+    came_from = origin(folder / "battles.jsonl")
     for dimension, standing in standings.items():
         path = folder / "ratings" / f"{dimension}.json"
-        if standing.board is not None:
-            write_text(path, standing.board.to_json())
-        else:
+        if standing.board is None:
             path.unlink(missing_ok=True)
+            continue
+        board = replace(standing.board, details={**standing.board.details, **came_from})
+        write_text(path, board.to_json())
 
 
 def elo_results(standings: Mapping[str, Standing], default_k: float) -> dict[str, Any]:

@@ -60,8 +60,9 @@ class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     base_url: str | None = None
     prices_path: str | None = None
-    reply: Literal["reasoned", "label"] = "reasoned"
-    """A few sentences and a verdict line, or the bare label with its probabilities where the server gives them."""
+    reply: Literal["reasoned", "label", "choice"] = "reasoned"
+    """A few sentences and a verdict line; or the bare label with its probabilities where the server gives them; or the
+    letter of an option, for judges too small for instructions."""
     options: dict[str, Any] = {}
 
 

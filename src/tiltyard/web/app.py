@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -17,6 +17,7 @@ from tiltyard import __version__
 from tiltyard.arena.service import Arena
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.web import admin, api, health, pages, vote
+from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, failure_of, failure_with
 from tiltyard.web.guard import Guard
@@ -38,6 +39,13 @@ _log = logging.getLogger("tiltyard.web")
 FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 
 
+class _Documented(FastAPI):
+    """A FastAPI whose document lists only answers that this site gives."""
+
+    def openapi(self) -> dict[str, Any]:
+        return without_validation_error(super().openapi())
+
+
 def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: Observatory | None = None) -> FastAPI:
     """The site over an arena. What is not handed in is opened at the start and closed at the end."""
 
@@ -55,7 +63,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
                 if part is not None:
                     await asyncio.to_thread(part.close)
 
-    app = FastAPI(
+    app = _Documented(
         title=settings.title,
         version=__version__,
         openapi_url="/api/v1/openapi.json",
