@@ -70,11 +70,9 @@ def draw_chart(path: Path) -> None:
 
 
 def judge_tournament(folder: Path) -> Path:
-    """A headline run of the example tournament; its folder."""
-    shutil.copytree(ROOT / "examples" / "tournament", folder / "tournament", ignore=shutil.ignore_patterns("judgments"))
-    config = folder / "tournament" / "tournament.yaml"
-    tiltyard("run", str(config), "--mode", "headline", "--yes", "--output-dir", str(folder / "run"))
-    return folder / "run"
+    """The demo's headline run; its folder."""
+    tiltyard("demo", "--out", str(folder / "demo"))
+    return folder / "demo" / "headline"
 
 
 def fill_arena(folder: Path) -> str:

@@ -129,8 +129,11 @@ def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, cont
         raise RatingError("every battle is a tie: there is nothing to tell the models apart by.")
     if ties in ("half", "drop"):
         return TIE_MODELS["half"]
+    if soft:
+        remarks.append("soft outcomes: a win counts by how sure it was (score_a), so ratings lie closer together")
+    elif controlled:
+        remarks.append("ties count as half a win (controls have no tie model)")
     if soft or controlled:
-        remarks.append(f"ties count as half a win ({'soft outcomes' if soft else 'controls'} have no tie model)")
         return TIE_MODELS["half"]
     for source in Source:
         rows = table.source == source

@@ -8,26 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from tiltyard.cli.arena_options import (
+    DEFAULT_DB,
+    DbOption,
+    OutOption,
+    PolicyOption,
+    need_arena,
+    policy_text,
+    read_policy_file,
+    shown_url,
+)
+from tiltyard.cli.arena_simulate import simulate_command
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
-    from tiltyard.arena.policy import Policy
-    from tiltyard.arena.simulation import SimulationResult
+    pass
 
 app = typer.Typer(no_args_is_help=True, help="A live arena: people vote blind, the log is the truth.")
-
-DbOption = Annotated[
-    str,
-    typer.Option(
-        "--db", metavar="URL", envvar="TILTYARD_DB", help="sqlite:///path or postgresql://user@host/database."
-    ),
-]
-DEFAULT_DB = "sqlite:///arena.db"
-PolicyOption = Annotated[
-    Path | None, typer.Option("--policy", help="Settings that differ from the defaults (YAML or JSON).")
-]
-OutOption = Annotated[Path | None, typer.Option("--out", help="Write to this file instead of the screen.")]
 
 
 @app.command("init")
@@ -48,9 +46,9 @@ def init_command(
     from tiltyard.arena.policy import Policy
 
     if print_policy:
-        typer.echo(_policy_text(Policy()))
+        typer.echo(policy_text(Policy()))
         return
-    _need_arena()
+    need_arena()
     from tiltyard.arena.events import PhaseChanged, SettingsChanged
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import Store
@@ -59,10 +57,10 @@ def init_command(
         Store.upgrade(db).close()
         note(f"{db}: has the tables of this version")
         return
-    chosen = _policy(policy)
+    chosen = read_policy_file(policy)
     with Arena(Store.create(db)) as arena:
         arena.append([SettingsChanged(policy=chosen), PhaseChanged(phase=phase)])
-    note(f"made an empty arena at {_shown(db)}, phase {phase}. Fill it: tiltyard arena import")
+    note(f"made an empty arena at {shown_url(db)}, phase {phase}. Fill it: tiltyard arena import")
 
 
 @app.command("settings")
@@ -76,13 +74,13 @@ def settings_command(
     ] = None,
 ) -> None:
     """Show an arena's policy and phase, or change them; a change is an event of the log. A notice lies beside it."""
-    _need_arena()
+    need_arena()
     from tiltyard.arena.events import PhaseChanged, SettingsChanged
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import site_texts
 
     with Arena.open(db) as arena:
-        bodies: list[Any] = [] if policy is None else [SettingsChanged(policy=_policy(policy))]
+        bodies: list[Any] = [] if policy is None else [SettingsChanged(policy=read_policy_file(policy))]
         bodies += [] if phase is None else [PhaseChanged(phase=phase)]
         if bodies:
             arena.append(bodies)
@@ -90,7 +88,7 @@ def settings_command(
             site_texts.set_notice(arena.store, notice)
         now, at = arena.read(lambda state: (state.policy, state.phase))
         said = site_texts.notice(arena.store)
-    typer.echo(f"phase: {at}\n{_policy_text(now)}" + (f"\nnotice: {said}" if said else ""))
+    typer.echo(f"phase: {at}\n{policy_text(now)}" + (f"\nnotice: {said}" if said else ""))
 
 
 @app.command("import")
@@ -105,7 +103,7 @@ def import_command(
     ] = None,
 ) -> None:
     """Add prompts, answers and facts about models; what is there already stays, so it can be run again."""
-    _need_arena()
+    need_arena()
     from tiltyard.arena.importing import in_parts, plan_import
     from tiltyard.arena.screening import screen
     from tiltyard.arena.service import Arena
@@ -156,7 +154,7 @@ def serve_command(
     no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="For load tests only.")] = False,
 ) -> None:
     """Open the arena's site. TILTYARD_SECRET signs forms, TILTYARD_ADMIN_SECRET opens /admin."""
-    _need_arena()
+    need_arena()
     from tiltyard.arena.store import Store, site_texts
     from tiltyard.web.serving import serve
     from tiltyard.web.settings import SiteSettings, secrets_of
@@ -177,14 +175,14 @@ def serve_command(
         public_url=public_url,
         notice=notice,
     )
-    note(f"serving {_shown(db)} at {public_url or f'http://{host}:{port}'} (Ctrl-C stops)")
+    note(f"serving {shown_url(db)} at {public_url or f'http://{host}:{port}'} (Ctrl-C stops)")
     serve(settings, host=host, port=port, workers=workers)
 
 
 @app.command("export")
 def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
     """Write every counted vote as a battle row that `tiltyard rate` reads; voters are numbers that lead nowhere."""
-    _need_arena()
+    need_arena()
     import msgspec
 
     from tiltyard.arena.exporting import battle_rows
@@ -213,7 +211,7 @@ def verify_command(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make every table but the log anew, then verify.")] = False,
 ) -> None:
     """Recompute the hash chain and every table from the log, and compare bit for bit."""
-    _need_arena()
+    need_arena()
     from tiltyard.arena.store import verify as checking
 
     if rebuild:
@@ -228,8 +226,8 @@ def verify_command(
     if not found.clean:
         more = f" and {found.more_problems} more" if found.more_problems else ""
         raise TiltyardError(
-            f"{_shown(db)}: {len(found.problems)} things{more} are not as the log says. If the chain itself is whole, "
-            "--rebuild makes the tables anew."
+            f"{shown_url(db)}: {len(found.problems)} things{more} are not as the log says. If the chain itself is "
+            "whole, --rebuild makes the tables anew."
         )
     typer.echo("clean: every table is what the log says, bit for bit")
 
@@ -240,7 +238,7 @@ def backup_command(
     db: DbOption = DEFAULT_DB,
 ) -> None:
     """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
-    _need_arena()
+    need_arena()
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.backup import copy_arena
 
@@ -262,7 +260,7 @@ def screen_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was found; write nothing.")] = False,
 ) -> None:
     """Flag sessions that vote oddly and answers that name their model; propose which votes should not count."""
-    _need_arena()
+    need_arena()
     from tiltyard.arena.screening import screen
     from tiltyard.arena.service import Arena
 
@@ -291,7 +289,7 @@ def validity_command(
     out: OutOption = None,
 ) -> None:
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
-    _need_arena()
+    need_arena()
     from tiltyard.arena.offline import offline_board
     from tiltyard.arena.period import period_of_log
     from tiltyard.arena.store import Store
@@ -324,106 +322,7 @@ def validity_command(
         note(f"wrote {out}")
 
 
-@app.command("simulate")
-def simulate_command(
-    models: Annotated[int, typer.Option(min=2, help="Models in the arena.")] = 38,
-    prompts: Annotated[int, typer.Option(min=1, help="Prompts in the arena.")] = 15,
-    votes: Annotated[int, typer.Option(min=1, help="Votes to cast.")] = 20_000,
-    in_flight: Annotated[int, typer.Option(min=1, help="Matchups being looked at all the time.")] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
-    sd: Annotated[float, typer.Option(min=0, help="Spread of the true strengths, in Elo points.")] = 180.0,
-    tie_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of ties.")] = 0.08,
-    both_bad_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of both-bad votes.")] = 0.05,
-    noise: Annotated[float, typer.Option(min=0, max=1, help="Share of honest votes that are cast by lot.")] = 0.0,
-    attack: Annotated[
-        Literal["apathetic", "one-sided", "rigging", "sybil"] | None, typer.Option(help="Who else votes.")
-    ] = None,
-    attack_share: Annotated[float, typer.Option(min=0.001, max=0.9, help="Their share of the votes.")] = 0.1,
-    late_model: Annotated[
-        bool, typer.Option("--late-model", help="Let the last model enter when half of the votes are cast.")
-    ] = False,
-    policy: PolicyOption = None,
-    db: Annotated[
-        str | None, typer.Option("--db", metavar="URL", help="Keep the log in a new arena at this URL.")
-    ] = None,
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
-) -> None:
-    """Let simulated voters over known strengths drive the engine, and say how fast and how truly it ranks."""
-    _need_arena()
-    from tiltyard.arena.population import Attack
-    from tiltyard.arena.simulation import SimulationSettings, simulate
-    from tiltyard.arena.simulation.keeping import keep_log, recorder
-
-    settings = SimulationSettings(
-        models=models,
-        prompts=prompts,
-        votes=votes,
-        in_flight=in_flight,
-        seed=seed,
-        sd=sd,
-        tie_rate=tie_rate,
-        both_bad_rate=both_bad_rate,
-        noise=noise,
-        attack=None if attack is None else Attack(attack, attack_share),
-        late_model=late_model,
-        policy=_policy(policy),
-    )
-    engine = recorder(settings) if db is not None else None
-    result = simulate(settings, engine)
-    if engine is not None and db is not None:
-        keep_log(engine.events, db)
-        note(f"kept {len(engine.events):,} events at {_shown(db)}")
-    typer.echo(_result_json(result) if format == "json" else _result_table(result))
-
-
-def _result_json(result: SimulationResult) -> str:
-    from tiltyard.boards.text import json_text
-
-    return json_text(result.to_dict()).rstrip()
-
-
-def _result_table(result: SimulationResult) -> str:
-    def number(value: float | None, digits: int = 3) -> str:
-        return "–" if value is None else f"{value:.{digits}f}"
-
-    rows = [
-        ("models, prompts, votes", f"{result.models}, {result.prompts}, {result.votes:,} of {result.served:,} served"),
-        ("Kendall tau to the truth", f"{number(result.kendall_tau)} official order"),
-        ("", f"{number(result.kendall_tau_bradley_terry)} Bradley–Terry on the same votes"),
-        ("95 % intervals that hold it", f"{number(result.interval_coverage)} Bradley–Terry"),
-        ("", f"{number(result.deviation_coverage)} rating ± 1.96 Glicko deviations"),
-        ("exposure in tolerance", f"{result.in_tolerance} of {result.models} models in the last window"),
-        ("beyond ±20 %", ", ".join(result.beyond_20_percent) or "nobody"),
-        ("duplicates in flight", f"{100 * result.in_flight_duplicates:.2f} % of matchups"),
-        ("prompt diversity broken", f"{result.diversity_broken} times"),
-        ("lanes", ", ".join(f"{lane} {100 * share:.1f} %" for lane, share in result.lane_shares.items())),
-        ("side A", f"{100 * result.side_a_share:.1f} %"),
-        ("established", f"{result.established} of {result.models} models"),
-        ("largest share of traffic", f"{100 * result.largest_traffic_share:.1f} % of any 200 matchups in a row"),
-    ]
-    if result.late_model is not None:
-        late = result.late_model
-        when = late.votes_until_established
-        rows.append(
-            (
-                "the late model",
-                f"took at most {100 * late.largest_traffic_share:.1f} % of the traffic, "
-                + ("was not established" if when is None else f"was established after {when:,} votes"),
-            )
-        )
-    rows += _attack_rows(result)
-    rows += [("tau by votes", ", ".join(f"{p.votes:,}: {number(p.kendall_tau, 2)}" for p in result.curve[::4]))]
-    width = max(len(name) for name, _ in rows)
-    return "\n".join([*(f"{name:<{width}}  {text}" for name, text in rows), *result.remarks])
-
-
-def _attack_rows(result: SimulationResult) -> list[tuple[str, str]]:
-    if result.attack is None:
-        return []
-    from dataclasses import asdict
-
-    facts = asdict(result.attack)
-    return [(f"attack: {name.replace('_', ' ')}", str(value)) for name, value in facts.items()]
+app.command("simulate")(simulate_command)
 
 
 def _microseconds(text: str) -> int:
@@ -433,43 +332,3 @@ def _microseconds(text: str) -> int:
     if found is None or not int(found[1]):
         raise OptionError(f"--since {text!r}: write a number and h, d or w, such as 7d.")
     return int(found[1]) * {"h": 3600, "d": 86_400, "w": 604_800}[found[2]] * 1_000_000
-
-
-def _policy(path: Path | None) -> Policy:
-    from tiltyard.arena.policy import Policy, read_policy
-
-    if path is None:
-        return Policy()
-    import yaml
-
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise OptionError(f"cannot read the policy {path}: {str(error).splitlines()[0]}.") from None
-    if not isinstance(values, dict):
-        raise OptionError(f"{path}: a policy is a list of settings and values, as --print-policy shows them.")
-    return read_policy(values)
-
-
-def _policy_text(policy: Policy) -> str:
-    import msgspec
-    import yaml
-
-    return str(yaml.safe_dump(msgspec.to_builtins(policy), sort_keys=False)).rstrip()
-
-
-def _need_arena() -> None:
-    """One clear line where the extra is not installed."""
-    from importlib.util import find_spec
-
-    from tiltyard.errors import MissingExtra
-
-    if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
-        raise MissingExtra("the live arena", "arena")
-
-
-def _shown(url: str) -> str:
-    """A URL without its password."""
-    import re
-
-    return re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)

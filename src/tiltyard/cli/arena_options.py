@@ -1,0 +1,67 @@
+"""What the commands of `tiltyard arena` share: their options, the policy file, and the extra that they need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.arena.policy import Policy
+
+DbOption = Annotated[
+    str,
+    typer.Option(
+        "--db", metavar="URL", envvar="TILTYARD_DB", help="sqlite:///path or postgresql://user@host/database."
+    ),
+]
+DEFAULT_DB = "sqlite:///arena.db"
+PolicyOption = Annotated[
+    Path | None, typer.Option("--policy", help="Settings that differ from the defaults (YAML or JSON).")
+]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Write to this file instead of the screen.")]
+
+
+def read_policy_file(path: Path | None) -> Policy:
+    """The policy of a file over the defaults; without a file, the defaults."""
+    from tiltyard.arena.policy import Policy, read_policy
+
+    if path is None:
+        return Policy()
+    import yaml
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise OptionError(f"cannot read the policy {path}: {str(error).splitlines()[0]}.") from None
+    if not isinstance(values, dict):
+        raise OptionError(f"{path}: a policy is a list of settings and values, as --print-policy shows them.")
+    return read_policy(values)
+
+
+def policy_text(policy: Policy) -> str:
+    """Every setting of a policy, as a file of them is written."""
+    import msgspec
+    import yaml
+
+    return str(yaml.safe_dump(msgspec.to_builtins(policy), sort_keys=False)).rstrip()
+
+
+def need_arena() -> None:
+    """One clear line where the extra is not installed."""
+    from importlib.util import find_spec
+
+    from tiltyard.errors import MissingExtra
+
+    if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
+        raise MissingExtra("the live arena", "arena")
+
+
+def shown_url(url: str) -> str:
+    """A URL without its password."""
+    import re
+
+    return re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)
