@@ -210,6 +210,19 @@ def test_one_board_per_value_of_a_column(file):
         ty.rate_by(rows, "colour", estimator, Reading())
 
 
+def test_a_value_that_cannot_be_rated_is_an_error_or_is_left_out_and_named():
+    lonely = {"model_a": "a", "model_b": "b", "winner": "tie", "source": "human", "language": "Latin"}
+    rows = [*({**row, "language": "English"} for row in ROWS), lonely]
+    estimator = make_estimator("bt", Selection())
+    with pytest.raises(RatingError, match="language Latin: every battle is a tie"):
+        ty.rate_by(rows, "language", estimator)
+    said: list[str] = []
+    assert list(ty.rate_by(rows, "language", estimator, leave_out=said.append)) == ["English"]
+    assert said == ["no board: language Latin: every battle is a tie: there is nothing to tell the models apart by."]
+    with pytest.raises(RatingError, match="language Latin"):
+        ty.rate_by([lonely], "language", estimator, leave_out=said.append)
+
+
 def test_rows_without_a_value_are_on_no_board():
     rows = [{**row, "language": "English"} for row in ROWS] + arena(2, n=50)
     boards = ty.rate_by(rows, "language", make_estimator("bt", Selection()))

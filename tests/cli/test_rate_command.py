@@ -220,5 +220,10 @@ def test_a_part_that_cannot_be_rated_is_named(tiltyard: Run, tmp_path: Path) -> 
     rows = [fought("a", "b", category="fine"), fought("b", "a", category="fine")]
     rows += [fought("a", "b", category="torn"), fought("c", "d", category="torn")]
     done = tiltyard("rate", write(tmp_path / "b.jsonl", *rows), "--by", "category")
+    assert done.returncode == 0
+    assert done.stdout.startswith("category: fine\n")
+    assert "torn" not in done.stdout
+    assert done.stderr.startswith("no board: category torn: cannot rate 4 models together")
+    done = tiltyard("rate", write(tmp_path / "c.jsonl", *rows[2:]), "--by", "category")
     assert done.returncode == 1
     assert done.stderr.startswith("tiltyard: category torn: cannot rate 4 models together")

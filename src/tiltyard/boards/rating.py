@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -138,21 +138,38 @@ def rate_with(estimator: Estimator, battles: BattleData, reading: Reading = AS_I
 
 
 def rate_by(
-    battles: BattleData, column: str, estimator: Estimator, reading: Reading = AS_IT_IS
+    battles: BattleData,
+    column: str,
+    estimator: Estimator,
+    reading: Reading = AS_IT_IS,
+    *,
+    leave_out: Callable[[str], None] | None = None,
 ) -> dict[str, Leaderboard]:
-    """One leaderboard per value of a column; an error names the value whose battles cannot be rated."""
+    """One leaderboard per value of a column; an error names the value whose battles cannot be rated.
+
+    With `leave_out` such a value has no board, and `leave_out` is told why; only if no value has one is it an error.
+    """
     counted = None
     if _is_elsewhere(battles, reading):
         counted = _count(countable(estimator), battles, reading, also=(column,))
     table = read_for(estimator, battles, reading, also=(column,)) if counted is None else counted.table
     settings = origin(battles, reading)
-    boards = {}
+    boards: dict[str, Leaderboard] = {}
+    failures: list[RatingError] = []
     for value, part in table.split(column):
         try:
             board = estimator.fit(part) if counted is None else fit_counted(countable(estimator), counted, part)
         except (BattleError, RatingError) as error:
-            raise RatingError(f"{column} {value}: {error}") from None
+            failures.append(RatingError(f"{column} {value}: {error}"))
+            if leave_out is None:
+                raise failures[0] from None
+            continue
         boards[value] = replace(board, settings={**board.settings, **settings})
+    if failures and not boards:
+        raise failures[0]
+    if leave_out is not None:
+        for failure in failures:
+            leave_out(f"no board: {failure}")
     return boards
 
 

@@ -23,7 +23,7 @@ def demo_command(
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="Also let a very small model answer and judge here and now ([local] extra, a minute or two)."
+            "--live", help="Also let a very small model answer and judge here and now (extra `local`; half a minute or more)."
         ),
     ] = False,
 ) -> None:

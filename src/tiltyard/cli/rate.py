@@ -114,7 +114,11 @@ def rate_command(
     estimator = make_estimator(method, selection, **options)
     reading = Reading(format=from_format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
     with working("rating …"):
-        boards = {"": rate_with(estimator, files, reading)} if by is None else rate_by(files, by, estimator, reading)
+        boards = (
+            {"": rate_with(estimator, files, reading)}
+            if by is None
+            else rate_by(files, by, estimator, reading, leave_out=note)
+        )
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}
     deliver(_text(boards, by, choose_format(format, out)), out)

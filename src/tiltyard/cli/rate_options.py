@@ -100,7 +100,11 @@ SeedOption = Annotated[
     int | None, typer.Option(help="Seed of bootstrap and shuffles. (default: 0)", rich_help_panel=INTERVALS)
 ]
 ByOption = Annotated[
-    str | None, typer.Option(help="One leaderboard per value of this column.", rich_help_panel=FILTERS)
+    str | None,
+    typer.Option(
+        help="One leaderboard per value of this column; a value that cannot be rated is named and left out.",
+        rich_help_panel=FILTERS,
+    ),
 ]
 SourceOption = Annotated[
     Literal["human", "llm-judge"] | None,
