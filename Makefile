@@ -51,6 +51,7 @@ $(PEERS): $(READY) bench/peers.txt
 
 demo: $(USABLE)
 	@$(BIN)/tiltyard demo --out $(DEMO)
+	@echo "make arena opens its site on localhost: cast your vote."
 
 arena: $(USABLE)
 	@test -f $(DEMO)/arena.db || $(BIN)/tiltyard demo --out $(DEMO)

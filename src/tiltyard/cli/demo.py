@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +25,7 @@ def demo_command(
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="Also let a very small model answer and judge here and now (extra `local`; half a minute or more)."
+            "--live", help="Also let a very small model answer and judge here and now (extra `local`; half a minute)."
         ),
     ] = False,
 ) -> None:
@@ -148,8 +150,18 @@ def _closing(out: Path, *, arena: bool, live: bool) -> str:
     lines = ["", "Everything is in", *(f"  {path!s:<{width}}  {what}" for path, what in places)]
     lines += ["", "What to type next"]
     for what, words in _commands(out, arena=arena):
-        lines += [f"  # {what}", f"  {shlex.join(['tiltyard', *words])}"]
+        lines += [f"  # {what}", f"  {shlex.join([_program(), *words])}"]
     return "\n".join([*lines, "", f"Remember: {NOTE}."])
+
+
+def _program() -> str:
+    """What to type for this program: its name, or its path where the shell would not find it or finds another."""
+    started = Path(sys.argv[0])
+    found = shutil.which("tiltyard")
+    if started.name != "tiltyard" or (found and Path(found).resolve() == started.resolve()):
+        return "tiltyard"
+    here = Path.cwd()
+    return str(started.relative_to(here) if started.is_relative_to(here) else started)
 
 
 def _places(out: Path, *, arena: bool, live: bool) -> list[tuple[Path, str]]:

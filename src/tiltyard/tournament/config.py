@@ -115,7 +115,7 @@ class Setup:
 
 
 def load_setup(path: str | Path) -> Setup:
-    """Read a tournament file and find what it names. Relative paths are tried from its folder, then from the working folder."""
+    """Read a tournament file and find what it names: relative paths from its folder, then from the working folder."""
     path = Path(path)
     raw = _read_yaml(path)
     try:

@@ -46,7 +46,7 @@ FRAME: Mapping[str, str] = {
 
 BOARD: Mapping[str, str] = {
     "board.title": "Leaderboard",
-    "board.lead": "{models} models, {votes} counted votes.",
+    "board.lead": "{models} models. Votes counted: {votes}.",
     "board.legacy_order": "In phase {phase} the order is still that of the legacy Elo rating; the other figures are "
     "shown beside it.",
     "board.category_lead": "Only prompts about “{category}”: Bradley–Terry ratings of the {votes} counted votes on "
