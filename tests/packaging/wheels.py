@@ -77,18 +77,17 @@ class Environment:
         return self.run(str(self.folder / "bin" / "tiltyard"), *arguments, **variables)
 
 
-def install(folder: Path, python: str, wanted: str) -> Environment:
-    """A new environment with `wanted` in it: by uv where it is at hand, else by pip."""
+def install(folder: Path, python: str, *wanted: str, bare: tuple[str, ...] = ()) -> Environment:
+    """A new environment with `wanted` in it, and `bare` without what it asks for: by uv where at hand, else by pip."""
     uv = Path(sys.executable).parent / "uv"
     inside = str(folder / "bin" / "python")
     if uv.exists():
-        commands = [
-            [str(uv), "venv", "--quiet", "--python", python, str(folder)],
-            [str(uv), "pip", "install", "--quiet", "--python", inside, wanted],
-        ]
+        make = [str(uv), "venv", "--quiet", "--python", python, str(folder)]
+        add = [str(uv), "pip", "install", "--quiet", "--python", inside]
     else:
-        commands = [[python, "-m", "venv", str(folder)], [inside, "-m", "pip", "install", "--quiet", wanted]]
-    for command in commands:
+        make = [python, "-m", "venv", str(folder)]
+        add = [inside, "-m", "pip", "install", "--quiet"]
+    for command in [make, [*add, *wanted], *([[*add, "--no-deps", *bare]] if bare else [])]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode and os.environ.get("CI") != "true" and any(word in done.stderr for word in UNREACHABLE):
             pytest.skip(f"the package registry cannot be reached: {done.stderr.strip().splitlines()[-1]}")
