@@ -35,6 +35,10 @@ def check_command(
     rubric: Annotated[Path | None, typer.Option(help="The rubric it judges by. (default: a general one)")] = None,
     cache_dir: Annotated[Path, typer.Option(help="Where verdicts are kept between runs.")] = Path("judgments"),
     base_url: Annotated[str | None, typer.Option(help="Address of a compatible server, for local/….")] = None,
+    reply: Annotated[
+        Literal["reasoned", "label", "choice"],
+        typer.Option(help="Ask for a comparison, for one word, or for a letter (a multiple choice, for small judges)."),
+    ] = "reasoned",
     single_order: Annotated[
         bool, typer.Option("--single-order", help="Accept a recording of one order only; there is then no flip rate.")
     ] = False,
@@ -65,7 +69,7 @@ def check_command(
     asking = AskingParts(
         prices=PriceTable.load(), settings=AskingSettings(batch_floor=1000, budget_usd=budget), notice=note
     )
-    judge = judge_by_name(judge_model, folder=cache_dir, asking=asking, base_url=base_url)
+    judge = judge_by_name(judge_model, folder=cache_dir, asking=asking, base_url=base_url, reply=reply)
     if isinstance(judge, LanguageModelJudge):
         needed = quote(judge.pending(labelled_docket(labelled, chosen_rubric)), asking.prices)
         if needed.all.queries:
