@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 import tiltyard as ty
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
@@ -61,6 +64,105 @@ def test_the_policy_and_the_phase_are_settings_and_moving_them_is_an_event(tmp_p
     assert "contender_bands" in fails(tiltyard, "settings", *DB, "--policy", "wrong.yaml")
     (tmp_path / "shares.yaml").write_text("lanes: {coverage: 0.9}\n")
     assert "add to 1" in fails(tiltyard, "settings", *DB, "--policy", "shares.yaml")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("badges: {established_deviation: .inf}", "badges.established_deviation is inf"),
+        ("lanes: {coverage: .nan}", "lanes.coverage is nan"),
+        ("exposure_tolerance: 0", "exposure_tolerance is 0"),
+        ("matchup_expires_seconds: 99999999999999999", "matchup_expires_seconds is 99999999999999999"),
+        ("traffic_cap_from: 0", "traffic_cap_from is 0"),
+        ("challenger_reach: -3", "challenger_reach is -3"),
+        ("undo_seconds: -5", "undo_seconds is -5"),
+        ("limits: {session_matchups_per_minute: 0}", "limits.session_matchups_per_minute is 0"),
+    ],
+)
+def test_a_policy_that_could_not_be_lived_by_is_refused_before_the_log_has_it(
+    tmp_path: Path,
+    tiltyard: Run,  # noqa: F811
+    setting: str,
+    words: str,
+) -> None:
+    ok(tiltyard, "init", *DB)
+    (tmp_path / "policy.yaml").write_text(setting + "\n")
+    assert f"policy: {words}" in fails(tiltyard, "settings", *DB, "--policy", "policy.yaml")
+    ok(tiltyard, "verify", *DB)
+
+
+def test_a_prompt_whose_subject_or_tags_changed_is_imported_again_and_stays_switched_off(
+    tmp_path: Path,
+    tiltyard: Run,  # noqa: F811
+) -> None:
+    from tiltyard.arena.events import PromptDisabled
+    from tiltyard.arena.service import Arena
+
+    ok(tiltyard, "init", *DB)
+    bank = tmp_path / "bank.jsonl"
+    bank.write_text('{"prompt_id": "p", "text": "2 + 2?"}\n{"prompt_id": "q", "text": "3 + 3?"}\n')
+    ok(tiltyard, "import", *DB, "--prompts", "bank.jsonl")
+    with Arena.open(f"sqlite:///{tmp_path / 'arena.db'}") as arena:
+        arena.append([PromptDisabled(prompt_id="p")])
+    bank.write_text(
+        '{"prompt_id": "p", "text": "2 + 2?", "subject": "maths"}\n'
+        '{"prompt_id": "q", "text": "3 + 3?", "tags": ["hard"]}\n'
+    )
+    _, said = ok(tiltyard, "import", *DB, "--prompts", "bank.jsonl")
+    assert "0 models, 2 prompts and 0 answers are new or changed" in said
+    with Arena.open(f"sqlite:///{tmp_path / 'arena.db'}") as arena:
+        kept = arena.read(lambda state: (list(state.catalog.prompts), list(state.catalog.prompt_enabled)))
+    assert [(prompt.subject, prompt.tags) for prompt in kept[0]] == [("maths", ()), (None, ("hard",))]
+    assert kept[1] == [False, True]
+    _, again = ok(tiltyard, "import", *DB, "--prompts", "bank.jsonl")
+    assert "0 prompts" in again
+
+
+def test_an_export_waits_for_what_another_process_is_chaining(postgresql_url: str, tmp_path: Path) -> None:
+    from tiltyard.arena.events import Choice
+    from tiltyard.arena.service import Arena
+    from tiltyard.arena.store.database import PROJECTOR_LOCK, Database
+
+    assert command(tmp_path, "import", "--db", postgresql_url, *FILES).wait() == 0
+    elsewhere = Database(postgresql_url)
+    with Arena.open(postgresql_url) as arena, elsewhere.engine.connect() as connection:
+        with connection.begin():
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(PROJECTOR_LOCK)))
+            voter = arena.voter("0" * 64)
+            for _ in range(3):
+                arena.vote(arena.serve(voter).matchup_id, voter, Choice.A)
+            export = command(tmp_path, "export", "--db", postgresql_url, "--out", "votes.jsonl")
+            with pytest.raises(subprocess.TimeoutExpired):
+                export.wait(3)
+    elsewhere.engine.dispose()
+    assert export.wait(60) == 0
+    assert len((tmp_path / "votes.jsonl").read_text().splitlines()) == 3
+
+
+def command(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "tiltyard", "arena", *arguments], cwd=folder)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://bob:hunter2@127.0.0.1:1/arena",
+        "postgresql://127.0.0.1:1/arena?user=bob&password=hunter2",
+        "postgresql:/bob:hunter2@host/arena",
+        "postgresql://bob:hunter2@host:port/arena",
+        "mysql://bob:hunter2@host/arena",
+    ],
+)
+@pytest.mark.parametrize("words", [("init",), ("init", "--upgrade"), ("verify",), ("export",)])
+def test_a_password_in_the_address_of_a_database_is_never_shown(
+    tiltyard: Run,  # noqa: F811
+    url: str,
+    words: tuple[str, ...],
+) -> None:
+    done = tiltyard("arena", *words, "--db", url)
+    assert done.returncode == 1
+    assert done.stderr.startswith("tiltyard: ")
+    assert "hunter2" not in done.stdout + done.stderr
 
 
 def test_a_simulation_says_how_truly_it_ranked(tiltyard: Run) -> None:  # noqa: F811

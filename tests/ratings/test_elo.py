@@ -288,6 +288,14 @@ def test_with_very_many_battles_no_interval_shrinks_to_a_point():
     assert interval.standard_error.max() < 20.0
 
 
+def test_a_model_that_only_won_or_only_lost_has_no_sampling_interval():
+    a, b, a_won = [0] * 5 + [1, 2], [1] * 5 + [2, 1], [True] * 7
+    interval = sampling_interval(a, b, a_won, np.full(3, 1400.0))
+    assert np.isnan(interval.low[0])
+    assert np.isnan(interval.high[0])
+    assert np.isfinite(interval.low[1:]).all()
+
+
 def test_battles_without_a_shared_prompt_are_their_own_clusters():
     a, b, a_won = tournament(30, 3)
     mean = np.full(3, 1400.0)

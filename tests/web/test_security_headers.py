@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import socket
+from contextlib import closing
+from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
@@ -37,6 +39,22 @@ def test_even_what_is_no_http_is_refused_with_the_security_headers(live: str) ->
     assert status == b"HTTP/1.1 400 Bad Request"
     assert {name + b": " + value for name, value in HEADERS} <= set(fields)
     assert b"content-length: " + str(len(body)).encode() in fields
+
+
+@pytest.mark.parametrize("address", ["/leaderboard", "/healthz", "/nothing", "/api/v1/leaderboard"])
+def test_a_head_request_leaves_the_connection_usable(live: str, address: str) -> None:
+    place = urlsplit(live)
+    with closing(HTTPConnection(place.hostname or "", place.port, timeout=10)) as connection:
+        connection.request("HEAD", address)
+        head = connection.getresponse()
+        assert head.read() == b""
+        assert int(head.headers["content-length"]) > 0
+        sock = connection.sock
+        connection.request("GET", address)
+        answer = connection.getresponse()
+        assert answer.status == head.status
+        assert len(answer.read()) > 0
+        assert connection.sock is sock
 
 
 def test_an_error_inside_a_route_is_an_honest_500_with_all_headers(sqlite_site: SmallSite) -> None:

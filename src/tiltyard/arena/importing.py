@@ -95,7 +95,7 @@ def plan_import(
     plan = Import()
     known = set(prompt_texts)
     if bank is not None:
-        known |= _plan_prompts(plan, prompt_texts, bank)
+        known |= _plan_prompts(plan, catalog, prompt_texts, bank)
     described = {} if cards is None else read_cards(cards)
     files = {} if responses is None else response_files(responses)
     for name in dict.fromkeys([*files, *described]):
@@ -117,18 +117,24 @@ def response_files(path: Path) -> dict[str, Path]:
     return {file.name[len(PREFIX) : -len(SUFFIX)]: path for file in found}
 
 
-def _plan_prompts(plan: Import, prompt_texts: Mapping[str, str], bank: Path) -> set[str]:
+def _plan_prompts(plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str], bank: Path) -> set[str]:
+    """Prompts that are new, or of which the text, the subject or the tags are others now."""
     prompts = read_prompts(bank)
     for prompt in prompts:
         if not prompt.text.strip():
             raise BankError(f"{bank}: prompt {prompt.prompt_id!r} is empty. Write it, or remove it.")
-        if prompt_texts.get(prompt.prompt_id) == prompt.text:
-            plan.unchanged += 1
-            continue
+        number = catalog.prompt(prompt.prompt_id) if catalog.has_prompt(prompt.prompt_id) else None
+        added = e.PromptAdded(prompt_id=prompt.prompt_id, text=prompt.text, subject=prompt.subject, tags=prompt.tags)
+        if number is not None:
+            kept = catalog.prompts[number]
+            texts = (prompt_texts.get(prompt.prompt_id), kept.subject, kept.tags)
+            if texts == (added.text, added.subject, added.tags):
+                plan.unchanged += 1
+                continue
         plan.prompts += 1
-        plan.bodies.append(
-            e.PromptAdded(prompt_id=prompt.prompt_id, text=prompt.text, subject=prompt.subject, tags=prompt.tags)
-        )
+        plan.bodies.append(added)
+        if number is not None and not catalog.prompt_enabled[number]:
+            plan.bodies.append(e.PromptDisabled(prompt_id=prompt.prompt_id))  # new facts do not bring it back
     return {prompt.prompt_id for prompt in prompts}
 
 

@@ -5,12 +5,16 @@ The whole policy is written to the log whenever it changes, so a board always sa
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tiltyard.errors import OptionError
 from tiltyard.ratings.glicko2 import Glicko2Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class LaneWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -154,17 +158,43 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     snapshot_seconds: int = 3600
 
     def __post_init__(self) -> None:
+        for name, value in _numbers(self):
+            if not math.isfinite(value):
+                raise OptionError(f"policy: {name} is {value}; it must be a finite number, since the log keeps it.")
+            least, most = BOUNDS.get(name, (-MOST, MOST))
+            if not least <= value <= most:
+                raise OptionError(f"policy: {name} is {value}; it must lie between {least} and {most:,}.")
         for name, shares in (("lanes", self.lanes), ("opponents", self.opponents)):
             values = msgspec.structs.astuple(shares)
             if min(values) < 0 or abs(sum(values) - 1.0) > 1e-9:
                 raise OptionError(f"policy: the shares of {name} are {values}; they must not be negative and add to 1.")
-        for name in (
-            *("contender_band", "window_matchups", "prompt_floor", "diversity_last", "diversity_most"),
-            *("matchup_expires_seconds", "snapshot_seconds", "adjacent_floor_votes", "adjacent_floor_prompts"),
-        ):
-            if getattr(self, name) < 1:
-                raise OptionError(f"policy: {name} is {getattr(self, name)}; it must be at least 1.")
         self.rating.glicko2()
+
+
+def _numbers(settings: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Every number of a policy by its name, such as `badges.stable_deviation`."""
+    for name in settings.__struct_fields__:
+        value = getattr(settings, name)
+        if isinstance(value, msgspec.Struct):
+            yield from _numbers(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+MOST = 10**9
+"""Of anything: a number above this is a slip, and times and counts beyond it would not fit where they are kept."""
+AT_LEAST_ONE = (
+    *("contender_band", "window_matchups", "prompt_floor", "diversity_last", "diversity_most"),
+    *("matchup_expires_seconds", "snapshot_seconds", "adjacent_floor_votes", "adjacent_floor_prompts"),
+    *("traffic_cap_from", "publication.top", *(f"limits.{name}" for name in Limits.__struct_fields__)),
+)
+TINY = 1e-6
+BOUNDS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(AT_LEAST_ONE, (1, MOST)),
+    **dict.fromkeys(("challenger_reach", "contender_opens_at", "undo_seconds", "prompt_target_top"), (0, MOST)),
+    **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
+}
+"""What some numbers of a policy must lie between; the others may be anything finite."""
 
 
 PHASES = (1, 2, 3, 4)

@@ -55,7 +55,7 @@ def init_command(
 
     if upgrade:
         Store.upgrade(db).close()
-        note(f"{db}: has the tables of this version")
+        note(f"{shown_url(db)}: has the tables of this version")
         return
     chosen = read_policy_file(policy)
     with Arena(Store.create(db)) as arena:
@@ -193,7 +193,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
     store = Store.open(db)
     try:
         replica = store.load()
-        store.follow(replica)
+        store.follow(replica, wait=True)
         rows = battle_rows(cast_votes(store, replica.state.seq), replica.state.catalog)
         if out is not None:
             write_lines(out, rows)
@@ -303,7 +303,7 @@ def validity_command(
     store = Store.open(db)
     try:
         replica = store.load()
-        store.follow(replica)
+        store.follow(replica, wait=True)
         state, period = period_of_log(events_in_order(store), replica.state.at - length)
     finally:
         store.close()

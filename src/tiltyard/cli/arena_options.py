@@ -62,6 +62,6 @@ def need_arena() -> None:
 
 def shown_url(url: str) -> str:
     """A URL without its password."""
-    import re
+    from tiltyard.arena.store.database import parse_url, without_secrets
 
-    return re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)
+    return without_secrets(parse_url(url))

@@ -15,7 +15,7 @@ import numpy as np
 
 from tiltyard.errors import NotConverged, RatingError
 from tiltyard.ratings.comparisons import TIED, Floats, PairCells, sum_by
-from tiltyard.ratings.graph import Reach, half_win_prior, reach, ties_bounded
+from tiltyard.ratings.graph import Reach, half_win_prior, open_ends_of_a_lone_core, reach, ties_bounded
 from tiltyard.ratings.tie_models import CellSums, Curvature, Evaluation, TieModel
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def bounded(cells: PairCells) -> tuple[PairCells, NDArray[np.int8]]:
     state = reach(cells)
     if (state != Reach.HELD).any():
         prior = half_win_prior(cells, state)
+        state = open_ends_of_a_lone_core(cells, state)
         cells = cells.append(prior.first, prior.second, prior.counts)
     return cells, state
 

@@ -32,7 +32,7 @@ PLAIN_SECONDS_PER_BATTLE = 0.7e-6
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
 K_MAX = 600.0
 """From K = 1600/ln 10 = 695 on, a battle throws two near-equals further past each other than they were apart: ratings
-jump about for ever, and rounding decides where. Permutation Elo refuses K before that."""
+jump about for ever, and rounding decides where. Elo refuses K before that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,9 +147,9 @@ def _in_order(
 ) -> SequentialElo:
     first, second = checked_pairs(a, b, n_models)
     scores = checked_scores(score_a, first)
-    _check_ks((k,))
     if not (scale > 0.0 and base > 1.0):
         raise OptionError(f"scale {scale} and base {base}: the scale must be positive and the base above 1.")
+    check_k(k, most=K_MAX * scale / 400.0 * math.log(10.0) / math.log(base))
     ratings = np.array(np.broadcast_to(initial_rating, n_models), dtype=np.float64)
     after = np.empty((len(first) if keep_history else 0, 2))
     run = rate_in_order.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
@@ -207,7 +207,8 @@ def sampling_interval(
     ē_b varies with the prompts and, by s_b²/n_shuffles, with the shuffles; the second part is taken off:
     mean ± t(P − 1)·√v with v = Var_b(ē_b) − mean(s_b²)/n_shuffles, P the number of prompts. With very many battles v is
     so small beside the shuffles' part that the difference cannot be told from nothing; it then counts as its own Monte
-    Carlo error, √(2/(n_resamples − 1))·Var_b(ē_b), so that no interval shrinks to a point.
+    Carlo error, √(2/(n_resamples − 1))·Var_b(ē_b), so that no interval shrinks to a point. A model that won all its
+    battles, or lost all, has none (NaN): resampling such a record shows no variance, whatever other prompts would give.
 
     In simulated tournaments nominal 95 % intervals covered 93 to 95 %. The generator is its own, so the shuffles of
     `permutation_elo` do not depend on whether this was asked for.
@@ -228,6 +229,8 @@ def sampling_interval(
     unresolved = math.sqrt(2.0 / (n_resamples - 1)) * total
     standard_error = np.sqrt(np.maximum(total - shuffle_variance, unresolved))
     half = float(t_quantile(level, np.array(n_clusters - 1.0))) * standard_error
+    one_sided = (np.bincount(winners, minlength=n_models) == 0) | (np.bincount(losers, minlength=n_models) == 0)
+    half[one_sided] = np.nan
     return SamplingInterval(standard_error, mean - half, mean + half, level, n_clusters, n_resamples, n_shuffles, seed)
 
 
@@ -240,19 +243,20 @@ def _decisive(a: ArrayLike, b: ArrayLike, a_won: ArrayLike, n_models: int) -> tu
     return winners, losers
 
 
-def _check_ks(ks: Sequence[float]) -> None:
-    for k in ks:
-        if not (k > 0.0 and math.isfinite(k)):
-            raise OptionError(f"K is {k}: it is the most a rating can move in one battle, a positive number.")
+def check_k(k: float, *, most: float = K_MAX) -> None:
+    """Refuse a K that is no positive number, or so large that ratings would not settle."""
+    if not (k > 0.0 and math.isfinite(k)):
+        raise OptionError(f"K is {k}: it is the most a rating can move in one battle, a positive number.")
+    if k > most:
+        raise OptionError(f"K is {k:g}: above {most:g} Elo does not settle. Take a smaller K; 4 to 32 is usual.")
 
 
 def _played(
     winners: Codes, losers: Codes, orders: Iterator[Ints], n_orders: int, ks: list[float], n_models: int
 ) -> Floats:
     """Rating points gained, (orders, models, K)."""
-    _check_ks(ks)
-    if max(ks) > K_MAX:
-        raise OptionError(f"K is {max(ks):g}: above {K_MAX:g} Elo does not settle. Take a smaller K; 4 to 32 is usual.")
+    for k in ks:
+        check_k(k)
     gained = ratings_of_orders(winners, losers, orders, n_orders, np.array(ks), n_models)
     if not np.isfinite(gained).all():
         raise RatingError("Ratings ran more than 120,000 points apart, beyond the range of numbers. Take a smaller K.")

@@ -82,7 +82,8 @@ def _largest_strong_component(cells: PairCells, winner: Ints, loser: Ints) -> ND
     edges = _edges(cells.n_models, winner, loser)
     _, label = connected_components(edges, directed=True, connection="strong")
     sizes = np.bincount(label)
-    battles = sum_by(label[cells.first], cells.counts.sum(axis=1), len(sizes))
+    n = cells.counts.sum(axis=1)
+    battles = sum_by(label[cells.first], n, len(sizes)) + sum_by(label[cells.second], n, len(sizes))
     return np.asarray(label == np.lexsort((battles, sizes))[-1])
 
 
@@ -165,6 +166,24 @@ def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> Prior:
     model, opponent, meetings = model[loose], opponent[loose], meetings[loose]
     half = 0.5 * meetings / total[model]
     return Prior(model, opponent, np.column_stack([half, half, np.zeros_like(half)]))
+
+
+def open_ends_of_a_lone_core(cells: PairCells, state: NDArray[np.int8]) -> NDArray[np.int8]:
+    """The same, but that a model which alone is HELD, and never lost or never won, is unbounded like those around it.
+
+    Where no two models beat each other, one of them stands in for the group that the others are measured by. It needs
+    no prior of its own, but nothing bounds it on that side either.
+    """
+    held = np.flatnonzero(state == Reach.HELD)
+    if len(held) != 1 or len(state) == 1:
+        return state
+    first, second = cells.first == held[0], cells.second == held[0]
+    not_lost = cells.counts[first][:, SECOND_WON].sum() + cells.counts[second][:, FIRST_WON].sum() == 0
+    not_won = cells.counts[first][:, FIRST_WON].sum() + cells.counts[second][:, SECOND_WON].sum() == 0
+    opened = state.copy()
+    if not_lost or not_won:
+        opened[held] = Reach.UNBEATEN if not_lost else Reach.WINLESS
+    return opened
 
 
 def _edges(n_models: int, start: Ints, end: Ints) -> csr_array[np.int8]:

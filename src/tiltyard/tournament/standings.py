@@ -136,11 +136,16 @@ def _lines(
             sem=float(trace.sem[i]),
             ci95_low=float(trace.ci95_low[i]),
             ci95_high=float(trace.ci95_high[i]),
-            sampling_low=None if sampling is None else float(sampling.low[i]),
-            sampling_high=None if sampling is None else float(sampling.high[i]),
+            sampling_low=None if sampling is None else _end(sampling.low[i]),
+            sampling_high=None if sampling is None else _end(sampling.high[i]),
         )
         for i, name in enumerate(entrants)
     }
+
+
+def _end(value: float) -> float | None:
+    """An end of an interval; None for an entrant that has none, since it only won or only lost."""
+    return None if np.isnan(value) else float(value)
 
 
 def _board(dimension: str, table: BattleTable, judge: str) -> tuple[EloReport | None, str | None]:

@@ -71,7 +71,7 @@ class Guard:
         arrival = self._arrive(scope, headers)
         answer = _Answer(send, arrival, head=scope["method"] == "HEAD")
         if answer.head:
-            scope["method"] = "GET"
+            scope = {**scope, "method": "GET"}  # the server's own scope goes on saying HEAD: it then expects no body
         try:
             await self._app(scope, receive, answer.send)
         except Exception as error:

@@ -35,8 +35,8 @@ class Database:
     """An engine with the settings that durability asks for, and the two kinds of transaction that the arena uses."""
 
     def __init__(self, url: str, busy_seconds: float = BUSY_SECONDS) -> None:
-        self.url = _parsed(url)
-        self.shown = self.url.render_as_string(hide_password=True)
+        self.url = parse_url(url)
+        self.shown = without_secrets(self.url)
         """The URL without its password, for messages."""
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(self.url, busy_seconds) if self.is_sqlite else _postgresql_engine(self.url)
@@ -109,17 +109,23 @@ def _explained(error: Exception, driver: Any) -> str:
     return f"{said}. Nothing was saved."
 
 
-def _parsed(url: str) -> sa.URL:
+def without_secrets(url: sa.URL) -> str:
+    """The URL as it may be shown: without its password, wherever it stands."""
+    return url.difference_update_query(("password", "sslpassword", "passfile")).render_as_string(hide_password=True)
+
+
+def parse_url(url: str) -> sa.URL:
+    """The URL of an arena; a text that is none is not repeated, since a password may stand in it."""
     advice = "Write sqlite:///path/to/arena.db or postgresql://user@host/database."
     try:
         parsed = sa.make_url(url)
-    except ArgumentError:
-        raise StoreError(f"{url!r} is not the URL of a database. {advice}") from None
+    except (ArgumentError, ValueError):
+        raise StoreError(f"--db (TILTYARD_DB) is not the URL of a database. {advice}") from None
     if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
         return parsed
     if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
-    raise StoreError(f"{parsed.render_as_string(hide_password=True)!r} cannot hold an arena. {advice}")
+    raise StoreError(f"{without_secrets(parsed)!r} cannot hold an arena. {advice}")
 
 
 def _sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
