@@ -125,15 +125,14 @@ def test_an_export_waits_for_what_another_process_is_chaining(postgresql_url: st
 
     assert command(tmp_path, "import", "--db", postgresql_url, *FILES).wait() == 0
     elsewhere = Database(postgresql_url)
-    with Arena.open(postgresql_url) as arena, elsewhere.engine.connect() as connection:
-        with connection.begin():
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(PROJECTOR_LOCK)))
-            voter = arena.voter("0" * 64)
-            for _ in range(3):
-                arena.vote(arena.serve(voter).matchup_id, voter, Choice.A)
-            export = command(tmp_path, "export", "--db", postgresql_url, "--out", "votes.jsonl")
-            with pytest.raises(subprocess.TimeoutExpired):
-                export.wait(3)
+    with Arena.open(postgresql_url) as arena, elsewhere.engine.connect() as connection, connection.begin():
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(PROJECTOR_LOCK)))
+        voter = arena.voter("0" * 64)
+        for _ in range(3):
+            arena.vote(arena.serve(voter).matchup_id, voter, Choice.A)
+        export = command(tmp_path, "export", "--db", postgresql_url, "--out", "votes.jsonl")
+        with pytest.raises(subprocess.TimeoutExpired):
+            export.wait(3)
     elsewhere.engine.dispose()
     assert export.wait(60) == 0
     assert len((tmp_path / "votes.jsonl").read_text().splitlines()) == 3
@@ -239,6 +238,7 @@ def test_an_answer_that_says_who_wrote_it_is_flagged_on_import(tmp_path: Path, t
         (("import", "--db", "mysql://x/y", *FILES), "cannot hold an arena"),
         (("verify", "--db", "nonsense"), "not the URL of a database"),
         (("validity", *DB, "--since", "soon"), "--since"),
+        (("validity", *DB, "--since", "99999999999w"), "more than ten years"),
     ],
 )
 def test_bad_input_is_one_clear_line(tiltyard: Run, arguments: tuple[str, ...], words: str) -> None:  # noqa: F811
@@ -249,3 +249,9 @@ def test_an_import_of_nothing_says_what_to_give(tiltyard: Run) -> None:  # noqa:
     ok(tiltyard, "init", *DB)
     assert "--prompts" in fails(tiltyard, "import", *DB)
     assert "has no responses_<model>.jsonl" in fails(tiltyard, "import", *DB, "--responses", ".")
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "arena.example.org"])
+def test_a_public_address_that_is_none_is_refused_before_anything_listens(tiltyard: Run, url: str) -> None:  # noqa: F811
+    ok(tiltyard, "init", *DB)
+    assert f"the public URL {url!r} is no web address" in fails(tiltyard, "serve", *DB, "--public-url", url)

@@ -112,7 +112,9 @@ def test_a_disabled_model_leaves_the_board_and_its_votes_stay(played: Log) -> No
 def test_only_contenders_have_a_pair_coverage_and_only_settled_ones_are_official_top(played: Log) -> None:
     board = live_board(played.state)
     assert all((row.pair_coverage is not None) == (row.conservative_rank <= 8) for row in board.rows)
-    assert all(0.0 <= (row.pair_coverage or 0.0) <= 1.0 for row in board.rows)
+    coverages = [row.pair_coverage for row in board.rows if row.pair_coverage is not None]
+    assert len(coverages) == 8
+    assert all(0.0 < coverage <= 1.0 for coverage in coverages)
     assert all(row.official_top == (row.conservative_rank <= 8 and row.badge != "Provisional") for row in board.rows)
 
 
@@ -256,5 +258,7 @@ def test_the_both_bad_trend_counts_every_vote_of_the_model_once(played: Log) -> 
     trend = both_bad_trend(votes, 3, edges)
     assert sum(piece.votes for piece in trend) == row.votes
     assert sum(piece.both_bad for piece in trend) == row.both_bad
-    assert all((piece.low or 0.0) <= (piece.rate or 0.0) <= (piece.high or 1.0) for piece in trend)
+    for piece in trend:
+        assert None not in (piece.low, piece.rate, piece.high)
+        assert (piece.low or 0.0) <= (piece.rate or 0.0) <= (piece.high or 0.0)
     assert both_bad_trend(votes, 3, [0, 1])[0].rate is None

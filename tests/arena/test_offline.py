@@ -58,7 +58,7 @@ def test_the_board_of_a_log_agrees_with_the_live_order_and_leaves_both_bad_out()
     assert board.clusters == "voter"
     assert "these prompts and answers" in board.speaks_for
     assert [row.rank for row in board.rows] == list(range(1, 9))
-    assert all((row.low or 0.0) < row.rating < (row.high or 9e9) for row in board.rows)
+    assert all(row.low is not None and row.high is not None and row.low < row.rating < row.high for row in board.rows)
     assert board.rows[-1].votes_to_swap is None
     json.dumps(board.to_dict())
 

@@ -159,7 +159,7 @@ def test_riggers_lift_their_model_and_the_report_says_for_how_many_votes() -> No
     one, five = report.votes_per_ranks[1], report.votes_per_ranks[5]
     assert one is not None
     assert 0 < one <= report.votes
-    assert five is None or five >= one
+    assert five is None  # a quarter of the votes does not lift it that far
     assert report.attackers_flagged == report.honest_flagged == 0
 
 

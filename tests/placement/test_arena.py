@@ -97,6 +97,7 @@ def test_the_better_answer_won_in_every_pair(style: Style, kind: str, tmp_path: 
         lead = quality_of(one.answer) - quality_of(other.answer)
         assert outcome in ((A, TIE) if lead > 0 else (B, TIE)) or outcome == BOTH_BAD
         assert (one.question_id, one.prompt) == (other.question_id, other.prompt)
+    assert {A, B} <= set(arena.pairs.outcome.tolist())
     models = [arena.cells.models[code] for code in arena.cells.model[arena.pairs.first]]
     assert models == [arena.battles.models[code] for code in arena.battles.model_a]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -22,10 +22,11 @@ from tiltyard.cli.arena_simulate import simulate_command
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError, TiltyardError
 
-if TYPE_CHECKING:
-    pass
-
 app = typer.Typer(no_args_is_help=True, help="A live arena: people vote blind, the log is the truth.")
+
+
+MOST_SECONDS = 10 * 365 * 86_400
+"""The longest that a report looks back."""
 
 
 @app.command("init")
@@ -331,4 +332,7 @@ def _microseconds(text: str) -> int:
     found = re.fullmatch(r"\s*(\d+)\s*([hdw])\s*", text)
     if found is None or not int(found[1]):
         raise OptionError(f"--since {text!r}: write a number and h, d or w, such as 7d.")
-    return int(found[1]) * {"h": 3600, "d": 86_400, "w": 604_800}[found[2]] * 1_000_000
+    seconds = int(found[1]) * {"h": 3600, "d": 86_400, "w": 604_800}[found[2]]
+    if seconds > MOST_SECONDS:
+        raise OptionError(f"--since {text!r} is more than ten years: take less.")
+    return seconds * 1_000_000

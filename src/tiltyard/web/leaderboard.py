@@ -15,7 +15,7 @@ from tiltyard.arena.board import publication_values
 from tiltyard.validity.badges import Badge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.offline import OfflineBoard, OfflineRow
@@ -297,8 +297,3 @@ def board_csv(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | No
 def _safe(value: object) -> object:
     """A cell that a spreadsheet takes for a text and not for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-
-
-def top_claims(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Lines that official claims about the top may name: contenders that are not provisional."""
-    return tuple(line for line in lines if line.row.official_top)

@@ -44,7 +44,7 @@ class SiteSettings:
         for name, value in ((SECRET_VARIABLE, self.secret), (ADMIN_SECRET_VARIABLE, self.admin_secret)):
             if value is not None and len(value) < SECRET_LENGTH:
                 raise OptionError(f"{name} is shorter than {SECRET_LENGTH} characters. Make it long and random.")
-        if self.public_url is not None and urlsplit(self.public_url).scheme not in ("http", "https"):
+        if self.public_url is not None and not _is_web_address(self.public_url):
             raise OptionError(f"the public URL {self.public_url!r} is no web address. Write https://arena.example.org.")
 
     @property
@@ -56,3 +56,10 @@ class SiteSettings:
 def secrets_of(environment: Mapping[str, str] = os.environ) -> tuple[str, str | None]:
     """The secret that signs forms and the administrator's, from the environment; '' and None where there is none."""
     return environment.get(SECRET_VARIABLE, ""), environment.get(ADMIN_SECRET_VARIABLE) or None
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:  # such as http://[::1
+        return False
