@@ -173,6 +173,27 @@ def test_answers_and_verdicts_come_from_a_server_and_nothing_is_paid_for_twice(
     assert usage["dimensions"]["panel"]["fresh_calls"] == 80
 
 
+def test_a_new_model_of_openais_is_not_asked_at_the_judges_server_unless_that_is_said(
+    tmp_path: Path, tiltyard: Run, arena: WrittenArena, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    monkeypatch.setenv("LOCAL_API_KEY", "sk-of-ones-own-server")
+    command = served(server, "--n-battles", "5", "--looks", "1")
+    command[command.index("--model") + 1] = "openai/gpt-newcomer"
+    with FakeServer() as makers:
+        monkeypatch.setenv("OPENAI_BASE_URL", makers.openai_url)
+        makers.behaviour.judge = server.behaviour.judge
+        makers.behaviour.key = "sk-test-0123456789abcdef"
+        server.behaviour.key = "sk-of-ones-own-server"  # a call with another is counted and turned away
+        run_ok(tiltyard, *command)
+        assert [one.body["model"] for one in makers.ledger.accepted] == ["gpt-newcomer"] * 5
+        assert server.ledger.calls["ask"] == len(server.ledger.accepted) == 2 * 5
+        server.behaviour.key = None
+        run_ok(tiltyard, *command, "--model-base-url", server.openai_url, "--cache-dir", "elsewhere")
+        assert len(makers.ledger.accepted) == 5
+        assert "gpt-newcomer" in {one.body["model"] for one in server.ledger.accepted}
+
+
 def test_one_order_drawn_by_lot_asks_half_as_much(
     tmp_path: Path, tiltyard: Run, arena: WrittenArena, server: FakeServer
 ) -> None:

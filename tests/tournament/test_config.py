@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from tests.tournament.folder import make_folder
 from tiltyard.errors import ConfigError
 from tiltyard.tournament.config import load_setup
+from tiltyard.tournament.run import asking_parts
 
 
 def rewrite(path: Path, **changes: object) -> Path:
@@ -44,6 +46,30 @@ def test_paths_are_tried_from_the_files_folder_then_from_here(tmp_path: Path, mo
         load_setup(moved)
 
 
+def test_prices_are_tried_from_the_files_folder_then_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site"
+    path = make_folder(site)
+    judge = {"pilot_model": "local/small", "headline_model": "local/small", "prices_path": "prices.json"}
+    rewrite(path, judge=judge)
+
+    def write_prices(folder: Path, usd: float) -> None:
+        price = {"input": usd, "output": 1, "cache_write_1h": 1, "cache_read": 1, "batch_discount": 0}
+        table = {"as_of": "2027-01-01", "models": {"small": price}}
+        (folder / "prices.json").write_text(json.dumps(table), encoding="utf-8")
+
+    def price_used() -> float:
+        asking = asking_parts(load_setup(path), print, budget_usd=None, max_batch=None)
+        found = asking.prices.price("small")
+        assert found is not None
+        return found.input
+
+    monkeypatch.chdir(tmp_path)
+    write_prices(tmp_path, 2)
+    assert price_used() == 2
+    write_prices(site, 3)
+    assert price_used() == 3
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -57,6 +83,17 @@ def test_paths_are_tried_from_the_files_folder_then_from_here(tmp_path: Path, mo
         ({"elo": {"default_k": 0}}, "elo.default_k holds 0"),
         ({"elo": {"k_factor_sweep": [16, -1]}}, "elo.k_factor_sweep holds -1"),
         ({"elo": {"k_factor_sweep": [".inf"]}}, "elo.k_factor_sweep"),
+        ({"elo": {"n_perms": 1_000_001}}, "elo.n_perms is 1000001"),
+        ({"elo": {"default_k": 601}}, "elo.default_k holds 601: above 600"),
+        ({"elo": {"default_k": float("nan")}}, "elo.default_k holds nan"),
+        ({"elo": {"k_factor_sweep": [16, 1e9]}}, "elo.k_factor_sweep holds 1e+09: above 600"),
+        ({"elo": {"shuffle_seed": -1}}, "elo.shuffle_seed is -1"),
+        ({"elo": {"initial_rating": float("nan")}}, "elo.initial_rating is nan"),
+        ({"elo": {"initial_rating": float("-inf")}}, "elo.initial_rating is -inf"),
+        ({"prompts": {"bank_path": "bank.jsonl", "pilot_size": 0}}, "prompts.pilot_size is 0"),
+        ({"prompts": {"bank_path": "bank.jsonl", "pilot_seed": -3}}, "prompts.pilot_seed is -3"),
+        ({"prompts": {"bank_path": "bank.jsonl", "pilot_strata": {"quiz": -2}}}, "prompts.pilot_strata.quiz is -2"),
+        ({"judge": {"pilot_model": "x", "headline_model": "x", "prices_path": "p.json"}}, "judge.prices_path"),
         ({"prompts": {"bank_path": "nowhere.jsonl"}}, "nowhere.jsonl"),
         ({"rubrics": {"taste": {"path": "taste.md"}}}, "rubrics.taste.path"),
     ],
@@ -80,6 +117,25 @@ def test_a_misspelt_setting_is_pointed_out(tmp_path: Path) -> None:
         "judge.max_token" in warning and "did you mean judge.max_tokens?" in warning for warning in setup.warnings
     )
     assert any("notes" in warning for warning in setup.warnings)
+
+
+def test_a_misspelt_setting_of_an_entrant_or_a_rubric_is_pointed_out(tmp_path: Path) -> None:
+    entrants = [{"entrant_id": "otter", "max_token": 5}, {"entrant_id": "heron"}]
+    rubrics = {"factuality": {"path": "factuality.md", "weight": 2}}
+    first, second = load_setup(rewrite(make_folder(tmp_path), entrants=entrants, rubrics=rubrics)).warnings
+    assert "entrants[0].max_token means nothing" in first
+    assert "did you mean entrants[0].max_tokens?" in first
+    assert "rubrics.factuality.weight means nothing" in second
+
+
+@pytest.mark.parametrize("value", ["2024-13-45", "9" * 5000, "[" * 5000], ids=["no date", "a long number", "deep"])
+def test_a_value_that_cannot_be_is_one_line_that_names_the_file(tmp_path: Path, value: str) -> None:
+    path = make_folder(tmp_path)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"note: {value}\n")
+    with pytest.raises(ConfigError, match=r"tournament\.yaml: holds a value that cannot be read: .*") as caught:
+        load_setup(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_broken_yaml_names_the_line(tmp_path: Path) -> None:

@@ -181,6 +181,17 @@ def test_a_local_entrant_is_asked_at_its_own_address_with_its_seed(
     }
 
 
+def test_files_are_looked_for_beside_the_config_first(tmp_path: Path, tiltyard: Run) -> None:
+    config = make_folder(tmp_path / "site")
+    change(config, entrants=[{"entrant_id": name, "model": "scripted/words.yaml"} for name in ("wren", "robin")])
+    for folder, word in ((tmp_path, "here"), (config.parent, "beside the config")):
+        (folder / "words.yaml").write_text(f"rules: [{{say: {word}}}]\n", encoding="utf-8")
+    done = tiltyard("generate", "site/tournament.yaml", "--yes")
+    assert done.returncode == 0, done.stderr
+    rows = read_lines(config.parent / "responses" / "responses_wren.jsonl")
+    assert {row["response_text"] for row in rows} == {"beside the config"}
+
+
 def test_an_interrupt_says_how_to_go_on_and_nothing_is_paid_twice(
     tmp_path: Path, tiltyard: Run, anthropic_server: FakeServer, config: Path
 ) -> None:

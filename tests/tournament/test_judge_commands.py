@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,64 @@ def test_rejudge_refuses_a_changed_rubric_and_a_folder_that_is_no_run(
     assert done.returncode == 1
     assert "manifest.json" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("out", ["run", "run/verdicts/..", "./run/"])
+def test_rejudge_does_not_write_over_the_run_itself(tmp_path: Path, tiltyard: Run, finished: Path, out: str) -> None:
+    before = contents(finished)
+    upside_down(tmp_path / "other.yaml")
+    done = tiltyard("judge", "rejudge", "run", "--judge-model", "scripted/other.yaml", "--yes", "--out", out)
+    assert done.returncode == 1
+    assert "is the run itself; name another folder with --out." in done.stderr
+    assert contents(finished) == before
+
+
+def add_line(path: Path, line: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an empty manifest": (lambda run: (run / "manifest.json").write_text("{}"), "manifest.json: not the manifest"),
+    "no match list": (lambda run: (run / "matches" / "matches.jsonl").unlink(), "has no matches/matches.jsonl"),
+    "a match of another kind": (
+        lambda run: add_line(run / "matches" / "matches.jsonl", '{"prompt_id": 7}'),
+        "matches.jsonl:22: not what stands there in a run",
+    ),
+    "a torn match": (lambda run: add_line(run / "matches" / "matches.jsonl", '{"pro'), "matches.jsonl:22: torn"),
+    "no verdicts": (lambda run: (run / "verdicts" / "calibration.jsonl").unlink(), "has no verdicts/calibration.jsonl"),
+    "a verdict without a winner": (
+        lambda run: add_line(
+            run / "verdicts" / "calibration.jsonl", '{"prompt_id": "p1", "entrant_a": "x", "entrant_b": "y"}'
+        ),
+        "calibration.jsonl:13: not what stands there in a run",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_rejudge_of_a_folder_that_is_not_quite_a_run_is_one_line_and_asks_nothing(
+    tiltyard: Run, finished: Path, anthropic_server: FakeServer, what: str
+) -> None:
+    spoil, words = SPOILT[what]
+    spoil(finished)
+    done = tiltyard("judge", "rejudge", "run", "--judge-model", "claude-sonnet-4-5", "--yes")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert words in line
+    assert not anthropic_server.ledger.calls
+
+
+def test_a_verdict_of_a_run_that_says_nothing_of_its_status_is_a_good_one(tiltyard: Run, finished: Path) -> None:
+    path = finished / "verdicts" / "factuality.jsonl"
+    lines(path, [{key: value for key, value in row.items() if key != "status"} for row in read_lines(path)])
+    done = tiltyard("judge", "rejudge", "run", "--judge-model", "scripted/judge.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "factuality: 9 of 9 judgments the same" in done.stdout
 
 
 def test_a_run_can_be_judged_again_from_the_verdicts_of_another(tmp_path: Path, tiltyard: Run, finished: Path) -> None:

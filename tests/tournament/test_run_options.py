@@ -210,3 +210,25 @@ def test_a_folder_that_is_used_again_holds_nothing_of_the_run_before(
     assert run(tiltyard, scripted, "--skip-judging").returncode == 0
     assert not (tmp_path / "run" / "ratings" / "factuality.json").exists()
     assert (tmp_path / "run" / "ratings" / "calibration.json").exists()
+    (tmp_path / "run" / "verdicts" / "notes.txt").write_text("mine", encoding="utf-8")
+    change(tmp_path / scripted, rubrics={"factuality": {"path": "factuality.md"}})
+    assert run(tiltyard, scripted, "--yes").returncode == 0
+    assert [path.name for path in (tmp_path / "run" / "ratings").iterdir()] == ["factuality.json"]
+    assert {path.name for path in (tmp_path / "run" / "verdicts").iterdir()} == {"factuality.jsonl", "notes.txt"}
+
+
+def test_the_command_that_goes_on_asks_no_more_than_the_one_before(tmp_path: Path, tiltyard: Run, config: str) -> None:
+    (tmp_path / "run").write_text("a file where the folder should be", encoding="utf-8")
+    done = run(tiltyard, config, "--skip-judging", "--limit-pairs", "3")
+    assert done.returncode == 1
+    options = "--mode headline --output-dir run --limit-pairs 3 --skip-judging"
+    assert done.stderr.rstrip().endswith(f"nothing is lost: tiltyard run {config} {options}")
+
+
+def test_more_shuffles_than_can_be_played_are_refused_before_anything_is_asked(
+    tmp_path: Path, tiltyard: Run, scripted: str
+) -> None:
+    done = run(tiltyard, scripted, "--n-perms", "1000001", "--yes")
+    assert done.returncode == 1
+    assert "--n-perms is 1000001: take 2 to 1,000,000" in done.stderr
+    assert not (tmp_path / "run").exists()

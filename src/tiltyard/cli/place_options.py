@@ -80,7 +80,7 @@ OutOption = Annotated[Path, typer.Option(help="Where the folder of the run goes.
 CacheDirOption = Annotated[Path, typer.Option(help="Where verdicts and answers are kept between runs.")]
 BaseUrlOption = Annotated[str | None, typer.Option(help="Address of the judge's server, for local/….")]
 ModelBaseUrlOption = Annotated[
-    str | None, typer.Option(help="Address of the new model's server, for local/…. (default: --base-url)")
+    str | None, typer.Option(help="Address of the new model's server. (default: for local/…, --base-url)")
 ]
 MaxTokensOption = Annotated[int, typer.Option(min=1, help="How long an answer of the new model may be.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]

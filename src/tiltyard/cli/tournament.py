@@ -13,8 +13,12 @@ from tiltyard.cli.output import note
 from tiltyard.errors import BudgetReached, OptionError, TiltyardError
 
 if TYPE_CHECKING:
+    from tiltyard.judging.docket import Docket
+    from tiltyard.judging.judge import Judge
+    from tiltyard.judging.language_model import AskingParts
     from tiltyard.tournament.config import Setup
     from tiltyard.tournament.plan import Plan
+    from tiltyard.tournament.run import Finished
 
 ConfigArgument = Annotated[Path | None, typer.Argument(metavar="CONFIG", help="The tournament file (YAML).")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="The same, as an option.")]
@@ -67,24 +71,12 @@ def _run(plan: Plan, *, yes: bool) -> None:
     """Quote, judge, rate, write, and say what came out."""
     import asyncio
 
-    from tiltyard.judging.language_model import LanguageModelJudge
-    from tiltyard.llm.quote import quote
-    from tiltyard.tournament.gate import verdict_lines
     from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge, run_folder, utc_now
-    from tiltyard.tournament.summary import failure_lines, summary_table, usage_lines
 
     docket = make_docket(plan)
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
     judge = make_judge(plan.setup, plan.judge_model, asking, silent=plan.options.skip_judging)
-    cached: dict[str, int] = {}
-    if isinstance(judge, LanguageModelJudge) and not plan.options.skip_judging:
-        needed = quote(judge.pending(docket), asking.prices)
-        for name in docket.dimensions:
-            open_queries = needed.shelves[name].queries if name in needed.shelves else 0
-            cached[name] = 2 * len(docket.hearings(name)) - open_queries
-        if needed.all.queries:
-            note(quote_table(needed))
-            confirm(f"Ask {plan.judge_model} {needed.all.queries:,} questions?", yes=yes)
+    cached = {} if plan.options.skip_judging else _agree_to_price(plan.judge_model, judge, docket, asking, yes=yes)
     folder = run_folder(plan, utc_now)
     again = _again(plan, folder, yes=yes)
     limit = "" if plan.options.budget_usd is None else f" --budget {plan.options.budget_usd:g}"
@@ -108,6 +100,31 @@ def _run(plan: Plan, *, yes: bool) -> None:
             f"cannot write {error.filename or folder}: {error.strerror or error}. Make room, or choose another "
             f"--output-dir; nothing is lost: {again}"
         ) from None
+    _say_what_came_out(finished)
+
+
+def _agree_to_price(
+    judge_model: str, judge: Judge, docket: Docket, asking: AskingParts, *, yes: bool
+) -> dict[str, int]:
+    """How many verdicts of each dimension are cached, once somebody has agreed to the price of the others."""
+    from tiltyard.judging.language_model import LanguageModelJudge
+    from tiltyard.llm.quote import quote
+
+    if not isinstance(judge, LanguageModelJudge):
+        return {}
+    needed = quote(judge.pending(docket), asking.prices)
+    if needed.all.queries:
+        note(quote_table(needed))
+        confirm(f"Ask {judge_model} {needed.all.queries:,} questions?", yes=yes)
+    still_open = {name: shelf.queries for name, shelf in needed.shelves.items()}
+    return {name: 2 * len(docket.hearings(name)) - still_open.get(name, 0) for name in docket.dimensions}
+
+
+def _say_what_came_out(finished: Finished) -> None:
+    """Ratings and the gate on standard output, how it was judged and where it is kept beside it."""
+    from tiltyard.tournament.gate import verdict_lines
+    from tiltyard.tournament.summary import failure_lines, summary_table, usage_lines
+
     typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
     if not finished.judged.both_orders:
         note(f"{finished.judged.judge_model} heard one order only: what it makes of the order is in these numbers")
@@ -129,7 +146,8 @@ def _again(plan: Plan, folder: Path, *, yes: bool) -> str:
     }
     words = ["tiltyard", "run", str(plan.setup.path), "--mode", options.mode, "--output-dir", str(folder)]
     words += [word for name, value in changed.items() if value is not None for word in (name, str(value))]
-    return shlex.join([*words, *(["--yes"] if yes else [])])
+    flags = {"--skip-judging": options.skip_judging, "--yes": yes}
+    return shlex.join([*words, *(name for name, given in flags.items() if given)])
 
 
 def _config_path(argument: Path | None, option: Path | None) -> Path:

@@ -73,9 +73,9 @@ def make_answers(plan: Plan, known: Mapping[str, str] | None, asking: AskingPart
     if known is not None:
         return SavedAnswers(known)
     name = parse_model_name(options.model)
-    provider = make_provider(
-        name, base_url=options.model_base_url or options.base_url, env=load_env((Path(),)), folders=(Path(),)
-    )
+    # The judge's server is lent to local models only: a maker's key goes to no server of somebody else's.
+    base_url = options.model_base_url or (options.base_url if name.provider == "local" else None)
+    provider = make_provider(name, base_url=base_url, env=load_env((Path(),)), folders=(Path(),))
     suffix = "" if options.turns == "first" else "-all-turns"
     settings = EntrantSettings(
         entrant_id=re.sub(r"[^\w.+-]+", "-", plan.model) + suffix, model=name.model, max_tokens=options.max_tokens

@@ -13,7 +13,7 @@ from tiltyard.boards.rating import origin
 from tiltyard.files import write_json, write_lines, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from tiltyard.judging.records import Judgment
@@ -60,7 +60,9 @@ def write_standings(folder: Path, standings: Mapping[str, Standing], default_k: 
     write_lines(
         folder / "battles.jsonl", (battle.to_dict() for standing in standings.values() for battle in standing.battles)
     )
-    came_from = origin(folder / "battles.jsonl")
+    rated = any(standing.board is not None for standing in standings.values())
+    # A run in which nothing was settled has an empty battle file, which comes from nowhere.
+    came_from = origin(folder / "battles.jsonl") if rated else {}
     for dimension, standing in standings.items():
         path = folder / "ratings" / f"{dimension}.json"
         if standing.board is None:
@@ -68,6 +70,13 @@ def write_standings(folder: Path, standings: Mapping[str, Standing], default_k: 
             continue
         board = replace(standing.board, details={**standing.board.details, **came_from})
         write_text(path, board.to_json())
+
+
+def forget_other_dimensions(folder: Path, dimensions: Collection[str]) -> None:
+    """Remove the verdicts and boards of dimensions that are not of this run: the folder held another run before."""
+    for path in (*folder.glob("ratings/*.json"), *folder.glob("verdicts/*.jsonl")):
+        if path.stem not in dimensions:
+            path.unlink()
 
 
 def elo_results(standings: Mapping[str, Standing], default_k: float) -> dict[str, Any]:

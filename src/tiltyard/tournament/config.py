@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,9 +12,13 @@ import msgspec
 
 from tiltyard.bank import PILOT_SEED, PILOT_SIZE
 from tiltyard.errors import ConfigError
+from tiltyard.ratings.elo import K_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+N_PERMS_MAX = 1_000_000
+"""The most shuffles of permutation Elo: the shuffle error is a thousandth of a rating's spread by then."""
 
 
 class Entrant(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +111,7 @@ class Setup:
     responses_dir: Path
     judgments_dir: Path
     rubric_paths: dict[str, Path]
+    prices_path: Path | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -126,6 +132,7 @@ def load_setup(path: str | Path) -> Setup:
     bases = (path.parent, Path())
     bank = _find(config.prompts.bank_path, bases, path, "prompts.bank_path")
     home = _home(bank, config.prompts.bank_path, bases)
+    prices = config.judge.prices_path
     return Setup(
         config=config,
         path=path,
@@ -135,6 +142,7 @@ def load_setup(path: str | Path) -> Setup:
         rubric_paths={
             name: _find(rubric.path, bases, path, f"rubrics.{name}.path") for name, rubric in config.rubrics.items()
         },
+        prices_path=None if prices is None else _find(prices, bases, path, "judge.prices_path"),
         warnings=tuple(_unknown_keys(raw)),
     )
 
@@ -152,6 +160,8 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
         raise ConfigError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}.") from None
+    except (ValueError, RecursionError) as error:  # a date or number that cannot be, a list in a list in a list …
+        raise ConfigError(f"{path}: holds a value that cannot be read: {error}. Correct it, or quote it.") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected a mapping with entrants, prompts, caches, judge, elo and rubrics.")
     return raw
@@ -175,14 +185,38 @@ def _check(config: Config, path: Path) -> None:
     for name in (*ids, *config.rubrics):
         if not name or name.startswith(".") or any(letter in name for letter in "/\\\0"):
             raise ConfigError(f"{path}: {name!r} cannot be part of a file name. Use letters, digits, - and _.")
-    if config.elo.n_perms < 2:
-        raise ConfigError(
-            f"{path}: elo.n_perms is {config.elo.n_perms}: at least 2 are needed for an error of the mean."
+    # Known before anything is asked: judging is paid for, and Elo comes after it.
+    for wrong in (*_wrong_elo(config.elo), *_wrong_pilot(config.prompts)):
+        raise ConfigError(f"{path}: {wrong}")
+
+
+def _wrong_elo(elo: EloSettings) -> Iterator[str]:
+    """What permutation Elo could not use."""
+    if not 2 <= elo.n_perms <= N_PERMS_MAX:
+        yield (
+            f"elo.n_perms is {elo.n_perms}: at least 2 are needed for an error of the mean, "
+            f"and more than {N_PERMS_MAX:,} tell nothing new."
         )
-    for key, k in (("default_k", config.elo.default_k), *(("k_factor_sweep", k) for k in config.elo.k_factor_sweep)):
-        # Known before anything is asked: judging is paid for, and Elo comes after it.
-        if not 0 < k < float("inf"):
-            raise ConfigError(f"{path}: elo.{key} holds {k:g}: K is the most a rating can move, a positive number.")
+    if elo.shuffle_seed < 0:
+        yield f"elo.shuffle_seed is {elo.shuffle_seed}: a seed is 0 or more."
+    if not math.isfinite(elo.initial_rating):
+        yield f"elo.initial_rating is {elo.initial_rating}: where everybody starts is a finite number, such as 1400."
+    for key, k in (("default_k", elo.default_k), *(("k_factor_sweep", k) for k in elo.k_factor_sweep)):
+        if not 0 < k < math.inf:
+            yield f"elo.{key} holds {k:g}: K is the most a rating can move, a positive number."
+        elif k > K_MAX:
+            yield f"elo.{key} holds {k:g}: above {K_MAX:g} Elo does not settle. Take a smaller K; 4 to 32 is usual."
+
+
+def _wrong_pilot(prompts: PromptSettings) -> Iterator[str]:
+    """What no pilot could be drawn with."""
+    if prompts.pilot_size < 1:
+        yield f"prompts.pilot_size is {prompts.pilot_size}: a pilot has at least 1 prompt."
+    if prompts.pilot_seed < 0:
+        yield f"prompts.pilot_seed is {prompts.pilot_seed}: a seed is 0 or more."
+    for source, places in (prompts.pilot_strata or {}).items():
+        if places < 0:
+            yield f"prompts.pilot_strata.{source} is {places}: the places of a source are 0 or more."
 
 
 def _find(given: str, bases: tuple[Path, ...], config: Path, key: str) -> Path:
@@ -213,9 +247,12 @@ KNOWN: dict[str, Any] = {
 def _unknown_keys(raw: Mapping[str, Any]) -> list[str]:
     """A word about every key that means nothing here, so that a misspelt option is not silently ignored."""
     odd = [(str(key), Config.__struct_fields__, "") for key in raw if key not in Config.__struct_fields__]
-    for section, kind in KNOWN.items():
+    parts = [(section, raw.get(section) or {}, kind) for section, kind in KNOWN.items()]
+    parts += [(f"entrants[{place}]", entrant, Entrant) for place, entrant in enumerate(raw["entrants"])]
+    parts += [(f"rubrics.{name}", rubric, RubricSettings) for name, rubric in raw["rubrics"].items()]
+    for section, given, kind in parts:
         known = kind.__struct_fields__
-        odd += [(str(key), known, f"{section}.") for key in raw.get(section) or {} if key not in known]
+        odd += [(str(key), known, f"{section}.") for key in given if key not in known]
     warnings = []
     for key, known, prefix in odd:
         close = difflib.get_close_matches(key, known, n=1)

@@ -39,10 +39,11 @@ async def generate_missing(
     judge = setup.config.judge
     asking = asking_parts(setup, notice, budget_usd=budget_usd, max_batch=None)
     results = []
-    folders = (Path(), setup.path.parent)
+    folders = (setup.path.parent, Path())
     for entrant in chosen:
         name = parse_model_name(entrant.model or "")
-        base_url = entrant.base_url or judge.base_url
+        # The judge's server is lent to local models only: a maker's key goes to no server of somebody else's.
+        base_url = entrant.base_url or (judge.base_url if name.provider == "local" else None)
         provider = make_provider(name, base_url=base_url, env=load_env(folders), folders=folders)
         try:
             results.append(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tiltyard.bank import Prompt, Response, read_prompts, read_responses, responses_path, stratified_subset
-from tiltyard.errors import ConfigError
+from tiltyard.errors import ConfigError, OptionError
 from tiltyard.judging.rubric import Rubric
+from tiltyard.tournament.config import N_PERMS_MAX
 from tiltyard.tournament.matches import MatchList, build_matches
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def make_plan(setup: Setup, options: RunOptions) -> Plan:
 def _with_perms(elo: EloSettings, n_perms: int) -> EloSettings:
     import msgspec
 
+    if not 2 <= n_perms <= N_PERMS_MAX:
+        raise OptionError(f"--n-perms is {n_perms}: take 2 to {N_PERMS_MAX:,}; 500 is usual.")
     return msgspec.structs.replace(elo, n_perms=n_perms)
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.bank import Prompt
-from tiltyard.bank.records import read_objects
 from tiltyard.boards import EloReport, compare
-from tiltyard.errors import ConfigError, TiltyardError
+from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
 from tiltyard.judging.by_name import sitting
 from tiltyard.judging.docket import Case, Docket
@@ -18,7 +17,7 @@ from tiltyard.judging.judge import judge
 from tiltyard.judging.records import Judgment, Matchup
 from tiltyard.judging.rubric import Rubric
 from tiltyard.judging.usage import usage_report
-from tiltyard.report.files import read_object, require
+from tiltyard.report.files import again, read_lines, read_object, require
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.run import asking_parts, make_judge, rate_all
 
@@ -34,13 +33,58 @@ if TYPE_CHECKING:
     from tiltyard.tournament.standings import Standing
 
 
+Before = dict[tuple[str, str, str], str | None]
+"""The winners of a dimension by prompt and both entrants, of the judgments that did not fail."""
+
+
+class _Hashes(msgspec.Struct, frozen=True):
+    rubrics: dict[str, str]
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    """What a re-judging needs of a run's manifest."""
+
+    config_path: str
+    judge_model: str
+    n_perms: int
+    shuffle_seed: int
+    sha256: _Hashes
+
+
+class _MatchLine(msgspec.Struct, frozen=True):
+    """A line of the match list."""
+
+    prompt_id: str
+    dimension: str
+    entrant_a: str
+    entrant_b: str
+    prompt_text: str
+    response_a: str
+    response_b: str
+    source: str | None = None
+    subject: str | None = None
+    gold_answer: str | None = None
+    expected_behavior: str | None = None
+
+
+class _VerdictLine(msgspec.Struct, frozen=True):
+    """What a comparison needs of a line of verdicts."""
+
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    winner: str | None
+    status: str = "ok"
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A re-judging, ready to be quoted and done."""
 
     source: Path
     folder: Path
-    manifest: Mapping[str, Any]
+    judge_before: str
+    before: Mapping[str, Before]
     docket: Docket
     judge: Judge
     asking: AskingParts
@@ -65,35 +109,57 @@ class Change:
 
 
 def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float | None, notice: Notice) -> Job:
-    """Read a run folder and get the other judge ready. The rubrics must be those of the run."""
-    manifest = read_object(require(run / "manifest.json", run))
-    setup = load_setup(manifest["config_path"])
+    """Read all that is needed of a run folder and get the other judge ready. The rubrics must be those of the run."""
+    manifest = _read_manifest(run)
+    folder = out or run / "rejudged" / judge_model.replace("/", "_")
+    if folder.resolve() == run.resolve():
+        raise OptionError(f"{folder} is the run itself; name another folder with --out.")
+    setup = load_setup(manifest.config_path)
     for dimension, path in setup.rubric_paths.items():
-        if manifest["sha256"]["rubrics"].get(dimension) != file_sha256(path):
+        if manifest.sha256.rubrics.get(dimension) != file_sha256(path):
             raise ConfigError(f"{path} has changed since the run {run}: two judges must judge by the same rubric.")
     rubrics = {name: Rubric.load(name, path) for name, path in setup.rubric_paths.items()}
-    asking = asking_parts(setup, notice, budget_usd=budget_usd, max_batch=None)
-    folder = out or run / "rejudged" / judge_model.replace("/", "_")
-    elo = msgspec.structs.replace(setup.config.elo, n_perms=manifest["n_perms"], shuffle_seed=manifest["shuffle_seed"])
     docket = Docket(rubrics, read_cases(run))
-    return Job(run, folder, manifest, docket, make_judge(setup, judge_model, asking), asking, elo)
+    before = {dimension: read_before(run, dimension) for dimension in docket.dimensions}
+    asking = asking_parts(setup, notice, budget_usd=budget_usd, max_batch=None)
+    elo = msgspec.structs.replace(setup.config.elo, n_perms=manifest.n_perms, shuffle_seed=manifest.shuffle_seed)
+    other = make_judge(setup, judge_model, asking)
+    return Job(run, folder, manifest.judge_model, before, docket, other, asking, elo)
+
+
+def _read_manifest(run: Path) -> _Manifest:
+    path = require(run / "manifest.json", run)
+    try:
+        return msgspec.convert(read_object(path), _Manifest)
+    except msgspec.ValidationError as error:
+        raise RunFolderError(f"{path}: not the manifest of a run ({error}). {again()}") from None
 
 
 def read_cases(run: Path) -> dict[str, list[Case]]:
     """The matches of a run, with the texts that were judged."""
     cases: dict[str, list[Case]] = {}
-    for _, row in read_objects(run / "matches" / "matches.jsonl", "match list"):
-        matchup = msgspec.convert(row, Matchup)
-        prompt = Prompt(
-            prompt_id=row["prompt_id"],
-            text=row["prompt_text"],
-            source=row.get("source") or "",
-            subject=row.get("subject"),
-            gold_answer=row.get("gold_answer"),
-            expected_behavior=row.get("expected_behavior"),
+    path = require(run / "matches" / "matches.jsonl", run)
+    for _, row in read_lines(path, msgspec.json.Decoder(_MatchLine)):
+        matchup = Matchup(
+            prompt_id=row.prompt_id, dimension=row.dimension, entrant_a=row.entrant_a, entrant_b=row.entrant_b
         )
-        cases.setdefault(matchup.dimension, []).append(Case(matchup, prompt, row["response_a"], row["response_b"]))
+        prompt = Prompt(
+            prompt_id=row.prompt_id,
+            text=row.prompt_text,
+            source=row.source or "",
+            subject=row.subject,
+            gold_answer=row.gold_answer,
+            expected_behavior=row.expected_behavior,
+        )
+        cases.setdefault(row.dimension, []).append(Case(matchup, prompt, row.response_a, row.response_b))
     return cases
+
+
+def read_before(run: Path, dimension: str) -> Before:
+    """What the judge of a run said in one dimension."""
+    path = require(run / "verdicts" / f"{dimension}.jsonl", run)
+    rows = (row for _, row in read_lines(path, msgspec.json.Decoder(_VerdictLine)))
+    return {(row.prompt_id, row.entrant_a, row.entrant_b): row.winner for row in rows if row.status == "ok"}
 
 
 async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
@@ -111,7 +177,7 @@ async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
         job.folder / "changes.json",
         {
             "run": str(job.source),
-            "judge_before": job.manifest["judge_model"],
+            "judge_before": job.judge_before,
             "judge_after": judged.judge_model,
             "dimensions": {change.dimension: _row(change) for change in changes},
         },
@@ -133,11 +199,7 @@ def _row(change: Change) -> dict[str, Any]:
 
 def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing: Standing) -> Change:
     """How the judgments and the board of a dimension changed."""
-    before = {
-        (row["prompt_id"], row["entrant_a"], row["entrant_b"]): row["winner"]
-        for _, row in read_objects(job.source / "verdicts" / f"{dimension}.jsonl", "verdict file")
-        if row["status"] == "ok"
-    }
+    before = job.before[dimension]
     named = [((j.prompt_id, j.entrant_a, j.entrant_b), j.winner) for j in after if j.status == "ok"]
     pairs = [(before[name], winner) for name, winner in named if name in before]
     return Change(

@@ -16,10 +16,11 @@ from tiltyard.judging.judge import Judge, Judged, judge
 from tiltyard.judging.language_model import AskingParts
 from tiltyard.judging.usage import usage_report
 from tiltyard.llm.budget import Budget
+from tiltyard.llm.names import parse_model_name
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.settings import AskingSettings
 from tiltyard.report import write_report
-from tiltyard.tournament.artifacts import write_matches, write_standings, write_verdicts
+from tiltyard.tournament.artifacts import forget_other_dimensions, write_matches, write_standings, write_verdicts
 from tiltyard.tournament.gate import Check, gate
 from tiltyard.tournament.manifest import manifest, run_results
 from tiltyard.tournament.standings import Standing, rate_dimension
@@ -27,7 +28,7 @@ from tiltyard.tournament.standings import Standing, rate_dimension
 if TYPE_CHECKING:
     from tiltyard.judging.judge import OnVerdict
     from tiltyard.llm.asking import Watch
-    from tiltyard.tournament.config import EloSettings, Setup
+    from tiltyard.tournament.config import EloSettings, JudgeSettings, Setup
     from tiltyard.tournament.plan import Plan
 
 Notice = Callable[[str], None]
@@ -63,7 +64,7 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
         judge_model,
         folder=setup.judgments_dir,
         asking=asking,
-        base_url=settings.base_url,
+        base_url=_judge_address(settings, judge_model),
         max_tokens=settings.max_tokens,
         max_attempts=settings.max_attempts,
         options=settings.options,
@@ -73,12 +74,26 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
     )
 
 
+def _judge_address(settings: JudgeSettings, judge_model: str) -> str | None:
+    """The config's `base_url`, if it is meant for this judge: a maker's key goes to no server of somebody else's.
+
+    It is for `local/…` judges, and for a maker's if both judges of the config are that maker's: then it is a gateway.
+    """
+    if settings.base_url is None:
+        return None
+    asked = parse_model_name(judge_model).provider
+    if asked == "local":
+        return settings.base_url
+    configured = {parse_model_name(name).provider for name in (settings.pilot_model, settings.headline_model)}
+    return settings.base_url if configured == {asked} else None
+
+
 def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_batch: int | None) -> AskingParts:
     """How models are asked: the config's settings, with what the command line changes."""
     settings = setup.config.judge
     limit_usd = settings.budget_usd if budget_usd is None else budget_usd
     return AskingParts(
-        prices=PriceTable.load(settings.prices_path and setup.path.parent / settings.prices_path),
+        prices=PriceTable.load(setup.prices_path),
         settings=AskingSettings(
             batch=settings.batch,
             concurrency=settings.concurrency,
@@ -152,6 +167,7 @@ def rate_all(judged: Judged, elo: EloSettings, folder: Path) -> dict[str, Standi
         write_verdicts(folder, dimension, judgments)
         standings[dimension] = rate_dimension(dimension, judgments, elo, judged.judge_model)
     write_standings(folder, standings, elo.default_k)
+    forget_other_dimensions(folder, standings)
     return standings
 
 
