@@ -130,3 +130,9 @@ def test_places_add_up_and_nobody_is_a_whole_place_off(sizes: dict[str, int], pa
     for name, size in sizes.items():
         assert abs(places[name] - size * total / sum(sizes.values())) < 1
         assert places[name] <= size
+
+
+def test_a_bank_that_begins_with_a_byte_order_mark_is_read_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "bank.jsonl"
+    path.write_text('{"prompt_id": "a", "text": "?"}\n{"prompt_id": "b", "text": "!"}\n', encoding="utf-8-sig")
+    assert [prompt.prompt_id for prompt in read_prompts(path)] == ["a", "b"]

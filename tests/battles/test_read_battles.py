@@ -369,3 +369,12 @@ def test_polars_frames_need_no_pyarrow(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
     assert same(read_battles(frame), read_battles(rows()))
+
+
+@pytest.mark.parametrize(("link", "named"), [("gone.jsonl", "gone.jsonl"), ("gone.jsonl", "*.jsonl"), ("g*", "g*")])
+def test_a_link_to_nothing_is_no_file(tmp_path: Path, link: str, named: str) -> None:
+    (tmp_path / link).symlink_to(tmp_path / "never-was.jsonl")
+    with pytest.raises(BattleError, match=r"there is no file .*: it is a link to nothing") as caught:
+        read_battles(tmp_path / named)
+    assert str(tmp_path / link) in str(caught.value)
+    assert "\n" not in str(caught.value)

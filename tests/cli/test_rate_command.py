@@ -227,3 +227,20 @@ def test_a_part_that_cannot_be_rated_is_named(tiltyard: Run, tmp_path: Path) -> 
     done = tiltyard("rate", write(tmp_path / "c.jsonl", *rows[2:]), "--by", "category")
     assert done.returncode == 1
     assert done.stderr.startswith("tiltyard: category torn: cannot rate 4 models together")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--ci bootstrap --seed -1", "seed is -1: expected a whole number, at least 0."),
+        ("--anchor heron=nan", "the rating of the anchor heron is nan: expected a number"),
+        ("--method elo --k 1e308", "K is 1e+308: above 600 Elo does not settle."),
+        ("--method elo-perm --n-perms 99999999999", "n_perms is 99999999999: expected a whole number"),
+        ("--min-battles nan", "min_battles is nan: expected a number, at least 0."),
+    ],
+)
+def test_a_number_that_is_none_is_one_line(tiltyard: Run, birds: str, options: str, words: str) -> None:
+    done = tiltyard("rate", birds, *options.split())
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"tiltyard: {words}")

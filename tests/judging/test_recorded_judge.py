@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -183,3 +184,28 @@ def test_the_verdicts_of_a_forward_run_are_a_recording_of_one_order(tmp_path: Pa
     assert not RecordedJudge(path).both_orders
     again = hear(path, docket(3), single_order=True)
     assert [judgment.winner for judgment in again.judgments["clarity"]] == ["heron"] * 3
+
+
+@pytest.mark.parametrize("raw", [5, "A", {"verdict": "A"}, [5], ["A"], [{"said": "A"}]])
+def test_raw_that_is_no_list_of_verdicts_is_one_line(tmp_path: Path, raw: object) -> None:
+    path = write(tmp_path, ROW | {"raw": raw})
+    with pytest.raises(JudgingError, match=r"said\.jsonl:1: `raw` must be a list of verdicts"):
+        RecordedJudge(path)
+
+
+def test_a_table_that_is_not_utf_8_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "said.csv"
+    path.write_bytes("prompt_id,entrant_a,entrant_b,verdict\np1,Öhr,heron,A\n".encode("latin-1"))
+    with pytest.raises(JudgingError, match=r"said\.csv: the file is not UTF-8\. Save it as UTF-8\.$"):
+        RecordedJudge(path)
+
+
+def test_a_cell_longer_than_the_csv_reader_takes_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "said.csv"
+    path.write_text("prompt_id,entrant_a,entrant_b,verdict\n" + "p" * 2000 + ",otter,heron,A\n", encoding="utf-8")
+    usual = csv.field_size_limit(1000)
+    try:
+        with pytest.raises(JudgingError, match=r"said\.csv:2: field larger than field limit"):
+            RecordedJudge(path)
+    finally:
+        csv.field_size_limit(usual)

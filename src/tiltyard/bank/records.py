@@ -24,7 +24,7 @@ def read_objects(path: Path, what: str, *, torn_end: bool = False) -> Iterator[t
         raise BankError(f"there is no {what} at {path}. Check the path.") from None
     except OSError as error:
         raise BankError(f"cannot read the {what} {path}: {error.strerror}.") from None
-    lines = data.split(b"\n")
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

@@ -100,16 +100,26 @@ def _expand(path: PathLike) -> list[Part]:
     if place.is_dir():
         return _folder(place)
     if not place.exists():
-        found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - an absolute pattern is fine too
-        if not found:
-            what = "no file matches" if glob.has_magic(str(path)) else "there is no file"
-            raise BattleError(f"{what} {path}. Check the path; a folder, a glob or - (standard input) would do too.")
-        return [part for match in found for part in _expand(match)]
+        return [part for match in _matches(path) for part in _expand(match)]
     if not os.access(place, os.R_OK):
         raise BattleError(f"{path} may not be read. Check its rights.")
     if not place.is_file():
         return [_spooled_pipe(place)]
     return [_part(place, str(path))]
+
+
+def _matches(path: PathLike) -> list[str]:
+    """The files and folders that a glob stands for. A link to nothing is none of them, though `glob` finds it."""
+    found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - an absolute pattern is fine too
+    dangling = next((match for match in found if not Path(match).exists()), None)
+    if dangling is not None:
+        raise BattleError(
+            f"there is no file {dangling}: it is a link to nothing. Remove the link, or name other files."
+        )
+    if not found:
+        what = "no file matches" if glob.has_magic(str(path)) else "there is no file"
+        raise BattleError(f"{what} {path}. Check the path; a folder, a glob or - (standard input) would do too.")
+    return found
 
 
 def _folder(folder: Path) -> list[Part]:

@@ -13,7 +13,7 @@ from tiltyard.battles.outcome import Source
 from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.assemble import Column, build_board
 from tiltyard.boards.far_intervals import far_sandwich
-from tiltyard.boards.parameters import Parameters
+from tiltyard.boards.parameters import DRAWS_MAX, RATING_MAX, Parameters, check_level, check_number, check_whole
 from tiltyard.boards.preparation import (
     Prepared,
     Ties,
@@ -100,10 +100,14 @@ class BradleyTerry(Parameters):
     def __post_init__(self) -> None:
         check_choice("ties", self.ties, get_args(Ties))
         check_choice("ci", self.ci, get_args(Interval))
-        if not 0.0 < self.level < 1.0:
-            raise OptionError(f"level is {self.level}: expected a share between 0 and 1, such as 0.95.")
-        if self.ci == "bootstrap" and self.rounds < 2:
-            raise OptionError(f"rounds is {self.rounds}: a bootstrap needs at least 2, better 1000.")
+        check_level(self.level)
+        check_whole("seed", self.seed, least=0)
+        if self.anchor is not None:
+            check_number(
+                f"the rating of the anchor {self.anchor[0]}", self.anchor[1], least=-RATING_MAX, most=RATING_MAX
+            )
+        if self.ci == "bootstrap":
+            check_whole("rounds", self.rounds, least=2, most=DRAWS_MAX)
 
     def fit(self, table: BattleData, *, clusters: ClustersElsewhere | None = None) -> Leaderboard:
         """Rate the battles. A second fit knows nothing of the first.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.assemble import build_board
-from tiltyard.boards.parameters import Parameters
+from tiltyard.boards.parameters import Parameters, check_level
 from tiltyard.boards.selection import Selection, select
 from tiltyard.boards.sequence import in_order
 from tiltyard.ratings.glicko2 import DEFAULT_SETTINGS, Glicko2Settings, rate_battles
@@ -27,6 +27,9 @@ class Glicko2(Parameters):
     level: float = 0.95
     evaluated: str | None = None
     selection: Selection = field(default_factory=Selection)
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
 
     def fit(self, table: BattleData) -> Leaderboard:
         """Rate the battles in order."""

@@ -7,10 +7,18 @@ be one more thing that can be out of date; and a parameter is checked when it is
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, is_dataclass, replace
+from numbers import Integral, Real
 from typing import Any, Self
 
 from tiltyard.errors import OptionError
+
+RATING_MAX = 1e9
+"""The furthest from 0 that a scale may be put: much beyond, the points of a battle would be lost in rounding."""
+
+DRAWS_MAX = 1_000_000
+"""The most bootstrap rounds or shuffles: with this many, what chance is left in a result is beyond its last digit."""
 
 
 class Parameters:
@@ -42,6 +50,36 @@ class Parameters:
         for name in _names(self):
             object.__setattr__(self, name, getattr(changed, name))
         return self
+
+
+def check_number(option: str, value: object, *, least: float = -math.inf, most: float = math.inf) -> None:
+    """Refuse what is no finite number (NaN, infinity) or lies outside its limits."""
+    if not _within(value, Real, least, most):
+        raise OptionError(f"{option} is {value!r}: expected a number{_limits(least, most)}.")
+
+
+def check_whole(option: str, value: object, *, least: int, most: float = math.inf) -> None:
+    """Refuse what is no whole number or lies outside its limits."""
+    if not _within(value, Integral, least, most):
+        raise OptionError(f"{option} is {value!r}: expected a whole number{_limits(least, most)}.")
+
+
+def check_level(level: object) -> None:
+    """Refuse a confidence level that is no share."""
+    if not _within(level, Real, 0.0, 1.0) or level in (0.0, 1.0):
+        raise OptionError(f"level is {level!r}: expected a share between 0 and 1, such as 0.95.")
+
+
+def _within(value: Any, kind: type[Any], least: float, most: float) -> bool:
+    """Whether a value is a finite number of a kind within limits: NaN is within none."""
+    return isinstance(value, kind) and -math.inf < value < math.inf and least <= value <= most
+
+
+def _limits(least: float, most: float) -> str:
+    """The limits in words, after a comma."""
+    words = [f"at least {least:,.0f}"] if math.isfinite(least) else []
+    words += [f"at most {most:,.0f}"] if math.isfinite(most) else []
+    return ", " + " and ".join(words) if words else ""
 
 
 def _names(owner: Any) -> list[str]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import SOURCE_LABELS, Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.boards.parameters import check_number
 from tiltyard.errors import NoBattles, OptionError
 from tiltyard.ratings.comparisons import sum_by
 
@@ -39,6 +40,7 @@ class Selection:
         check_choice("source", self.source, (None, *SOURCE_LABELS))
         check_choice("both_bad", self.both_bad, get_args(BothBad))
         check_choice("inconsistent", self.inconsistent, get_args(Inconsistent))
+        check_number("min_battles", self.min_battles, least=0)
 
     def columns(self) -> tuple[str, ...]:
         """The optional columns that these filters look at."""

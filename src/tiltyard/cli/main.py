@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, NoReturn
 
 # Ratings solve many small systems, which two BLAS threads make slower; NumPy reads this when it is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -21,6 +23,8 @@ from tiltyard.cli.place import place_command
 from tiltyard.cli.rate import rate_command
 from tiltyard.cli.tournament import generate_command, report_command, run_command
 from tiltyard.errors import TiltyardError
+
+_LONGEST_NAME = 160
 
 app = typer.Typer(
     name="tiltyard",
@@ -61,14 +65,66 @@ def _options(
 def main() -> None:
     """Run a command. A known error is one line on stderr and exit 1; wrong usage is exit 2; never a traceback."""
     try:
-        app()
+        _run()
     except TiltyardError as error:
-        sys.stderr.write(f"tiltyard: {error}\n")
-        sys.exit(1)
+        _end(str(error))
     except KeyboardInterrupt:
-        sys.stderr.write("tiltyard: interrupted.\n")
-        sys.exit(1)
+        _end("interrupted.")
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(1)
+    except OSError as error:
+        _end(_about_file(error))
+    except MemoryError:
+        _end("this needs more memory than there is. Give it less at once: fewer battles, models, rounds or shuffles.")
+    except RecursionError:
+        _end("something in the input is nested too deeply to be read. Check the files that were named.")
+
+
+def _run() -> None:
+    try:
+        app()
+    except SystemExit:
+        try:
+            # Without this, output that a full disk does not take would be noticed only after the last word.
+            sys.stdout.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None  # EPIPE stays a BrokenPipeError
+        raise
+
+
+def _end(message: str) -> NoReturn:
+    """The command ends with one line on stderr; what it printed before still arrives, where it can."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _forget_output()
+    with suppress(OSError):
+        sys.stderr.write(f"tiltyard: {message}\n")
+    sys.exit(1)
+
+
+def _forget_output() -> None:
+    """Drop what stdout does not take, lest Python complain about it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _about_file(error: OSError) -> str:
+    """What the system said of which file, in one line and without secrets."""
+    from tiltyard.llm.keys import redact
+
+    name = error.filename if error.filename2 is None else error.filename2  # of a renaming, what the user named
+    file = "standard output or another open file" if name is None else _shown(name)
+    reason = " ".join(redact(error.strerror or str(error) or type(error).__name__).split()).rstrip(".")
+    return f"cannot use {file}: {reason}. Check the path, its rights and the room on its disk."
+
+
+def _shown(name: str | bytes | int) -> str:
+    """A file's name in a line: without secrets and line breaks, its middle left out where it is very long."""
+    from tiltyard.llm.keys import redact
+
+    text = f"file {name}" if isinstance(name, int) else os.fsdecode(name)
+    text = re.sub(r"(?<=/)[^/@:]*:[^/@]*@", "[hidden]@", redact(text))
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME // 2]}…{text[-_LONGEST_NAME // 2 :]}"

@@ -147,6 +147,10 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
                 for row in reader:
                     yield f"{path}:{reader.line_num}", row
+        except UnicodeDecodeError:
+            raise JudgingError(f"{path}: the file is not UTF-8. Save it as UTF-8.") from None
+        except csv.Error as error:
+            raise JudgingError(f"{path}:{reader.reader.line_num}: {error}. Correct the line.") from None
         except OSError as error:
             raise JudgingError(f"cannot read the recorded verdicts {path}: {error.strerror}. Check the path.") from None
         return
@@ -182,9 +186,10 @@ def _words_of(row: Mapping[str, Any], where: str) -> Iterator[tuple[bool, _Word]
         if row.get(f"verdict{suffix}"):
             said = _said(row[f"verdict{suffix}"], where)
             yield swapped, _Word(said, str(row.get(f"reasoning{suffix}") or ""), when, where)
-    for record in row.get("raw") or ():
-        if not isinstance(record, dict) or "verdict" not in record:
-            raise JudgingError(f"{where}: `raw` must be a list of verdicts, as a run writes it.")
+    raw = row.get("raw") or ()
+    if not isinstance(raw, list | tuple) or any(not isinstance(one, dict) or "verdict" not in one for one in raw):
+        raise JudgingError(f"{where}: `raw` must be a list of verdicts, as a run writes it.")
+    for record in raw:
         word = _Word(
             _said(record["verdict"], where),
             str(record.get("reasoning") or ""),

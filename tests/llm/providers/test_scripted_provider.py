@@ -122,6 +122,11 @@ def test_batches_keep_their_limits_and_are_not_over_before_they_end() -> None:
         ("rules: [{say: []}]", "empty list"),
         ("rules: [{say: x, stop: never}]", "one of end, length, refusal"),
         ("rules: [", "cannot be read as a script"),
+        ("rules: [{say: 2026-02-30}]", "cannot be read as a script (ValueError)"),
+        ("rules: [{say: x}]\nbatches: true\npolls: many", "`polls` is 'many'. It is a whole number"),
+        ("rules: [{say: x}]\npolls: -1", "`polls` is -1"),
+        ("rules: [{when: 5, say: x}]", "rule 1: `when` is 5. It is a text or a list of texts"),
+        ("rules: [{say: x}, {when: [5], say: x}]", "rule 2: `when` is [5]"),
     ],
 )
 def test_a_wrong_script_is_one_clear_line(tmp_path: Path, text: str, said: str) -> None:

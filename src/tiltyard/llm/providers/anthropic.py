@@ -14,7 +14,7 @@ from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.clients import connect_timeout, http_client
 from tiltyard.llm.providers.failures import Caller, answered, streamed
-from tiltyard.llm.providers.wording import one_line
+from tiltyard.llm.providers.wording import encodable, one_line
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _entry(custom_id: str, request: Request) -> dict[str, Any]:
 def _reply(message: Message, *, batched: bool = False) -> Reply:
     usage = message.usage
     return Reply(
-        text="".join(block.text for block in message.content if block.type == "text"),
+        text=encodable("".join(block.text for block in message.content if block.type == "text")),
         stop=_STOPS.get(message.stop_reason or "", Stop.END),
         usage=Usage(
             input_tokens=usage.input_tokens,

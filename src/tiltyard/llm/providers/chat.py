@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.llm.providers.wording import one_line
+from tiltyard.llm.providers.wording import encodable, one_line
 from tiltyard.llm.records import Reply, Stop, Usage
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def chat_reply(completion: dict[str, Any], choices: Sequence[str] = (), *, batch
     declined = message.get("refusal")
     tokens = (first.get("logprobs") or {}).get("content") or []
     return Reply(
-        text=message.get("content") or declined or "",
+        text=encodable(message.get("content") or declined or ""),
         stop=Stop.REFUSAL if declined else _STOPS.get(first.get("finish_reason"), Stop.END),
         usage=usage,
         model=model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -183,7 +184,12 @@ def _line(custom_id: str, request: Request) -> bytes:
 def _decode(line: bytes, file_id: str) -> dict[str, Any]:
     try:
         return cast("dict[str, Any]", msgspec.json.decode(line))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        # half a surrogate pair is JSON to the standard library, but not to msgspec
+        return cast("dict[str, Any]", json.loads(line))
+    except ValueError:
         raise TryLater(f"A line of file {file_id} is not JSON. Ask for the results again.") from None
 
 

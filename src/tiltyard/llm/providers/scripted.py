@@ -12,6 +12,7 @@ import yaml
 
 from tiltyard.errors import OptionError, Refused, TryLater
 from tiltyard.llm.provider import BatchLimits, BatchState
+from tiltyard.llm.providers.wording import encodable
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 
 if TYPE_CHECKING:
@@ -156,16 +157,19 @@ def read_script(path: Path) -> ScriptedProvider:
     """
     try:
         script = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: no UTF-8, or no such date
         raise OptionError(f"{path}: cannot be read as a script ({type(error).__name__}).") from None
     if not isinstance(script, dict) or not isinstance(script.get("rules"), list) or set(script) - _SCRIPT_WORDS:
         raise OptionError(f"{path}: a script needs `rules`, a list, and may have `batches` and `polls`, nothing else.")
+    polls = script.get("polls", 0)
+    if isinstance(polls, bool) or not isinstance(polls, int) or polls < 0:
+        raise OptionError(f"{path}: `polls` is {polls!r}. It is a whole number, 0 or more.")
     answer = answer_by_rules(script["rules"], str(path))
     batches = script.get("batches", False)
     if not batches:
         return ScriptedProvider(answer)
     folder = path.parent / batches if isinstance(batches, str) else None
-    return ScriptedBatchProvider(answer, folder=folder, polls=int(script.get("polls", 0)))
+    return ScriptedBatchProvider(answer, folder=folder, polls=polls)
 
 
 def answer_by_rules(rules: Sequence[Mapping[str, Any]], where: str = "script") -> Answer:
@@ -189,6 +193,9 @@ def answer_by_rules(rules: Sequence[Mapping[str, Any]], where: str = "script") -
 def _check_rule(rule: object, where: str) -> None:
     if not isinstance(rule, dict) or set(rule) - _RULE_WORDS or not {"say", "error"} & set(rule):
         raise OptionError(f"{where} needs `say` or `error`, and may have `when`, `stop` and `final`, nothing else.")
+    words = rule.get("when", [])
+    if not isinstance(words, str | list) or not all(isinstance(word, str) for word in words):
+        raise OptionError(f"{where}: `when` is {words!r}. It is a text or a list of texts; put numbers into quotes.")
     if rule.get("say") == []:
         raise OptionError(f"{where} has an empty list to `say`.")
     if rule.get("stop", Stop.END) not in list(Stop):
@@ -216,7 +223,7 @@ def _as_reply(request: Request, text: str) -> Reply:
     most = request.max_tokens * _CHARACTERS_PER_TOKEN
     kept = text[:most]
     return Reply(
-        text=kept,
+        text=encodable(kept),
         stop=Stop.LENGTH if len(text) > most else Stop.END,
         usage=Usage(
             input_tokens=sum(len(text) for text in _texts(request)) // _CHARACTERS_PER_TOKEN,
