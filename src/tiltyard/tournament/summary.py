@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tiltyard.judging.judge import Judged
-    from tiltyard.tournament.standings import Standing
+    from tiltyard.tournament.standings import EloLine, Standing
+
+
+def _range(line: EloLine) -> str:
+    if line.sampling_low is None:
+        return "no interval"
+    return f"{line.sampling_low:.0f} … {line.sampling_high:.0f}"
 
 
 def summary_table(standings: Mapping[str, Standing]) -> str:
@@ -23,11 +29,7 @@ def summary_table(standings: Mapping[str, Standing]) -> str:
     for name in entrants:
         lines = [standing.elo.get(name) for standing in standings.values()]
         rows.append([name, *("–" if line is None else f"{line.mean:.1f} ± {line.sem:.2f}" for line in lines)])
-        ranges = [
-            "" if line is None or line.sampling_low is None else f"{line.sampling_low:.0f} … {line.sampling_high:.0f}"
-            for line in lines
-        ]
-        rows.append(["", *ranges])
+        rows.append(["", *("" if line is None else _range(line) for line in lines)])
     rows.append(["decisive matches", *(f"{standing.n_decisive:,}" for standing in standings.values())])
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
 
