@@ -8,6 +8,8 @@ USABLE := $(VENV)/.usable
 SPARK := $(VENV)/.spark
 PEERS := $(VENV)/.peers
 DEMO ?= tiltyard-demo
+# One more than there are cores: many tests wait for a process, a server or a browser of their own.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
 .PHONY: help demo arena test check format bench soak spark docs lock clean
@@ -58,10 +60,10 @@ arena: $(USABLE)
 	@$(BIN)/tiltyard arena serve --db sqlite:///$(DEMO)/arena.db
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak"
 
 soak: $(READY)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
