@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +18,6 @@ from tests.docs.manual import DOCS, PAGES, ROOT, environment, name_of
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 LOOKED_AT = ("index.html", "battles.html", "how-to/anchors.html")  # `make soak` looks at all
 WIDTHS = (1300, 360)
 BESIDE = [ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")]
@@ -116,21 +113,6 @@ def test_pictures_are_small_and_used() -> None:
     for picture in (DOCS / "images").iterdir():
         assert picture.stat().st_size < 200_000, picture
         assert f"images/{picture.name}" in manual, f"{picture.name} is on no page"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's chromium, driven by Playwright. Where CI is set it must be there."""
-    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    if found is None and not os.environ.get("CI"):
-        pytest.skip("no chromium: install Debian's package `chromium` to look at the manual in a real browser")
-    assert found is not None, "CI is set, and there is no chromium: install Debian's package `chromium`"
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 def examine(browser: Browser, site: Path, names: Iterable[str], scheme: str, width: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +11,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.arena.databases import arena_url, postgresql_databases, postgresql_url, sqlite_template, sqlite_url
+from tests.browsers import browser
 from tests.web.sites import SmallSite, live_site, small_site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-__all__ = ["arena_url", "postgresql_databases", "postgresql_url", "sqlite_template", "sqlite_url"]
-
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+__all__ = ["arena_url", "browser", "postgresql_databases", "postgresql_url", "sqlite_template", "sqlite_url"]
 
 
 @pytest.fixture
@@ -43,21 +41,6 @@ def live(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     shutil.copy(sqlite_template, path)
     with live_site(f"sqlite:///{path}") as address:
         yield address
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Debian's chromium, driven by Playwright. Where CI is set it must be there."""
-    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    if found is None and not os.environ.get("CI"):
-        pytest.skip("no chromium: install Debian's package `chromium` to run the tests in a real browser")
-    assert found is not None, "CI is set, and there is no chromium: install Debian's package `chromium`"
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 class Visits:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from tiltyard.bank import read_prompts, responses_path, stratified_subset
 from tiltyard.demo.judged import run_plan
 from tiltyard.demo.shipped import RESPONSES
-from tiltyard.llm.generation import EntrantSettings, Generated, generate
+from tiltyard.llm.generation import Generated, generate
 from tiltyard.llm.names import parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.in_process import weights_of
 from tiltyard.tournament.config import load_setup
+from tiltyard.tournament.generate import entrant_settings
 from tiltyard.tournament.plan import RunOptions, make_plan
 from tiltyard.tournament.run import asking_parts
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.llm.asking import Watch
-    from tiltyard.tournament.config import Entrant
     from tiltyard.tournament.run import Finished
 
 CONFIG = "live.yaml"
@@ -71,7 +71,7 @@ async def _answer(config: Path, notice: Callable[[str], None], watch: Watch | No
     provider = make_provider(parse_model_name(MODEL), env={})
     try:
         return await generate(
-            _settings(newcomer),
+            entrant_settings(newcomer, setup),
             prompts,
             setup.responses_dir,
             provider,
@@ -82,13 +82,3 @@ async def _answer(config: Path, notice: Callable[[str], None], watch: Watch | No
         )
     finally:
         await provider.aclose()
-
-
-def _settings(entrant: Entrant) -> EntrantSettings:
-    return EntrantSettings(
-        entrant_id=entrant.entrant_id,
-        model=parse_model_name(MODEL).model,
-        system=entrant.system,
-        max_tokens=entrant.max_tokens,
-        options=entrant.options,
-    )

@@ -32,7 +32,7 @@ async def generate_missing(
     """Ask each entrant's model for the answers it lacks. `confirm` is asked once, before anything is sent."""
     prompts = read_prompts(setup.bank_path)
     chosen = [entrant for entrant in setup.config.entrants if entrant.entrant_id in entrants]
-    settings = {entrant.entrant_id: _settings(entrant, setup) for entrant in chosen}
+    settings = {entrant.entrant_id: entrant_settings(entrant, setup) for entrant in chosen}
     total = sum(_missing(setup.responses_dir, name, prompts) for name in settings)
     if total:
         confirm(f"Ask {len(chosen)} models for {total:,} answers?")
@@ -64,7 +64,8 @@ async def generate_missing(
     return results
 
 
-def _settings(entrant: Entrant, setup: Setup) -> EntrantSettings:
+def entrant_settings(entrant: Entrant, setup: Setup) -> EntrantSettings:
+    """How an entrant of a tournament file is asked for answers; one without a model cannot be."""
     if entrant.model is None:
         raise ConfigError(
             f"{setup.path}: entrant {entrant.entrant_id!r} has no `model`, so its answers cannot be generated. "

@@ -18,6 +18,7 @@ from tiltyard.judging.records import Judgment, Matchup
 from tiltyard.judging.rubric import Rubric
 from tiltyard.judging.usage import usage_report
 from tiltyard.report.files import again, read_lines, read_object, require
+from tiltyard.report.run import MatchLine
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.run import asking_parts, make_judge, rate_all
 
@@ -49,22 +50,6 @@ class _Manifest(msgspec.Struct, frozen=True):
     n_perms: int
     shuffle_seed: int
     sha256: _Hashes
-
-
-class _MatchLine(msgspec.Struct, frozen=True):
-    """A line of the match list."""
-
-    prompt_id: str
-    dimension: str
-    entrant_a: str
-    entrant_b: str
-    prompt_text: str
-    response_a: str
-    response_b: str
-    source: str | None = None
-    subject: str | None = None
-    gold_answer: str | None = None
-    expected_behavior: str | None = None
 
 
 class _VerdictLine(msgspec.Struct, frozen=True):
@@ -139,7 +124,7 @@ def read_cases(run: Path) -> dict[str, list[Case]]:
     """The matches of a run, with the texts that were judged."""
     cases: dict[str, list[Case]] = {}
     path = require(run / "matches" / "matches.jsonl", run)
-    for _, row in read_lines(path, msgspec.json.Decoder(_MatchLine)):
+    for _, row in read_lines(path, msgspec.json.Decoder(MatchLine)):
         matchup = Matchup(
             prompt_id=row.prompt_id, dimension=row.dimension, entrant_a=row.entrant_a, entrant_b=row.entrant_b
         )
