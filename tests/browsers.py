@@ -1,10 +1,11 @@
-"""A real browser for tests."""
+"""A real browser for tests; fixtures say for how long."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,9 +16,12 @@ if TYPE_CHECKING:
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Debian's chromium, driven by Playwright. Where CI is set it must be there."""
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's chromium, driven by Playwright. Where CI is set it must be there.
+
+    While it is open, an event loop runs in this thread: close it before tests that want a loop of their own.
+    """
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if found is None and not os.environ.get("CI"):
         pytest.skip("no chromium: install Debian's package `chromium` to run the tests in a real browser")

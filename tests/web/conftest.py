@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.arena.databases import arena_url, postgresql_databases, postgresql_url, sqlite_template, sqlite_url
-from tests.browsers import browser
+from tests.browsers import chromium
 from tests.web.sites import SmallSite, live_site, small_site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-__all__ = ["arena_url", "browser", "postgresql_databases", "postgresql_url", "sqlite_template", "sqlite_url"]
+__all__ = ["arena_url", "postgresql_databases", "postgresql_url", "sqlite_template", "sqlite_url"]
 
 
 @pytest.fixture
@@ -41,6 +41,12 @@ def live(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     shutil.copy(sqlite_template, path)
     with live_site(f"sqlite:///{path}") as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
 
 
 class Visits:
