@@ -1,0 +1,105 @@
+"""What version 0.1 wrote can be read, upgraded and continued by this version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.arena.engines import sql
+from tests.cli.conftest import Run
+from tests.written_by_0_1.conftest import OldArena
+from tiltyard.arena.events import Choice
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store import migrate
+from tiltyard.arena.store.database import Database
+from tiltyard.arena.store.verify import Findings, rebuild, verify
+from tiltyard.llm.journal import Journal
+
+RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "again", "--yes")
+
+
+def found_in(old: OldArena) -> Findings:
+    return verify(old.url, old.facts["checkpoint_every"])
+
+
+def upgrade(old: OldArena) -> str | None:
+    """Bring the tables to this version; the step they stand at then."""
+    database = Database(old.url)
+    try:
+        migrate.upgrade(database)
+        return migrate.version(database)
+    finally:
+        database.close()
+
+
+def test_an_arena_is_upgraded_in_place_and_verifies_with_the_head_it_had(old_arena: OldArena, tiltyard: Run) -> None:
+    done = tiltyard("arena", "init", "--upgrade", "--db", old_arena.url)
+    assert done.returncode == 0, done.stderr
+    assert upgrade(old_arena) == migrate.HEAD
+    found = found_in(old_arena)
+    assert found.problems == ()
+    assert list(found.head) == old_arena.facts["head"]
+    assert (found.events, found.votes) == (old_arena.facts["events"], old_arena.facts["votes"])
+
+
+def test_every_kind_of_event_that_0_1_knew_is_in_it(old_arena: OldArena) -> None:
+    upgrade(old_arena)
+    kinds = {kind for (kind,) in sql(old_arena.url, "SELECT DISTINCT kind FROM events")}
+    assert kinds == set(old_arena.facts["kinds"])
+    assert len(kinds) == 17
+
+
+def test_an_upgraded_arena_goes_on_and_verifies_afterwards(old_arena: OldArena) -> None:
+    upgrade(old_arena)
+    with Arena.open(old_arena.url) as arena:
+        served = arena.serve("somebody-new")
+        arena.vote(served.matchup_id, "somebody-new", Choice.B)
+    found = found_in(old_arena)
+    assert found.problems == ()
+    assert found.votes == old_arena.facts["votes"] + 1
+
+
+def test_an_upgraded_arena_can_be_made_again_from_its_log(old_arena: OldArena) -> None:
+    upgrade(old_arena)
+    rebuild(old_arena.url, old_arena.facts["checkpoint_every"])
+    assert found_in(old_arena).problems == ()
+
+
+@pytest.mark.usefixtures("old_tournament")
+def test_a_tournament_finds_its_verdicts_and_asks_nobody(
+    tmp_path: Path, tiltyard: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-never-used-0123456789")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nobody listens there
+    done = tiltyard(*RUN)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "again" / "usage.json").read_text())["total"]["fresh_calls"] == 0
+    for name in ("battles.jsonl", "elo_results.json", "pairwise_winrates.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
+
+
+@pytest.mark.usefixtures("old_tournament")
+def test_a_run_folder_is_reported_on(tmp_path: Path, tiltyard: Run) -> None:
+    done = tiltyard("report", "run")
+    assert done.returncode == 0, done.stderr
+    assert "otter" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_journal_is_read_and_a_batch_without_its_last_line_is_open(old_tournament: Path) -> None:
+    folder = old_tournament / "judgments"
+    assert not Journal.in_folder(folder, lambda: 0.0).open
+    journal = folder / "batches.jsonl"
+    *kept, last = journal.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert json.loads(last)["kind"] == "collected"
+    journal.write_text("".join(kept), encoding="utf-8")
+    (left,) = Journal.in_folder(folder, lambda: 0.0).open.values()
+    assert left.batch_id == "batch_0002"
+
+
+def test_a_placement_is_recomputed_byte_for_byte(old_placement: Path, tiltyard: Run) -> None:
+    before = (old_placement / "elo_ratings.json").read_bytes()
+    done = tiltyard("place", "--recompute", str(old_placement))
+    assert done.returncode == 0, done.stderr
+    assert (old_placement / "elo_ratings.json").read_bytes() == before
