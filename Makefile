@@ -63,7 +63,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak"
 
 soak: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile soak
 
 check: $(READY)
 	$(BIN)/ruff format --check .

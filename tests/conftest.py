@@ -1,4 +1,7 @@
-"""What all tests share: the real data where it is at hand. `oracles` becomes importable here."""
+"""What all tests share: one Hypothesis profile, a limit on waiting, the real data where it is at hand.
+
+`oracles` becomes importable here.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,30 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
+settings.register_profile("suite", derandomize=True, **ANY_SPEED)
+settings.register_profile("soak", **ANY_SPEED)
+settings.load_profile("suite")
+"""A slow machine fails no test, and `make test` tries the same examples every time: red means that the code changed.
+
+New examples are looked for by `make soak`, which asks for the other profile with `--hypothesis-profile`.
+"""
+
+SOAK_SECONDS = 4 * 3600
+"""How long one soak test may take; every other test has the `timeout` of pyproject.toml."""
+
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give soak tests their longer limit."""
+    for item in items:
+        if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SOAK_SECONDS))
 
 
 @pytest.fixture(scope="session")

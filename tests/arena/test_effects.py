@@ -24,7 +24,7 @@ def matchups(log: Log) -> list[str]:
     return [vote.matchup_id for vote in log.book.votes]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 50), picked=st.sets(st.integers(0, 59), min_size=1))
 def test_the_promise_is_what_then_happens(seed: int, picked: set[int]) -> None:
     log = small_log(seed)

@@ -60,7 +60,7 @@ class Story:
 
 
 @given(deeds, st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_kept_tables_are_those_made_anew_whenever_they_are_looked_at(story: list[tuple[str, int]], every: int) -> None:
     told = Story()
     state = told.yard.state
@@ -83,7 +83,7 @@ def test_kept_tables_are_those_made_anew_whenever_they_are_looked_at(story: list
 
 
 @given(deeds, st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_state_that_was_long_in_use_serves_what_a_fresh_copy_of_it_serves(
     story: list[tuple[str, int]], seed: int
 ) -> None:

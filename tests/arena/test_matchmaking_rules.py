@@ -194,7 +194,7 @@ def test_lanes_without_weight_are_not_drawn() -> None:
     assert {matchup.lane for matchup in yard.many(50)} == {"uncertainty"}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     models=st.integers(2, 9),
     prompts=st.integers(1, 7),

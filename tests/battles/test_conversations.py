@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 from battle_rows import same, write_raw
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.battles import read_battles
@@ -216,7 +216,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 
 
 WORDS = st.sampled_from(["model_a", "model_b", "tie", "tie (bothbad)", "nobody", None])
-SETTINGS = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=5)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from battle_rows import same, write_raw
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.battles import Codes, read_battles, write_battles
@@ -58,7 +58,7 @@ DIRTY_ROWS = st.fixed_dictionaries(
         "len_b": optional(NUMBERS),
     }
 )
-MANY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=12)
 KINDS = pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])
 
 

@@ -266,7 +266,7 @@ def send(asks: Sequence[Ask], provider: Counting, folder: Path, **changes: Any) 
     asyncio.run(ask_all(asks, provider, lambda *_: None, folder=folder, prices=PRICES, settings=how))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     sizes=st.lists(st.integers(10, 400), min_size=1, max_size=60),
     most_requests=st.integers(1, 20),

@@ -13,7 +13,7 @@ from tiltyard.battles import read_battles
 from tiltyard.errors import NotConnected, RatingError
 
 MODELS = "pqrs"
-steady = settings(deadline=None, max_examples=40)
+steady = settings(max_examples=40)
 signs = st.sampled_from("><=")
 pairs = st.tuples(st.sampled_from(MODELS), st.sampled_from(MODELS)).filter(lambda pair: pair[0] != pair[1])
 
@@ -160,7 +160,7 @@ def test_islands_are_named_and_the_largest_can_be_rated_alone(table, reading):
 
 
 @given(rows(), st.integers(0, 100))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_a_bootstrap_board_is_the_same_whenever_its_seed_is(table, seed):
     options = {"ci": "bootstrap", "rounds": 40, "seed": seed}
     board = rated(table, **options)

@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_used_is_an_error_that_names_it(tmp_path: Path) 
         VerdictCache(tmp_path / "file", "d")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from(list(Said))), max_size=30))
 def test_reopening_never_changes_what_the_cache_says(tmp_path_factory: pytest.TempPathFactory, steps: list) -> None:
     folder = tmp_path_factory.mktemp("cache")

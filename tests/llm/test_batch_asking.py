@@ -331,7 +331,7 @@ def test_no_more_requests_are_open_than_allowed(tmp_path: Path) -> None:
 
 
 @given(seed=st.integers(0, 10**9), count=st.integers(1, 30), max_batch=st.integers(1, 12), tags=st.booleans())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_whatever_goes_wrong_every_key_ends_once_and_no_answer_is_paid_twice(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, max_batch: int, tags: bool
 ) -> None:
@@ -359,7 +359,7 @@ def test_whatever_goes_wrong_every_key_ends_once_and_no_answer_is_paid_twice(
 
 
 @given(seed=st.integers(0, 10**9), count=st.integers(1, 60), concurrency=st.integers(1, 9))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_whatever_goes_wrong_directly_every_key_ends_once(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, concurrency: int
 ) -> None:

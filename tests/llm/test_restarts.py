@@ -398,7 +398,7 @@ class Store:
 
 
 @given(seed=st.integers(0, 10**9), count=st.integers(1, 20), max_batch=st.integers(1, 8), tags=st.booleans())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_killed_and_started_over_and_over_nothing_is_lost_and_no_answer_paid_twice(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, max_batch: int, tags: bool
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.arena_files import Style, quality_of, write_arena, write_rows
@@ -129,7 +129,7 @@ def test_several_turns_are_shown_with_labels_and_only_on_request(tmp_path: Path)
     assert "\n\nTurn 2:\nAnswer to question 0, turn 2." in whole.answer
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8)
 @given(rows=st.integers(1, 12), seed=st.integers(0, 99), shared=st.integers(1, 3))
 def test_where_every_row_has_one_turn_the_first_turn_is_all(rows: int, seed: int, shared: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
@@ -75,7 +75,6 @@ def arenas(draw):
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-@settings(deadline=None)
 @given(arena=arenas(), n=st.integers(0, 40), seed=st.integers(0, 3))
 def test_every_choice_is_allowed_fresh_before_used_and_as_long_as_possible(sampler, arena, n, seed):
     cells, eligible, strength, cap, taken = arena
@@ -183,7 +182,6 @@ def test_the_limit_is_one_among_equals_and_the_mean_over_a_quarter_otherwise():
     assert information_limit(np.array([0.0, 2.0]), 2.0) == pytest.approx(0.5 * (1.0 + 4.0 * p * (1.0 - p)))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.floats(0.01, 0.25), st.floats(0.0, 1.0)), min_size=1, max_size=6),
     st.data(),

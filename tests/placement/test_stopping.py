@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
@@ -116,7 +116,6 @@ def test_the_planned_battles_are_split_evenly_and_a_large_first_round_is_opened_
     assert round_sizes(100, 1, opening=()) == (100,)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5000), st.integers(1, 40))
 def test_rounds_add_up_and_none_is_empty(n_battles, looks):
     sizes = round_sizes(n_battles, looks, opening=())
@@ -127,7 +126,6 @@ def test_rounds_add_up_and_none_is_empty(n_battles, looks):
     assert max(sizes[1:], default=0) - min(sizes[1:], default=0) <= 1
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5000), st.integers(1, 40))
 def test_opening_the_first_round_adds_no_look_at_which_a_run_may_stop(n_battles, looks):
     plain, opened = round_sizes(n_battles, looks, opening=()), round_sizes(n_battles, looks)
@@ -178,7 +176,6 @@ def test_twelve_looks_agree_with_random_walks():
     assert inside == pytest.approx(0.9, abs=3 * math.sqrt(0.09 / 200_000))
 
 
-@settings(deadline=None)
 @given(st.floats(0.5, 0.999), st.integers(1, 12))
 def test_more_looks_cost_more_but_never_as_much_as_bonferroni(level, looks):
     assert critical(level, looks) < critical(level, looks + 1)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -16,7 +16,6 @@ pairs = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, ma
 
 
 @given(pairs)
-@settings(deadline=None)
 def test_both_are_scipys_ties_included(drawn):
     left, right = (np.array(column, dtype=float) for column in zip(*drawn, strict=True))
     if len(set(left)) == 1 or len(set(right)) == 1:

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import BattleError, NoBattles, OptionError, RatingError
@@ -19,7 +19,6 @@ from tiltyard.ratings.elo import (
 )
 from tiltyard.ratings.elo_kernels import _steps, play_lanes, play_orders
 
-steady = settings(deadline=None)  # a busy machine is not a failure
 MODES = ["never"] + ["always"] * (importlib.util.find_spec("numba") is not None)
 
 
@@ -120,14 +119,12 @@ def columns(log):
     return a, (a + [step for _, step, _ in log]) % 5, np.array([score for *_, score in log])
 
 
-@steady
 @given(battle_logs, st.floats(0.5, 200.0))
 def test_elo_keeps_its_sum(log, k):
     a, b, score = columns(log)
     assert sequential_elo(a, b, score, n_models=5, k=k).sum() == pytest.approx(5 * 1400.0, abs=1e-8)
 
 
-@steady
 @given(battle_logs)
 def test_writing_every_battle_from_the_other_side_changes_nothing(log):
     a, b, score = columns(log)
@@ -135,7 +132,6 @@ def test_writing_every_battle_from_the_other_side_changes_nothing(log):
     assert there == pytest.approx(back, abs=1e-9)
 
 
-@steady
 @given(battle_logs, st.integers(0, 60))
 def test_a_log_split_in_two_ends_in_the_same_bits(log, cut):
     a, b, score = columns(log)
@@ -241,7 +237,6 @@ def test_mean_sem_and_interval_are_the_stated_formulas():
     assert (run.ci95_low[1], run.ci95_high[1]) == pytest.approx((mean - 1.96 * sem, mean + 1.96 * sem))
 
 
-@steady
 @given(battle_logs)
 def test_permutation_elo_keeps_its_sum(log):
     a, b, score = columns(log)

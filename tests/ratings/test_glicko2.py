@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import BattleError, OptionError
@@ -24,7 +24,6 @@ from tiltyard.ratings.glicko2 import (
 )
 from tiltyard.ratings.glicko2_kernels import new_volatility, seen_from, slope
 
-steady = settings(deadline=None)  # a busy machine is not a failure
 MODES = ["never"] + ["always"] * (importlib.util.find_spec("numba") is not None)
 VECTORS = Path(__file__).parents[2] / "../shared/data/vectors/vectors.json"
 PAPER = Glicko2Settings(volatility=0.06)
@@ -174,14 +173,12 @@ def columns(log):
     return a, (a + [step for _, step, _ in log]) % 4, np.array([score for *_, score in log])
 
 
-@steady
 @given(battle_logs, states)
 def test_swapping_the_sides_changes_nothing(log, start):
     a, b, score = columns(log)
     assert same_bits(rate_battles(a, b, score, start=start), rate_battles(b, a, 1.0 - score, start=start))
 
 
-@steady
 @given(models, st.floats(10.0, 350.0))
 def test_a_draw_between_equals_moves_no_rating(model, other_deviation):
     rating, _, volatility = model
@@ -189,7 +186,6 @@ def test_a_draw_between_equals_moves_no_rating(model, other_deviation):
     assert rate_battles([0], [1], [0.5], start=start).rating.tolist() == [rating, rating]
 
 
-@steady
 @given(battle_logs, states)
 def test_a_deviation_never_leaves_its_limits(log, start):
     a, b, score = columns(log)
@@ -203,7 +199,6 @@ def test_a_deviation_never_leaves_its_limits(log, start):
         assert (after.volatility > 0.0).all()
 
 
-@steady
 @given(battle_logs, states, st.integers(0, 40))
 def test_a_log_split_in_two_ends_in_the_same_bits(log, start, cut):
     a, b, score = columns(log)
@@ -211,7 +206,6 @@ def test_a_log_split_in_two_ends_in_the_same_bits(log, start, cut):
     assert same_bits(rate_battles(a[cut:], b[cut:], score[cut:], start=half), rate_battles(a, b, score, start=start))
 
 
-@steady
 @given(battle_logs, states)
 def test_periods_split_in_two_end_in_the_same_bits(log, start):
     a, b, score = columns(log)
@@ -222,7 +216,6 @@ def test_periods_split_in_two_end_in_the_same_bits(log, start):
     assert same_bits(continued, rate_periods(a, b, score, period, start=start))
 
 
-@steady
 @given(st.lists(scores, min_size=1, max_size=20))
 def test_with_two_models_a_battle_is_a_period_of_one_battle(results):
     zeros, ones = np.zeros(len(results), int), np.ones(len(results), int)
@@ -230,7 +223,6 @@ def test_with_two_models_a_battle_is_a_period_of_one_battle(results):
     assert same_bits(by_period, rate_battles(zeros, ones, results, start=2))
 
 
-@steady
 @given(st.floats(0.003, 4.0), st.floats(1.0, 1e6), st.floats(0.0, 1e6), st.floats(1e-3, 0.5), st.floats(0.2, 1.2))
 def test_the_new_volatility_is_a_root_of_the_papers_function(phi2, v, delta2, volatility, tau):
     rules = Glicko2Settings(tau=tau).rules()
@@ -369,7 +361,6 @@ def test_a_volatility_of_0_005_lets_the_deviation_fall_and_0_06_does_not():
     assert drifting.min() > 55.0
 
 
-@steady
 @given(models, models)
 def test_expected_score_and_information_are_those_of_the_loop(model, rival):
     surprise, known = seen_from(model[0], rival[0], rival[1], 1.0, 173.7178)

@@ -14,7 +14,7 @@ from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, half_win_prior, islands, reach, ties_bounded
 from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER
 
-steady = settings(deadline=None, max_examples=150)
+steady = settings(max_examples=150)
 
 
 def cells_of(rows, models):
@@ -148,7 +148,7 @@ def test_one_sources_cycle_bounds_the_others_ties_too():
 
 @pytest.mark.parametrize("model", [DAVIDSON, RAO_KUPPER], ids=lambda model: model.name)
 @given(rows=battles(models=4, most=10))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_the_fit_settles_near_when_ties_are_bounded_and_is_refused_when_they_are_not(model, rows):
     cells = cells_of(rows, 4)
     decided = cells.counts[:, :2].sum() > 0

@@ -86,7 +86,7 @@ def test_a_liking_for_a_model_is_found_and_leaves_the_slope_alone():
     assert scale.floor == scale.tau / scale.slope
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), shift=st.floats(-3.0, 3.0))
 def test_where_peoples_zero_lies_does_not_matter(seed, shift):
     verdicts, _ = drawn(seed)
@@ -95,7 +95,7 @@ def test_where_peoples_zero_lies_does_not_matter(seed, shift):
     assert there.slope_variance == pytest.approx(here.slope_variance, rel=1e-4)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000))
 def test_the_other_slot_turns_the_sign_of_the_slot_alone(seed):
     verdicts, _ = drawn(seed)

@@ -83,7 +83,7 @@ def test_one_opponent_gives_what_the_whole_fit_of_two_models_gives(tie_model):
 
 
 @TIES
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), shift=st.floats(-5.0, 5.0))
 def test_a_shift_of_all_anchors_shifts_the_newcomer(tie_model, seed, shift):
     anchors, battles = drawn(seed)
@@ -94,7 +94,7 @@ def test_a_shift_of_all_anchors_shifts_the_newcomer(tie_model, seed, shift):
 
 
 @TIES
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_every_battle_written_from_the_other_side_mirrors_the_newcomer(tie_model, seed):
     anchors, battles = drawn(seed)

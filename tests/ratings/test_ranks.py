@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tiltyard.ratings.quantiles import studentized_range_quantile
 from tiltyard.ratings.ranks import rank_intervals, ranks
-
-steady = settings(deadline=None)
 
 
 def independent(m, error=1.0):
@@ -42,7 +40,6 @@ def test_a_single_model_holds_the_first_place():
 
 
 @given(ratings, st.floats(0.05, 2.0), st.sampled_from([3.0, 12.0, math.inf]))
-@steady
 def test_the_rank_lies_within_its_interval(values, error, degrees):
     found = rank_intervals(values, independent(len(values), error), level=0.95, degrees=degrees)
     place = ranks(values)
@@ -53,7 +50,6 @@ def test_the_rank_lies_within_its_interval(values, error, degrees):
 
 
 @given(ratings, st.floats(0.05, 2.0))
-@steady
 def test_disjoint_rank_intervals_belong_to_models_that_were_told_apart(values, error):
     m = len(values)
     found = rank_intervals(values, independent(m, error), level=0.95)
@@ -65,7 +61,6 @@ def test_disjoint_rank_intervals_belong_to_models_that_were_told_apart(values, e
 
 
 @given(ratings, st.floats(0.05, 2.0))
-@steady
 def test_more_error_and_more_confidence_never_narrow_a_rank_interval(values, error):
     variances = independent(len(values), error)
     base = rank_intervals(values, variances, level=0.9)
@@ -79,7 +74,6 @@ def test_more_error_and_more_confidence_never_narrow_a_rank_interval(values, err
 
 
 @given(ratings, st.integers(0, 2**32 - 1))
-@steady
 def test_relabelling_moves_nothing(values, seed):
     order = np.random.default_rng(seed).permutation(len(values))
     variance = np.linspace(0.1, 1.0, len(values))

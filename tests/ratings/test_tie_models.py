@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER, CellSums, log_sigmoid, sigmoid
@@ -14,7 +14,6 @@ WITH_TIES = [DAVIDSON, RAO_KUPPER]
 deltas = st.floats(-6, 6)
 tie_parameters = st.floats(0.05, 3)
 counts = st.tuples(*[st.floats(0, 50)] * 3)
-steady = settings(deadline=None)
 
 
 def log_likelihood(model, delta, tie, cell):
@@ -23,7 +22,6 @@ def log_likelihood(model, delta, tie, cell):
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 @given(delta=deltas, tie=tie_parameters, cell=counts)
-@steady
 def test_slopes_and_curvatures_are_differences_of_the_log_likelihood(model, delta, tie, cell):
     here = model.evaluate(np.array([delta]), np.array([tie]), CellSums.of(np.array([cell])))
     h = 1e-4
@@ -40,7 +38,6 @@ def test_slopes_and_curvatures_are_differences_of_the_log_likelihood(model, delt
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 @given(delta=deltas, tie=tie_parameters, cell=counts)
-@steady
 def test_a_cell_is_the_sum_of_its_battles(model, delta, tie, cell):
     at = np.array([delta]), np.array([tie])
     scores = model.result_scores(*at)
@@ -54,7 +51,6 @@ def test_a_cell_is_the_sum_of_its_battles(model, delta, tie, cell):
 
 @pytest.mark.parametrize("model", WITH_TIES, ids=lambda model: model.name)
 @given(delta=deltas, tie=tie_parameters)
-@steady
 def test_the_expected_score_is_zero(model, delta, tie):
     # Σ P(result) · ∂ ln P(result) = ∂ Σ P(result) = 0, with P(result) = e^{ln likelihood of one such battle}.
     p = np.exp([log_likelihood(model, delta, tie, cell) for cell in np.eye(3)])
@@ -67,7 +63,6 @@ def test_the_expected_score_is_zero(model, delta, tie):
 
 @pytest.mark.parametrize("model", WITH_TIES, ids=lambda model: model.name)
 @given(share=st.floats(0.001, 0.99))
-@steady
 def test_the_start_explains_the_ties_of_equals(model, share):
     tie = np.array([model.start(share)])
     assert model.tie_probability(np.zeros(1), tie)[0] == pytest.approx(share, abs=1e-12)
@@ -75,7 +70,6 @@ def test_the_start_explains_the_ties_of_equals(model, share):
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 @given(delta=deltas, tie=tie_parameters, cell=counts)
-@steady
 def test_written_from_the_other_side_the_likelihood_is_the_same(model, delta, tie, cell):
     won, lost, tied = cell
     other = log_likelihood(model, -delta, tie, (lost, won, tied))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.validity.badges import Badge, Floor, badge, confidence_percent
@@ -41,7 +41,6 @@ def test_a_stable_floor_below_the_established_one_does_not_skip_it() -> None:
     assert badge(50, 1.0, 10.0, established=ESTABLISHED, stable=Floor(1, 0.0, 350.0)) is Badge.PROVISIONAL
 
 
-@settings(deadline=None)
 @given(st.integers(0, 500), st.floats(0, 1), st.floats(10, 350), st.integers(0, 100))
 def test_more_votes_never_cost_a_badge(decisive: int, coverage: float, deviation: float, more: int) -> None:
     ranks = list(Badge)
@@ -54,7 +53,6 @@ def test_confidence_is_0_at_the_most_deviation_and_100_at_the_least_rounded_half
     assert [confidence_percent(rd) for rd in (350.0, 10.0, 180.0, 11.7, 11.71)] == [0, 100, 50, 100, 99]
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1000), st.floats(0, 1000))
 def test_confidence_stays_a_percentage_and_falls_as_the_deviation_grows(one: float, other: float) -> None:
     low, high = sorted((one, other))

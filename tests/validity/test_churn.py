@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.validity.churn import Known, confidence_stability, top_churn
@@ -41,7 +41,6 @@ def test_entering_the_top_swaps_with_those_passed() -> None:
     assert (churn.entered, churn.left) == (("c",), ("b",))
 
 
-@settings(deadline=None)
 @given(standings, st.integers(1, 8))
 def test_a_board_that_stands_still_has_no_churn(look: dict[str, Known], top: int) -> None:
     churn = top_churn([look, look, look], top)
@@ -50,7 +49,6 @@ def test_a_board_that_stands_still_has_no_churn(look: dict[str, Known], top: int
     assert not churn.entered
 
 
-@settings(deadline=None)
 @given(standings, standings, st.integers(1, 8))
 def test_played_backwards_the_same_pairs_swap_the_other_way(
     first: dict[str, Known], second: dict[str, Known], top: int

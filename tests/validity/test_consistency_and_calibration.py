@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.ratings.glicko2 import Glicko2Settings, rate_battles
@@ -62,7 +62,6 @@ def test_fewer_than_five_prompts_say_nothing() -> None:
     assert consistency(four // 2, four, four / 2.0, four / 4.0) is None
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(2, 40), st.floats(0, 1), st.floats(0.05, 0.95)), min_size=5, max_size=20))
 def test_consistency_is_a_percentage_and_does_not_depend_on_the_order_of_prompts(
     rows: list[tuple[int, float, float]],

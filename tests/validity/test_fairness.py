@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.validity.fairness import exposure_fairness, exposure_targets, lane_shares, side_balance
@@ -36,7 +36,6 @@ def test_a_closed_lane_a_band_of_all_and_an_empty_arena_leave_even_shares() -> N
     assert exposure_targets(0, 8, 2000, 0.3) == (0.0, 0.0)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 300), st.integers(0, 20), st.integers(1, 5000), st.floats(0, 1), st.floats(0, 1))
 def test_all_targets_together_are_two_per_matchup(
     models: int, band: int, window: int, share: float, challengers: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import OptionError
@@ -25,7 +25,6 @@ def test_a_limit_of_nothing_allows_nothing() -> None:
     assert not rate_limit([], 5, limit=0, window=60).allowed
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 50), max_size=80), st.integers(1, 6), st.integers(1, 100))
 def test_no_window_ever_holds_more_than_the_limit_and_again_at_is_the_first_moment(
     gaps: list[int], limit: int, window: int
@@ -72,7 +71,6 @@ def test_ports_brackets_scopes_and_mapped_addresses_are_read() -> None:
     assert client_address("::ffff:10.0.0.1", ["2001:db8::5%eth0"], INSIDE) == "2001:db8::5"
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=5), st.ip_addresses())
 def test_whatever_a_visitor_writes_the_proxys_word_on_it_is_the_answer(forged: list[str], visitor: object) -> None:
     if any(visitor in network for network in INSIDE if network.version == visitor.version):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.battles import Outcome
@@ -104,7 +104,6 @@ def test_a_votes_p_is_one_plus_those_as_rare_over_all() -> None:
 outcome_lists = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2), st.integers(0, 3)), min_size=1, max_size=60)
 
 
-@settings(deadline=None)
 @given(outcome_lists)
 def test_surprise_does_not_depend_on_which_side_a_model_sat(rows: list[tuple[int, int, int]]) -> None:
     a = np.array([row[0] for row in rows])
@@ -116,7 +115,6 @@ def test_surprise_does_not_depend_on_which_side_a_model_sat(rows: list[tuple[int
     assert there.mean.tolist() == back.mean.tolist()
 
 
-@settings(deadline=None)
 @given(outcome_lists)
 def test_surprise_is_never_negative_and_its_moments_are_those_of_a_random_vote_of_the_pair(
     rows: list[tuple[int, int, int]],

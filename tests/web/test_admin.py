@@ -196,7 +196,7 @@ def test_wrong_guesses_are_forgiven_after_a_while_and_others_are_not_punished(sq
     assert gate.enter("192.0.2.1", ADMIN_SECRET) is not None
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=150) | st.from_regex(r"\A[0-9]{1,12}\.[A-Za-z0-9_-]{22}\.[0-9a-f]{64}\Z"))
 def test_no_cookie_but_our_own_is_a_session(sqlite_site: SmallSite, text: str) -> None:
     assert Gate(sqlite_site.settings, sqlite_site.arena.store).session(text) is None

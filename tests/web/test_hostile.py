@@ -53,7 +53,7 @@ def escaped(word: str) -> str:
 def test_any_form_is_answered_with_a_page_or_a_clear_refusal(sqlite_site: SmallSite, examples: int) -> None:
     client = sqlite_site.client()
 
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
     @given(
         st.sampled_from(["/vote", "/skip", "/undo", "/me/forget", "/admin/login"]),
         st.dictionaries(
@@ -84,7 +84,7 @@ def test_any_body_and_header_is_answered_or_clearly_refused(sqlite_site: SmallSi
         "x" * 300,
     ]
 
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
     @given(
         st.sampled_from(["/vote", "/undo", "/api/v1/matchups", "/api/v1/matchups/x/vote", "/api/v1/matchups/x/skip"]),
         st.binary(max_size=200) | st.sampled_from([b"{" * 5_000, b"[" * 16_000, b'{"choice":"A"}', b"a" * 17_000]),
@@ -108,7 +108,7 @@ def test_any_body_and_header_is_answered_or_clearly_refused(sqlite_site: SmallSi
 def test_any_address_is_answered_with_a_page_or_a_clear_refusal(sqlite_site: SmallSite, examples: int) -> None:
     client = sqlite_site.client()
 
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
     @given(
         st.sampled_from(PAGES),
         words,
@@ -129,7 +129,7 @@ def test_the_interface_keeps_to_its_own_description(live: str, examples: int) ->
     assert len(operations) >= 9
     for operation in operations:
 
-        @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
         @given(operation.as_strategy())
         def ask(case: Any) -> None:
             case.call_and_validate(checks=checks)
