@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from tests.arena.engines import sql
 from tests.beyond.machines import ADMIN_SECRET, Host, Network, need_several_machines, network, network_server, proxy
 from tests.beyond.visitors import Tally, Visitor, large_catalog, vote_together, voting, wait_until
-from tests.web.sites import form_in
+from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena import events as e
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
@@ -94,6 +94,14 @@ def wait_for_equal_boards(town: Town) -> dict[str, object]:
     raise AssertionError(f"the boards stay apart: {[board['seq'] for board in boards]}, the log has {end}")
 
 
+def first_pair(client: httpx.Client, host: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The form of somebody new who pressed the start button at a host, and their cookie."""
+    page = client.get(f"{host}/")
+    cookie = {"cookie": page.headers["set-cookie"].split(";")[0]}
+    assert client.post(f"{host}/start", data=hidden_fields(page.text), headers=cookie).status_code == 303
+    return form_in(client.get(f"{host}/", headers=cookie).text), cookie
+
+
 def _live(row: dict[str, object]) -> dict[str, object]:
     """What a line says of the state; intervals and movements follow with the next study."""
     return {name: row[name] for name in ("model", "rank", "rating", "deviation", "wins", "losses", "ties", "votes")}
@@ -120,9 +128,7 @@ def test_a_matchup_that_one_host_serves_is_voted_on_at_the_other(town: Town) -> 
 def test_forms_hold_at_every_host_and_pages_carry_the_notice(town: Town) -> None:
     one, other = town.hosts
     with httpx.Client(verify=False) as client:
-        page = client.get(f"{one.url}/")
-        cookie = {"cookie": page.headers["set-cookie"].split(";")[0]}
-        fields = form_in(client.get(f"{one.url}/", headers=cookie).text)
+        fields, cookie = first_pair(client, one.url)
         answer = client.post(f"{other.url}/vote", data={**fields, "choice": "B"}, headers=cookie)
         assert answer.status_code == 303, answer.text
         result = client.get(f"{one.url}{answer.headers['location']}", headers=cookie)
@@ -225,9 +231,7 @@ def test_a_host_with_another_secret_takes_votes_but_no_forms_of_the_others(town:
     """What happens where TILTYARD_SECRET is not shared: whoever changes hosts between page and click is refused."""
     one = town.hosts[0]
     with httpx.Client(verify=False) as client:
-        page = client.get(f"{one.url}/")
-        cookie = {"cookie": page.headers["set-cookie"].split(";")[0]}
-        fields = form_in(client.get(f"{one.url}/", headers=cookie).text)
+        fields, cookie = first_pair(client, one.url)
         session = _login(client, one.url)
     refused = stranger.post("/vote", data={**fields, "choice": "B"}, headers=cookie)
     assert refused.status_code == 403

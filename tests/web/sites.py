@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import httpx2 as httpx
 import uvicorn
 from anyio.from_thread import BlockingPortal
 from fastapi import FastAPI
@@ -73,13 +74,18 @@ class SmallSite:
 
 @contextmanager
 def small_site(
-    url: str, *, rate_limit: bool = False, proxies: tuple[str, ...] = (), public_url: str | None = None
+    url: str,
+    *,
+    rate_limit: bool = False,
+    proxies: tuple[str, ...] = (),
+    public_url: str | None = None,
+    secret: str = SECRET,
 ) -> Iterator[SmallSite]:
     """A site in this process, over an arena with four models."""
     settings = SiteSettings(
         db=url,
         title="Test arena",
-        secret=SECRET,
+        secret=secret,
         admin_secret=ADMIN_SECRET,
         rate_limit=rate_limit,
         trusted_proxies=proxies,
@@ -138,16 +144,32 @@ def live_site(url: str) -> Iterator[str]:
                 server.stop()
 
 
+def vote_page(client: httpx.Client) -> httpx.Response:
+    """The page with a pair; somebody new presses the button that starts."""
+    page = client.get("/")
+    if 'action="/start"' in page.text:
+        started = client.post("/start", data=hidden_fields(page.text))
+        if started.status_code != 303:
+            return started
+        page = client.get("/")
+    return page
+
+
+def hidden_fields(page: str) -> dict[str, str]:
+    """The hidden fields of the page's forms."""
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+
+
 def form_in(page: str) -> dict[str, str]:
     """The hidden fields of the page's first form."""
-    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+    fields = hidden_fields(page)
     assert {"matchup_id", "token"} <= set(fields), page
     return fields
 
 
 def vote_once(client: TestClient, choice: str = "A") -> str:
     """The address of the result of a vote by the plain form."""
-    fields = form_in(client.get("/").text)
+    fields = form_in(vote_page(client).text)
     answer = client.post("/vote", data={**fields, "choice": choice})
     assert answer.status_code == 303, answer.text
     return str(answer.headers["location"])

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from tests.web.sites import IDENTIFYING, MODELS, NAMES, PROVIDERS, SmallSite, answer, form_in, vote_once
+from tests.web.sites import IDENTIFYING, MODELS, NAMES, PROVIDERS, SmallSite, answer, form_in, vote_once, vote_page
 from tiltyard.arena import events as e
 
 
@@ -35,7 +35,7 @@ def test_no_matchup_names_anybody_before_the_vote(sqlite_site: SmallSite, matchu
             receipt = client.post(f"{address}/vote", json={"choice": "A"})
             named += receipt.json()["model_a"] in MODELS
         else:
-            page = client.get("/")
+            page = vote_page(client)
             check_blind(page)
             fields = form_in(page.text)
             check_blind(client.get(f"/votes/{fields['matchup_id']}"))
@@ -48,7 +48,7 @@ def test_no_matchup_names_anybody_before_the_vote(sqlite_site: SmallSite, matchu
 
 def test_refusals_name_nobody(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
-    fields = form_in(client.get("/").text)
+    fields = form_in(vote_page(client).text)
     for change in ({"choice": "C"}, {"token": "x"}, {"matchup_id": "y"}):
         check_blind(client.post("/vote", data={**fields, "choice": "A", **change}))
     check_blind(client.post("/skip", data=fields))
@@ -70,7 +70,7 @@ def test_the_size_of_an_answer_is_that_of_its_text_whoever_wrote_it(sqlite_site:
     for _ in range(40):
         served = client.post("/api/v1/matchups")
         answers.add((len(served.content), len(served.headers.raw)))
-        page = client.get("/")
+        page = vote_page(client)
         pages.add((len(page.content), tuple(name for name, _ in page.headers.raw)))
         vote_once(client, "TIE")
     assert len(answers) == 1

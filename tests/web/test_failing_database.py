@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 from starlette.testclient import TestClient
 
 from tests.arena.databases import Databases, own_server
-from tests.web.sites import SmallSite, form_in, small_site
+from tests.web.sites import SmallSite, form_in, small_site, vote_page
 from tiltyard.arena.store.verify import verify
 
 
@@ -18,7 +18,7 @@ def test_a_database_that_is_gone_gives_503_and_the_same_vote_works_later() -> No
     with own_server() as server:
         with small_site(Databases(server.url).fresh()) as site:
             client = site.client()
-            fields = {**form_in(client.get("/").text), "choice": "A"}
+            fields = {**form_in(vote_page(client).text), "choice": "A"}
             matchup = client.post("/api/v1/matchups").json()["matchup_id"]
             server.kill()
             for answer in (
@@ -42,7 +42,7 @@ def test_a_locked_database_gives_503_and_nothing_is_counted(sqlite_site: SmallSi
     import sqlite3
 
     client = sqlite_site.client()
-    fields = {**form_in(client.get("/").text), "choice": "A"}
+    fields = {**form_in(vote_page(client).text), "choice": "A"}
     path = make_url(sqlite_site.url).database
     assert path is not None
     blocker = sqlite3.connect(path, isolation_level=None)

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.web.sites import MODELS, SmallSite, answer, form_in
+from tests.web.sites import MODELS, SmallSite, answer, form_in, vote_page
 from tiltyard.arena.store.verify import verify
 
 MARK = "<script>zq9()</script>"
@@ -55,14 +55,14 @@ def test_any_form_is_answered_with_a_page_or_a_clear_refusal(sqlite_site: SmallS
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
     @given(
-        st.sampled_from(["/vote", "/skip", "/undo", "/me/forget", "/admin/login"]),
+        st.sampled_from(["/start", "/vote", "/skip", "/undo", "/me/forget", "/admin/login"]),
         st.dictionaries(
             st.sampled_from(["choice", "matchup_id", "token", "secret", "csrf"]) | words, words, max_size=5
         ),
         st.sets(st.sampled_from(["token", "matchup_id"])),
     )
     def send(path: str, fields: dict[str, str], real: set[str]) -> None:
-        own = form_in(client.get("/").text)
+        own = form_in(vote_page(client).text)
         sent = {**fields, **{name: own[name] for name in real}}
         body = "&".join(f"{escaped(name)}={escaped(value)}" for name, value in sent.items())
         kind = {"content-type": "application/x-www-form-urlencoded"}
@@ -86,7 +86,9 @@ def test_any_body_and_header_is_answered_or_clearly_refused(sqlite_site: SmallSi
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
     @given(
-        st.sampled_from(["/vote", "/undo", "/api/v1/matchups", "/api/v1/matchups/x/vote", "/api/v1/matchups/x/skip"]),
+        st.sampled_from(
+            ["/start", "/vote", "/undo", "/api/v1/matchups", "/api/v1/matchups/x/vote", "/api/v1/matchups/x/skip"]
+        ),
         st.binary(max_size=200) | st.sampled_from([b"{" * 5_000, b"[" * 16_000, b'{"choice":"A"}', b"a" * 17_000]),
         st.sampled_from(kinds),
         st.dictionaries(
@@ -149,7 +151,7 @@ def test_a_models_hostile_answers_are_shown_and_do_nothing(sqlite_site: SmallSit
     sqlite_site.arena.append([replace(body, response_id=f"hostile-{i}") for i, body in enumerate(bodies)])
     client = sqlite_site.client()
     for _ in range(6):
-        page = client.get("/")
+        page = vote_page(client)
         result = client.get(client.post("/vote", data={**form_in(page.text), "choice": "A"}).headers["location"])
         for shown in (page, result):
             check_harmless(shown)

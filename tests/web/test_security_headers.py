@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.web.sites import SmallSite, form_in, small_site
+from tests.web.sites import SmallSite, form_in, small_site, vote_page
 from tiltyard.web.guard import HEADERS
 from tiltyard.web.rendering import static_files
 
@@ -70,9 +70,9 @@ def test_an_error_inside_a_route_is_an_honest_500_with_all_headers(sqlite_site: 
 
 def test_a_page_has_no_inline_script_or_style(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
-    page = client.get("/").text
+    start, page = client.get("/").text, vote_page(client).text
     result = client.get(client.post("/vote", data={**form_in(page), "choice": "A"}).headers["location"]).text
-    for text in (page, result, client.get("/nothing").text):
+    for text in (start, page, result, client.get("/nothing").text):
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", text)
         assert re.findall(r"<script[^>]*>", text) == re.findall(r'<script type="module" src="/static/[^"]+">', text)
 
@@ -109,9 +109,9 @@ def test_only_a_trusted_proxy_is_believed(sqlite_url: str) -> None:
     with small_site(sqlite_url, proxies=("10.0.0.0/8",)) as site:
         said = {"x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.9"}
         trusted = site.client("10.1.2.3")
-        assert "; Secure" in trusted.get("/", headers=said).headers["set-cookie"]
+        assert "; Secure" in trusted.post("/api/v1/matchups", headers=said).headers["set-cookie"]
         stranger = site.client("192.0.2.77")
-        assert "; Secure" not in stranger.get("/", headers=said).headers["set-cookie"]
+        assert "; Secure" not in stranger.post("/api/v1/matchups", headers=said).headers["set-cookie"]
         with site.arena.store.database.read() as connection:
             addresses = set(connection.exec_driver_sql("SELECT address FROM voters").scalars())
         assert addresses == {"203.0.113.9", "192.0.2.77"}

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
 
+def start_voting(page: Page) -> None:
+    """Come for the first time and press the button."""
+    page.goto("/")
+    page.get_by_role("button", name="Start voting").click()
+    page.wait_for_selector(".ballot")
+
+
 def revealed(page: Page) -> list[str]:
     """The names on the result page, once it is there."""
     page.wait_for_selector(".revealed")
@@ -37,7 +44,7 @@ def focused(page: Page) -> str:
 
 def test_a_first_visit_ends_with_a_vote_by_mouse_and_the_names(visits: Visits) -> None:
     page = visits.visitor()
-    page.goto("/")
+    start_voting(page)
     assert not any(name in page.content() for name in IDENTIFYING)
     page.get_by_role("button", name="A is better").click()
     assert len(revealed(page)) == 2
@@ -63,7 +70,7 @@ def test_a_first_visit_ends_with_a_vote_by_mouse_and_the_names(visits: Visits) -
 )
 def test_keys_vote(visits: Visits, key: str, heading: str) -> None:
     page = visits.visitor()
-    page.goto("/")
+    start_voting(page)
     page.keyboard.press(key)
     revealed(page)
     assert page.locator("h1").inner_text().startswith(heading)
@@ -76,7 +83,7 @@ def test_keys_vote(visits: Visits, key: str, heading: str) -> None:
 
 def test_keys_skip_help_undo_and_go_on(visits: Visits) -> None:
     page = visits.visitor()
-    page.goto("/")
+    start_voting(page)
     first = page.locator("[name=matchup_id]").get_attribute("value")
     page.keyboard.press("?")
     assert page.locator("#keys").get_attribute("open") is not None
@@ -93,7 +100,7 @@ def test_keys_skip_help_undo_and_go_on(visits: Visits) -> None:
 
 def test_keys_leave_modifiers_and_controls_alone(visits: Visits) -> None:
     page = visits.visitor(width=400)
-    page.goto("/")
+    start_voting(page)
     page.locator("#show-both").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("#show-a").is_checked()
@@ -105,7 +112,7 @@ def test_keys_leave_modifiers_and_controls_alone(visits: Visits) -> None:
 @pytest.mark.parametrize("width", [360, 1280])
 def test_everything_works_without_a_script(visits: Visits, width: int) -> None:
     page = visits.visitor(script=False, width=width)
-    page.goto("/")
+    start_voting(page)
     assert not any(name in page.content() for name in IDENTIFYING)
     page.get_by_role("button", name="Skip").click()
     page.get_by_role("button", name="Tie").click()
@@ -119,7 +126,7 @@ def test_everything_works_without_a_script(visits: Visits, width: int) -> None:
 
 def test_a_phone_shows_one_answer_or_both_and_never_scrolls_sideways(visits: Visits) -> None:
     page = visits.visitor(width=360, height=740, touch=True)
-    page.goto("/")
+    start_voting(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.locator("#show-b").check()
     assert not page.locator("#answer-a").is_visible()
@@ -134,7 +141,7 @@ def test_a_phone_shows_one_answer_or_both_and_never_scrolls_sideways(visits: Vis
 
 def test_a_long_answer_scrolls_by_itself_and_can_be_expanded(visits: Visits) -> None:
     page = visits.visitor(height=600)
-    page.goto("/")
+    start_voting(page)
     for _ in range(30):
         if page.locator(".answer .expand").count():
             break
@@ -150,7 +157,7 @@ def test_a_long_answer_scrolls_by_itself_and_can_be_expanded(visits: Visits) -> 
 
 def test_names_are_shown_only_after_the_commit(visits: Visits) -> None:
     page = visits.visitor()
-    page.goto("/")
+    start_voting(page)
     seen: list[str] = []
 
     def hold(route: Route) -> None:
@@ -166,7 +173,7 @@ def test_names_are_shown_only_after_the_commit(visits: Visits) -> None:
 
 def test_a_vote_that_cannot_be_sent_is_not_shown_as_counted(visits: Visits) -> None:
     page = visits.visitor()
-    page.goto("/")
+    start_voting(page)
     page.route("**/vote", lambda route: route.abort())
     page.keyboard.press("a")
     page.wait_for_selector(".complaint")
@@ -179,7 +186,7 @@ def test_a_vote_that_cannot_be_sent_is_not_shown_as_counted(visits: Visits) -> N
 
 def test_two_quick_keys_are_one_vote(visits: Visits) -> None:
     page = visits.visitor()
-    page.goto("/")
+    start_voting(page)
     posts: list[str] = []
     page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
     page.evaluate(
@@ -195,6 +202,8 @@ def test_two_quick_keys_are_one_vote(visits: Visits) -> None:
 def test_no_page_of_the_vote_has_an_accessibility_fault(visits: Visits, dark: bool, width: int) -> None:
     page = visits.visitor(dark=dark, width=width)
     page.goto("/")
+    check_accessible(page)
+    start_voting(page)
     check_accessible(page)
     page.keyboard.press("a")
     revealed(page)

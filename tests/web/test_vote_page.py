@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.arena.engines import Clock
-from tests.web.sites import IDENTIFYING, NAMES, SECRET, SmallSite, form_in, small_site, vote_once
+from tests.web.sites import IDENTIFYING, NAMES, SECRET, SmallSite, form_in, small_site, vote_once, vote_page
 from tiltyard.arena import events as e
 from tiltyard.arena.service import Arena
 from tiltyard.arena.service import clock as clock_now
@@ -22,7 +22,7 @@ from tiltyard.web.settings import SiteSettings
 
 def test_a_first_visit_shows_a_pair_and_a_vote_leads_to_the_names(site: SmallSite) -> None:
     client = site.client()
-    page = client.get("/")
+    page = vote_page(client)
     assert page.status_code == 200
     assert not any(name in page.text for name in IDENTIFYING)
     answer = client.post("/vote", data={**form_in(page.text), "choice": "A"})
@@ -36,21 +36,21 @@ def test_a_first_visit_shows_a_pair_and_a_vote_leads_to_the_names(site: SmallSit
 
 def test_whoever_comes_back_finds_the_same_pair_until_it_is_settled(site: SmallSite) -> None:
     client = site.client()
-    first = form_in(client.get("/").text)["matchup_id"]
-    assert form_in(client.get("/").text)["matchup_id"] == first
+    first = form_in(vote_page(client).text)["matchup_id"]
+    assert form_in(vote_page(client).text)["matchup_id"] == first
     vote_once(client)
-    second = form_in(client.get("/").text)["matchup_id"]
+    second = form_in(vote_page(client).text)["matchup_id"]
     assert second != first
-    assert client.post("/skip", data=form_in(client.get("/").text)).headers["location"] == "/"
-    assert form_in(client.get("/").text)["matchup_id"] not in (first, second)
+    assert client.post("/skip", data=form_in(vote_page(client).text)).headers["location"] == "/"
+    assert form_in(vote_page(client).text)["matchup_id"] not in (first, second)
 
 
 def test_a_result_is_shown_only_after_the_vote_and_only_to_its_voter(sqlite_site: SmallSite) -> None:
     client, stranger = sqlite_site.client(), sqlite_site.client()
-    matchup_id = form_in(client.get("/").text)["matchup_id"]
+    matchup_id = form_in(vote_page(client).text)["matchup_id"]
     before = client.get(f"/votes/{matchup_id}")
     assert (before.status_code, before.headers["location"]) == (303, "/")
-    stranger.get("/")
+    vote_page(stranger)
     assert stranger.get(f"/votes/{matchup_id}").status_code == 404
     vote_once(client)
     assert client.get(f"/votes/{matchup_id}").status_code == 200
@@ -60,7 +60,7 @@ def test_a_result_is_shown_only_after_the_vote_and_only_to_its_voter(sqlite_site
 
 def test_a_skipped_pair_is_never_revealed(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
-    fields = form_in(client.get("/").text)
+    fields = form_in(vote_page(client).text)
     client.post("/skip", data=fields)
     answer = client.get(f"/votes/{fields['matchup_id']}")
     assert answer.status_code == 410
@@ -153,7 +153,7 @@ def test_a_form_that_is_not_the_visitors_own_counts_nothing(
     sqlite_site: SmallSite, change: dict[str, str], status: int
 ) -> None:
     client = sqlite_site.client()
-    fields = {**form_in(client.get("/").text), "choice": "A", **change}
+    fields = {**form_in(vote_page(client).text), "choice": "A", **change}
     answer = client.post("/vote", data=fields)
     assert answer.status_code == status
     assert "x" not in answer.cookies
@@ -162,8 +162,8 @@ def test_a_form_that_is_not_the_visitors_own_counts_nothing(
 
 def test_a_form_of_another_visit_is_out_of_date(sqlite_site: SmallSite) -> None:
     ann, bob = sqlite_site.client(), sqlite_site.client()
-    fields = form_in(ann.get("/").text)
-    bob.get("/")
+    fields = form_in(vote_page(ann).text)
+    vote_page(bob)
     answer = bob.post("/vote", data={**fields, "choice": "A"})
     assert answer.status_code == 403
     assert "This form is out of date" in answer.text
@@ -171,7 +171,7 @@ def test_a_form_of_another_visit_is_out_of_date(sqlite_site: SmallSite) -> None:
 
 def test_a_form_sent_by_another_sites_page_is_refused(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
-    fields = {**form_in(client.get("/").text), "choice": "A"}
+    fields = {**form_in(vote_page(client).text), "choice": "A"}
     for headers in (
         {"origin": "https://elsewhere.example"},
         {"origin": "null", "sec-fetch-site": "cross-site"},
@@ -203,7 +203,7 @@ def test_limits_stop_a_hasty_visitor_and_say_when_to_come_back(sqlite_url: str) 
         client = site.client()
         for _ in range(20):
             vote_once(client)
-        fields = form_in(client.get("/").text)
+        fields = form_in(vote_page(client).text)
         answer = client.post("/vote", data={**fields, "choice": "A"})
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) >= 1
@@ -213,18 +213,18 @@ def test_limits_stop_a_hasty_visitor_and_say_when_to_come_back(sqlite_url: str) 
 
 def test_an_address_may_begin_only_so_many_visits(sqlite_url: str) -> None:
     with small_site(sqlite_url, rate_limit=True) as site:
-        statuses = [site.client().get("/").status_code for _ in range(65)]
+        statuses = [vote_page(site.client()).status_code for _ in range(65)]
         assert statuses == [200] * 60 + [429] * 5
         late = site.client()
-        assert late.get("/").status_code == 429
-        assert late.get("/").status_code == 429  # the refusal made no visitor of it
+        assert vote_page(late).status_code == 429
+        assert vote_page(late).status_code == 429  # the refusal made no visitor of it
 
 
 def test_an_arena_without_answers_says_so(sqlite_url: str) -> None:
     with Arena.open(sqlite_url) as arena:
         arena.append([e.ModelAdded(model="alone", display_name="Alone")])
     with small_site(sqlite_url) as site:
-        page = site.client().get("/")
+        page = vote_page(site.client())
         assert page.status_code == 503
         assert "There is no pair to show" in page.text
         answer = site.client().post("/api/v1/matchups")

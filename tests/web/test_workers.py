@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import httpx2 as httpx
 import pytest
 
-from tests.web.sites import SECRET, catalog, form_in
+from tests.web.sites import SECRET, catalog, form_in, vote_page
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError, StoreError
@@ -86,7 +86,7 @@ def check_shared_forms(address: str) -> None:
     """A form that one worker made is taken by another, and so is the visitor."""
     with visitor(address) as client:
         for _ in range(12):
-            answer = client.post("/skip", data=form_in(client.get("/").text))
+            answer = client.post("/skip", data=form_in(vote_page(client).text))
             assert answer.status_code == 303, answer.text
 
 

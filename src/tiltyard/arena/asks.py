@@ -132,12 +132,13 @@ class Expire(Ask[int]):
 
 
 class Enter(Ask[str]):
-    """Give whoever holds this cookie a voter's key."""
+    """Give whoever holds this cookie a voter's key. The quotas are used by a first visit only."""
 
-    def __init__(self, cookie_hash: str, address: str) -> None:
+    def __init__(self, cookie_hash: str, address: str, quotas: Sequence[Quota] = ()) -> None:
         super().__init__()
         self.cookie_hash = cookie_hash
         self.address = address
+        self.quotas = quotas
 
 
 class Read(Ask[R], Generic[R]):

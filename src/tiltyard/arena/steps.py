@@ -72,10 +72,10 @@ def undo(matchup_id: str, voter: str) -> asks.Step[None]:
     return asks.Step(matchup_id, voter, decide, _nothing)
 
 
-def enter(cookie_hash: str, address: str) -> asks.Enter:
-    """The random key of whoever holds this cookie."""
+def enter(cookie_hash: str, address: str, quotas: Sequence[Quota] = ()) -> asks.Enter:
+    """The random key of whoever holds this cookie. A first visit uses the quotas, or is refused by them."""
     check_voter(cookie_hash)
-    return asks.Enter(cookie_hash, address)
+    return asks.Enter(cookie_hash, address, quotas)
 
 
 def check_voter(name: str) -> None:

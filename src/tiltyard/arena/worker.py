@@ -14,7 +14,7 @@ from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdd
 from tiltyard.arena.matchmaking import Past
 from tiltyard.arena.store import ballots, log
 from tiltyard.arena.store.texts import Texts, responses_taken
-from tiltyard.arena.store.visitors import Usage, enter_voter
+from tiltyard.arena.store.visitors import Usage, enter_voter, known_cookies
 from tiltyard.arena.tallies import pair_of
 from tiltyard.errors import ArenaError, StoreError
 
@@ -112,9 +112,9 @@ class Worker:
         for append in appends:
             self._append(connection, replica, append, now)
         self._serve(connection, replica, group, now, locked=locked)
-        for ask in group:
-            if isinstance(ask, asks.Enter):
-                ask.answer(enter_voter(connection, ask.cookie_hash, ask.address, now))
+        entering = [ask for ask in group if isinstance(ask, asks.Enter) and not ask.refused]
+        for ask in sorted(entering, key=lambda ask: ask.cookie_hash):  # in one order: workers may wait for each other
+            ask.answer(enter_voter(connection, ask.cookie_hash, ask.address, now))
 
     def _happened(self, connection: sa.Connection, replica: Replica, events: Sequence[Event], *, locked: bool) -> None:
         written = log.write_events(connection, events)
@@ -208,18 +208,24 @@ class Worker:
         return body
 
     def _check_quotas(self, connection: sa.Connection, group: Sequence[Ask[object]], now: int) -> None:
-        limited = [ask for ask in group if isinstance(ask, asks.Serve | asks.Step) and ask.quotas]
+        """Refuse what is over a limit, and count the rest. Entering counts once for a cookie that nobody knows yet."""
+        limited = [ask for ask in group if isinstance(ask, asks.Serve | asks.Step | asks.Enter) and ask.quotas]
         if not limited:
             return
         used = self._usage.used(connection, [quota for ask in limited for quota in ask.quotas], now)
+        entered = known_cookies(connection, [ask.cookie_hash for ask in limited if isinstance(ask, asks.Enter)])
         noted: list[Quota] = []
         for ask in limited:
+            if isinstance(ask, asks.Enter) and ask.cookie_hash in entered:
+                continue
             over = next((quota for quota in ask.quotas if used[quota.name] >= quota.most), None)
             if over is not None:
                 said = f"{over.most} in {over.seconds} seconds is the limit. Try again in a moment."
                 ask.refuse(voting.TooMany(said, max(1, over.seconds // 4)))
                 continue
             noted += ask.quotas
+            if isinstance(ask, asks.Enter):
+                entered.add(ask.cookie_hash)
             used.update(quota.name for quota in ask.quotas)
         self._usage.note(connection, noted, now)
 

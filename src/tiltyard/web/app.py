@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +16,7 @@ from starlette.responses import Response
 
 from tiltyard import __version__
 from tiltyard.arena.service import Arena
+from tiltyard.arena.store import site_texts
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.web import admin, api, health, pages, vote
 from tiltyard.web.api_schema import without_validation_error
@@ -36,6 +38,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tiltyard.web")
 
+ROBOTS = """User-agent: *
+Allow: /methods
+Disallow: /me
+Disallow: /votes
+Disallow: /admin
+Disallow: /api/v1/matchups
+Allow: /
+"""
+"""What crawlers may fetch. `/methods` also begins with `/me`, and comes first for those who stop at the first match."""
+
 FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 
 
@@ -56,7 +68,9 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
         try:
             if own_observatory is not None:
                 await asyncio.to_thread(own_observatory.start)
-            app.state.site = _site(settings, arena or own_arena, observatory or own_observatory)
+            app.state.site = await asyncio.to_thread(
+                _site, settings, arena or own_arena, observatory or own_observatory
+            )
             yield
         finally:
             for part in (own_observatory, own_arena):
@@ -85,6 +99,8 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
 def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory | None) -> Site:
     assert arena is not None
     assert observatory is not None
+    if not settings.secret:
+        settings = replace(settings, secret=site_texts.secret(arena.store))
     engine = Engine(arena)
     return Site(settings, engine, observatory, Visitors(engine, settings, lambda: observatory.snapshot.policy.limits))
 
@@ -92,6 +108,10 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
 def _add_routes(app: FastAPI) -> None:
     for part in (api, vote, pages, admin, health):
         app.include_router(part.router)
+
+    @app.get("/robots.txt", include_in_schema=False)
+    async def robots() -> Response:
+        return Response(ROBOTS, media_type="text/plain", headers={"cache-control": "public, max-age=3600"})
 
     @app.get("/static/{name}", include_in_schema=False)
     async def static_file(name: str) -> Response:

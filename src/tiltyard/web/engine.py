@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tiltyard.arena import asks, steps
+from tiltyard.arena.service import clock
 from tiltyard.arena.store import showing
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ class Engine:
         await self._ask(steps.undo(matchup_id, voter))
         self._effects.pop(matchup_id, None)
 
-    async def enter(self, cookie_hash: str, address: str) -> str:
-        """The key of whoever holds this cookie; a new one on the first visit."""
-        return await self._ask(steps.enter(cookie_hash, address))
+    async def enter(self, cookie_hash: str, address: str, quotas: Sequence[Quota]) -> str:
+        """The key of whoever holds this cookie; a new one on the first visit, if the quotas allow one more."""
+        return await self._ask(steps.enter(cookie_hash, address, quotas))
 
     async def read(self, look: Callable[[ArenaState], R]) -> R:
         """What `look` makes of the state; the writer waits meanwhile."""
@@ -81,6 +82,10 @@ class Engine:
     async def known_voter(self, cookie_hash: str) -> str | None:
         """The key of whoever holds this cookie, if it was seen before."""
         return await asyncio.to_thread(self.arena.store.known_voter, cookie_hash)
+
+    async def renew(self, older_hash: str, newer_hash: str) -> str | None:
+        """The key of whoever held the older cookie, which from now on belongs to the newer one; None if nobody did."""
+        return await asyncio.to_thread(self.arena.store.renew_voter, older_hash, newer_hash, clock())
 
     async def forget(self, cookie_hash: str) -> bool:
         """Forget who holds this cookie. Whether anybody did."""

@@ -1,18 +1,19 @@
 """What holds for every answer, errors and HEAD included: security headers, the visitor's cookie, and no bare crash.
 
-One layer around the whole site. It hands a cookie to whoever has none, answers HEAD as GET without a body (and with
-`is_head` set, so that nothing is served to it), and turns whatever escapes a route into an honest error.
+One layer around the whole site. It hands a cookie to whoever has none, for which nothing is stored, answers HEAD as GET
+without a body (and with `is_head` set, so that nothing is served to it), and turns whatever escapes a route into an
+honest error.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-import secrets
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.validity.limits import client_address
+from tiltyard.web.cookies import COOKIE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
 
     ErrorAnswer = Callable[[Scope, BaseException], ASGIApp]
 
-COOKIE = "tiltyard"
-COOKIE_SHAPE = re.compile(r"[A-Za-z0-9_-]{32,64}\Z")
 YEAR_SECONDS = 31_536_000
 
-BARE = ("/static/", "/healthz", "/metrics")
+BARE = ("/static/", "/healthz", "/metrics", "/robots.txt")
 """Addresses whose answers carry no cookie: files that anybody may cache, and what machines ask for."""
 
 POLICY = (
@@ -46,6 +45,11 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
 )
 TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 NOT_KEPT = (b"cache-control", b"no-store")
+
+PERSONAL = re.compile(r"/(me|votes|admin|api/v1/matchups)(/|\Z)")
+"""Addresses that mean something to one visitor only: no search engine should list them."""
+
+NOT_LISTED = (b"x-robots-tag", b"noindex")
 
 SOMEBODY = "192.0.2.1"
 """An address for examples: whoever takes it over from a peer trusts that peer."""
@@ -67,9 +71,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = _by_name(scope)
-        arrival = self._arrive(scope, headers)
-        answer = _Answer(send, arrival, head=scope["method"] == "HEAD")
+        answer = _Answer(send, self._arrive(scope, _by_name(scope)), scope["path"], head=scope["method"] == "HEAD")
         if answer.head:
             scope = {**scope, "method": "GET"}  # the server's own scope goes on saying HEAD: it then expects no body
         try:
@@ -82,21 +84,26 @@ class Guard:
             await self._answer_error(scope, error)(scope, receive, answer.send)
 
     def _arrive(self, scope: Scope, headers: dict[bytes, list[str]]) -> dict[str, Any]:
-        """Note who came, how, and with which cookie, where routes find it."""
+        """Note who came, how, and with which cookie, where routes find it and may change it.
+
+        A cookie that may be an older one stays until a route asks whose it is (`Visitors.known`).
+        """
         client = scope.get("client")
         peer = client[0] if client else ""
         address = _address(peer, tuple(headers.get(b"x-forwarded-for", ())), self._proxies)
-        cookie = _cookie(headers.get(b"cookie", []))
-        arrival = scope.setdefault("state", {})
+        site = getattr(scope["app"].state, "site", None)
+        cookie, older = (None, None) if site is None else site.visitors.cookies.find(headers.get(b"cookie", ()))
+        arrival: dict[str, Any] = scope.setdefault("state", {})
         arrival.update(
             address=address,
-            cookie=cookie or secrets.token_urlsafe(32),
+            cookie=cookie or ("" if site is None else site.visitors.cookies.issue()),
             cookie_is_new=cookie is None,
+            older_cookie=older,
             is_head=scope["method"] == "HEAD",
             is_https=self._https or self._scheme(scope, headers, peer) == "https",
-            wears_cookie=not scope["path"].startswith(BARE),
+            sets_cookie=not (site is None or cookie or older or scope["path"].startswith(BARE)),
         )
-        return dict(arrival)
+        return arrival
 
     def _scheme(self, scope: Scope, headers: dict[bytes, list[str]], peer: str) -> str:
         """How the visitor came: what a trusted proxy says, else how the connection was made."""
@@ -109,9 +116,10 @@ class Guard:
 class _Answer:
     """Sends an answer on, with the headers that every answer carries."""
 
-    def __init__(self, send: Send, arrival: dict[str, Any], *, head: bool) -> None:
+    def __init__(self, send: Send, arrival: dict[str, Any], path: str, *, head: bool) -> None:
         self._send = send
         self._arrival = arrival
+        self._path = path
         self.head = head
         self.started = False
 
@@ -132,7 +140,9 @@ class _Answer:
         headers.extend(HEADERS)
         if self._arrival["is_https"]:
             headers.append(TRANSPORT)
-        if self._arrival["cookie_is_new"] and self._arrival["wears_cookie"]:
+        if PERSONAL.match(self._path):
+            headers.append(NOT_LISTED)
+        if self._arrival["sets_cookie"]:
             headers.append((b"set-cookie", self._cookie().encode()))
         return headers
 
@@ -149,16 +159,6 @@ def _by_name(scope: Scope) -> dict[bytes, list[str]]:
         if name in (b"cookie", b"x-forwarded-for", b"x-forwarded-proto"):
             found.setdefault(name, []).append(value.decode("latin-1"))
     return found
-
-
-def _cookie(values: list[str]) -> str | None:
-    """The visitor's cookie, if it looks like one of ours."""
-    for value in values:
-        for pair in value.split(";"):
-            name, _, said = pair.strip().partition("=")
-            if name == COOKIE and COOKIE_SHAPE.match(said):
-                return said
-    return None
 
 
 @lru_cache(maxsize=4096)

@@ -315,5 +315,5 @@ async def forget(request: Request) -> Response:
     site = site_of(request)
     form = await form_of(request)
     site.visitors.check_form(request, form.get("token", ""), FORGET)
-    await site.visitors.forget(request.state.cookie)
+    await site.visitors.forget(request)
     return RedirectResponse("/me?forgotten=1", status_code=303)

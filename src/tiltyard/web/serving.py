@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import sys
 from dataclasses import asdict
@@ -13,7 +12,7 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tiltyard.arena.store import Store
+from tiltyard.arena.store import Store, site_texts
 from tiltyard.errors import OptionError
 from tiltyard.web.app import create_app
 from tiltyard.web.guard import HEADERS, NOT_KEPT
@@ -31,14 +30,16 @@ SWITCH_SECONDS = 0.0005
 STOP_SECONDS = 20
 """How long those who wait for an answer are waited for when the site stops."""
 
-_log = logging.getLogger("tiltyard.web")
-
 
 def serve(settings: SiteSettings, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1) -> None:
     """Serve until told to stop. Fails before it listens where the arena cannot be opened."""
     store = Store.open(settings.db)
-    on_sqlite = store.database.is_sqlite
-    store.close()
+    try:
+        on_sqlite = store.database.is_sqlite
+        if not settings.secret:
+            site_texts.secret(store)  # made now, where trouble is said in one line, and before workers race for it
+    finally:
+        store.close()
     if workers < 1:
         raise OptionError(f"{workers} workers cannot serve anybody. Say at least 1.")
     if workers > 1 and on_sqlite:
@@ -48,8 +49,6 @@ def serve(settings: SiteSettings, *, host: str = "127.0.0.1", port: int = 8000, 
     if workers == 1:
         uvicorn.run(_ready(settings), host=host, port=port, **server_options())
         return
-    if not secrets_of()[0]:
-        _log.warning("%s is not set: forms that are open when the site restarts will be refused.", SECRET_VARIABLE)
     os.environ[SECRET_VARIABLE] = settings.secret
     shared = {name: value for name, value in asdict(settings).items() if name not in ("secret", "admin_secret")}
     os.environ[SETTINGS_VARIABLE] = msgspec.json.encode(shared).decode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -22,7 +21,9 @@ SECRET_LENGTH = 16
 
 @dataclass(frozen=True, slots=True)
 class SiteSettings:
-    """All settings of a site. `secret` signs forms; `admin_secret` opens /admin, which is off without it.
+    """All settings of a site. `secret` signs cookies and forms; `admin_secret` opens /admin, which is off without it.
+
+    Without a `secret` the site uses a random one that it keeps in its database.
 
     `public_url` is the address that visitors use, where a proxy hides it; `trusted_proxies` are the networks whose
     X-Forwarded-For and X-Forwarded-Proto are believed.
@@ -39,9 +40,7 @@ class SiteSettings:
 
     def __post_init__(self) -> None:
         trusted_networks(self.trusted_proxies)
-        if not self.secret:
-            object.__setattr__(self, "secret", secrets.token_urlsafe(32))
-        for name, value in ((SECRET_VARIABLE, self.secret), (ADMIN_SECRET_VARIABLE, self.admin_secret)):
+        for name, value in ((SECRET_VARIABLE, self.secret or None), (ADMIN_SECRET_VARIABLE, self.admin_secret)):
             if value is not None and len(value) < SECRET_LENGTH:
                 raise OptionError(f"{name} is shorter than {SECRET_LENGTH} characters. Make it long and random.")
         if self.public_url is not None and not _is_web_address(self.public_url):
@@ -54,7 +53,7 @@ class SiteSettings:
 
 
 def secrets_of(environment: Mapping[str, str] = os.environ) -> tuple[str, str | None]:
-    """The secret that signs forms and the administrator's, from the environment; '' and None where there is none."""
+    """The site's secret and the administrator's, from the environment; '' and None where there is none."""
     return environment.get(SECRET_VARIABLE, ""), environment.get(ADMIN_SECRET_VARIABLE) or None
 
 

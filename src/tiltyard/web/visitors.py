@@ -1,18 +1,18 @@
-"""Who is voting: a random cookie whose hash leads to a random key, tokens that tie a form to it, and limits."""
+"""Who is voting: a signed cookie whose hash leads to a random key, tokens that tie a form to it, and limits."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from tiltyard.arena.integrity import MICROSECONDS, limit_key, limits_of
 from tiltyard.arena.store.visitors import Quota
-from tiltyard.arena.voting import NotYours, TooMany
+from tiltyard.arena.voting import NotYours
+from tiltyard.web.cookies import Cookies, cookie_hash, derived_key
 from tiltyard.web.failures import Failure
 
 if TYPE_CHECKING:
@@ -34,12 +34,10 @@ Act = Literal["vote", "matchup", "session"]
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Whoever sent a request. `is_new` says that this very request made them known."""
+    """Whoever sent a request, and the key under which they vote."""
 
-    cookie: str
     address: str
     voter: str
-    is_new: bool
 
 
 class Visitors:
@@ -49,11 +47,14 @@ class Visitors:
         self._engine = engine
         self._settings = settings
         self._limits = limits
-        self._secret = settings.secret.encode()
+        self.cookies = Cookies(settings.secret)
+        self._form_key = derived_key(settings.secret, "form token")
         self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     async def known(self, request: Request) -> str | None:
-        """The voter's key, if this visitor was served anything before."""
+        """The voter's key, if this visitor has started to vote."""
+        if request.state.older_cookie is not None:
+            await self._renew(request)
         if request.state.cookie_is_new:
             return None
         name = cookie_hash(request.state.cookie)
@@ -65,40 +66,39 @@ class Visitors:
             self._remember(name, voter)
         return voter
 
+    async def recognize(self, request: Request) -> Visitor | None:
+        """The visitor, if they have started to vote. Nothing is written."""
+        voter = await self.known(request)
+        return None if voter is None else Visitor(request.state.address, voter)
+
     async def returning(self, request: Request) -> Visitor:
         """A visitor who was here before; for anybody else there is no matchup to speak of."""
-        voter = await self.known(request)
-        if voter is None:
+        visitor = await self.recognize(request)
+        if visitor is None:
             raise NotYours("there is no such matchup for this voter. Ask for one.")
-        return Visitor(request.state.cookie, request.state.address, voter, is_new=False)
+        return visitor
 
     async def enter(self, request: Request) -> Visitor:
-        """The visitor, made known if this is the first visit."""
-        state = request.state
-        voter = await self.known(request)
-        if voter is not None:
-            return Visitor(state.cookie, state.address, voter, is_new=False)
-        name = cookie_hash(state.cookie)
-        voter = await self._engine.enter(name, state.address)
+        """The visitor, made known if this is the first visit. Raises `TooMany` where new sessions are used up."""
+        visitor = await self.recognize(request)
+        if visitor is not None:
+            return visitor
+        visitor, name = Visitor(request.state.address, ""), cookie_hash(request.state.cookie)
+        voter = await self._engine.enter(name, visitor.address, self.quotas(visitor, "session"))
         self._remember(name, voter)
-        return Visitor(state.cookie, state.address, voter, is_new=True)
+        return replace(visitor, voter=voter)
 
     async def serve(self, visitor: Visitor) -> Served:
-        """A matchup. A first one counts as a new session; where those are used up the visitor stays unknown."""
-        quotas = self.quotas(visitor, "matchup")
-        if not visitor.is_new:
-            return await self._engine.serve(visitor.voter, quotas)
-        try:
-            return await self._engine.serve(visitor.voter, (*self.quotas(visitor, "session"), *quotas))
-        except TooMany:
-            await self.forget(visitor.cookie)
-            raise
+        """A matchup."""
+        return await self._engine.serve(visitor.voter, self.quotas(visitor, "matchup"))
 
-    async def forget(self, cookie: str) -> bool:
-        """Cut the link from a cookie to its votes. Whether there was one."""
-        name = cookie_hash(cookie)
+    async def forget(self, request: Request) -> bool:
+        """Cut the link from a cookie to its votes, and issue another cookie. Whether there was a link."""
+        name = cookie_hash(request.state.cookie)
         self._known.pop(name, None)
-        return await self._engine.forget(name)
+        was_known = await self._engine.forget(name)
+        self._give(request, self.cookies.issue())
+        return was_known
 
     def quotas(self, visitor: Visitor, act: Act) -> tuple[Quota, ...]:
         """What this visitor may do of one kind; nothing is limited where the settings say so."""
@@ -113,8 +113,7 @@ class Visitors:
 
     def token(self, request: Request, purpose: str) -> str:
         """What a form of this visitor carries, and nobody else can know."""
-        said = f"{purpose}\n{request.state.cookie}".encode()
-        return hmac.new(self._secret, said, hashlib.sha256).hexdigest()
+        return hmac.digest(self._form_key, f"{purpose}\n{request.state.cookie}".encode(), "sha256").hex()
 
     def check_form(self, request: Request, token: str, purpose: str) -> None:
         """Refuse a form that this visitor was not given.
@@ -126,16 +125,28 @@ class Visitors:
         if not hmac.compare_digest(token.encode(), self.token(request, purpose).encode()):
             raise Failure(403, "stale_form", "the form was not made for this visit. Reload the page and try again.")
 
+    async def _renew(self, request: Request) -> None:
+        """Replace a cookie that is not signed by us: with its voter where it has one, else by a new cookie."""
+        older = request.state.older_cookie
+        newer = self.cookies.renewed(older)
+        voter = await self._engine.renew(cookie_hash(older), cookie_hash(newer))
+        request.state.older_cookie = None
+        if voter is None:
+            self._give(request, request.state.cookie)
+        else:
+            self._give(request, newer)
+            request.state.cookie_is_new = False
+
+    def _give(self, request: Request, cookie: str) -> None:
+        """Let the answer set this cookie."""
+        state = request.state
+        state.cookie, state.cookie_is_new, state.sets_cookie = cookie, True, True
+
     def _remember(self, name: str, voter: str) -> None:
         self._known[name] = (voter, time.monotonic() + KNOWN_SECONDS)
         self._known.move_to_end(name)
         while len(self._known) > KNOWN_VISITORS:
             self._known.popitem(last=False)
-
-
-def cookie_hash(cookie: str) -> str:
-    """What is kept of a cookie."""
-    return hashlib.sha256(cookie.encode()).hexdigest()
 
 
 def check_origin(request: Request, settings: SiteSettings) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 
 PURPOSE = "vote"
+START = "start"
 LONG_CHARACTERS = 900
 LONG_LINES = 14
 """From here on an answer may need more room than its column gives it, and can be expanded."""
@@ -74,16 +75,27 @@ class Outcome:
 
 @router.get("/")
 async def vote_page(request: Request) -> Response:
-    """The pair that waits for this visitor, or a new one."""
+    """The pair that waits for this visitor, or a new one; for somebody new, a button that starts. Only that writes."""
+    site = site_of(request)
+    visitor = await site.visitors.recognize(request)
+    if visitor is None:
+        return site.page("start.html", {"token": site.visitors.token(request, START)}, here="vote")
     if request.state.is_head:
         return HTMLResponse()
-    site = site_of(request)
-    visitor = await site.visitors.enter(request)
-    waiting = None if visitor.is_new else await site.engine.open_matchup(visitor.voter, clock())
-    matchup = waiting or await site.visitors.serve(visitor)
+    matchup = await site.engine.open_matchup(visitor.voter, clock()) or await site.visitors.serve(visitor)
     token = site.visitors.token(request, PURPOSE)
     context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "token": token}
     return site.page("vote.html", context, here="vote")
+
+
+@router.post("/start")
+async def start_voting(request: Request) -> Response:
+    """Make a visitor a voter; the answer leads to the first pair."""
+    visitors = site_of(request).visitors
+    form = await form_of(request)
+    visitors.check_form(request, form.get("token", ""), START)
+    await visitors.enter(request)
+    return _lead_to("/")
 
 
 @router.post("/vote")

@@ -8,6 +8,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WORDS: Mapping[str, str] = {
+    "start.title": "Vote on AI answers",
+    "start.heading": "Which AI answers better? You decide.",
+    "start.what": (
+        "You see one prompt and two answers, and say which is better; you learn who wrote them only after your vote. "
+        "All votes together make the leaderboard."
+    ),
+    "start.button": "Start voting",
+    "start.board": "See the leaderboard",
+    "start.note": (
+        "Starting sets a cookie that keeps your votes together. No account, no name; you can have the link deleted at "
+        "any time."
+    ),
     "vote.title": "Which answer is better?",
     "vote.heading": "Which answer is better?",
     "vote.how": "Two models answered the same prompt. You learn which ones after your vote.",

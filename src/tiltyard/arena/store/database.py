@@ -2,7 +2,8 @@
 
 A commit is on the disk before it returns. A write on SQLite holds the only write lock from its beginning, so nothing
 it has read can change under it; on PostgreSQL writers run side by side, and the projector's lock is an advisory one
-that ends with its transaction, or with its process.
+that ends with its transaction, or with its process. What is written never stands in an error: it may be an address of
+a visitor, or the site's secret.
 """
 
 from __future__ import annotations
@@ -129,7 +130,9 @@ def parse_url(url: str) -> sa.URL:
 
 
 def _sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
-    engine = sa.create_engine(url, pool_timeout=busy_seconds, connect_args={"timeout": busy_seconds})
+    engine = sa.create_engine(
+        url, hide_parameters=True, pool_timeout=busy_seconds, connect_args={"timeout": busy_seconds}
+    )
 
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
@@ -146,7 +149,7 @@ def _sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
 
 
 def _postgresql_engine(url: sa.URL) -> sa.Engine:
-    engine = sa.create_engine(url, pool_timeout=BUSY_SECONDS, pool_pre_ping=True)
+    engine = sa.create_engine(url, hide_parameters=True, pool_timeout=BUSY_SECONDS, pool_pre_ping=True)
 
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:

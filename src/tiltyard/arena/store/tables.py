@@ -2,8 +2,8 @@
 
 `events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
 `checkpoints` can be made again from them. `voters`, `rate_limits` and `ended_sessions` lie outside the chain: they hold
-what must be forgettable, and nothing that the ratings need. So do `site_texts`, which are for show, and `steps`, which
-say whose tables these are.
+what must be forgettable, and nothing that the ratings need. So do `site_texts` (the notice and, if
+TILTYARD_SECRET is not set, the site's secret) and `steps`, which say whose tables these are.
 """
 
 from __future__ import annotations

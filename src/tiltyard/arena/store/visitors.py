@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections import Counter
 from dataclasses import dataclass
@@ -13,12 +14,20 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tiltyard.arena.store.tables import ended_sessions, rate_limits, voters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 SLOTS = 12
 """A rolling window is counted in this many parts and the one that began last: never shorter than promised."""
 
 SECOND = 1_000_000
+
+RENEWAL_SECONDS = 600
+"""How long a cookie that was replaced still leads to its voter: answers get lost, and tabs are loaded side by side."""
+
+QUOTA_LOCKS = 0x7117
+"""The first number of the advisory locks of quotas; the second is made of the quota's name."""
+
+_hold = sa.text("SELECT pg_advisory_xact_lock(:space, key) FROM unnest(CAST(:keys AS int[])) AS key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +57,55 @@ def enter_voter(connection: sa.Connection, cookie_hash: str, address: str, now: 
     return str(known_voter(connection, cookie_hash))
 
 
+def known_cookies(connection: sa.Connection, cookie_hashes: Sequence[str]) -> set[str]:
+    """Those of these cookies that lead to a voter."""
+    if not cookie_hashes:
+        return set()
+    return set(
+        connection.execute(sa.select(voters.c.cookie_hash).where(voters.c.cookie_hash.in_(cookie_hashes))).scalars()
+    )
+
+
+def may_renew(connection: sa.Connection, older_hash: str, now: int) -> bool:
+    """Whether an older cookie leads to a voter, or did until a moment ago."""
+    lately = (ended_sessions.c.name == older_hash) & (ended_sessions.c.expires_at > now)
+    found = connection.execute(sa.select(ended_sessions.c.name).where(lately)).first()
+    return found is not None or known_voter(connection, older_hash) is not None
+
+
+def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now: int) -> str | None:
+    """The key of whoever held the older cookie, which from now on belongs to the newer one; None if nobody did."""
+    if not may_renew(connection, older_hash, now):
+        return None
+    if known_voter(connection, newer_hash) is None:
+        here = voters.c.cookie_hash == older_hash
+        if connection.execute(sa.update(voters).where(here).values(cookie_hash=newer_hash)).rowcount:
+            end_session(connection, older_hash, now + RENEWAL_SECONDS * SECOND, now)
+    return known_voter(connection, newer_hash)
+
+
 def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
     """Forget who held this cookie; the votes stay, under a key that leads nowhere. Whether there was one."""
     return connection.execute(sa.delete(voters).where(voters.c.cookie_hash == cookie_hash)).rowcount > 0
 
 
 class Usage:
-    """What was used of quotas. `worker` tells this process's counts from others', so that none waits for another."""
+    """What was used of quotas. Each process counts in rows of its own, named by `worker`."""
 
     def __init__(self) -> None:
         self._worker = secrets.token_hex(8)
 
     def used(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> Counter[str]:
-        """How much of each quota was used in the window that ends now."""
+        """How much of each quota was used in the window that ends now; nobody uses more until this transaction ends.
+
+        On SQLite whoever writes is alone. On PostgreSQL others who need one of these quotas wait here, always in the
+        order of the locks' numbers, and see what this transaction noted once it is committed.
+        """
         counts: Counter[str] = Counter()
         oldest = {quota.name: now - quota.seconds * SECOND - quota.slot_length for quota in quotas}
         if oldest:
+            if connection.dialect.name != "sqlite":
+                connection.execute(_hold, {"space": QUOTA_LOCKS, "keys": sorted(set(map(_lock_number, oldest)))})
             columns = (rate_limits.c.key, rate_limits.c.slot, rate_limits.c.count)
             rows = connection.execute(sa.select(*columns).where(rate_limits.c.key.in_(list(oldest))))
             for key, slot, count in rows:
@@ -86,6 +128,11 @@ class Usage:
     def tidy(self, connection: sa.Connection, now: int) -> None:
         """Drop counts that no window reaches any more."""
         connection.execute(sa.delete(rate_limits).where(rate_limits.c.expires_at <= now))
+
+
+def _lock_number(name: str) -> int:
+    """32 bits of a quota's name. Two names with the same number wait for each other, and that is all."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big", signed=True)
 
 
 def end_session(connection: sa.Connection, name: str, expires_at: int, now: int) -> None:

@@ -74,7 +74,7 @@ function show(page, next, address) {
   document.title = page.title;
   document.body.className = page.body.className;
   document.body.classList.add("scripted");
-  const here = /^\/(vote|skip|undo)$/.test(address.pathname) ? "/" : address.pathname;
+  const here = /^\/(start|vote|skip|undo)$/.test(address.pathname) ? "/" : address.pathname;
   if (here !== location.pathname) history.pushState(null, "", here);
   window.scrollTo(0, 0);
   settle();
@@ -100,5 +100,5 @@ function complain(words) {
   line.className = "complaint warning";
   line.setAttribute("role", "alert");
   line.textContent = words;
-  stage.querySelector(".ballot, .onward")?.before(line);
+  stage.querySelector(".ballot, .onward, .start form")?.before(line);
 }

@@ -1,0 +1,145 @@
+"""Limits and visits when many come at once: never more than allowed, on either database, with one worker or two."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+
+from tests.arena.engines import SECOND, START, catalog, open_arena, sql
+from tiltyard.arena import steps
+from tiltyard.arena.store import Store, site_texts
+from tiltyard.arena.store.tables import site_texts as texts_table
+from tiltyard.arena.store.visitors import RENEWAL_SECONDS, Quota, Usage
+from tiltyard.arena.voting import TooMany
+from tiltyard.errors import StoreError
+
+
+def outcome(future: Future[str]) -> str:
+    """What somebody was told: a key, or that it was too much."""
+    try:
+        return future.result(30)
+    except TooMany:
+        return "too many"
+
+
+def waits_or_is_done(store: Store, done: threading.Event) -> None:
+    """Until somebody waits for a lock of a quota, or has not waited. SQLite's own lock cannot be looked at."""
+    deadline = time.monotonic() + 30
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    while not (done.is_set() or store.database.is_sqlite) and time.monotonic() < deadline:
+        with store.database.read() as connection:
+            if connection.exec_driver_sql(waiting).scalar():
+                return
+        time.sleep(0.005)
+
+
+def test_a_quota_that_one_worker_is_using_makes_the_other_wait_and_see_it(arena_url: str) -> None:
+    """The race itself, step by step: both look before either has noted."""
+    quota, names = Quota("matchup:address:192.0.2.1", 1, 60), ["matchup:address:192.0.2.1"]
+    one, other, done = Store.open(arena_url), Store.open(arena_url), threading.Event()
+
+    def look() -> int:
+        with other.database.write() as connection:
+            seen = Usage().used(connection, [quota], START)[names[0]]
+        done.set()
+        return seen
+
+    with ThreadPoolExecutor(1) as pool:
+        with one.database.write() as connection:
+            mine = Usage()
+            assert mine.used(connection, [quota], START)[names[0]] == 0
+            found = pool.submit(look)
+            waits_or_is_done(one, done)
+            mine.note(connection, [quota], START)
+        assert found.result(30) == 1
+    one.close()
+    other.close()
+
+
+def test_two_workers_never_serve_more_than_a_limit_allows(arena_url: str) -> None:
+    most = 5
+    quota = (Quota("matchup:session:ann", most, 3600),)
+    with open_arena(arena_url) as one, open_arena(arena_url) as other:
+        one.append(catalog())
+        asked = [arena.ask(steps.serve("ann", quota)) for _ in range(12) for arena in (one, other)]
+        errors = [future.exception(30) for future in asked]
+    assert sum(error is None for error in errors) == most
+    assert {type(error) for error in errors if error is not None} == {TooMany}
+    assert len(sql(arena_url, "SELECT id FROM matchups")) == most
+
+
+def test_two_workers_never_let_in_more_new_visitors_than_an_address_may_bring(arena_url: str) -> None:
+    quota = (Quota("session:address:192.0.2.1", 4, 3600),)
+    with open_arena(arena_url) as one, open_arena(arena_url) as other:
+        asked = [
+            arena.ask(steps.enter(f"cookie-{number}-{name}", "192.0.2.1", quota))
+            for number in range(8)
+            for name, arena in (("one", one), ("other", other))
+        ]
+        told = [outcome(future) for future in asked]
+    assert told.count("too many") == 12
+    kept = {str(row[0]) for row in sql(arena_url, "SELECT voter FROM voters")}
+    assert kept == set(told) - {"too many"}
+
+
+def test_one_cookie_in_many_first_requests_is_one_visitor_and_one_session(arena_url: str) -> None:
+    quota = (Quota("session:address:192.0.2.1", 1, 3600),)
+    with open_arena(arena_url) as one, open_arena(arena_url) as other:
+        asked = [arena.ask(steps.enter("a-cookie", "192.0.2.1", quota)) for _ in range(10) for arena in (one, other)]
+        told = {outcome(future) for future in asked}
+        assert len(told) == 1
+        assert outcome(one.ask(steps.enter("another", "192.0.2.1", quota))) == "too many"
+        assert {outcome(other.ask(steps.enter("a-cookie", "192.0.2.1", quota)))} == told
+    assert told == {str(row[0]) for row in sql(arena_url, "SELECT voter FROM voters")}
+    assert sql(arena_url, "SELECT sum(count) FROM rate_limits") == [(1,)]
+
+
+def test_a_replaced_cookie_leads_to_its_voter_for_a_while_and_then_to_nobody(arena_url: str) -> None:
+    with open_arena(arena_url) as arena:
+        store, key = arena.store, arena.voter("older")
+        with ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(lambda _: store.renew_voter("older", "newer", START), range(8))) == {key}
+        assert (store.known_voter("older"), store.known_voter("newer")) == (None, key)
+        end = START + RENEWAL_SECONDS * SECOND
+        assert store.renew_voter("older", "newer", end - 1) == key
+        assert store.renew_voter("older", "newer", end) is None
+        assert store.renew_voter("unknown", "something", START) is None
+        assert store.known_voter("something") is None
+        assert store.forget_voter("newer")
+        assert store.renew_voter("older", "newer", START) is None
+
+
+def test_an_older_program_that_meets_a_replaced_cookie_does_no_harm(arena_url: str) -> None:
+    """While hosts are upgraded one by one, an old one may give the replaced cookie a new key."""
+    with open_arena(arena_url) as arena:
+        key = arena.voter("older")
+        assert arena.store.renew_voter("older", "newer", START) == key
+        assert arena.voter("older") != key
+        assert arena.store.renew_voter("older", "newer", START) == key
+
+
+def test_every_worker_finds_the_same_secret_and_keeps_it(arena_url: str) -> None:
+    stores = [Store.open(arena_url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(site_texts.secret, stores))
+    assert len(found) == 1
+    assert len(found.pop()) >= 43  # 6 bits a letter: 256 bits
+    site_texts.set_notice(stores[0], "hello")
+    assert site_texts.notice(stores[0]) == "hello"
+    assert len({site_texts.secret(store) for store in stores}) == 1
+    for store in stores:
+        store.close()
+
+
+def test_no_error_of_the_database_repeats_what_was_to_be_written(arena_url: str) -> None:
+    store, text = Store.open(arena_url), "never-to-be-seen"
+    site_texts.secret(store)
+    with pytest.raises(StoreError) as caught, store.database.write() as connection:
+        connection.execute(sa.insert(texts_table), {"name": "secret", "text": text})
+    assert text not in "".join(traceback.format_exception(caught.value))
+    store.close()

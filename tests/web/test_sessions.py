@@ -1,0 +1,324 @@
+"""Who counts as a visitor: only holders of cookies that we issued, from their first press of a button."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import cycle
+from urllib.robotparser import RobotFileParser
+
+import httpx2 as httpx
+import pytest
+import sqlalchemy as sa
+from fastapi.routing import APIRoute
+from starlette.testclient import TestClient
+
+from tests.arena.engines import sql
+from tests.web.sites import (
+    IDENTIFYING,
+    MODELS,
+    SECRET,
+    SmallSite,
+    form_in,
+    hidden_fields,
+    small_site,
+    vote_once,
+    vote_page,
+)
+from tiltyard.arena import events as e
+from tiltyard.arena.store import site_texts
+from tiltyard.arena.store.tables import metadata
+from tiltyard.web.cookies import COOKIE, Cookies, cookie_hash, derived_key
+
+OURS = Cookies(SECRET)
+OLD = "a0-cookie_as_tiltyard_0.1_issued_them_4".replace(".", "x").ljust(43, "y")
+
+
+def with_cookie(site: SmallSite, *values: str, address: str = "testclient") -> TestClient:
+    """A visitor who always sends these cookies, and no other."""
+    client = site.client(address)
+    client.headers["cookie"] = "; ".join(f"{COOKIE}={value}" for value in values)
+    return client
+
+
+def given(answer: httpx.Response) -> str | None:
+    """The cookie that an answer sets."""
+    found = re.match(rf"{COOKIE}=([^;]*)", answer.headers.get("set-cookie", ""))
+    return found[1] if found else None
+
+
+def rows(site: SmallSite) -> dict[str, int]:
+    """How many rows every table has."""
+    with site.arena.store.database.read() as connection:
+        return {
+            table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in metadata.sorted_tables
+        }
+
+
+def get_addresses(site: SmallSite) -> Iterator[str]:
+    """Every address that can be looked at, with something real in it."""
+    real = {"name": MODELS[0], "model": MODELS[0], "model:path": MODELS[0], "name:path": MODELS[0], "matchup_id": "m"}
+    parts = [getattr(part, "original_router", None) for part in site.app.routes]
+    for route in (*site.app.routes, *(route for part in parts if part is not None for route in part.routes)):
+        if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
+            path = "/static/site.css" if route.path.startswith("/static") else route.path
+            yield re.sub(r"\{([^}]*)\}", lambda found: real.get(found[1], "x"), path)
+    yield from ("/leaderboard?find=x", f"/compare?a={MODELS[0]}&b={MODELS[1]}", "/api/v1/openapi.json", "/nothing")
+
+
+def test_no_look_without_our_cookie_writes_anything(site: SmallSite) -> None:
+    addresses = list(get_addresses(site))
+    assert {"/", "/me", "/robots.txt", "/votes/m", "/api/v1/matchups/m", "/admin", "/leaderboard"} <= set(addresses)
+    before = rows(site)
+    assert set(before) >= {"events", "voters", "matchups", "rate_limits", "site_texts"}
+    for cookies in ((), (OLD,), (OURS.issue(),), (OURS.issue()[:-1] + "_",)):
+        for address in addresses:
+            client = with_cookie(site, *cookies) if cookies else site.client()
+            assert client.get(address).status_code < 500, address
+    for address in addresses:
+        assert site.client().head(address).status_code < 500
+    assert rows(site) == before
+
+
+def test_somebody_new_sees_a_button_that_leads_to_the_first_pair(site: SmallSite) -> None:
+    client = site.client()
+    start = client.get("/")
+    assert start.status_code == 200
+    assert "Start voting" in start.text
+    assert not any(name in start.text for name in IDENTIFYING)
+    assert client.get("/").status_code == 200
+    answer = client.post("/start", data=hidden_fields(start.text))
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    first = form_in(client.get("/").text)["matchup_id"]
+    assert client.post("/start", data=hidden_fields(start.text)).status_code == 303
+    assert form_in(client.get("/").text)["matchup_id"] == first  # pressing again changes nothing
+    assert rows(site)["voters"] == 1
+
+
+def test_the_start_form_is_taken_from_its_own_visit_alone(sqlite_site: SmallSite) -> None:
+    ann, bob, nobody = sqlite_site.client(), sqlite_site.client(), sqlite_site.client()
+    hers, his = (hidden_fields(client.get("/").text) for client in (ann, bob))
+    assert hers["token"] != his["token"]
+    vote_page(bob)
+    other_purpose = {"token": form_in(bob.get("/").text)["token"]}
+    for client, fields in (
+        (ann, his),
+        (nobody, hers),
+        (bob, other_purpose),
+        (ann, {"token": ""}),
+        (ann, {"token": "é"}),
+    ):
+        refused = client.post("/start", data=fields)
+        assert (refused.status_code, refused.headers["content-type"]) == (403, "text/html; charset=utf-8")
+    assert ann.post("/start", data=hers, headers={"origin": "https://elsewhere.example"}).status_code == 403
+    assert ann.post("/start", data=hers, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert bob.post("/vote", data={**form_in(bob.get("/").text), **his, "choice": "A"}).status_code == 403
+    assert rows(sqlite_site)["voters"] == 1
+    assert ann.post("/start", data=hers, headers={"origin": "null"}).status_code == 303
+
+
+def forgeries() -> list[bytes]:
+    ours = OURS.issue()
+    swapped = OURS.issue()[:22] + ours[22:]
+    flipped = [ours[:at] + ("A" if ours[at] != "A" else "B") + ours[at + 1 :] for at in (0, 21, 22, 40, 63)]
+    wrong = (Cookies("another arena's secret").issue(), ours[:-1], ours + "A", ours[:22], ours[:43], ours.lower())
+    odd = ("", "x", '"', f'"{ours}"', "A" * 64, "A" * 43, "../" * 20, "a" * 8_000, "; ;=;", "%00", f"{ours}\t x")
+    return [*(text.encode() for text in (swapped, *flipped, *wrong, *odd)), "é".encode() * 32, b"\xff" * 64]
+
+
+@pytest.mark.parametrize("forged", forgeries())
+def test_a_cookie_that_we_did_not_issue_is_no_cookie(sqlite_site: SmallSite, forged: bytes) -> None:
+    client = sqlite_site.client()
+    headers = {b"cookie": COOKIE.encode() + b"=" + forged}
+    for answer in (client.get("/", headers=headers), client.post("/api/v1/matchups", headers=headers)):  # type: ignore[arg-type]
+        assert answer.status_code in (200, 201)
+        new = given(answer)
+        assert new is not None
+        assert OURS.is_ours(new)
+        assert new.encode() not in forged
+        client.cookies.clear()
+    assert sql(sqlite_site.url, "SELECT cookie_hash FROM voters") == [(cookie_hash(new),)]
+
+
+def test_among_several_cookies_of_one_name_ours_counts(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    first = form_in(vote_page(client).text)["matchup_id"]
+    ours = client.cookies[COOKIE]
+    for planted in (OLD, "A" * 64, "", "x" * 9_000, Cookies("another arena's secret").issue()):
+        answer = with_cookie(sqlite_site, planted, ours).get("/")
+        assert form_in(answer.text)["matchup_id"] == first
+        assert given(answer) is None
+
+
+def test_keys_of_different_purposes_and_secrets_have_nothing_in_common() -> None:
+    purposes = ("voter cookie", "renewed voter cookie", "form token")
+    keys = {derived_key(secret, purpose) for secret in (SECRET, SECRET + "x", "") for purpose in purposes}
+    assert len(keys) == 9
+    assert {len(key) for key in keys} == {32}
+    assert not OURS.is_ours(Cookies(SECRET + "x").issue())
+    assert len({OURS.issue() for _ in range(100)}) == 100
+
+
+def old_voter(site: SmallSite, cookie: str = OLD) -> str:
+    """The key of somebody who voted once with a cookie of tiltyard 0.1."""
+    voter = site.arena.voter(cookie_hash(cookie), "192.0.2.1")
+    site.arena.vote(site.arena.serve(voter).matchup_id, voter, e.Choice.A)
+    site.observatory.refresh()
+    return voter
+
+
+def test_whoever_voted_with_an_unsigned_cookie_keeps_their_votes_and_gets_a_signed_one(site: SmallSite) -> None:
+    voter = old_voter(site)
+    assert given(with_cookie(site, OLD).get("/leaderboard")) is None  # left alone where nobody asks who it is
+    answer = with_cookie(site, OLD).get("/me")
+    assert "19 to go" in answer.text
+    new = given(answer)
+    assert new is not None
+    assert OURS.is_ours(new)
+    assert sql(site.url, "SELECT cookie_hash, voter FROM voters") == [(cookie_hash(new), voter)]
+    again = with_cookie(site, new).get("/me")
+    assert "19 to go" in again.text
+    assert given(again) is None
+    assert given(with_cookie(site, OLD).get("/me")) == new  # its answer may have been lost
+    sql(site.url, "UPDATE ended_sessions SET expires_at = 1")
+    late = with_cookie(site, OLD).get("/me")
+    assert "to go" not in late.text
+    assert given(late) not in (None, new, OLD)
+    assert "Start voting" in with_cookie(site, OLD).get("/").text
+
+
+def test_tabs_that_come_at_once_with_an_unsigned_cookie_end_up_with_one_signed_cookie(site: SmallSite) -> None:
+    voter = old_voter(site)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: with_cookie(site, OLD).post("/api/v1/matchups"), range(8)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({given(answer) for answer in answers}) == 1
+    assert {row[0] for row in sql(site.url, "SELECT voter FROM matchups")} == {voter}
+
+
+def test_an_unsigned_cookie_that_nobody_voted_with_is_worth_nothing(sqlite_site: SmallSite) -> None:
+    answer = with_cookie(sqlite_site, OLD).post("/api/v1/matchups")
+    assert answer.status_code == 201
+    assert OURS.is_ours(given(answer) or "")
+    assert sql(sqlite_site.url, "SELECT cookie_hash FROM voters") != [(cookie_hash(OLD),)]
+    assert with_cookie(sqlite_site, OLD).get(f"/api/v1/matchups/{answer.json()['matchup_id']}").status_code == 404
+
+
+def test_a_new_secret_renews_cookies_and_keeps_voters(sqlite_url: str) -> None:
+    with small_site(sqlite_url) as site:
+        client = site.client()
+        vote_once(client)
+        cookie = client.cookies[COOKIE]
+    with small_site(sqlite_url, secret="quite another secret") as site:
+        site.observatory.refresh()
+        answer = with_cookie(site, cookie).get("/me")
+        assert "19 to go" in answer.text
+        assert given(answer) not in (None, cookie)
+
+
+def test_without_a_secret_of_its_own_a_site_keeps_its_visitors_over_restarts(arena_url: str) -> None:
+    with small_site(arena_url, secret="") as site:
+        client = site.client()
+        fields = form_in(vote_page(client).text)
+        cookie = client.cookies[COOKIE]
+        kept = site_texts.secret(site.arena.store)
+        assert kept not in repr(site.app.state.site)
+        for address in get_addresses(site):
+            said = client.get(address)
+            assert kept not in said.text + str(said.headers)
+    with small_site(arena_url, secret="") as site:
+        again = with_cookie(site, cookie)
+        assert form_in(again.get("/").text) == fields
+        assert again.post("/vote", data={**fields, "choice": "A"}).status_code == 303
+    assert all(kept not in str(row) for row in sql(arena_url, "SELECT body FROM events"))
+
+
+@pytest.fixture
+def pair_of_sites(arena_url: str) -> Iterator[tuple[SmallSite, SmallSite]]:
+    """Two sites with limits over one arena, as two workers are."""
+    with ExitStack() as stack:
+        yield (
+            stack.enter_context(small_site(arena_url, rate_limit=True)),
+            stack.enter_context(small_site(arena_url, rate_limit=True)),
+        )
+
+
+def test_many_first_requests_with_one_fresh_cookie_share_one_sessions_limit(
+    pair_of_sites: tuple[SmallSite, SmallSite],
+) -> None:
+    cookie, sites = OURS.issue(), cycle(pair_of_sites)
+    clients = [with_cookie(next(sites), cookie) for _ in range(50)]
+    with ThreadPoolExecutor(10) as pool:
+        statuses = list(pool.map(lambda client: client.post("/api/v1/matchups").status_code, clients))
+    assert (statuses.count(201), statuses.count(429)) == (40, 10)
+    assert len(sql(pair_of_sites[0].url, "SELECT voter FROM voters")) == 1
+    assert sql(pair_of_sites[0].url, "SELECT sum(count) FROM rate_limits WHERE key LIKE 'session:%'") == [(1,)]
+    assert with_cookie(pair_of_sites[0], cookie).post("/api/v1/matchups").status_code == 429
+
+
+def test_many_new_visitors_at_once_are_never_more_than_an_address_may_bring(
+    pair_of_sites: tuple[SmallSite, SmallSite],
+) -> None:
+    sites = cycle(pair_of_sites)
+    clients = [next(sites).client() for _ in range(66)]
+    with ThreadPoolExecutor(10) as pool:
+        statuses = list(pool.map(lambda client: client.post("/api/v1/matchups").status_code, clients))
+    assert (statuses.count(201), statuses.count(429)) == (60, 6)
+    assert len(sql(pair_of_sites[0].url, "SELECT voter FROM voters")) == 60
+
+
+def test_a_refused_pair_does_not_make_another_visitor_of_a_new_one(sqlite_url: str) -> None:
+    """A new visitor over a limit was forgotten, and came back as somebody with fresh limits."""
+    with small_site(sqlite_url, rate_limit=True) as site:
+        client = with_cookie(site, OURS.issue())
+        statuses = [client.post("/api/v1/matchups").status_code for _ in range(42)]
+        assert statuses == [201] * 40 + [429] * 2
+        assert len(sql(site.url, "SELECT voter FROM voters")) == 1
+
+
+def test_forgetting_gives_another_cookie_and_the_old_one_leads_nowhere(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    where = vote_once(client)
+    sqlite_site.observatory.refresh()
+    old, token = client.cookies[COOKIE], hidden_fields(client.get("/me").text)["token"]
+    before = sql(sqlite_site.url, "SELECT voter FROM voters")
+    assert client.post("/me/forget", data={"token": token}).status_code == 303
+    assert client.cookies[COOKIE] != old
+    assert sql(sqlite_site.url, "SELECT voter FROM voters") == []
+    replayed = with_cookie(sqlite_site, old)
+    assert replayed.get(where).status_code == 404
+    assert "Start voting" in replayed.get("/").text
+    assert replayed.post("/api/v1/matchups").status_code == 201
+    after = sql(sqlite_site.url, "SELECT voter FROM voters")
+    assert len(after) == 1
+    assert after != before
+    assert replayed.get(where).status_code == 404
+
+
+def test_crawlers_may_read_what_is_public_and_list_nothing_personal(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    answer = client.get("/robots.txt")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert given(answer) is None
+    robots = RobotFileParser()
+    robots.parse(answer.text.splitlines())
+    personal = (
+        "/me",
+        "/me?forgotten=1",
+        "/votes/x",
+        "/admin",
+        "/admin/login",
+        "/api/v1/matchups",
+        "/api/v1/matchups/x",
+    )
+    public = ("/", "/leaderboard", "/models/x", "/compare", "/validity", "/methods", "/data", "/api/v1/leaderboard")
+    assert not any(robots.can_fetch("Bot", address) for address in personal)
+    assert all(robots.can_fetch("Bot", address) for address in public)
+    assert {client.get(address).headers.get("x-robots-tag") for address in personal} == {"noindex"}
+    assert {client.get(address).headers.get("x-robots-tag") for address in public} == {None}
+    assert 'content="noindex"' not in client.get("/").text
+    assert 'content="noindex"' in vote_page(client).text
+    assert 'content="noindex"' in client.get("/me").text
