@@ -189,6 +189,11 @@ def shoot(browser: Browser, url: str, name: str, *, width: int = 1280, height: i
     """A picture of a page on a screen of this size."""
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
     page.goto(url, timeout=120_000)
+    start = page.get_by_role("button", name="Start voting")
+    if start.count():
+        start.click()
+        page.wait_for_selector(".ballot")
+        page.mouse.move(0, 0)
     for _ in range(TRIES):
         if not alike(page.locator(".answers > *").all_inner_texts()):
             break

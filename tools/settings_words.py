@@ -152,7 +152,7 @@ PLACEMENT_ONLY = {"inline_human": "Save human battles one by one; `--no-inline-h
 SITE = {
     "db": "The arena's database: `--db`, or `TILTYARD_DB`.",
     "title": "What the site is called: `--title`.",
-    "secret": "Signs forms: `TILTYARD_SECRET`; random at every start if unset.",
+    "secret": "Signs cookies and forms: `TILTYARD_SECRET`; if unset, a random one that the database keeps.",
     "admin_secret": "Opens `/admin`, which is off without it: `TILTYARD_ADMIN_SECRET`.",
     "trusted_proxies": "Networks whose forwarded addresses are believed: `--trusted-proxy`, given again for each.",
     "rate_limit": "Whether limits hold; `--no-rate-limit` is for load tests.",
@@ -209,9 +209,9 @@ ENVIRONMENT = {
     "LOCAL_BASE_URL": ("Address of `local/…`, such as `http://localhost:8000/v1`.", "–"),
     "TILTYARD_DB": ("The arena's database, in place of `--db`.", "`sqlite:///arena.db`"),
     "TILTYARD_SECRET": (
-        "Signs the site's forms; at least 16 characters. Set it: without it, forms that are open when "
-        "the site restarts are refused.",
-        "random",
+        "Signs the site's cookies and forms; at least 16 characters. Without it the site makes a random one at its "
+        "first start and keeps it in its database, and so in every copy of it.",
+        "random, kept",
     ),
     "TILTYARD_ADMIN_SECRET": ("Opens `/admin`; at least 16 characters.", "off"),
     "TILTYARD_SITE_SETTINGS": ("How `serve` hands its settings to worker processes. Not for people.", "–"),

@@ -57,6 +57,44 @@ def test_a_first_visit_ends_with_a_vote_by_mouse_and_the_names(visits: Visits) -
     assert "New pair" in str(page.locator("#announce").text_content())
 
 
+SHIFTS = """new Promise(done => {
+  let moved = 0;
+  new PerformanceObserver(list => { for (const entry of list.getEntries()) moved += entry.value; })
+    .observe({type: "layout-shift", buffered: true});
+  requestAnimationFrame(() => requestAnimationFrame(() => done(moved)));
+})"""
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_somebody_new_starts_by_keyboard_and_nothing_jumps(visits: Visits, width: int) -> None:
+    page = visits.visitor(width=width)
+    page.goto("/")
+    assert not any(name in page.content() for name in IDENTIFYING)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(SHIFTS) == 0
+    start = page.get_by_role("button", name="Start voting")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if start.evaluate("button => button === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".ballot")
+    assert focused(page) == "H1"
+    assert page.url == f"{visits.address}/"
+    assert "New pair" in str(page.locator("#announce").text_content())
+
+
+def test_a_start_that_could_not_be_sent_says_so_and_works_later(visits: Visits) -> None:
+    page = visits.visitor()
+    page.goto("/")
+    page.route("**/start", lambda route: route.abort())
+    page.get_by_role("button", name="Start voting").click()
+    page.wait_for_selector(".complaint")
+    page.unroute("**/start")
+    page.get_by_role("button", name="Start voting").click()
+    page.wait_for_selector(".ballot")
+
+
 @pytest.mark.parametrize(
     ("key", "heading"),
     [

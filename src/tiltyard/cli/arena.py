@@ -154,7 +154,7 @@ def serve_command(
     ] = None,
     no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="For load tests only.")] = False,
 ) -> None:
-    """Open the arena's site. TILTYARD_SECRET signs forms, TILTYARD_ADMIN_SECRET opens /admin."""
+    """Open the arena's site. TILTYARD_SECRET signs cookies and forms, TILTYARD_ADMIN_SECRET opens /admin."""
     need_arena()
     from tiltyard.arena.store import Store, site_texts
     from tiltyard.web.serving import serve

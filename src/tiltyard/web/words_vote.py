@@ -17,8 +17,8 @@ WORDS: Mapping[str, str] = {
     "start.button": "Start voting",
     "start.board": "See the leaderboard",
     "start.note": (
-        "Starting sets a cookie that keeps your votes together. No account, no name; you can have the link deleted at "
-        "any time."
+        "No account, no name: a random cookie keeps your votes together. Nothing is stored before you start, and you "
+        "can have the link deleted at any time."
     ),
     "vote.title": "Which answer is better?",
     "vote.heading": "Which answer is better?",
