@@ -5,18 +5,32 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 import sqlalchemy as sa
 
 from tests.arena.engines import SECOND, START, catalog, open_arena, sql
 from tiltyard.arena import steps
+from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.tables import site_texts as texts_table
 from tiltyard.arena.store.visitors import RENEWAL_SECONDS, Quota, Usage
 from tiltyard.arena.voting import TooMany
 from tiltyard.errors import StoreError
+
+
+@contextmanager
+def workers(url: str) -> Iterator[tuple[Arena, Arena]]:
+    """Two workers on PostgreSQL; on SQLite, which has one writer, the same one twice."""
+    with open_arena(url) as one:
+        if one.store.database.is_sqlite:
+            yield one, one
+            return
+        with open_arena(url) as other:
+            yield one, other
 
 
 def outcome(future: Future[str]) -> str:
@@ -28,20 +42,20 @@ def outcome(future: Future[str]) -> str:
 
 
 def waits_or_is_done(store: Store, done: threading.Event) -> None:
-    """Until somebody waits for a lock of a quota, or has not waited. SQLite's own lock cannot be looked at."""
+    """Until somebody waits for a lock of a quota, or is done without waiting."""
     deadline = time.monotonic() + 30
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    while not (done.is_set() or store.database.is_sqlite) and time.monotonic() < deadline:
+    while not done.is_set() and time.monotonic() < deadline:
         with store.database.read() as connection:
             if connection.exec_driver_sql(waiting).scalar():
                 return
         time.sleep(0.005)
 
 
-def test_a_quota_that_one_worker_is_using_makes_the_other_wait_and_see_it(arena_url: str) -> None:
+def test_a_quota_that_one_worker_is_using_makes_the_other_wait_and_see_it(postgresql_url: str) -> None:
     """The race itself, step by step: both look before either has noted."""
     quota, names = Quota("matchup:address:192.0.2.1", 1, 60), ["matchup:address:192.0.2.1"]
-    one, other, done = Store.open(arena_url), Store.open(arena_url), threading.Event()
+    one, other, done = Store.open(postgresql_url), Store.open(postgresql_url), threading.Event()
 
     def look() -> int:
         with other.database.write() as connection:
@@ -64,7 +78,7 @@ def test_a_quota_that_one_worker_is_using_makes_the_other_wait_and_see_it(arena_
 def test_two_workers_never_serve_more_than_a_limit_allows(arena_url: str) -> None:
     most = 5
     quota = (Quota("matchup:session:ann", most, 3600),)
-    with open_arena(arena_url) as one, open_arena(arena_url) as other:
+    with workers(arena_url) as (one, other):
         one.append(catalog())
         asked = [arena.ask(steps.serve("ann", quota)) for _ in range(12) for arena in (one, other)]
         errors = [future.exception(30) for future in asked]
@@ -75,7 +89,7 @@ def test_two_workers_never_serve_more_than_a_limit_allows(arena_url: str) -> Non
 
 def test_two_workers_never_let_in_more_new_visitors_than_an_address_may_bring(arena_url: str) -> None:
     quota = (Quota("session:address:192.0.2.1", 4, 3600),)
-    with open_arena(arena_url) as one, open_arena(arena_url) as other:
+    with workers(arena_url) as (one, other):
         asked = [
             arena.ask(steps.enter(f"cookie-{number}-{name}", "192.0.2.1", quota))
             for number in range(8)
@@ -89,7 +103,7 @@ def test_two_workers_never_let_in_more_new_visitors_than_an_address_may_bring(ar
 
 def test_one_cookie_in_many_first_requests_is_one_visitor_and_one_session(arena_url: str) -> None:
     quota = (Quota("session:address:192.0.2.1", 1, 3600),)
-    with open_arena(arena_url) as one, open_arena(arena_url) as other:
+    with workers(arena_url) as (one, other):
         asked = [arena.ask(steps.enter("a-cookie", "192.0.2.1", quota)) for _ in range(10) for arena in (one, other)]
         told = {outcome(future) for future in asked}
         assert len(told) == 1
