@@ -67,7 +67,7 @@ class Visitors:
         return voter
 
     async def recognize(self, request: Request) -> Visitor | None:
-        """The visitor, if they have started to vote. Nothing is written."""
+        """The visitor, if they have started to vote. No voter is made."""
         voter = await self.known(request)
         return None if voter is None else Visitor(request.state.address, voter)
 
