@@ -232,6 +232,7 @@ PARAMETERS = {
     "JudgingStats.usage": "Tokens of the fresh calls.",
     "JudgingStats.cost": "What they cost in USD; None where no price is known.",
     "JudgingStats.failures": "Questions by the name of the failure they ended in.",
+    "JudgingStats.replies_without_usage": "Fresh calls whose tokens were not stated: not in `usage` and `cost`.",
     "JudgingStats.missing": "Questions that were never answered.",
     "Judged.judgments": "The judgments of each dimension, in the docket's order.",
     "Judged.canaries": "The judgments of the canaries of each dimension.",

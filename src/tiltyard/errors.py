@@ -12,7 +12,8 @@ TiltyardError
 ├── JudgingError             a rubric, verdict cache or judge cannot be used as it is
 ├── ModelError               a language model could not be asked
 │   ├── TryLater             it may answer later: rate limit, overload, lost connection
-│   ├── Refused              it will not: wrong key, wrong model, malformed request
+│   ├── Refused              it will not: wrong key, wrong model, an account that cannot pay
+│   │   └── QuestionRefused  it will not answer this one question: malformed, too long, against its policy
 │   └── BudgetReached        asking on would cost more than allowed
 ├── ArenaError               the live arena cannot do what was asked, as its log stands; those of voters are in
 │   │                        `arena.voting`: NotYours, ChoiceDiffers, TooLate, Gone, TooMany
@@ -97,7 +98,19 @@ class TryLater(ModelError):
 
 
 class Refused(ModelError):
-    """It will not answer: wrong key, wrong model, malformed request."""
+    """It will not answer: wrong key, wrong model, an account that cannot pay."""
+
+
+class QuestionRefused(Refused):
+    """It will not answer this one question: malformed, too long, against its policy. Others may go well.
+
+    `name` is what the provider calls it (`invalid_request_error`), `words` is what it says about it.
+    """
+
+    def __init__(self, message: str, name: str, words: str) -> None:
+        super().__init__(message)
+        self.name = name
+        self.words = words
 
 
 class BudgetReached(ModelError):

@@ -75,6 +75,10 @@ class World:
         size = min(limit, self.behaviour.largest_page)
         return newest_first[start : start + size], start + size < len(newest_first)
 
+    def bill(self, **tokens: int) -> None:
+        """Count the tokens of an answer."""
+        self.ledger.billed.update(answers=1, **tokens)
+
     def cached_tokens(self, system: str) -> tuple[int, int]:
         """Tokens written to and read from the prompt cache for this prefix."""
         tokens = count_tokens(system)

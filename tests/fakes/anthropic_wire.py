@@ -120,6 +120,13 @@ class _AnthropicWire:
         messages = [_text(message["content"]) for message in body["messages"]]
         said = self.world.say(system, messages, body["max_tokens"])
         written, read = self.world.cached_tokens(system) if cache else (0, 0)
+        usage = {
+            "input_tokens": count_tokens(system) + sum(map(count_tokens, messages)) - written - read,
+            "output_tokens": count_tokens(said.text),
+            "cache_creation_input_tokens": written,
+            "cache_read_input_tokens": read,
+        }
+        self.world.bill(**usage)
         return {
             "id": f"msg_{content_of(body)[:20]}",
             "type": "message",
@@ -128,12 +135,7 @@ class _AnthropicWire:
             "content": [{"type": "text", "text": said.text}] if said.text else [],
             "stop_reason": STOP_REASONS[said.stop],
             "stop_sequence": None,
-            "usage": {
-                "input_tokens": count_tokens(system) + sum(map(count_tokens, messages)) - written - read,
-                "output_tokens": count_tokens(said.text),
-                "cache_creation_input_tokens": written,
-                "cache_read_input_tokens": read,
-            },
+            "usage": usage,
         }
 
     def _problem(self, body: dict[str, Any]) -> tuple[str, str] | None:
@@ -143,7 +145,8 @@ class _AnthropicWire:
         if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
             return "invalid_request_error", "max_tokens: must be at least 1"
         messages = body.get("messages") or []
-        wrong = turns_problem([one["role"] for one in messages], [_text(one["content"]) for one in messages])
+        texts = [_text(one["content"]) for one in messages]
+        wrong = turns_problem([one["role"] for one in messages], texts) or self.world.behaviour.refuses(texts)
         if wrong:
             return "invalid_request_error", wrong
         if any(not block["text"] for block in body.get("system") or [] if isinstance(block, dict)):

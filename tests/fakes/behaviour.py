@@ -10,10 +10,13 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Said:
-    """An answer of the fake model. A text longer than the request's token budget is cut off whatever `stop` says."""
+    """An answer of the fake model. A text longer than the request's token budget is cut off whatever `stop` says.
+
+    With `nothing`, OpenAI's format has no choice to show, and the tokens are paid for all the same.
+    """
 
     text: str
-    stop: Literal["end", "length", "refusal"] = "end"
+    stop: Literal["end", "length", "refusal", "nothing"] = "end"
 
 
 @dataclass
@@ -102,6 +105,8 @@ class Behaviour:
     """How many results with a custom id nobody sent stand among the others."""
     largest_page: int = 1000
     faults: list[Fault] = field(default_factory=list)
+    refuses: Callable[[list[str]], str | None] = lambda messages: None
+    """What is wrong with a conversation, in the words of a 400; None where it is answered."""
     refuses_sampling: bool = True
     """Anthropic's newer models refuse temperature, top_p and top_k."""
     cache_minimum_tokens: int = 0

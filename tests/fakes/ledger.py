@@ -54,6 +54,8 @@ class Ledger:
     files: dict[str, bytes] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
     cached: set[str] = field(default_factory=set)
+    billed: Counter[str] = field(default_factory=Counter)
+    """The tokens of all answers that were handed out, in our names for them, and how many answers there were."""
     _times: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:

@@ -44,7 +44,7 @@ class _OpenAIWire:
 
     async def chat(self, request: Request) -> Response:
         body = await request.json()
-        problem = _problem(body)
+        problem = self._problem(body)
         if problem:
             return JSONResponse(error_body(*problem), 404 if problem[-1] == "model_not_found" else 400)
         self.world.accept(body, "lost" if request.scope.get("fake.lost") else "succeeded")
@@ -127,7 +127,7 @@ class _OpenAIWire:
             return {"response": None, "error": {"code": code, "message": "This request was not executed."}}
         if kind == "errored":
             status = 400 if error == "invalid_request_error" else 500
-            problem = _problem(body) or (error, "planted error")
+            problem = self._problem(body) or (error, "planted error")
             return {"response": {"status_code": status, "request_id": "r", "body": error_body(*problem)}, "error": None}
         answer = self._answer(body)
         return {"response": {"status_code": 200, "request_id": "r", "body": answer}, "error": None}
@@ -139,12 +139,18 @@ class _OpenAIWire:
         prompt_tokens = count_tokens(system) + sum(map(count_tokens, messages))
         output_tokens = count_tokens(said.text)
         _, read = self.world.cached_tokens(system)
+        self.world.bill(
+            input_tokens=prompt_tokens - read,
+            output_tokens=output_tokens,
+            cache_creation_input_tokens=0,
+            cache_read_input_tokens=read,
+        )
         return {
             "id": f"chatcmpl-{content_of(body)[:20]}",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": body["model"],
-            "choices": [self._choice(body, system, messages[-1], said)],
+            "choices": [] if said.stop == "nothing" else [self._choice(body, system, messages[-1], said)],
             "usage": {
                 "prompt_tokens": prompt_tokens,
                 "completion_tokens": output_tokens,
@@ -163,8 +169,13 @@ class _OpenAIWire:
             choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}], "refusal": None}
         return choice
 
+    def _problem(self, body: dict[str, Any]) -> tuple[str, str] | tuple[str, str, str] | None:
+        texts = [message["content"] for message in body.get("messages") or [] if message["role"] != "system"]
+        wrong = self.world.behaviour.refuses(texts)
+        return ("invalid_request_error", wrong) if wrong else _problem(body)
+
     def _outcome(self, entry: dict[str, Any]) -> str:
-        problem = _problem(entry["body"])
+        problem = self._problem(entry["body"])
         return f"errored:{problem[0]}" if problem else self.world.outcome(entry["custom_id"], entry["body"])
 
     def _shown(self, batch: Batch) -> dict[str, Any]:

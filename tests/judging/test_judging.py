@@ -259,7 +259,7 @@ def test_pending_lists_what_would_be_asked_and_asks_nothing(tmp_path: Path) -> N
     assert not provider.asked
 
 
-def test_a_reply_that_comes_twice_is_kept_and_counted_once(tmp_path: Path) -> None:
+def test_a_reply_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
     from tiltyard.judging.questioning import Questions, VerdictSink, make_asks, open_questions
 
     judge_ = make_judge(tmp_path, prefers("otter"))
@@ -267,7 +267,7 @@ def test_a_reply_that_comes_twice_is_kept_and_counted_once(tmp_path: Path) -> No
     caches = {"clarity": judge_.cache("clarity")}
     pending = open_questions(questions, caches)
     sink = VerdictSink(
-        questions, pending, judge_.cache, judge_model="m", prices=PRICES, now=lambda: 0.0, on_verdict=None
+        questions, pending, judge_.cache, judge_model="m", now=lambda: 0.0, on_verdict=None, trial=judge_._trial
     )
     ask = next(make_asks(pending, pending, questions, caches))
     again = [sink(ask, Reply(text="It depends.")) for _ in range(2)]
@@ -279,7 +279,6 @@ def test_a_reply_that_comes_twice_is_kept_and_counted_once(tmp_path: Path) -> No
     found = caches["clarity"].get(ask.key)
     assert found is not None
     assert found.verdict is Said.A
-    assert sink.calls["clarity"] == 2
 
 
 def test_log_probabilities_give_soft_scores(tmp_path: Path) -> None:

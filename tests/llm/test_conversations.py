@@ -16,7 +16,7 @@ from tests.llm.providers.asking import make
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider
 from tests.llm.test_generation import OTTER, fill
 from tiltyard.bank import Prompt, read_responses
-from tiltyard.errors import BudgetReached, ModelError, OptionError
+from tiltyard.errors import BudgetReached, ModelError, OptionError, QuestionRefused
 from tiltyard.llm.budget import Budget
 from tiltyard.llm.generation import EntrantSettings, expected_asks, generate
 from tiltyard.llm.prices import PriceTable
@@ -63,6 +63,25 @@ def test_each_turn_is_asked_with_the_models_own_replies_before_it(tmp_path: Path
     last = next(request for request in asked if request.user == "Why?")
     assert last.earlier == (("Hello.", "[0 before] Hello."), ("Who?", "[1 before] Who?"))
     assert {request.system for request in asked} == {"Be brief."}
+
+
+def test_a_turn_that_is_refused_fails_its_conversation_alone_and_is_asked_again_later(tmp_path: Path) -> None:
+    class Strict(DirectProvider):
+        async def ask(self, asked):
+            if asked.user == "Who?":
+                raise QuestionRefused("400: too long.", "invalid_request_error", "prompt is too long")
+            return await super().ask(asked)
+
+    generated, _ = talk(tmp_path, lambda now: Strict(reply))
+    assert generated.failed == {"three": "turn 2: errored: invalid_request_error: prompt is too long"}
+    assert set(texts(tmp_path)) == {"one", "two"}
+    (line,) = (tmp_path / "failures_otter.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["prompt_id"] == "three"
+    asked: list[str] = []
+    talk(tmp_path, lambda now: DirectProvider(lambda request: asked.append(request.user) or reply(request)))
+    assert asked == ["Who?", "Why?"]
+    assert texts(tmp_path) == WHOLE
+    assert not (tmp_path / "failures_otter.jsonl").exists()
 
 
 def test_diagnostics_say_how_many_turns_there_were_and_what_they_took(tmp_path: Path) -> None:

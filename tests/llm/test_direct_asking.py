@@ -10,7 +10,7 @@ import pytest
 
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import DirectProvider, Shelf, answer, asks, larger_budget, request
-from tiltyard.errors import OptionError, Refused, TryLater
+from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.patience import Width, backoff_seconds
 from tiltyard.llm.prices import PriceTable
@@ -18,6 +18,7 @@ from tiltyard.llm.records import Reply, Stop
 from tiltyard.llm.runner import ask_all
 from tiltyard.llm.settings import AskingSettings
 from tiltyard.llm.totals import Tally
+from tiltyard.llm.trial import Trial
 
 PRICES = PriceTable.load()
 
@@ -187,6 +188,46 @@ def test_a_refusal_stops_what_is_new_and_keeps_what_was_out(tmp_path: Path) -> N
         ask(tmp_path, provider, shelf, iter(asks(1000)), tally=tally)
     assert set(shelf.ended) == {"k0", "k1", "k3"}
     assert tally.totals().all.done == 3
+
+
+def test_a_question_that_is_refused_fails_alone(tmp_path: Path) -> None:
+    class Strict(DirectProvider):
+        async def ask(self, asked):
+            if asked.user == "question 2":
+                raise QuestionRefused("400: too long. Shorten it.", "invalid_request_error", "too long")
+            return await super().ask(asked)
+
+    shelf = Shelf()
+    totals, _ = ask(tmp_path, Strict(), shelf, asks(50))
+    assert shelf.failed == {"k2"}
+    reply = shelf.ended["k2"]
+    assert (reply.error, reply.text, reply.final) == ("errored: invalid_request_error", "too long", True)
+    assert (totals.all.done, totals.all.failed, totals.all.sent) == (49, 1, 50)
+
+
+@pytest.mark.parametrize("concurrency", [1, 7, 64])
+def test_a_trial_holds_the_others_back_until_one_goes_well(tmp_path: Path, concurrency: int) -> None:
+    """Where all fail exactly five are asked, however many may be out; where the fifth is answered, all are."""
+
+    def sink(asked, reply):
+        if reply.error is None:
+            trial.succeeded()
+        else:
+            trial.failed("error", reply.error, "no")
+        return
+
+    for good, count in ((set(), 5), ({"question 4"}, 200)):
+        provider = DirectProvider(
+            lambda asked, good=good: answer(asked) if asked.user in good else Reply(error="errored: x", final=True)
+        )
+        trial = Trial(lambda failures: ModelError(f"{failures.count} of {failures.total}: {failures.why}"), enough=5)
+        settings = AskingSettings(concurrency=concurrency)
+        if good:
+            ask(tmp_path, provider, sink, asks(200), settings=settings, trial=trial)
+        else:
+            with pytest.raises(ModelError, match="5 of 5: errored: x"):
+                ask(tmp_path, provider, sink, asks(200), settings=settings, trial=trial)
+        assert len(provider.asked) == count
 
 
 def test_a_refusal_does_not_wait_for_those_who_pause(tmp_path: Path) -> None:

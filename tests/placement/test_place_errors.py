@@ -75,6 +75,27 @@ def test_a_judge_that_never_answers_is_given_up_and_the_answers_are_kept(
     assert again == 40
 
 
+def test_a_refused_answer_and_a_refused_verdict_are_counted_and_the_others_go_on(
+    tmp_path: Path, tiltyard: Run, arena: WrittenArena, server: FakeServer
+) -> None:
+    """The new model may not answer one question, and the judge not hear another in one order."""
+    seen: dict[str, str] = {}
+
+    def refuses(messages: list[str]) -> str | None:
+        judged = "[ANSWER A" in messages[-1]
+        first = seen.setdefault("verdict" if judged else "answer", messages[-1])
+        return "prompt is too long" if first == messages[-1] else None
+
+    server.behaviour.refuses = refuses
+    done = tiltyard(*served(server))
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "placements").iterdir()
+    found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["judged"]
+    assert found["failed_by"] == {"no answer": 1, "error": 1}
+    assert list(found["no_answer"].values()) == ["errored: invalid_request_error: prompt is too long."]
+    assert "2 battles have no result and count for nothing" in done.stdout
+
+
 def test_two_rows_with_one_id_and_different_prompts_are_named(
     tiltyard: Run, arena: WrittenArena, server: FakeServer
 ) -> None:

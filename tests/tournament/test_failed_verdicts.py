@@ -150,20 +150,3 @@ def test_what_failed_for_good_is_not_asked_again_by_the_next_run_but_errors_are(
         "refused": 1,
     }
     assert manifest["results"]["dimensions"]["calibration"]["settled"] == 9
-
-
-def test_a_request_that_the_provider_will_never_take_is_an_error_and_not_asked_again(
-    tmp_path: Path, tiltyard: Run, anthropic_server: FakeServer, config: Path
-) -> None:
-    change(config, judge__options={"temperature": 0})  # which newer models refuse
-    done = tiltyard(*RUN)
-    assert done.returncode == 0, done.stderr
-    assert "no Elo results" in done.stdout
-    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["results"]["dimensions"]["factuality"]["failed_verdicts"] == {"error": 18}
-    assert manifest["results"]["dimensions"]["factuality"]["settled"] == 0
-    assert (tmp_path / "run" / "battles.jsonl").read_text(encoding="utf-8") == ""
-    asked = len(anthropic_server.ledger.accepted)
-    assert asked == 42
-    assert tiltyard(*RUN).returncode == 0
-    assert len(anthropic_server.ledger.accepted) == asked

@@ -68,7 +68,7 @@ def test_a_price_that_is_not_known_is_called_unknown(
 def test_a_budget_needs_a_price(tmp_path: Path, tiltyard: Run, anthropic_server: FakeServer, config: str) -> None:
     done = run(tiltyard, config, "--judge-model", "claude-nobody-knows", "--budget", "1", "--yes")
     assert done.returncode == 1
-    assert "a budget was set, but the price of claude-nobody-knows is unknown" in done.stderr
+    assert "a budget was set, but the price of claude-nobody-knows is not known" in done.stderr
     assert not anthropic_server.ledger.accepted
 
 

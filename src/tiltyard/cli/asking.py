@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.cli.output import note
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.errors import OptionError, Refused, TiltyardError
+from tiltyard.llm.prices import how_to_state_prices
 
 if TYPE_CHECKING:
+    from tiltyard.judging.docket import Docket
+    from tiltyard.judging.judge import Judge
     from tiltyard.judging.records import Matchup, Said, Verdict
     from tiltyard.llm.asking import Progress
+    from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.quote import Quote, ShelfQuote
 
 
@@ -35,7 +39,7 @@ def quote_table(quote: Quote) -> str:
         *map(line, rows),
         f"prices in USD as of {quote.as_of}, tokens estimated; replies at full length",
     ]
-    lines += [f"the price of {model} is not known" for model in sorted(quote.unknown_models)]
+    lines += [how_to_state_prices(quote.unknown_models)] if quote.unknown_models else []
     lines += [
         f"{shelf}: the rubric is shorter than the provider caches, so every query pays for it in full"
         for shelf in sorted(quote.too_short_to_cache)
@@ -48,9 +52,10 @@ def _quote_cells(row: ShelfQuote) -> list[str]:
     return [f"{row.queries:,}", f"{row.input_tokens:,}", f"{row.output_tokens:,}", *map(money, prices)]
 
 
-def money(value: float | None) -> str:
-    """A price in USD, or that it is not known."""
-    return "unknown" if value is None else f"${value:,.2f}"
+def money(value: float | None, *, without_usage: int = 0) -> str:
+    """A price in USD, or that it is not known, of all replies or of those `without_usage`."""
+    more = f" + unknown for {without_usage:,} replies" if without_usage and value is not None else ""
+    return "unknown" if value is None else f"${value:,.2f}{more}"
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -63,13 +68,28 @@ def confirm(question: str, *, yes: bool) -> None:
         raise OptionError("nothing was asked.")
 
 
+def agree_to_price(judge: Judge, docket: Docket, prices: PriceTable, *, yes: bool, retry_failed: bool = False) -> None:
+    """Show what a judge will be asked and what that costs, and have it confirmed; nothing where nothing is asked."""
+    from tiltyard.judging.language_model import LanguageModelJudge
+    from tiltyard.llm.quote import quote
+
+    if not isinstance(judge, LanguageModelJudge):
+        return
+    needed = quote(judge.pending(docket, retry_failed=retry_failed), prices)
+    if needed.all.queries:
+        note(quote_table(needed))
+        confirm(f"Ask {judge.name} {needed.all.queries:,} questions?", yes=yes)
+
+
 @contextmanager
 def interruptible(how_to_go_on: str) -> Iterator[None]:
-    """An interrupt (Ctrl-C) becomes one line that says how to go on; what was answered and sent is kept on disk."""
+    """An interrupt (Ctrl-C), or a provider's refusal, becomes one line that says how to go on: what came is on disk."""
     try:
         yield
     except KeyboardInterrupt:
         raise TiltyardError(f"interrupted. Nothing is lost: {how_to_go_on}") from None
+    except Refused as error:
+        raise Refused(f"{error} Then: {how_to_go_on}") from None
 
 
 @dataclass
@@ -81,6 +101,7 @@ class _Row:
     done: int = 0
     failed: int = 0
     cost: float | None = 0.0
+    without_usage: int = 0
     settled: int = 0
     flipped: int = 0
 
@@ -93,8 +114,8 @@ class _Row:
 class ProgressView:
     """Progress per shelf: a live table on a terminal, now and then a plain line elsewhere."""
 
-    def __init__(self, *, cached: Mapping[str, int] | None = None, every: int = 100) -> None:
-        self._rows = {shelf: _Row(cached=count) for shelf, count in (cached or {}).items()}
+    def __init__(self, *, every: int = 100) -> None:
+        self._rows: dict[str, _Row] = {}
         self._waiting: dict[tuple[str, ...], Said] = {}
         self._every = every
         self._steps = 0
@@ -121,10 +142,12 @@ class ProgressView:
     def watch(self, step: Progress) -> None:
         """Take one step into account."""
         row = self._rows.setdefault(step.shelf, _Row())
+        row.cached += step.cached
         row.sent += step.sent
         row.done += step.done
         row.failed += step.failed
         row.cost = None if row.cost is None or step.cost is None else row.cost + step.cost
+        row.without_usage += step.without_usage
         self._steps += step.done + step.failed
         if self._live is not None:
             self._live.update(self._table())
@@ -159,5 +182,5 @@ class ProgressView:
         table = Table("", "cached", "sent", "done", "failed", "flipped", "cost", box=None)
         for shelf, row in self._rows.items():
             counts = (f"{count:,}" for count in (row.cached, row.sent, row.done, row.failed))
-            table.add_row(shelf, *counts, row.flips, money(row.cost))
+            table.add_row(shelf, *counts, row.flips, money(row.cost, without_usage=row.without_usage))
         return table

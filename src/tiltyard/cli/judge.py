@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.asking import ProgressView, confirm, interruptible, quote_table
+from tiltyard.cli.asking import ProgressView, agree_to_price, interruptible
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
@@ -20,6 +20,9 @@ app = typer.Typer(no_args_is_help=True, help="A judge against people, and a run 
 GO_ON = "the same command goes on where it stopped."
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
+PricesOption = Annotated[
+    Path | None, typer.Option(help="A price file (JSON) that adds models to those whose price is known.")
+]
 BudgetOption = Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")]
 
 
@@ -49,16 +52,16 @@ def check_command(
     format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
     yes: YesOption = False,
     budget: BudgetOption = None,
+    prices: PricesOption = None,
 ) -> None:
     """Compare a judge with people on labelled pairs: agreement, kappa, flips, slot and length preference."""
     import asyncio
 
     from tiltyard.judging.by_name import judge_by_name, sitting
-    from tiltyard.judging.language_model import AskingParts, LanguageModelJudge
+    from tiltyard.judging.language_model import AskingParts
     from tiltyard.judging.people import check_judge, labelled_docket, read_labelled_pairs
     from tiltyard.judging.rubric import Rubric, default_rubric
     from tiltyard.llm.prices import PriceTable
-    from tiltyard.llm.quote import quote
     from tiltyard.llm.settings import AskingSettings
 
     labelled = read_labelled_pairs(pairs)
@@ -67,14 +70,10 @@ def check_command(
         raise OptionError(f"--own {own!r} is in no pair; the entrants are {', '.join(sorted(entrants)[:8])}.")
     chosen_rubric = default_rubric() if rubric is None else Rubric.load("quality", rubric)
     asking = AskingParts(
-        prices=PriceTable.load(), settings=AskingSettings(batch_floor=1000, budget_usd=budget), notice=note
+        prices=PriceTable.load(prices), settings=AskingSettings(batch_floor=1000, budget_usd=budget), notice=note
     )
     judge = judge_by_name(judge_model, folder=cache_dir, asking=asking, base_url=base_url, reply=reply)
-    if isinstance(judge, LanguageModelJudge):
-        needed = quote(judge.pending(labelled_docket(labelled, chosen_rubric)), asking.prices)
-        if needed.all.queries:
-            note(quote_table(needed))
-            confirm(f"Ask {judge.name} {needed.all.queries:,} questions?", yes=yes)
+    agree_to_price(judge, labelled_docket(labelled, chosen_rubric), asking.prices, yes=yes)
 
     async def check(watch: Watch) -> JudgeCheck:
         async with sitting(judge):
@@ -120,16 +119,10 @@ def rejudge_command(
     """Judge the matchups of a finished run by another judge, and say what changed: verdicts, ratings, ranks."""
     import asyncio
 
-    from tiltyard.judging.language_model import LanguageModelJudge
-    from tiltyard.llm.quote import quote
     from tiltyard.tournament.rejudge import change_lines, prepare, rejudge
 
     job = prepare(folder, judge_model, out=out, budget_usd=budget, notice=note)
-    if isinstance(job.judge, LanguageModelJudge):
-        needed = quote(job.judge.pending(job.docket), job.asking.prices)
-        if needed.all.queries:
-            note(quote_table(needed))
-            confirm(f"Ask {judge_model} {needed.all.queries:,} questions?", yes=yes)
+    agree_to_price(job.judge, job.docket, job.asking.prices, yes=yes)
     with interruptible(GO_ON), ProgressView() as progress:
         changes = asyncio.run(rejudge(job, watch=progress.watch))
     typer.echo("\n".join(change_lines(changes)))

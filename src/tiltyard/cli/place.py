@@ -36,6 +36,7 @@ from tiltyard.cli.place_options import (
     OutOption,
     PanelOption,
     PerLanguageOption,
+    PricesOption,
     PromptsOption,
     RecomputeOption,
     RubricOption,
@@ -95,6 +96,7 @@ def place_command(
     max_tokens: MaxTokensOption = 1024,
     yes: YesOption = False,
     budget: BudgetOption = None,
+    prices: PricesOption = None,
     dry_run: DryRunOption = False,
     recompute: RecomputeOption = None,
 ) -> None:
@@ -137,7 +139,7 @@ def place_command(
         model_base_url=model_base_url,
         max_tokens=max_tokens,
     )
-    _place(options, batch=batch, budget=budget, yes=yes, dry_run=dry_run)
+    _place(options, batch=batch, budget=budget, prices=prices, yes=yes, dry_run=dry_run)
 
 
 def _needed(option: str, value: Given | None) -> Given:
@@ -146,7 +148,9 @@ def _needed(option: str, value: Given | None) -> Given:
     return value
 
 
-def _place(options: PlaceOptions, *, batch: bool, budget: float | None, yes: bool, dry_run: bool) -> None:
+def _place(
+    options: PlaceOptions, *, batch: bool, budget: float | None, prices: Path | None, yes: bool, dry_run: bool
+) -> None:
     """Plan, quote, judge, rate, write, and say what came out."""
     import asyncio
 
@@ -156,8 +160,8 @@ def _place(options: PlaceOptions, *, batch: bool, budget: float | None, yes: boo
     from tiltyard.placement.rounds import Bench
     from tiltyard.placement.run import carry_out, run_folder, utc_now
 
-    asking = asking_parts(note, batch=batch, budget_usd=budget)
-    with interruptible("nothing was asked yet."):
+    asking = asking_parts(note, batch=batch, budget_usd=budget, prices_path=prices)
+    with interruptible("run the same command again; nothing was asked yet."):
         model, known = name_of(options)
         plan = make_plan(options, model, known)
         judge = make_judge(options, asking)

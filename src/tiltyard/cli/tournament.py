@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.asking import ProgressView, confirm, interruptible, money, quote_table
+from tiltyard.cli.asking import ProgressView, agree_to_price, confirm, interruptible, money
 from tiltyard.cli.output import note
-from tiltyard.errors import BudgetReached, OptionError, TiltyardError
+from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardError
 
 if TYPE_CHECKING:
-    from tiltyard.judging.docket import Docket
-    from tiltyard.judging.judge import Judge
-    from tiltyard.judging.language_model import AskingParts
     from tiltyard.tournament.config import Setup
     from tiltyard.tournament.plan import Plan
     from tiltyard.tournament.run import Finished
+
+MOST_NAMED = 5
+"""How many failed prompts of an entrant are shown."""
 
 ConfigArgument = Annotated[Path | None, typer.Argument(metavar="CONFIG", help="The tournament file (YAML).")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="The same, as an option.")]
@@ -42,6 +42,9 @@ def run_command(
     skip_judging: Annotated[
         bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache already holds.")
     ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Ask anew what failed for good in an earlier run.")
+    ] = False,
     yes: YesOption = False,
     budget: BudgetOption = None,
     max_batch: Annotated[int | None, typer.Option(min=1, help="Requests per batch.")] = None,
@@ -58,6 +61,7 @@ def run_command(
         n_perms=n_perms,
         limit_pairs=limit_pairs,
         skip_judging=skip_judging,
+        retry_failed=retry_failed,
         budget_usd=budget,
         max_batch=max_batch,
     )
@@ -76,12 +80,13 @@ def _run(plan: Plan, *, yes: bool) -> None:
     docket = make_docket(plan)
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
     judge = make_judge(plan.setup, plan.judge_model, asking, silent=plan.options.skip_judging)
-    cached = {} if plan.options.skip_judging else _agree_to_price(plan.judge_model, judge, docket, asking, yes=yes)
+    if not plan.options.skip_judging:
+        agree_to_price(judge, docket, asking.prices, yes=yes, retry_failed=plan.options.retry_failed)
     folder = run_folder(plan, utc_now)
     again = _again(plan, folder, yes=yes)
     limit = "" if plan.options.budget_usd is None else f" --budget {plan.options.budget_usd:g}"
     try:
-        with interruptible(f"go on with {again}{limit}"), ProgressView(cached=cached) as progress:
+        with interruptible(f"go on with {again}{limit}"), ProgressView() as progress:
             finished = asyncio.run(
                 carry_out(
                     plan,
@@ -101,23 +106,6 @@ def _run(plan: Plan, *, yes: bool) -> None:
             f"--output-dir; nothing is lost: {again}"
         ) from None
     _say_what_came_out(finished)
-
-
-def _agree_to_price(
-    judge_model: str, judge: Judge, docket: Docket, asking: AskingParts, *, yes: bool
-) -> dict[str, int]:
-    """How many verdicts of each dimension are cached, once somebody has agreed to the price of the others."""
-    from tiltyard.judging.language_model import LanguageModelJudge
-    from tiltyard.llm.quote import quote
-
-    if not isinstance(judge, LanguageModelJudge):
-        return {}
-    needed = quote(judge.pending(docket), asking.prices)
-    if needed.all.queries:
-        note(quote_table(needed))
-        confirm(f"Ask {judge_model} {needed.all.queries:,} questions?", yes=yes)
-    still_open = {name: shelf.queries for name, shelf in needed.shelves.items()}
-    return {name: 2 * len(docket.hearings(name)) - still_open.get(name, 0) for name in docket.dimensions}
 
 
 def _say_what_came_out(finished: Finished) -> None:
@@ -182,15 +170,19 @@ def generate_command(
     failed = 0
     for result in results:
         failed += len(result.failed)
-        cost = money(result.totals.all.cost)
+        totals = result.totals.all
+        cost = money(totals.cost, without_usage=totals.without_usage)
         typer.echo(
             f"{result.entrant_id}: {result.present} there before, {result.written} written, "
             f"{result.truncated} of them cut off, {len(result.failed)} failed, {cost}"
         )
-        for prompt_id, why in list(result.failed.items())[:5]:
+        for prompt_id, why in list(result.failed.items())[:MOST_NAMED]:
             note(f"  {prompt_id}: {why}")
     if failed:
-        raise typer.Exit(1)
+        raise ModelError(
+            f"{failed} answers failed and were not written; {setup.responses_dir}/failures_ENTRANT.jsonl names them "
+            "all. Run the same again to try them once more; `tiltyard run` leaves out prompts that lack an answer."
+        )
 
 
 def _entrants(setup: Setup, asked: list[str] | None) -> list[str]:

@@ -88,6 +88,10 @@ class VerdictCache:
         """The failed attempts at a key, oldest first."""
         return [self._verdict_at(offset) for offset in self._failed.get(key, ())]
 
+    def attempts_made(self, key: str) -> int:
+        """How many failed attempts at a key there are."""
+        return len(self._failed.get(key, ()))
+
     def add(self, verdict: Verdict) -> None:
         """Keep a verdict; a key that has a readable verdict, from whichever process, keeps the one it has.
 

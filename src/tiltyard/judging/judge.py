@@ -25,7 +25,8 @@ class Terms:
     `skip_judging`: nothing is asked, only what is kept already counts. `prewarm`: one question of each dimension goes
     ahead of the others. `retry_failed`: questions that failed for good in an earlier run are asked anew.
     `give_up_after`: so many questions go ahead of the others, and where none of them gets a readable verdict nothing
-    more is asked; a judge that has answered before is trusted.
+    more is asked; a judge that has answered before is trusted. Where it is None that is so for the first 20 of
+    questions that are asked one by one; batches go out whole, and the judge is given up when they are back.
     """
 
     skip_judging: bool = False
@@ -46,7 +47,7 @@ class JudgingStats:
 
     `questions` is twice the cases where both orders are heard. `cache_hits` were answered before this run;
     `fresh_calls` counts replies that came in during it (re-asks included), `usage` and `cost` (None: no price is known)
-    are theirs.
+    are theirs, but for the `replies_without_usage`, whose tokens the provider did not state.
     `failures` counts questions by the name of what they ended in; `missing` those that were never answered.
     """
 
@@ -58,6 +59,7 @@ class JudgingStats:
     failures: Mapping[str, int] = field(default_factory=dict)
     missing: int = 0
     cost: float | None = 0.0
+    replies_without_usage: int = 0
 
 
 class Hearing(Protocol):
@@ -124,7 +126,8 @@ async def judge(
     dimension where `prewarm` is set. With `skip_judging` nothing is asked; cases without both verdicts come back as
     failed, and `stats` says how many verdicts are missing. `single_order` accepts a judge that heard only one order:
     its single verdict is then the judgment, and position bias stays in it. With `give_up_after`, a judge whose first so
-    many questions all end without a readable verdict is a `JudgingError`; what it said is kept.
+    many questions all end without a readable verdict is a `JudgingError`; what it said is kept. Without it that
+    happens after 20, or where questions go out in batches, when 20 or more are back and none was answered readably.
     """
     if not judge.both_orders and not single_order:
         raise JudgingError(

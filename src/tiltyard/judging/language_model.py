@@ -22,12 +22,16 @@ from tiltyard.judging.questioning import (
     VerdictSink,
     first_ask,
     make_asks,
+    never_failed_first,
     open_questions,
 )
-from tiltyard.judging.trial import Trial
-from tiltyard.llm.records import Usage
+from tiltyard.judging.trial import judge_trial
+from tiltyard.llm.asking import Progress
+from tiltyard.llm.provider import BatchProvider
 from tiltyard.llm.runner import ask_all
 from tiltyard.llm.settings import AskingSettings
+from tiltyard.llm.totals import ShelfTotals, Tally
+from tiltyard.llm.trial import GIVE_UP_AFTER
 
 if TYPE_CHECKING:
     import random
@@ -37,11 +41,10 @@ if TYPE_CHECKING:
     from tiltyard.judging.judge import Hearing, Terms
     from tiltyard.judging.questions import ReplyForm
     from tiltyard.judging.records import Verdict
-    from tiltyard.llm.asking import Ask, Watch
+    from tiltyard.llm.asking import Ask
     from tiltyard.llm.budget import Budget
     from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.provider import Provider
-    from tiltyard.llm.totals import Tally
 
 Orders = Literal["both", "forward"]
 """Which orders of the two answers a judge hears; `forward` shows entrant_a's first."""
@@ -97,7 +100,7 @@ class LanguageModelJudge:
         self._asking = asking
         self._caches: dict[str, VerdictCache] = {}
         self._questions: Questions | None = None
-        self._trial = Trial()
+        self._trial = judge_trial(self.name, self._folder)
 
     @property
     def name(self) -> str:
@@ -131,32 +134,54 @@ class LanguageModelJudge:
         hits = {
             name: sum(key in caches[name] for pair in keys for key in pair) for name, keys in questions.keys.items()
         }
+        if terms.watch is not None:
+            for name, count in hits.items():
+                terms.watch(Progress(name, cached=count))
         pending = (
             OpenQuestions(questions)
             if terms.skip_judging
             else open_questions(questions, caches, retry_failed=terms.retry_failed)
         )
-        sink = VerdictSink(
+        tally = Tally(terms.watch)
+        try:
+            await self._ask_open(_Asking(questions, pending, self._sink(questions, pending, terms), tally), terms)
+        finally:
+            if self._asking.tally is not None:
+                self._asking.tally.add(tally.totals())
+            for cache in self._caches.values():
+                cache.flush()
+        return _Heard(questions, caches, hits, tally)
+
+    def _sink(self, questions: Questions, pending: OpenQuestions, terms: Terms) -> VerdictSink:
+        return VerdictSink(
             questions,
             pending,
             self.cache,
             judge_model=self.name,
-            prices=self._asking.prices,
             now=self._asking.now,
             on_verdict=terms.on_verdict,
             trial=self._trial,
         )
-        left = _Left(pending)
-        try:
-            if terms.prewarm:
-                await self._ask(left.take(_first_of_each(questions, pending)), pending, questions, sink, terms.watch)
-            if pending and terms.give_up_after is not None:
-                await self._try(left, terms.give_up_after, pending, questions, sink, terms.watch)
-            await self._ask(left, pending, questions, sink, terms.watch)
-        finally:
-            for cache in self._caches.values():
-                cache.flush()
-        return _Heard(questions, caches, hits, sink)
+
+    async def _ask_open(self, asking: _Asking, terms: Terms) -> None:
+        """Ask the open questions: the first of each dimension, then enough to know whether the judge answers, then all.
+
+        One by one, the trial holds the others back by itself; batches need one of their own, where it is asked for.
+        """
+        left = _Left(asking.pending)
+        self._trial.enough = terms.give_up_after or GIVE_UP_AFTER
+        if terms.prewarm:
+            await self._ask(left.take(_first_of_each(asking.questions, asking.pending)), asking)
+        while left and terms.give_up_after is not None and self._asks_in_batches:
+            wanted = self._trial.failures_left()
+            if wanted > len(left):
+                break
+            await self._ask(left.take(list(islice(never_failed_first(left, self._caches), int(wanted)))), asking)
+        await self._ask(left, asking)
+
+    @property
+    def _asks_in_batches(self) -> bool:
+        return isinstance(self._provider, BatchProvider) and self._asking.settings.batch is not False
 
     def _prepare(self, docket: Docket) -> tuple[Questions, dict[str, VerdictCache]]:
         """The questions of a docket (made once for the same docket), and the caches with what others have added."""
@@ -167,50 +192,36 @@ class LanguageModelJudge:
             self._questions = Questions(docket, self._settings)
         return self._questions, caches
 
-    async def _try(
-        self,
-        left: _Left,
-        enough: int,
-        pending: OpenQuestions,
-        questions: Questions,
-        sink: VerdictSink,
-        watch: Watch | None,
-    ) -> None:
-        """Ask as many of the questions that are `left` as it takes to know whether the judge answers at all."""
-        while True:
-            self._trial.check(enough, self.name, self._folder)
-            wanted = self._trial.wanted(enough)
-            if not left or not wanted:
-                return
-            await self._ask(left.take(list(islice(left, wanted))), pending, questions, sink, watch)
-
-    async def _ask(
-        self,
-        keys: Collection[str],
-        pending: OpenQuestions,
-        questions: Questions,
-        sink: VerdictSink,
-        watch: Watch | None,
-    ) -> None:
+    async def _ask(self, keys: Collection[str], asking: _Asking) -> None:
         if not keys:
             return
-        parts = self._asking
+        parts, questions, pending = self._asking, asking.questions, asking.pending
         await ask_all(
-            make_asks(keys, pending, questions, self._caches),
+            make_asks(never_failed_first(keys, self._caches), pending, questions, self._caches),
             self._provider,
-            sink,
+            asking.sink,
             folder=self._folder,
             prices=parts.prices,
             settings=parts.settings,
-            watch=watch,
             notice=parts.notice,
             budget=parts.budget,
-            tally=parts.tally,
+            tally=asking.tally,
             now=parts.now,
             sleep=parts.sleep,
             rng=parts.rng,
             recall=lambda key: first_ask(key, pending, questions),
+            trial=self._trial,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What the asks of one hearing have in common."""
+
+    questions: Questions
+    pending: OpenQuestions
+    sink: VerdictSink
+    tally: Tally
 
 
 def _first_of_each(questions: Questions, pending: OpenQuestions) -> list[str]:
@@ -245,11 +256,14 @@ class _Heard:
     """What the caches hold on the questions of a docket."""
 
     def __init__(
-        self, questions: Questions, caches: dict[str, VerdictCache], hits: dict[str, int], sink: VerdictSink
+        self, questions: Questions, caches: dict[str, VerdictCache], hits: dict[str, int], tally: Tally
     ) -> None:
         self._keys = questions.keys
         self._caches = caches
-        self.stats = {name: self._dimension_stats(name, hits[name], sink) for name in questions.keys}
+        shelves = tally.totals().shelves
+        self.stats = {
+            name: self._dimension_stats(name, hits[name], shelves.get(name, ShelfTotals())) for name in questions.keys
+        }
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """The verdicts on a case: the readable ones, or the last failure."""
@@ -269,7 +283,7 @@ class _Heard:
             return verdict
         return msgspec.structs.replace(verdict, position_swap=swapped)
 
-    def _dimension_stats(self, dimension: str, hits: int, sink: VerdictSink) -> JudgingStats:
+    def _dimension_stats(self, dimension: str, hits: int, totals: ShelfTotals) -> JudgingStats:
         cache, pairs = self._caches[dimension], self._keys[dimension]
         failures: Counter[str] = Counter()
         missing = 0
@@ -283,9 +297,10 @@ class _Heard:
             cases=len(pairs),
             questions=pairs.n_questions,
             cache_hits=hits,
-            fresh_calls=sink.calls[dimension],
-            usage=sink.usage.get(dimension, Usage()),
+            fresh_calls=totals.replies,
+            usage=totals.usage,
             failures=dict(failures),
             missing=missing,
-            cost=sink.cost.get(dimension, 0.0),
+            cost=totals.cost,
+            replies_without_usage=totals.without_usage,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,11 +14,9 @@ from tiltyard.judging.question_keys import QuestionKeys
 from tiltyard.judging.questions import make_questions
 from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import Said, Verdict
-from tiltyard.judging.trial import Trial
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.keys import redact
 from tiltyard.llm.records import Usage
-from tiltyard.llm.totals import add_costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
     from tiltyard.judging.language_model import JudgeSettings
     from tiltyard.judging.questions import Question
     from tiltyard.judging.rubric import Rubric
-    from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.records import Reply
+    from tiltyard.llm.trial import Trial
 
 LONGER = 2
 """Each time a reply is cut off, the next one may be this many times as long."""
@@ -128,8 +126,17 @@ class OpenQuestions(Mapping[str, Pending]):
 def open_questions(
     questions: Questions, caches: dict[str, VerdictCache], *, retry_failed: bool = False
 ) -> OpenQuestions:
-    """What is still to be asked of these questions; with `retry_failed` also what failed for good."""
+    """What is still to be asked of these questions; with `retry_failed` also what failed for good.
+
+    Where the judge has answered none of them, it was not the questions that a provider would not take: those that it
+    said never to ask again are asked again too.
+    """
     found = OpenQuestions(questions)
+
+    @functools.cache
+    def has_answered() -> bool:
+        return any(key in caches[name] for name, keys in questions.keys.items() for pair in keys for key in pair)
+
     for dimension, keys in questions.keys.items():
         cache = caches[dimension]
         for number in range(keys.n_questions):
@@ -138,7 +145,8 @@ def open_questions(
                 continue
             asked = cache.attempts(key)
             limit = questions.settings.max_attempts + (len(counted(asked)) if retry_failed else 0)
-            if retry_failed or not is_closed(asked, limit):
+            pointless = any(attempt.final for attempt in asked) and has_answered()
+            if retry_failed or not (pointless or len(counted(asked)) >= limit):
                 found.add(dimension, number, key, limit)
     return found
 
@@ -148,9 +156,15 @@ def counted(attempts: Iterable[Verdict]) -> list[Verdict]:
     return [attempt for attempt in attempts if attempt.verdict is not Said.ERROR]
 
 
-def is_closed(attempts: Sequence[Verdict], limit: int) -> bool:
-    """Whether a question without a readable verdict has been asked for the last time."""
-    return len(counted(attempts)) >= limit or any(attempt.final for attempt in attempts)
+def never_failed_first(keys: Iterable[str], caches: Mapping[str, VerdictCache]) -> Iterator[str]:
+    """These keys, those that have failed before last: a run that gave up does not stop at the same ones again."""
+    failed = []
+    for key in keys:
+        if any(cache.attempts_made(key) for cache in caches.values()):
+            failed.append(key)
+        else:
+            yield key
+    yield from failed
 
 
 def make_asks(
@@ -180,7 +194,7 @@ def first_ask(key: str, pending: OpenQuestions, questions: Questions) -> Ask:
 
 
 class VerdictSink:
-    """Keeps every reply as a verdict in the cache of its dimension, counts it, and says what to ask next.
+    """Keeps every reply as a verdict in the cache of its dimension, and says what to ask next.
 
     A reply that comes a second time, after a crash between keeping and forgetting it, changes nothing.
     """
@@ -192,22 +206,17 @@ class VerdictSink:
         cache_of: Callable[[str], VerdictCache],
         *,
         judge_model: str,
-        prices: PriceTable,
         now: Callable[[], float],
         on_verdict: OnVerdict | None,
-        trial: Trial | None = None,
+        trial: Trial,
     ) -> None:
         self._questions = questions
         self._pending = pending
         self._cache_of = cache_of
         self._judge_model = judge_model
-        self._prices = prices
         self._now = now
         self._on_verdict = on_verdict
-        self._trial = trial or Trial()
-        self.calls: Counter[str] = Counter()
-        self.usage: dict[str, Usage] = {}
-        self.cost: dict[str, float | None] = {}
+        self._trial = trial
 
     def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
         """Keep one reply."""
@@ -218,10 +227,13 @@ class VerdictSink:
         verdict = self._read(ask, reply, where)
         if not any(_same(verdict, attempt) for attempt in cache.attempts(ask.key)):
             cache.add(verdict)
-            self._count(ask, reply, verdict, where)
+            if self._on_verdict is not None and where is not None:
+                self._on_verdict(self._questions.cases[where.dimension][where.place].matchup, verdict)
         further = _follow_up(ask, verdict, where)
-        if further is None:
-            self._trial.ended(verdict)
+        if verdict.verdict.readable:
+            self._trial.succeeded()
+        elif further is None:
+            self._trial.failed(verdict.verdict.value, verdict.error or "", verdict.reasoning)
         return further
 
     def _read(self, ask: Ask, reply: Reply, where: Pending | None) -> Verdict:
@@ -235,10 +247,7 @@ class VerdictSink:
             verdict=reading.said,
             reasoning=reply.text if reply.error is None else redact(reply.text),
             timestamp=datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds"),
-            input_tokens=reply.usage.input_tokens,
-            output_tokens=reply.usage.output_tokens,
-            cache_creation_input_tokens=reply.usage.cache_creation_input_tokens,
-            cache_read_input_tokens=reply.usage.cache_read_input_tokens,
+            **_tokens(reply.usage),
             attempts=ask.attempt,
             batched=reply.batched,
             error=None if reading.why is None else redact(reading.why),
@@ -246,14 +255,12 @@ class VerdictSink:
             final=reply.error is not None and reply.final,
         )
 
-    def _count(self, ask: Ask, reply: Reply, verdict: Verdict, where: Pending | None) -> None:
-        shelf = ask.shelf
-        self.calls[shelf] += 1
-        self.usage[shelf] = self.usage.get(shelf, Usage()) + reply.usage
-        cost = self._prices.cost(ask.request.model, reply.usage, reply.batched)
-        self.cost[shelf] = add_costs(self.cost.get(shelf, 0.0), cost)
-        if self._on_verdict is not None and where is not None:
-            self._on_verdict(self._questions.cases[where.dimension][where.place].matchup, verdict)
+
+def _tokens(usage: Usage | None) -> dict[str, int | None]:
+    """The tokens of a verdict; None each where the provider did not state them."""
+    if usage is None:
+        return dict.fromkeys(Usage.__struct_fields__)
+    return msgspec.structs.asdict(usage)
 
 
 def _follow_up(ask: Ask, verdict: Verdict, where: Pending | None) -> Ask | None:

@@ -19,6 +19,7 @@ from tiltyard.bank.records import read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.judge import JudgingStats
 from tiltyard.judging.records import Said, Verdict
+from tiltyard.llm.asking import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,13 +68,17 @@ class RecordedJudge:
             (prompt, second, first) in words for words in self._words.values() for prompt, first, second in words
         )
 
-    async def hear(self, docket: Docket, terms: Terms) -> Hearing:  # noqa: ARG002 - nothing is asked, on any terms
+    async def hear(self, docket: Docket, terms: Terms) -> Hearing:
         """The recorded verdicts on a docket; a pair that the file does not know is an error that names it."""
         verdicts: dict[str, list[tuple[Verdict, ...]]] = {}
         for dimension in docket.dimensions:
             version = docket.rubrics[dimension].version
             verdicts[dimension] = [self._recall(case.matchup, version) for case in docket.hearings(dimension)]
-        return _Recalled(verdicts)
+        recalled = _Recalled(verdicts)
+        if terms.watch is not None:
+            for dimension, stats in recalled.stats.items():
+                terms.watch(Progress(dimension, cached=stats.cache_hits))
+        return recalled
 
     def _learn(self, dimension: str | None, shown: _Shown, word: _Word) -> None:
         words = self._words.setdefault(dimension, {})

@@ -59,10 +59,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Said
     reasoning: str
     timestamp: str
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_creation_input_tokens: int = 0
-    cache_read_input_tokens: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cache_creation_input_tokens: int | None = 0
+    cache_read_input_tokens: int | None = 0
     attempts: int = 1
     batched: bool = False
     error: str | None = None
@@ -72,13 +72,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Whether asking again is pointless: the provider will not answer this very question."""
 
     @property
-    def usage(self) -> Usage:
-        """The tokens of this verdict."""
+    def usage(self) -> Usage | None:
+        """The tokens of this verdict; None where the provider did not state them."""
+        if self.input_tokens is None:
+            return None
         return Usage(
             input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            cache_creation_input_tokens=self.cache_creation_input_tokens,
-            cache_read_input_tokens=self.cache_read_input_tokens,
+            output_tokens=self.output_tokens or 0,
+            cache_creation_input_tokens=self.cache_creation_input_tokens or 0,
+            cache_read_input_tokens=self.cache_read_input_tokens or 0,
         )
 
     @property

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def usage_report(judged: Judged, prices: PriceTable) -> dict[str, Any]:
     """What the judging of a run took, canaries included; `cost_usd` is null where a price is not known.
 
+    `replies_without_usage` were paid for, but the provider did not state their tokens: they are in no other figure.
     Tokens and cost are what this command asked for. Those under `verdicts` are of all verdicts that the run rests on,
     whichever command asked for them: after a crash or a second run, the first part is less. `failed` counts, by name,
     the queries that ended without a verdict.
@@ -45,18 +46,26 @@ def _row(stats: JudgingStats) -> dict[str, Any]:
         "fresh_calls": stats.fresh_calls,
         **msgspec.structs.asdict(stats.usage),
         "cost_usd": stats.cost,
+        "replies_without_usage": stats.replies_without_usage,
     }
 
 
 def _kept(judgments: Iterable[Judgment], prices: PriceTable) -> dict[str, Any]:
     """Tokens and cost of the verdicts of these judgments."""
-    usage, cost, count = Usage(), 0.0, 0
+    usage, cost, count, without_usage = Usage(), 0.0, 0, 0
     known = True
     for judgment in judgments:
         for verdict in judgment.raw:
+            stated = verdict.usage
             count += 1
-            usage += verdict.usage
-            price = prices.cost(verdict.judge_model, verdict.usage, verdict.batched)
+            without_usage += stated is None
+            usage += stated or Usage()
+            price = prices.cost(verdict.judge_model, stated or Usage(), verdict.batched)
             known = known and price is not None
             cost += price or 0.0
-    return {"count": count, **msgspec.structs.asdict(usage), "cost_usd": cost if known else None}
+    return {
+        "count": count,
+        **msgspec.structs.asdict(usage),
+        "cost_usd": cost if known else None,
+        "replies_without_usage": without_usage,
+    }

@@ -31,13 +31,19 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One step of the work, for whoever shows it."""
+    """One step of the work, for whoever shows it.
+
+    `cached` are the questions that need not be asked. `without_usage` counts replies whose tokens, and so whose cost,
+    the provider did not state.
+    """
 
     shelf: str
     sent: int = 0
     done: int = 0
     failed: int = 0
     cost: float | None = 0.0
+    cached: int = 0
+    without_usage: int = 0
 
 
 Watch = Callable[[Progress], None]

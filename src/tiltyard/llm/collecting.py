@@ -104,7 +104,7 @@ class Collector:
         self._claims.drop(ask.key)
         self._tries.pop(ask.key, None)
         if reply.error is not None and not reply.final and entry.tries <= self._max_resubmits:
-            self._keeper.budget.settle(promised, 0.0)
+            self._keeper.ask_again(ask, reply, promised=promised)
             self._tries[ask.key] = entry.tries + 1
             self._again.append(ask)
             self.owe(intent)

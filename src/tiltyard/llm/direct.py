@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tiltyard.errors import TryLater
+from tiltyard.errors import QuestionRefused, TryLater
 from tiltyard.llm.patience import Width, backoff_seconds
 from tiltyard.llm.records import Reply
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from tiltyard.llm.keeping import Keeper
     from tiltyard.llm.provider import Provider
     from tiltyard.llm.settings import AskingSettings
+    from tiltyard.llm.trial import Trial
 
 
 class DirectAsking:
     """A row of workers. Each takes an ask, sees it and all that follows from it through, and takes the next.
 
     Worker number n rests while the width is n or less. Asks are taken from their iterator one by one, so that no more
-    of them are alive than there are workers.
+    of them are alive than there are workers. While nothing has been answered, no more asks are begun than `trial`
+    allows.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class DirectAsking:
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
+        trial: Trial | None = None,
     ) -> None:
         self._provider = provider
         self._keeper = keeper
@@ -44,6 +47,8 @@ class DirectAsking:
         self._now = now
         self._sleep = sleep
         self._rng = rng
+        self._trial = trial
+        self._begun = 0
         self._width = Width(settings.concurrency)
         self._out = 0
         self._not_before = float("-inf")
@@ -81,8 +86,10 @@ class DirectAsking:
             while await self._turn(number):
                 ask = next(asks, None)
                 self._exhausted = self._exhausted or ask is None
+                self._begun += 1
                 while ask is not None:
                     ask = await self._see_through(ask)
+                self._begun -= 1
         except Exception as error:  # `run` raises it, once all that is out has come back
             self._failure = self._failure or error
             self._stop()
@@ -90,9 +97,13 @@ class DirectAsking:
 
     async def _turn(self, number: int) -> bool:
         """Whether worker `number` may take an ask, once it is its turn."""
-        while not self._over and number >= self._width.now:
+        while not self._over and (number >= self._width.now or self._begun >= self._most_at_once()):
             await self._changed.wait()
         return not self._over
+
+    def _most_at_once(self) -> float:
+        """How many asks may be under way: as long as nothing was answered, only as many as may still fail."""
+        return float("inf") if self._trial is None else self._trial.failures_left()
 
     async def _see_through(self, ask: Ask) -> Ask | None:
         """Send an ask and keep its reply; what the sink asks next."""
@@ -104,7 +115,7 @@ class DirectAsking:
         self._out += 1
         reply = None
         try:
-            reply = await self._reply(ask)
+            reply = await self._reply(ask, promised)
         finally:
             self._out -= 1
             if reply is None:
@@ -124,8 +135,11 @@ class DirectAsking:
             await self._changed.wait()
         return most
 
-    async def _reply(self, ask: Ask) -> Reply | None:
-        """The reply to an ask, after as many tries as allowed; None when all was stopped meanwhile."""
+    async def _reply(self, ask: Ask, promised: float) -> Reply | None:
+        """The reply to an ask, after as many tries as allowed; None when all was stopped meanwhile.
+
+        A question that the provider will not answer has failed: that is its reply, and the others go on.
+        """
         tries = 0
         while await self._pause(self._not_before - self._now()):
             sent_at = self._now()
@@ -138,15 +152,30 @@ class DirectAsking:
                 self._hold(retry_after)
                 reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error))
                 allowed = self._settings.max_tries
+            except QuestionRefused as error:
+                self._width.replied()
+                return Reply(error=f"errored: {error.name}", text=error.words, final=True)
             else:
                 self._width.replied()
                 allowed = self._settings.max_resubmits + 1
             tries += 1
             if reply.error is None or reply.final or tries >= allowed:
                 return reply
+            await self._pay_for_another(ask, reply, promised)
             if not await self._pause(backoff_seconds(tries, retry_after, self._rng)):
                 return None
         return None
+
+    async def _pay_for_another(self, ask: Ask, reply: Reply, promised: float) -> None:
+        """Count a reply that is asked for again, and set the same aside for the next one, as soon as it fits."""
+        self._keeper.ask_again(ask, reply, promised=promised)
+        self._out -= 1
+        self._wake()
+        try:
+            await self._promise(ask)
+        finally:
+            self._out += 1
+            self._keeper.budget.promise(promised)
 
     def _hold(self, retry_after: float | None) -> None:
         """The provider's own word about when to come back counts for everyone."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,13 +18,16 @@ import msgspec
 
 from tiltyard.bank import Prompt, Response, append_responses, read_responses, responses_path
 from tiltyard.bank.turns import show_turns
-from tiltyard.errors import OptionError
+from tiltyard.errors import ModelError, OptionError
+from tiltyard.files import write_lines
 from tiltyard.llm.asking import Ask, Watch
 from tiltyard.llm.budget import Budget
 from tiltyard.llm.conversations import Conversations
+from tiltyard.llm.keys import redact
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 from tiltyard.llm.runner import DEFAULT_SETTINGS, Notice, ask_all
 from tiltyard.llm.totals import Tally
+from tiltyard.llm.trial import Failures, Trial
 
 if TYPE_CHECKING:
     import random
@@ -80,7 +84,7 @@ class EntrantSettings:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What generating came to. `failed` says why, by prompt; it is not written down, so the next run tries again.
+    """What generating came to. `failed` says why, by prompt; the next run tries again.
 
     A conversation fails with its first turn that does (`turn 2: …`); the turns before are kept. `totals` count asks:
     one for each turn.
@@ -119,28 +123,34 @@ async def generate(
     The journal of its batches lies in a folder of its own beside the file, so that entrants can be generated side by
     side. The shelf of every ask is the entrant. `turns` are the user's messages by prompt id; a prompt that is not in
     it is one message, its text. The response to several messages is the model's replies as `show_turns` shows them.
+
+    A prompt that fails is named in `failures_<entrant>.jsonl` beside the responses, and the others go on. An entrant
+    that has no response yet and fails on its first 20 prompts is a `ModelError`.
     """
     bench = _Bench(entrant, prompts, turns or {}, folder, timestamp, notice)
     tally = tally or Tally(watch)
     budget = budget or Budget(settings.budget_usd)
-    for _ in range(bench.most_turns):
-        await ask_all(
-            bench.next_turns(),
-            provider,
-            bench.keep,
-            folder=folder / f"asking_{entrant.entrant_id}",
-            prices=prices,
-            settings=settings,
-            watch=watch,
-            notice=notice,
-            budget=budget,
-            tally=tally,
-            now=now,
-            sleep=sleep,
-            rng=rng,
-        )
-        if not bench.unfinished:
-            break
+    try:
+        for _ in range(bench.most_turns):
+            await ask_all(
+                bench.next_turns(),
+                provider,
+                bench.keep,
+                folder=folder / f"asking_{entrant.entrant_id}",
+                prices=prices,
+                settings=settings,
+                notice=notice,
+                budget=budget,
+                tally=tally,
+                now=now,
+                sleep=sleep,
+                rng=rng,
+                trial=bench.trial,
+            )
+            if not bench.unfinished:
+                break
+    finally:
+        bench.write_failures()
     return Generated(entrant.entrant_id, bench.present, bench.written, bench.truncated, bench.failed, tally.totals())
 
 
@@ -159,6 +169,16 @@ def expected_asks(
             request = entrant.request(prompt, user=message, earlier=earlier)
             yield Ask(_key(prompt, request), request, entrant.entrant_id)
             earlier = (*earlier, (message, reply))
+
+
+def _usage(replies: Iterable[Reply]) -> dict[str, int] | None:
+    """The tokens of all replies; None where those of one were not stated."""
+    total = Usage()
+    for reply in replies:
+        if reply.usage is None:
+            return None
+        total += reply.usage
+    return msgspec.structs.asdict(total)
 
 
 def _messages(prompt: Prompt, turns: Turns) -> tuple[str, ...]:
@@ -189,6 +209,14 @@ class _Place:
         return why if self.turns == 1 else f"turn {len(self.before) + 1}: {why}"
 
 
+class _Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of `failures_<entrant>.jsonl`: a prompt without a response, and why."""
+
+    prompt_id: str
+    error: str
+    timestamp: str
+
+
 class _Bench:
     """The asks that come next, and the sink that writes their replies down."""
 
@@ -209,12 +237,22 @@ class _Bench:
         self._notice = notice
         self._system_sha256 = hashlib.sha256(entrant.system.encode()).hexdigest()
         self._conversations = Conversations.of(folder, entrant.entrant_id)
+        self._failures_path = folder / f"failures_{entrant.entrant_id}.jsonl"
+        self._failed_before: dict[str, _Failed] = {}
         self._have: set[str] | None = None
         self._places: dict[str, _Place] = {}
         self.present = 0
         self.written = 0
         self.truncated = 0
         self.failed: dict[str, str] = {}
+        self.trial = Trial(self._give_up)
+
+    def _give_up(self, failures: Failures) -> ModelError:
+        return ModelError(
+            f"{self._entrant.entrant_id} ({self._entrant.model}) answered none of the first {failures.total} prompts; "
+            f"{failures.count} failed: {failures.why}{failures.quoted}. Check its model, address, options and account, "
+            f"then run again; {self._failures_path} names the prompts."
+        )
 
     @property
     def most_turns(self) -> int:
@@ -229,10 +267,11 @@ class _Bench:
     def next_turns(self) -> Iterator[Ask]:
         """An ask for each prompt without a response: its first turn without a reply.
 
-        The files are read when this is begun, under the lock, so that another process's answers count.
+        The files are read when this is begun, under the lock, so that another process's answers count. Prompts that
+        failed before come last: a run that gave up does not stop at the same ones again.
         """
         self._read()
-        for prompt in self._prompts:
+        for prompt in sorted(self._prompts, key=lambda prompt: prompt.prompt_id in self._failed_before):
             ask = None if self._over(prompt) else self._next_turn(prompt)
             if ask is not None:
                 yield ask
@@ -241,16 +280,43 @@ class _Bench:
         """Write a reply down; one without words is a failure, counted and not written."""
         place = self._places[ask.key]
         words = reply.text.strip() if place.turns > 1 else reply.text  # no provider takes a blank earlier turn
-        if reply.error is not None:
-            self.failed[place.prompt_id] = place.failure(reply.error)
-        elif not words:
-            self.failed[place.prompt_id] = place.failure(f"empty reply ({reply.stop})")
+        if reply.error is not None or not words:
+            self._fail(place, reply.error or f"empty reply ({reply.stop})", reply.text if reply.error else "")
         else:
+            self.trial.succeeded()
             if place.turns > 1:
                 self._conversations.keep(ask.key, place.prompt_id, len(place.before) + 1, reply)
             if len(place.before) + 1 == place.turns:
                 self._write(place.prompt_id, (*place.before, reply))
         return None
+
+    def _fail(self, place: _Place, why: str, words: str) -> None:
+        said = redact(f"{why}: {words}" if words and words != why else why)
+        self.failed[place.prompt_id] = place.failure(" ".join(said.split()))
+        self.trial.failed("error", why, words)
+
+    def write_failures(self) -> None:
+        """Name every prompt that failed and has no response; where there is none, there is no file."""
+        if self._have is None:
+            return
+        now = self._timestamp()
+        failed = self._failed_before | {
+            name: _Failed(prompt_id=name, error=why, timestamp=now) for name, why in self.failed.items()
+        }
+        lines = [line for name, line in failed.items() if name not in self._have]
+        if lines:
+            write_lines(self._failures_path, lines)
+        else:
+            self._failures_path.unlink(missing_ok=True)
+
+    def _read_failures(self) -> None:
+        """Take in what failed before; a line that cannot be read is left out: only an order rests on it."""
+        if not self._failures_path.exists():
+            return
+        for line in self._failures_path.read_bytes().split(b"\n"):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                found = msgspec.json.decode(line, type=_Failed)
+                self._failed_before[found.prompt_id] = found
 
     def _over(self, prompt: Prompt) -> bool:
         return prompt.prompt_id in (self._have or ()) or prompt.prompt_id in self.failed
@@ -262,6 +328,9 @@ class _Bench:
             responses = read_responses(self._folder, self._entrant.entrant_id)
         if self._have is None:
             self.present = sum(prompt.prompt_id in responses for prompt in self._prompts)
+            if self.present:
+                self.trial.succeeded()
+            self._read_failures()
             self._mention_other_settings(responses)
         self._have = set(responses)
         self._places.clear()
@@ -313,7 +382,7 @@ class _Bench:
                 "system_sha256": self._system_sha256,
                 "max_tokens": self._entrant.max_tokens,
                 "options": dict(self._entrant.options),
-                "usage": msgspec.to_builtins(sum((reply.usage for reply in replies), Usage())),
+                "usage": _usage(replies),
                 "batched": all(reply.batched for reply in replies),
             },
         )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tiltyard.errors import ConfigError
 from tiltyard.llm.records import Request, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PER = 1_000_000
 
@@ -113,6 +117,19 @@ def most_usage(request: Request) -> Usage:
         input_tokens=asked + (0 if request.cache_system else system),
         cache_creation_input_tokens=system if request.cache_system else 0,
         output_tokens=request.max_tokens,
+    )
+
+
+def how_to_state_prices(models: Iterable[str]) -> str:
+    """What to do about prices that are not known, in a sentence with the file to write."""
+    names = sorted(models)
+    entries = ", ".join(
+        f'"{name}": {{"input": USD, "output": USD, "cache_write_1h": USD, "cache_read": USD}}' for name in names
+    )
+    return (
+        f"the price of {' and '.join(names)} is not known. State it per million tokens in a file, "
+        f'{{"as_of": "DATE", "models": {{{entries}}}}}, and name the file: `judge.prices_path` in a tournament file, '
+        "--prices elsewhere. Without a budget no price is needed."
     )
 
 

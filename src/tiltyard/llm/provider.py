@@ -1,8 +1,9 @@
 """The one seam to the outside: what a provider of language models has to be able to do.
 
 A provider that can answer is a `Provider`; one that also takes batches is a `BatchProvider`. Everything else (retries,
-concurrency, journals, budgets) is written once, above them. A provider raises `TryLater` for what may succeed later and
-`Refused` for what will not; it never retries by itself, and never puts a key into an error.
+concurrency, journals, budgets) is written once, above them. A provider raises `TryLater` for what may succeed later,
+`QuestionRefused` for a question that it will never answer, and `Refused` where no question will be answered; it never
+retries by itself, and never puts a key into an error.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Provider(Protocol):
         ...
 
     async def ask(self, request: Request) -> Reply:
-        """The reply to one request; raises `TryLater` or `Refused` where there is none."""
+        """The reply to one request; raises `TryLater`, `QuestionRefused` or `Refused` where there is none."""
         ...
 
     async def aclose(self) -> None:

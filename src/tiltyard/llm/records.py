@@ -86,7 +86,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str = ""
     stop: Stop = Stop.END
-    usage: Usage = Usage()
+    usage: Usage | None = Usage()
+    """None: the reply was paid for, but the provider did not say how many tokens it took."""
     model: str | None = None
     error: str | None = None
     final: bool = False

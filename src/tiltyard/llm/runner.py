@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tiltyard.llm.asking import Ask, Recall, Sink, Watch
     from tiltyard.llm.prices import PriceTable
+    from tiltyard.llm.trial import Trial
 
 Notice = Callable[[str], None]
 DEFAULT_SETTINGS = AskingSettings()
@@ -47,6 +48,7 @@ async def ask_all(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     rng: random.Random | None = None,
     recall: Recall | None = None,
+    trial: Trial | None = None,
 ) -> Totals:
     """What asking came to, once every key is answered or has failed, with all that the sink asked for in between.
 
@@ -59,6 +61,8 @@ async def ask_all(
     and `tally` may be handed in to share them between calls, or to read them after an error: a budget reached, a
     refusal or an interrupt leaves a folder that the same call goes on from. `now` is seconds since 1970; `rng` serves
     jitter only. With `recall`, requests in open batches are made again when their replies come instead of being held.
+    A `trial`, which the sink tells how each key ended, gives up a model that answers nothing: directly, after as many
+    keys as it allows; in batches, once they are back.
     """
     notice = notice or logging.getLogger("tiltyard.llm").info
     tally = tally or Tally(watch)
@@ -66,7 +70,7 @@ async def ask_all(
     rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
 
     def direct() -> DirectAsking:
-        return DirectAsking(provider, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng)
+        return DirectAsking(provider, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng, trial=trial)
 
     async with folder_lock(folder, notice=notice, sleep=sleep):
         if isinstance(provider, BatchProvider):
@@ -80,6 +84,8 @@ async def ask_all(
             raise OptionError(f"{provider.name} takes no batches. Leave `batch` out, or set it to false.")
         else:
             await direct().run(iter(asks))
+    if trial is not None:
+        trial.failures_left()
     return tally.totals()
 
 

@@ -22,7 +22,8 @@ class ShelfTotals:
     `sent` counts the asks handed to the provider, `found` those of them that a batch of an earlier run already held.
     A `done` ask ended with a reply, a `failed` one without; every key ends as one of the two. An ask that was
     followed by another (a larger token budget) is neither, but its tokens and its money are in. `cost` is None where
-    a price is unknown.
+    a price is unknown. `replies` counts all that came in, also those that were asked for again; the tokens of those
+    `without_usage` were not stated by the provider, and neither `usage` nor `cost` holds them.
     """
 
     sent: int = 0
@@ -31,6 +32,8 @@ class ShelfTotals:
     failed: int = 0
     usage: Usage = NO_TOKENS
     cost: float | None = 0.0
+    replies: int = 0
+    without_usage: int = 0
 
     def __add__(self, other: ShelfTotals) -> ShelfTotals:
         return ShelfTotals(
@@ -40,6 +43,8 @@ class ShelfTotals:
             self.failed + other.failed,
             self.usage + other.usage,
             add_costs(self.cost, other.cost),
+            self.replies + other.replies,
+            self.without_usage + other.without_usage,
         )
 
 
@@ -79,10 +84,19 @@ class _Count:
     written: int = 0
     read: int = 0
     cost: float | None = 0.0
+    replies: int = 0
+    without_usage: int = 0
 
-    def add_reply(self, usage: Usage, cost: float | None, done: int, failed: int) -> None:
-        self.done += done
-        self.failed += failed
+    def add(self, more: ShelfTotals) -> None:
+        self.sent += more.sent
+        self.found += more.found
+        self.done += more.done
+        self.failed += more.failed
+        self.replies += more.replies
+        self.without_usage += more.without_usage
+        self.add_tokens(more.usage, more.cost)
+
+    def add_tokens(self, usage: Usage, cost: float | None) -> None:
         self.input += usage.input_tokens
         self.output += usage.output_tokens
         self.written += usage.cache_creation_input_tokens
@@ -96,7 +110,9 @@ class _Count:
             cache_creation_input_tokens=self.written,
             cache_read_input_tokens=self.read,
         )
-        return ShelfTotals(self.sent, self.found, self.done, self.failed, usage, self.cost)
+        return ShelfTotals(
+            self.sent, self.found, self.done, self.failed, usage, self.cost, self.replies, self.without_usage
+        )
 
 
 class Tally:
@@ -114,11 +130,22 @@ class Tally:
         if self._watch is not None:
             self._watch(Progress(shelf, sent=count))
 
-    def reply(self, shelf: str, usage: Usage, cost: float | None, *, done: int = 0, failed: int = 0) -> None:
-        """A reply came: its tokens, its price, and whether it ended a key."""
-        self._counts[shelf].add_reply(usage, cost, done, failed)
+    def reply(self, shelf: str, usage: Usage | None, cost: float | None, *, done: int = 0, failed: int = 0) -> None:
+        """A reply came: its tokens (None: not stated), its price, and whether it ended a key."""
+        unstated = int(usage is None)
+        counts = self._counts[shelf]
+        counts.done += done
+        counts.failed += failed
+        counts.replies += 1
+        counts.without_usage += unstated
+        counts.add_tokens(usage or NO_TOKENS, cost)
         if self._watch is not None:
-            self._watch(Progress(shelf, done=done, failed=failed, cost=cost))
+            self._watch(Progress(shelf, done=done, failed=failed, cost=cost, without_usage=unstated))
+
+    def add(self, totals: Totals) -> None:
+        """Take in what another tally has counted, and shown."""
+        for shelf, more in totals.shelves.items():
+            self._counts[shelf].add(more)
 
     def totals(self) -> Totals:
         """What there is so far."""

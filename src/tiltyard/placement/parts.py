@@ -29,11 +29,13 @@ BATCH_FLOOR = 1000
 """Fewer questions than this go out directly: somebody waits for a placement, and a batch may take a day."""
 
 
-def asking_parts(notice: Callable[[str], None], *, batch: bool, budget_usd: float | None) -> AskingParts:
+def asking_parts(
+    notice: Callable[[str], None], *, batch: bool, budget_usd: float | None, prices_path: Path | None = None
+) -> AskingParts:
     """How models are asked: directly below a thousand questions, unless batches are wished for."""
     settings = AskingSettings(batch=batch or None, batch_floor=0 if batch else BATCH_FLOOR, budget_usd=budget_usd)
     # One budget for all that a command asks: answers, calibration and every round.
-    return AskingParts(prices=PriceTable.load(), settings=settings, budget=Budget(budget_usd), notice=notice)
+    return AskingParts(prices=PriceTable.load(prices_path), settings=settings, budget=Budget(budget_usd), notice=notice)
 
 
 def name_of(options: PlaceOptions) -> tuple[str, Mapping[str, str] | None]:

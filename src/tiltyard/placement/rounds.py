@@ -232,4 +232,5 @@ def add_stats(first: JudgingStats, second: JudgingStats) -> JudgingStats:
         failures=failures,
         missing=first.missing + second.missing,
         cost=None if first.cost is None or second.cost is None else first.cost + second.cost,
+        replies_without_usage=first.replies_without_usage + second.replies_without_usage,
     )

@@ -244,6 +244,7 @@ def _usage(bench: Bench, held: Held, calibration: Calibration | None, prices: Pr
             "failed": totals.failed,
             **msgspec.structs.asdict(totals.usage),
             "cost_usd": totals.cost,
+            "replies_without_usage": totals.without_usage,
         },
     }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.bank import responses_path
 from tiltyard.files import file_sha256
-from tiltyard.tournament.counts import own_counts
+from tiltyard.tournament.counts import failed_questions, own_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from tiltyard.judging.judge import Judged
     from tiltyard.tournament.plan import Plan
     from tiltyard.tournament.standings import Standing
+
+MOST_NAMED = 20
+"""How many failed questions of a dimension the manifest names; the verdicts have them all."""
 
 
 def manifest(
@@ -68,6 +72,7 @@ def run_results(judged: Judged, standings: Mapping[str, Standing]) -> dict[str, 
             "inconsistent": sum(pair.inconsistent for pair in standing.pairs),
             "failed_verdicts": dict(counts.failed_verdicts),
             "missing_verdicts": counts.missing_verdicts,
+            "failed_questions": [asdict(one) for one in failed_questions(judged, dimension, most=MOST_NAMED)],
             "bradley_terry": "ok" if standing.board is not None else standing.board_missing,
         }
     return rows

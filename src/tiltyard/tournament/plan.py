@@ -29,6 +29,7 @@ class RunOptions:
     n_perms: int | None = None
     limit_pairs: int | None = None
     skip_judging: bool = False
+    retry_failed: bool = False
     budget_usd: float | None = None
     max_batch: int | None = None
 

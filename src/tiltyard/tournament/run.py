@@ -142,6 +142,7 @@ async def carry_out(
             chosen,
             skip_judging=plan.options.skip_judging,
             prewarm=plan.prewarm,
+            retry_failed=plan.options.retry_failed,
             single_order=True,
             watch=watch,
             on_verdict=on_verdict,

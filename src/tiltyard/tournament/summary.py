@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiltyard.tournament.counts import own_counts
+from tiltyard.tournament.counts import failed_questions, own_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tiltyard.judging.judge import Judged
     from tiltyard.tournament.standings import EloLine, Standing
+
+
+_MOST_NAMED = 3
 
 
 def _range(line: EloLine) -> str:
@@ -59,6 +62,10 @@ def failure_lines(judged: Judged) -> list[str]:
         words += [f"{counts.missing_verdicts:,} never asked for"] if counts.missing_verdicts else []
         if words:
             lines.append(f"{dimension}: verdicts that failed, which are in no rating: {', '.join(words)}")
+            shown = failed_questions(judged, dimension, most=_MOST_NAMED)
+            lines += [f"  {one.prompt_id}, {one.entrant_a} – {one.entrant_b}: {one.error}" for one in shown]
+            more = counts.failed_verdicts.total() - len(shown)
+            lines += [f"  and {more:,} more, named in the report"] if more else []
     return lines
 
 
@@ -69,6 +76,8 @@ def usage_lines(judged: Judged) -> list[str]:
         usage = stats.usage
         failures = ", ".join(f"{count} {name}" for name, count in stats.failures.items())
         cost = "price unknown" if stats.cost is None else f"${stats.cost:,.2f}"
+        if stats.replies_without_usage:
+            cost += f", and unknown for {stats.replies_without_usage:,} replies whose tokens were not stated"
         lines.append(
             f"{dimension}: {stats.cache_hits:,} cached, {stats.fresh_calls:,} fresh; "
             f"cache written {usage.cache_creation_input_tokens:,}, read {usage.cache_read_input_tokens:,}; "

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import FakeServer, Fault
 from tests.llm.providers.asking import KEY, all_failed, ask, failed, make, question, use
-from tiltyard.errors import OptionError, Refused, TryLater
+from tiltyard.errors import OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers.failures import retry_after
 
 KINDS = ["anthropic", "openai", "local"]
@@ -34,6 +34,18 @@ def test_what_will_not_pass_is_refused(kind: str, fake_server: FakeServer) -> No
         assert f"({status}): line one line two" in str(error)
         assert "\n" not in str(error)
         assert len(str(error)) < 500
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refusal_says_whether_it_is_of_this_question_or_of_all(kind: str, fake_server: FakeServer) -> None:
+    """400, 413 and 422 are about the request; that the credit is used up is not, though Anthropic says 400 to it."""
+    faults = [Fault(status=status, message="too long") for status in (400, 413, 422, 401, 402, 403, 404)]
+    errors = all_failed(kind, fake_server, [*faults, Fault(status=400, message="Your credit balance is too low.")])
+    assert [isinstance(error, QuestionRefused) for error in errors] == [True] * 3 + [False] * 5
+    assert isinstance(errors[0], QuestionRefused)
+    assert (errors[0].name, errors[0].words) == ("invalid_request_error", "too long.")
+    assert "Top up the account, then run again." in str(errors[4])
+    assert "Top up the account, then run again." in str(errors[7])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -80,8 +80,9 @@ async def check_batch_provider(
 def _check_answer(reply: Reply, *, batched: bool) -> None:
     _hold(reply.error is None and bool(reply.text), f"no answer to an ordinary request: {reply.error}")
     _hold(reply.batched is batched, f"`batched` is {reply.batched}: the price would be wrong")
-    _hold(reply.usage.output_tokens > 0, "an answer without output tokens: its price is unknown")
-    _hold(reply.usage.input_tokens >= 0, "input tokens below zero: cached tokens were taken off twice")
+    if reply.usage is not None:  # None says that the tokens are not stated; a count of 0 would say that it was free
+        _hold(reply.usage.output_tokens > 0, "an answer without output tokens: its price is unknown")
+        _hold(reply.usage.input_tokens >= 0, "input tokens below zero: cached tokens were taken off twice")
 
 
 def _check_limits(provider: BatchProvider, request: Request) -> None:

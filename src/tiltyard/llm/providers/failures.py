@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
 
-from tiltyard.errors import ModelError, OptionError, Refused, TryLater
+from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers.wording import one_line
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ else:
     _NETWORK = (*_NETWORK, ClientError)
 
 _LATER = frozenset({408, 409, 425, 429})
+_THIS_QUESTION = frozenset({400, 413, 422})
+"""The request itself was refused: another one may be answered."""
+_NO_MONEY = frozenset({"insufficient_quota", "billing_error"})
 
 _MEANING = {
     400: "the request is malformed",
@@ -102,17 +105,21 @@ async def streamed(items: AsyncGenerator[Answer, None], caller: Caller, about: s
 
 
 def translate(error: Exception, caller: Caller, about: str) -> ModelError:
-    """`TryLater` for what may succeed later, `Refused` for what will not."""
+    """`TryLater` for what may succeed later, `Refused` for what will not, `QuestionRefused` if only this will not."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         return TryLater(one_line(f"No answer from {caller.address} to {about}: {_network_words(error)}"))
     names, words = _error_body(error)
     said = f"{caller.provider} did not answer {about}: {_MEANING.get(status, 'HTTP error')} ({status}): {words}"
-    if "insufficient_quota" in names:
+    # Anthropic says 400 when the credit is used up.
+    if status == 402 or _NO_MONEY & names.keys() or "credit balance is too low" in words.lower():
         return Refused(one_line(said, "Top up the account, then run again."))
     if status in _LATER or not 400 <= status < 500:
         return TryLater(one_line(said), retry_after(_headers(error)))
-    return Refused(one_line(said, _advice(status, caller)))
+    line = one_line(said, _advice(status, caller))
+    if status in _THIS_QUESTION:
+        return QuestionRefused(line, next(iter(names), f"status {status}"), one_line(words))
+    return Refused(line)
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
@@ -144,13 +151,13 @@ def _network_words(error: Exception) -> str:
     return f"{type(reason).__name__} {reason}".strip()
 
 
-def _error_body(error: Exception) -> tuple[set[str], str]:
-    """The names (type, code) and the message in an error's body; OpenAI's SDK unwraps `error`, Anthropic's does not."""
+def _error_body(error: Exception) -> tuple[dict[str, None], str]:
+    """The names (type, then code) and the message in an error's body; OpenAI's SDK unwraps `error`, Anthropic's not."""
     body: Any = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(inner, dict):
-        return set(), str(body or error)
-    names = {str(inner[field]) for field in ("type", "code") if inner.get(field)}
+        return {}, str(body or error)
+    names = dict.fromkeys(str(inner[field]) for field in ("type", "code") if inner.get(field))
     return names, str(inner.get("message") or ", ".join(sorted(names)))
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.errors import MissingExtra, OptionError, Refused, TryLater
+from tiltyard.errors import MissingExtra, OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers.chat import chat_reply, chat_request
 from tiltyard.llm.providers.wording import one_line
 
@@ -73,13 +73,17 @@ class InProcessProvider:
         try:
             completion: dict[str, Any] = self._server.handle_chat_completions(body)
         except (ValueError, RuntimeError) as error:
-            raise Refused(one_line(f"local/{self._model} did not take the request: {error}")) from None
+            line = one_line(f"local/{self._model} did not take the request: {error}")
+            raise QuestionRefused(line, type(error).__name__, one_line(str(error))) from None
         problem = completion.get("error")
         if problem is None:
             return completion
-        said = one_line(f"local/{self._model} did not answer: {problem.get('message') or problem}")
+        words = str(problem.get("message") or problem)
+        line = one_line(f"local/{self._model} did not answer: {words}")
         # llama.cpp numbers its errors like HTTP: from 500 on the fault is its own.
-        raise TryLater(said) if int(problem.get("code") or 0) >= 500 else Refused(said)
+        if int(problem.get("code") or 0) >= 500:
+            raise TryLater(line)
+        raise QuestionRefused(line, str(problem.get("type") or "refused"), one_line(words))
 
 
 def weights_of(model: str) -> Path:

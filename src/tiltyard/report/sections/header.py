@@ -85,10 +85,17 @@ def _tiles(here: Here) -> Html:
         ("chose the first shown", habits_at, percent(habits.first_slot.value, 1)),
         ("failed", "failures", join([number(failed), share_of(failed, len(run.bouts))])),
     ]
-    cost = ((run.usage or {}).get("total") or {}).get("cost_usd")
-    if cost is not None:
-        items.append(("US $", "usage", number(cost, 2)))
-    return tiles(here, items)
+    return tiles(here, [*items, *cost_tile(run)])
+
+
+def cost_tile(run: Run) -> list[tuple[str, str, str]]:
+    """What the run cost, and how many replies of unknown cost that leaves out; nothing where no price is known."""
+    total = (run.usage or {}).get("total") or {}
+    cost, unknown = total.get("cost_usd"), total.get("replies_without_usage") or 0
+    if cost is None:
+        return []
+    more = el("small", "unknown for ", number(unknown), " replies") if unknown else ""
+    return [("US $", "usage", join([number(cost, 2), more]))]
 
 
 def tiles(here: Here, items: Sequence[tuple[str, str, str]]) -> Html:

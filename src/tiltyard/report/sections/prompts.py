@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.judging.records import Judgment, Verdict
+    from tiltyard.llm.records import Usage
     from tiltyard.report.bouts import Bout
     from tiltyard.report.run import Question
     from tiltyard.report.site import Here
@@ -133,14 +134,18 @@ def _verdict(bout: Bout, place: int, verdict: Verdict) -> Html:
     )
 
 
+def _tokens(usage: Usage | None) -> Html | str:
+    if usage is None:
+        return "tokens not stated by the provider"
+    tokens = join([number(usage.input_tokens), " + ", number(usage.output_tokens), " tokens"])
+    cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
+    return join([tokens, ", ", number(cached), " through the provider’s cache"]) if cached else tokens
+
+
 def _origin(bout: Bout, verdict: Verdict) -> Html:
     """Where the words come from: judge, rubric, time, tokens, and the line of the file."""
     parts: list[str] = [verdict.judge_model, f"rubric {verdict.rubric_version}", verdict.timestamp]
-    tokens = join([number(verdict.input_tokens), " + ", number(verdict.output_tokens), " tokens"])
-    cached = verdict.cache_read_input_tokens + verdict.cache_creation_input_tokens
-    if cached:
-        tokens = join([tokens, ", ", number(cached), " through the provider’s cache"])
-    parts.append(tokens)
+    parts.append(_tokens(verdict.usage))
     if verdict.attempts > 1:
         parts.append(f"asked {verdict.attempts} times")
     if verdict.score_a is not None:

@@ -11,7 +11,7 @@ from tiltyard.report.placement.scores import tally
 from tiltyard.report.placement.sections.readings import Reading, readings
 from tiltyard.report.rates import behaviour
 from tiltyard.report.sections.board import rating_row, rating_scale, ratings_table, span
-from tiltyard.report.sections.header import share_of, tiles, when
+from tiltyard.report.sections.header import cost_tile, share_of, tiles, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,10 +88,7 @@ def _tiles(here: Here, placed: Placement) -> Html:
         items.append(("changed with the order", "judge", percent(flips.value, 1)))
     failed = join([number(counted.failed), share_of(counted.failed, len(placed.run.bouts))])
     items.append(("failed", "failures", failed))
-    cost = ((placed.run.usage or {}).get("total") or {}).get("cost_usd")
-    if cost is not None:
-        items.append(("US $", "usage", number(cost, 2)))
-    return tiles(here, items)
+    return tiles(here, [*items, *cost_tile(placed.run)])
 
 
 def meaning_section(here: Here, placed: Placement) -> Html:

@@ -1,0 +1,67 @@
+"""Whether a model answers at all: the first questions it is asked, until one of them goes well."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tiltyard.llm.keys import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tiltyard.errors import TiltyardError
+
+GIVE_UP_AFTER = 20
+"""When the first questions, this many, all fail, the fault is hardly theirs: nothing more is asked."""
+
+_LONGEST_QUOTE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How many questions failed, all of them, and the commonest way: its name, how many, and what was said, quoted."""
+
+    total: int
+    name: str
+    why: str
+    count: int
+    quoted: str
+
+
+@dataclass(slots=True)
+class Trial:
+    """How the questions to a model ended so far, as long as none of them went well.
+
+    `give_up` makes the error that is raised once `enough` have failed.
+    """
+
+    give_up: Callable[[Failures], TiltyardError]
+    enough: int = GIVE_UP_AFTER
+    _passed: bool = False
+    _kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _examples: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def succeeded(self) -> None:
+        """A question has ended well: from now on the model is trusted."""
+        self._passed = True
+
+    def failed(self, name: str, why: str, words: str = "") -> None:
+        """A question has ended in a failure of this name; `words` are the model's or the provider's own."""
+        if not self._passed:
+            self._kinds[name, why] += 1
+            self._examples.setdefault((name, why), words)
+
+    def failures_left(self) -> float:
+        """How many more questions may fail; raises when it is none."""
+        left = float("inf") if self._passed else self.enough - self._kinds.total()
+        if left <= 0:
+            raise self.give_up(self._failures())
+        return left
+
+    def _failures(self) -> Failures:
+        (name, why), count = self._kinds.most_common(1)[0]
+        words = " ".join(redact(self._examples[name, why]).split())
+        quoted = f" (“{'…' if len(words) > _LONGEST_QUOTE else ''}{words[-_LONGEST_QUOTE:]}”)" if words else ""
+        return Failures(self._kinds.total(), name, redact(why), count, quoted)
