@@ -32,11 +32,11 @@ Made = dict[str, list[Any]]
 """By title of the page, the contents of every file of that kind: rows of a table are objects of their own."""
 
 
-def command(folder: Path, *arguments: str) -> str:
+def command(folder: Path, *arguments: str, fails: bool = False) -> str:
     """What a command prints, run in a folder."""
     with chdir(folder):
         done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, f"{arguments}: {done.exception or done.output}"
+    assert (done.exit_code != 0) is fails, f"{arguments}: {done.exception or done.output}"
     return done.stdout
 
 
@@ -148,6 +148,12 @@ def tournament(folder: Path) -> Made:
         add(made, {"Matches": lines(home / name / "matches" / "matches.jsonl")})
     add(made, run_folder(home / "again"))
     made["Re-judged run"] = [json.loads((home / "again" / "changes.json").read_text(encoding="utf-8"))]
+    (home / "mute.yaml").write_text('rules: [{error: "errored: invalid_request_error", final: true}]', encoding="utf-8")
+    config["entrants"][0] |= {"model": "scripted/mute.yaml"}
+    (home / "watched.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    (home / "responses" / "responses_careful.jsonl").unlink()
+    command(home, "generate", "watched.yaml", "--entrant", "careful", "--yes", fails=True)
+    made["Failed prompts"] = lines(home / "responses" / "failures_careful.jsonl")
     return made
 
 
