@@ -266,7 +266,7 @@ PARAMETERS = {
     "Price.cache_read": "Input tokens read from it.",
     "Reply.text": "What was answered.",
     "Reply.stop": "Why it ended.",
-    "Reply.usage": "Its tokens.",
+    "Reply.usage": "Its tokens; None where it was paid for but its tokens are not known.",
     "Reply.model": "The model that answered, as the provider names it.",
     "Request.model": "Who is asked.",
     "Ask.request": "What is sent.",

@@ -31,6 +31,8 @@ TOURNAMENT = {
     "judge.base_url": "Address of the judge's server, for `local/…`.",
     "judge.prices_path": "A price file that replaces or adds models, beside the one that ships.",
     "judge.reply": "`reasoned`, `label` or `choice`:",
+    "judge.min_choice_mass": "Below it a `label` or `choice` is noise and `unparsed`, not a verdict; nothing of it "
+    "is sent.",
     "judge.options": "Further parameters for the provider, sent as they are.",
     "rubrics.<dimension>.path": "The rubric of a dimension. Dimensions are judged in this order.",
     "elo.n_perms": "Shuffles of permutation Elo; at least 2.",
@@ -50,6 +52,8 @@ JUDGE = {
     "options": "Further parameters for the provider, sent as they are (`temperature`, `seed`, …).",
     "reply": "`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities where "
     "there are any. `choice`: the letter of an option, for very small judges.",
+    "min_choice_mass": "How likely the allowed words must be together, where the judge gives probabilities; below it a "
+    "reply is noise and `unparsed`.",
     "orders": "`both`, or `forward`: entrant_a's answer first only, so that position bias cannot be seen.",
 }
 

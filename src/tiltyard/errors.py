@@ -89,12 +89,14 @@ class ModelError(TiltyardError):
 class TryLater(ModelError):
     """It may answer later: rate limit, overload, lost connection.
 
-    `retry_after` is the provider's own word on when, in seconds.
+    `retry_after` is the provider's own word on when, in seconds. `damaged` says that an answer came, and was
+    paid for, but was cut off or garbled on its way: fewer requests at once would not help.
     """
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float | None = None, *, damaged: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.damaged = damaged
 
 
 class Refused(ModelError):

@@ -12,6 +12,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+_LINE_ENDS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
+"""Characters that JSON may hold as they are and that some programs take for the end of a line, as JSON escapes them."""
+
+
+def escape_line_ends(encoded: bytes) -> bytes:
+    """The same JSON with U+0085, U+2028 and U+2029 escaped, so that a line is one line to every program."""
+    for raw, escaped in _LINE_ENDS:
+        encoded = encoded.replace(raw, escaped)
+    return encoded
+
+
+def json_line(value: Any) -> bytes:
+    """A value as one line of a JSON Lines file, with its line break."""
+    return escape_line_ends(msgspec.json.encode(value)) + b"\n"
+
 
 def write_text(path: Path, text: str) -> None:
     """Write a text, with line ends as they are."""
@@ -32,7 +47,7 @@ def write_lines(path: Path, rows: Iterable[Any]) -> None:
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
         for row in rows:
-            file.write(msgspec.json.encode(row) + b"\n")
+            file.write(json_line(row))
     part.replace(path)
 
 

@@ -166,7 +166,10 @@ class _OpenAIWire:
             shares = self.world.behaviour.first_token(system, user)
             top = [{"token": t, "logprob": math.log(p), "bytes": None} for t, p in shares.items()]
             top = sorted(top, key=lambda one: -one["logprob"])[: body.get("top_logprobs", 0)]
-            choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}], "refusal": None}
+            thoughts, closing, answer = said.text.rpartition("</think>")
+            spoken = next((one for one in top if answer.strip().startswith(one["token"].strip())), top[0])
+            before = [{"token": one, "logprob": 0.0, "top_logprobs": []} for one in (thoughts, closing) if one]
+            choice["logprobs"] = {"content": [*before, {**spoken, "top_logprobs": top}], "refusal": None}
         return choice
 
     def _problem(self, body: dict[str, Any]) -> tuple[str, str] | tuple[str, str, str] | None:

@@ -63,6 +63,10 @@ UNREADABLE = [
     "VERDICT: TIE or A",
     "VERDICT: Tıe",
     "{'VERDICT': 'A'}",
+    *(
+        f"The answer ends with{end}VERDICT: A"
+        for end in ("\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r")
+    ),
 ]
 
 
@@ -108,6 +112,11 @@ def test_a_line_made_to_slow_the_reader_down_does_not() -> None:
         (Reply(text="VERDICT: A", stop=Stop.LENGTH), Said.TRUNCATED),
         (Reply(text="VERDICT: A", stop=Stop.REFUSAL), Said.REFUSED),
         (Reply(error="expired"), Said.ERROR),
+        (Reply(text="<think>VERDICT: B\n</think>VERDICT: A"), Said.A),
+        (Reply(text="<think>So.</think>\nA is better.\nVERDICT: A"), Said.A),
+        (Reply(text="<think>So.\nVERDICT: A"), Said.UNPARSED),
+        (Reply(text="<think>So.\nVERDICT: A", stop=Stop.LENGTH), Said.TRUNCATED),
+        (Reply(text="<think>So.</think>\nVERDICT: A", stop=Stop.LENGTH), Said.TRUNCATED),
         (Reply(text="VERDICT: A", error="errored: overloaded_error"), Said.ERROR),
     ],
 )
@@ -130,11 +139,13 @@ CHOICES = ("A", "B", "TIE")
         ("VERDICT: A", None),
         ("", None),
         ("C", None),
+        ("<think>B? No, A.</think>\n\nA", Said.A),
+        ("<think>\nA", None),
     ],
 )
 def test_a_one_word_reply_is_the_word_alone(text: str, said: Said | None) -> None:
-    assert read_label(text) is said
     assert read_reply(Reply(text=text), CHOICES).said is (said or Said.UNPARSED)
+    assert "<think>" in text or read_label(text) is said
 
 
 def test_the_third_option_of_a_multiple_choice_is_a_tie() -> None:
@@ -152,7 +163,7 @@ def test_the_third_option_of_a_multiple_choice_is_a_tie() -> None:
         ({"A": 0.7, "B": 0.2, "TIE": 0.1}, Said.A, 0.75),
         ({"A": 0.1, "B": 0.6, "TIE": 0.3}, Said.B, 0.25),
         ({"A": 0.2, "B": 0.3, "TIE": 0.5}, Said.TIE, 0.45),
-        ({"A": 0.02, "B": 0.06}, Said.B, 0.25),
+        ({"A": 0.2, "B": 0.6}, Said.B, 0.25),
         ({"A": 0.5, "B": 0.5}, Said.TIE, 0.5),
         ({"A": 0.4, "TIE": 0.4, "B": 0.2}, Said.TIE, 0.6),
     ],
@@ -163,6 +174,47 @@ def test_probabilities_give_the_likeliest_word_and_a_soft_score(
     reading = read_reply(Reply(text="A", stop=Stop.LENGTH, choice_probabilities=chances), CHOICES)
     assert reading.said is said
     assert reading.score_a == pytest.approx(score_a)
+    assert reading.choice_mass == pytest.approx(sum(chances.values()))
+
+
+def test_words_that_were_never_likely_are_no_verdict_and_the_reason_names_how_likely() -> None:
+    sorry = Reply(text="Sorry", choice_probabilities={"A": math.exp(-14), "B": math.exp(-17), "TIE": 0.0})
+    reading = read_reply(sorry, CHOICES)
+    assert (reading.said, reading.score_a, reading.choice_mass) == (
+        Said.UNPARSED,
+        None,
+        pytest.approx(8.7e-7, rel=0.01),
+    )
+    assert reading.why == "the allowed answers have a probability of 0.00 together; a verdict needs 0.50"
+    nearly = Reply(text="A", choice_probabilities={"A": 0.3, "B": 0.1, "TIE": 0.0999})
+    assert "a probability of 0.49 together" in str(read_reply(nearly, CHOICES).why)
+    enough = Reply(text="A", choice_probabilities={"A": 0.3, "B": 0.1, "TIE": 0.1})
+    assert read_reply(enough, CHOICES).said is Said.A
+    assert read_reply(nearly, CHOICES, min_choice_mass=0.4).said is Said.A
+    assert read_reply(enough, CHOICES, min_choice_mass=0.6).said is Said.UNPARSED
+    assert (
+        read_reply(Reply(text="A", choice_probabilities={"A": 0.0}), CHOICES, min_choice_mass=0).said is Said.UNPARSED
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A", Said.A),  # one token was allowed, and it was the answer
+        (" A\n", Said.A),
+        ("<think>B? No.</think> A", Said.A),
+        ("", Said.TRUNCATED),
+        ("T", Said.TRUNCATED),
+        ("A is better because", Said.TRUNCATED),
+        ("Sorry", Said.TRUNCATED),
+        ("<think>\nA", Said.TRUNCATED),
+        ("<think>\nHm.</think>", Said.TRUNCATED),
+    ],
+)
+def test_a_reply_that_was_cut_off_counts_only_as_one_whole_word_with_probabilities(text: str, said: Said) -> None:
+    sure = {"A": 0.9, "B": 0.1, "TIE": 0.0}
+    assert read_reply(Reply(text=text, stop=Stop.LENGTH, choice_probabilities=sure), CHOICES).said is said
+    assert read_reply(Reply(text=text, stop=Stop.LENGTH), CHOICES).said is Said.TRUNCATED
 
 
 @pytest.mark.parametrize("chances", [{"C": 1.0}, {"A": 0.0}, {"A": math.nan}, {"A": math.inf}, {"A": 2.0, "B": -1.0}])

@@ -156,7 +156,7 @@ class LineStore:
         further = larger_budget(ask, reply)
         if further is None:
             line = {"key": ask.key, "text": reply.text, "error": reply.error, "attempt": ask.attempt}
-            append_line(self.path, json.dumps(line).encode())
+            append_line(self.path, line)
         self._fuse.point()
         return further
 

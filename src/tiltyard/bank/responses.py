@@ -10,6 +10,7 @@ import msgspec
 
 from tiltyard.bank.records import convert, read_objects
 from tiltyard.errors import BankError
+from tiltyard.files import json_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,7 +53,7 @@ def append_responses(folder: str | Path, entrant_id: str, responses: Iterable[Re
     """Add responses to an entrant's file: whole lines, on disk before this returns, a torn end cut off first."""
     path = responses_path(folder, entrant_id)
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = b"".join(msgspec.json.encode(response) + b"\n" for response in responses)
+    lines = b"".join(map(json_line, responses))
     _close_last_line(path)
     with path.open("ab") as file:
         file.write(lines)

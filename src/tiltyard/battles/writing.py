@@ -24,6 +24,7 @@ from tiltyard.battles.query import literal
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.errors import BattleError
+from tiltyard.files import escape_line_ends
 
 CHUNK_ROWS = 50_000
 
@@ -64,7 +65,7 @@ def write_lines(stream: BinaryIO, table: BattleTable, kind: FileKind = FileKind.
     if kind is FileKind.JSONL:
         encoder = msgspec.json.Encoder()
         for rows in _row_chunks(table):
-            stream.write(encoder.encode_lines(rows))
+            stream.write(escape_line_ends(encoder.encode_lines(rows)))
         return
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
     unfolded = Unfolded(table)

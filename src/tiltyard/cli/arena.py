@@ -184,12 +184,11 @@ def serve_command(
 def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
     """Write every counted vote as a battle row that `tiltyard rate` reads; voters are numbers that lead nowhere."""
     need_arena()
-    import msgspec
 
     from tiltyard.arena.exporting import battle_rows
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.reading import cast_votes
-    from tiltyard.files import write_lines
+    from tiltyard.files import json_line, write_lines
 
     store = Store.open(db)
     try:
@@ -201,7 +200,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
             note(f"wrote {out}. Rate it: tiltyard rate {out} --cluster voter")
             return
         for row in rows:
-            sys.stdout.write(msgspec.json.encode(row).decode() + "\n")
+            sys.stdout.write(json_line(row).decode())
     finally:
         store.close()
 

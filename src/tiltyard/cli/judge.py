@@ -42,6 +42,12 @@ def check_command(
         Literal["reasoned", "label", "choice"],
         typer.Option(help="Ask for a comparison, for one word, or for a letter (a multiple choice, for small judges)."),
     ] = "reasoned",
+    min_choice_mass: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="How likely the allowed words must be together, where the server gives probabilities."
+        ),
+    ] = 0.5,
     single_order: Annotated[
         bool, typer.Option("--single-order", help="Accept a recording of one order only; there is then no flip rate.")
     ] = False,
@@ -72,7 +78,14 @@ def check_command(
     asking = AskingParts(
         prices=PriceTable.load(prices), settings=AskingSettings(batch_floor=1000, budget_usd=budget), notice=note
     )
-    judge = judge_by_name(judge_model, folder=cache_dir, asking=asking, base_url=base_url, reply=reply)
+    judge = judge_by_name(
+        judge_model,
+        folder=cache_dir,
+        asking=asking,
+        base_url=base_url,
+        reply=reply,
+        min_choice_mass=min_choice_mass,
+    )
     agree_to_price(judge, labelled_docket(labelled, chosen_rubric), asking.prices, yes=yes)
 
     async def check(watch: Watch) -> JudgeCheck:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import OptionError, Refused
 from tiltyard.judging.language_model import AskingParts, JudgeSettings, LanguageModelJudge
+from tiltyard.judging.reading import MIN_CHOICE_MASS
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.names import parse_model_name
@@ -34,6 +35,7 @@ def judge_by_name(
     options: Mapping[str, Any] | None = None,
     reply: ReplyForm = "reasoned",
     orders: Orders = "both",
+    min_choice_mass: float = MIN_CHOICE_MASS,
     silent: bool = False,
     look_in: Sequence[Path] = (Path(),),
 ) -> Judge:
@@ -59,6 +61,7 @@ def judge_by_name(
         options=options or {},
         reply=reply,
         orders=orders,
+        min_choice_mass=min_choice_mass,
     )
     return LanguageModelJudge(provider, settings, folder=folder, asking=asking)
 

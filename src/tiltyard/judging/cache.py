@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.errors import JudgingError
+from tiltyard.files import json_line
 from tiltyard.judging.records import Verdict
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class VerdictCache:
 
     def _append(self, verdict: Verdict) -> None:
         """Write one line at the end, closing a torn end first."""
-        line = msgspec.json.encode(verdict) + b"\n"
+        line = json_line(verdict)
         try:
             end = os.fstat(self._file).st_size
             torn = end > self._read_to

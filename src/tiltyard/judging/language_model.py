@@ -25,6 +25,7 @@ from tiltyard.judging.questioning import (
     never_failed_first,
     open_questions,
 )
+from tiltyard.judging.reading import MIN_CHOICE_MASS
 from tiltyard.judging.trial import judge_trial
 from tiltyard.llm.asking import Progress
 from tiltyard.llm.provider import BatchProvider
@@ -57,7 +58,8 @@ class JudgeSettings:
     `max_tokens` is what the first ask allows; a reply that was cut off is asked for again with twice as many. A
     question is asked at most `max_attempts` times. `options` go to the provider as they are (temperature, seed, …).
     With `orders` `forward` each case is one question, and position bias cannot be seen; verdicts are shared with runs
-    that ask both.
+    that ask both. Where the judge gives probabilities, the allowed words need `min_choice_mass` together: below it the
+    reply is noise, and `unparsed`. Nothing of it is sent, so verdicts that are kept stay as they were read.
     """
 
     model: str
@@ -67,10 +69,13 @@ class JudgeSettings:
     options: Mapping[str, Any] = field(default_factory=dict)
     reply: ReplyForm = "reasoned"
     orders: Orders = "both"
+    min_choice_mass: float = MIN_CHOICE_MASS
 
     def __post_init__(self) -> None:
         if self.orders not in ("both", "forward"):
             raise OptionError(f"orders of the judge is {self.orders!r}; it is `both` or `forward`.")
+        if not 0 <= self.min_choice_mass <= 1:
+            raise OptionError(f"min_choice_mass of the judge is {self.min_choice_mass}; it is between 0 and 1.")
         for name in ("max_tokens", "max_attempts"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} of the judge is {getattr(self, name)}; it must be at least 1.")

@@ -237,7 +237,8 @@ class VerdictSink:
         return further
 
     def _read(self, ask: Ask, reply: Reply, where: Pending | None) -> Verdict:
-        reading = read_reply(reply, ask.request.choices)
+        settings = self._questions.settings
+        reading = read_reply(reply, ask.request.choices, min_choice_mass=settings.min_choice_mass)
         rubric = self._questions.docket.rubrics.get(ask.shelf)
         return Verdict(
             cache_key=ask.key,
@@ -252,6 +253,7 @@ class VerdictSink:
             batched=reply.batched,
             error=None if reading.why is None else redact(reading.why),
             score_a=reading.score_a,
+            choice_mass=msgspec.UNSET if reading.choice_mass is None else reading.choice_mass,
             final=reply.error is not None and reply.final,
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.judging.records import Said
 from tiltyard.llm.records import Stop
+from tiltyard.llm.thinking import answer_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,43 +24,57 @@ _MEANT = {"A": Said.A, "B": Said.B, "C": Said.TIE, "TIE": Said.TIE}
 """What a word of `Request.choices` says."""
 _LONGEST_LINE = 80
 """A longer line says more than a verdict; and matching stays quick whatever a judge writes."""
+MIN_CHOICE_MASS = 0.5
+"""Below it, a judge was more likely to say something else than any of the words it was offered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reply says. `score_a` is the soft preference for the first slot; `why` says more about a failure."""
+    """What a reply says. `score_a` is the soft preference for the first slot; `why` says more about a failure.
+
+    `choice_mass` is the probability of the allowed words together, where there are probabilities.
+    """
 
     said: Said
     score_a: float | None = None
     why: str | None = None
+    choice_mass: float | None = None
 
 
-def read_reply(reply: Reply, choices: tuple[str, ...] = ()) -> Reading:
+def read_reply(reply: Reply, choices: tuple[str, ...] = (), *, min_choice_mass: float = MIN_CHOICE_MASS) -> Reading:
     """The verdict of a reply, or what kept it from being one. `choices` are those of the request, where it had any.
 
-    A reply that was cut off has no last line, whatever stands at its end; one that was refused has no verdict, whatever
-    it says. Both are asked again.
+    Thoughts before the answer are skipped. A reply that was cut off has no last line, whatever stands at its end; one
+    that was refused has no verdict, whatever it says. Both are asked again. Only where probabilities were asked for and
+    given, an answer that is a whole word counts although it was cut off behind it: servers that are allowed one token
+    end every answer so.
     """
     if reply.error is not None:
         return Reading(Said.ERROR, why=reply.error)
     if reply.stop is Stop.REFUSAL:
         return Reading(Said.REFUSED, why="the judge declined")
-    if choices and reply.choice_probabilities:
-        chances = reply.choice_probabilities
-        return read_probabilities({_MEANT[word]: chances[word] for word in choices if word in chances})
-    if reply.stop is Stop.LENGTH:
+    cut_off = reply.stop is Stop.LENGTH
+    start = answer_start(reply.text)
+    if start is None:
+        why = "cut off at max_tokens while thinking" if cut_off else "the thoughts have no end"
+        return Reading(Said.TRUNCATED if cut_off else Said.UNPARSED, why=why)
+    answer = reply.text[start:]
+    chances = reply.choice_probabilities if choices else None
+    if cut_off and (chances is None or read_label(answer, choices) is None):
         return Reading(Said.TRUNCATED, why="cut off at max_tokens")
-    said = read_label(reply.text, choices) if choices else read_verdict_line(reply.text)
-    if said is None:
-        return Reading(Said.UNPARSED, why="the last line is no verdict" if reply.text.strip() else "the reply is empty")
-    return Reading(said)
+    if chances is not None:
+        meant = {_MEANT[word].value: chances[word] for word in choices if word in chances}
+        return read_probabilities(meant, min_choice_mass=min_choice_mass)
+    said = read_label(answer, choices) if choices else read_verdict_line(answer)
+    return Reading(said) if said is not None else Reading(Said.UNPARSED, why=_no_verdict(answer, choices))
 
 
 def read_verdict_line(text: str) -> Said | None:
     """The verdict in the last non-empty line of a text, which must be `VERDICT: A`, `B` or `TIE` and nothing more.
 
     Markdown emphasis around it, letter case and a closing full stop do not matter. A verdict anywhere else in the text
-    does not count: it may be a quotation, a supposition, or the answer's own words.
+    does not count: it may be a quotation, a supposition, or the answer's own words. A line ends with a line feed, as on
+    Windows perhaps after a carriage return, and with nothing else.
     """
     word = _match(_VERDICT_LINE, text)
     return Said(word) if word else None
@@ -67,28 +82,40 @@ def read_verdict_line(text: str) -> Said | None:
 
 def read_label(text: str, choices: Sequence[str] = ("A", "B", "TIE")) -> Said | None:
     """The verdict of a one-word reply; None when there is anything beside the word, or it is none of the choices."""
-    word = _match(_BARE_LABEL, text) if len(text.split()) == 1 else None
+    word = _match(_BARE_LABEL, text) if len(text.split(maxsplit=1)) == 1 else None
     return _MEANT[word] if word and word in choices else None
 
 
-def read_probabilities(probabilities: Mapping[str, float]) -> Reading:
+def read_probabilities(probabilities: Mapping[str, float], *, min_choice_mass: float = MIN_CHOICE_MASS) -> Reading:
     """The likeliest of the three words, with P(A) + P(TIE)/2 as the soft preference for the first slot.
 
-    A and B equally likely are a tie.
+    A and B equally likely are a tie. What the three are likely together must reach `min_choice_mass`: how little is
+    left for each of them says nothing about the answers when the judge had other words in mind.
     """
     chance = {word: probabilities.get(word.value, 0.0) for word in (Said.A, Said.B, Said.TIE)}
     total = sum(chance.values())
-    if not (math.isfinite(total) and total > 0 and min(chance.values()) >= 0):
-        return Reading(Said.UNPARSED, why="none of A, B and TIE has a probability")
+    if not (math.isfinite(total) and min(chance.values()) >= 0):
+        return Reading(Said.UNPARSED, why="what the server gives are no probabilities")
+    mass = min(total, 1.0)
+    if mass < min_choice_mass or total == 0:
+        shown = math.floor(mass * 100) / 100
+        why = f"the allowed answers have a probability of {shown:.2f} together; a verdict needs {min_choice_mass:.2f}"
+        return Reading(Said.UNPARSED, why=why, choice_mass=mass)
     said = max((Said.TIE, Said.A, Said.B), key=lambda word: chance[word])
     if chance[Said.A] == chance[Said.B]:
         said = Said.TIE
-    return Reading(said, score_a=chance[Said.A] / total + chance[Said.TIE] / total / 2)
+    return Reading(said, score_a=chance[Said.A] / total + chance[Said.TIE] / total / 2, choice_mass=mass)
+
+
+def _no_verdict(answer: str, choices: Sequence[str]) -> str:
+    if not answer.strip():
+        return "the reply is empty"
+    return f"the reply is not one of {', '.join(choices)}" if choices else "the last line is no verdict"
 
 
 def _match(pattern: re.Pattern[str], text: str) -> str | None:
-    lines = text.strip().splitlines()
-    if not lines or len(lines[-1]) > _LONGEST_LINE:
+    line = text.strip().rpartition("\n")[2]
+    if len(line) > _LONGEST_LINE:
         return None
-    match = pattern.fullmatch(lines[-1].strip())
+    match = pattern.fullmatch(line.strip())
     return match["label"].upper() if match else None

@@ -68,6 +68,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     score_a: float | None = None
     """The soft preference for the first slot as shown, where the judge gives probabilities."""
+    choice_mass: float | msgspec.UnsetType | None = msgspec.UNSET
+    """How likely the judge was to answer with one of the allowed words at all; not there without probabilities."""
     final: bool = False
     """Whether asking again is pointless: the provider will not answer this very question."""
 

@@ -51,7 +51,7 @@ class Conversations:
         if whole != len(data):
             os.truncate(self.path, whole)
         decoder = msgspec.json.Decoder(Turn)
-        for number, line in enumerate(data[:whole].splitlines(), start=1):
+        for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1):
             try:
                 turn = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -68,5 +68,5 @@ class Conversations:
     def keep(self, key: str, prompt_id: str, turn: int, reply: Reply) -> None:
         """Keep a reply: it is on disk when this returns. The first one under a key stays."""
         if key not in self._replies:
-            append_line(self.path, msgspec.json.encode(Turn(key=key, prompt_id=prompt_id, turn=turn, reply=reply)))
+            append_line(self.path, Turn(key=key, prompt_id=prompt_id, turn=turn, reply=reply))
             self._replies[key] = reply

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import QuestionRefused, TryLater
 from tiltyard.llm.patience import Width, backoff_seconds
-from tiltyard.llm.records import Reply
+from tiltyard.llm.records import Reply, Usage
 
 if TYPE_CHECKING:
     import random
@@ -148,9 +148,11 @@ class DirectAsking:
                 reply = await self._provider.ask(ask.request)
             except TryLater as error:
                 retry_after = error.retry_after
-                self._width.pressed(sent_at, self._now())
+                if not error.damaged:
+                    self._width.pressed(sent_at, self._now())
                 self._hold(retry_after)
-                reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error))
+                usage = None if error.damaged else Usage()  # what came damaged was paid for
+                reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error), usage=usage)
                 allowed = self._settings.max_tries
             except QuestionRefused as error:
                 self._width.replied()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tiltyard.errors import ModelError
+from tiltyard.files import json_line
 from tiltyard.llm.asking import Ask
 
 if TYPE_CHECKING:
@@ -204,16 +205,16 @@ class Journal:
             self.open.pop(record.intent, None)
 
     def _write(self, record: Record) -> None:
-        append_line(self.path, msgspec.json.encode(record))
+        append_line(self.path, record)
         self._apply(record)
 
 
-def append_line(path: Path, line: bytes) -> None:
-    """Add a whole line to a file; it is on disk when this returns."""
+def append_line(path: Path, record: object) -> None:
+    """Add a record to a JSON Lines file; the whole line is on disk when this returns."""
     fresh = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        rest = memoryview(line + b"\n")
+        rest = memoryview(json_line(record))
         while rest:
             rest = rest[os.write(descriptor, rest) :]
         os.fsync(descriptor)

@@ -81,7 +81,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     A reply exists also where there is no answer: `error` then says why in a word or two (`expired`, `canceled`,
     `errored: invalid_request_error`), and `final` whether asking again is pointless. `choice_probabilities` are those
-    of `Request.choices`. `batched` replies cost half.
+    of `Request.choices` as the first word of the answer; what is missing to 1 went to other words. `batched` replies
+    cost half.
     """
 
     text: str = ""

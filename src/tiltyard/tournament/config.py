@@ -68,6 +68,8 @@ class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     reply: Literal["reasoned", "label", "choice"] = "reasoned"
     """A few sentences and a verdict line; or the bare label with its probabilities where the server gives them; or the
     letter of an option, for judges too small for instructions."""
+    min_choice_mass: float = 0.5
+    """How likely the allowed words must be together, where the server gives probabilities."""
     options: dict[str, Any] = {}
 
 

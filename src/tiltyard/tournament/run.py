@@ -69,6 +69,7 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
         max_attempts=settings.max_attempts,
         options=settings.options,
         reply=settings.reply,
+        min_choice_mass=settings.min_choice_mass,
         silent=silent,
         look_in=(setup.path.parent, Path()),
     )

@@ -128,7 +128,7 @@ def test_the_choices_come_with_their_probabilities() -> None:
     probabilities = use(ask)
     assert probabilities is not None
     assert set(probabilities) == {"A", "B"}
-    assert sum(probabilities.values()) == pytest.approx(1)
+    assert 0 < sum(probabilities.values()) <= 1 + 1e-3  # the rest went to other words
 
 
 @needs_model

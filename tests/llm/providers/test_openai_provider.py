@@ -179,7 +179,7 @@ def test_the_probabilities_of_the_choices_come_from_the_first_token(fake_server:
     fake_server.behaviour.judge = lambda system, user: "A"
     fake_server.behaviour.first_token = lambda system, user: {"A": 0.5, " B": 0.2, "T": 0.1, "The": 0.2}
     reply = ask("local", fake_server, question(choices=("A", "B", "TIE")))
-    assert reply.choice_probabilities == pytest.approx({"A": 0.625, "B": 0.25, "TIE": 0.125})
+    assert reply.choice_probabilities == pytest.approx({"A": 0.5, "B": 0.2, "TIE": 0.1})
     body = fake_server.ledger.accepted[0].body
     assert (body["logprobs"], body["top_logprobs"]) == (True, 20)
 
@@ -191,14 +191,14 @@ def test_a_server_without_log_probabilities_still_answers(fake_server: FakeServe
 
 
 def test_choices_are_read_past_blanks_and_only_where_they_are_meant() -> None:
-    blank = {"token": "\n", "logprob": 0.0, "top_logprobs": []}
-    unsure = {"token": "Hm", "logprob": 0.0, "top_logprobs": [{"token": "Hm", "logprob": 0.0}]}
-    lone = {"token": "B", "logprob": -0.1, "top_logprobs": []}
-    assert choice_probabilities([blank, lone], ("A", "B")) == {"A": 0.0, "B": 1.0}
-    assert choice_probabilities([unsure, lone], ("A", "B")) is None
-    assert choice_probabilities([], ("A", "B")) is None
-    begins_both = {"token": "A", "logprob": 0.0, "top_logprobs": [{"token": "A", "logprob": 0.0}]}
-    assert choice_probabilities([begins_both], ("A1", "A2")) is None
+    def token(text: str) -> dict[str, object]:
+        return {"token": text, "logprob": 0.0, "top_logprobs": [{"token": text, "logprob": 0.0}]}
+
+    assert choice_probabilities([token("\n"), token("B")], ("A", "B"), "\nB") == {"A": 0.0, "B": 1.0}
+    assert choice_probabilities([token("Hm"), token("B")], ("A", "B"), "HmB") == {"A": 0.0, "B": 0.0}
+    assert choice_probabilities([], ("A", "B"), "B") is None
+    assert choice_probabilities([{**token("B"), "top_logprobs": []}], ("A", "B"), "B") is None
+    assert choice_probabilities([token("A")], ("A1", "A2"), "A") == {"A1": 0.0, "A2": 0.0}
 
 
 @pytest.mark.parametrize(

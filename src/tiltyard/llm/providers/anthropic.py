@@ -6,27 +6,26 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anthropic
 import msgspec
-from anthropic.types import Message
 from anthropic.types.messages import MessageBatch
 
 from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.clients import connect_timeout, http_client
-from tiltyard.llm.providers.failures import Caller, answered, streamed
-from tiltyard.llm.providers.wording import encodable, one_line
+from tiltyard.llm.providers.failures import Caller, answered, answered_object, streamed
+from tiltyard.llm.providers.json_values import a_count, a_name, a_text, an_object, decode_lines, joined_texts
+from tiltyard.llm.providers.wording import one_line
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-
-    from anthropic.types.messages import MessageBatchIndividualResponse
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
 _STOPS = {"max_tokens": Stop.LENGTH, "model_context_window_exceeded": Stop.LENGTH, "refusal": Stop.REFUSAL}
 _POINTLESS = frozenset({"invalid_request_error", "not_found_error", "request_too_large"})
+_CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
 _LONGEST_CUSTOM_ID = "x" * 64
 
 
@@ -54,8 +53,9 @@ class AnthropicProvider:
 
     async def ask(self, request: Request) -> Reply:
         """The reply to one request."""
-        waiting = self._client.messages.create(**_params(request), extra_body=request.options or None)
-        return _reply(await answered(waiting, Message, self._caller, f"a request to {request.model}"))
+        create = self._client.messages.with_raw_response.create
+        waiting = create(**_params(request), extra_body=request.options or None)
+        return _reply(await answered_object(waiting, self._caller, f"a request to {request.model}"))
 
     async def aclose(self) -> None:
         """Let go of connections."""
@@ -93,12 +93,10 @@ class AnthropicProvider:
         batch = await self._batch(batch_id)
         if batch.results_url is None:
             raise _no_results(batch)
-        lines = await self._client.messages.batches.results(batch_id)
-        try:
-            async for line in lines:
-                yield line.custom_id, _batch_reply(line)
-        finally:
-            await lines.close()
+        async with self._client.messages.batches.with_streaming_response.results(batch_id) as answer:
+            async for line in decode_lines(answer.iter_bytes()):
+                entry = an_object(line)
+                yield a_text(entry.get("custom_id")) or "", _batch_reply(entry)
 
     async def _recent_batches(self) -> AsyncGenerator[BatchState, None]:
         async for batch in self._client.messages.batches.list(limit=100):
@@ -133,33 +131,47 @@ def _entry(custom_id: str, request: Request) -> dict[str, Any]:
     return {"custom_id": custom_id, "params": {**_params(request), **request.options}}
 
 
-def _reply(message: Message, *, batched: bool = False) -> Reply:
-    usage = message.usage
-    return Reply(
-        text=encodable("".join(block.text for block in message.content if block.type == "text")),
-        stop=_STOPS.get(message.stop_reason or "", Stop.END),
-        usage=Usage(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_creation_input_tokens=usage.cache_creation_input_tokens or 0,
-            cache_read_input_tokens=usage.cache_read_input_tokens or 0,
-        ),
-        model=message.model,
-        batched=batched,
-    )
+def _reply(answer: object, *, batched: bool = False) -> Reply:
+    """A message as a reply. One without content is an error, not an empty answer."""
+    message = an_object(answer)
+    usage, model = _usage(message.get("usage")), a_text(message.get("model"))
+    text = joined_texts(message.get("content"))
+    if text is None:
+        kind, words = _problem(message, "no content")
+        return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
+    reason = message.get("stop_reason")
+    stop = _STOPS.get(reason, Stop.END) if isinstance(reason, str) else Stop.END
+    return Reply(text=text, stop=stop, usage=usage, model=model, batched=batched)
 
 
-def _batch_reply(line: MessageBatchIndividualResponse) -> Reply:
+def _usage(value: object) -> Usage | None:
+    """The tokens of a message; None where Anthropic does not say."""
+    usage = an_object(value)
+    counts = {name: a_count(usage.get(name)) for name in ("input_tokens", "output_tokens")}
+    counts |= {name: a_count(usage.get(name) or 0) for name in _CACHED}
+    known = {name: count for name, count in counts.items() if count is not None}
+    return Usage(**known) if len(known) == len(counts) else None
+
+
+def _batch_reply(line: dict[str, Any]) -> Reply:
     """One line of results; where there is no message, `text` holds the provider's own words."""
-    result = line.result
-    if result.type == "succeeded":
-        return _reply(result.message, batched=True)
-    if result.type != "errored":
-        return Reply(error=result.type, batched=True)
-    kind, words = str(result.error.error.type), str(result.error.error.message)
+    result = an_object(line.get("result"))
+    kind = a_name(result.get("type"))
+    if kind == "succeeded":
+        return _reply(result.get("message"), batched=True)
+    if kind != "errored":
+        return Reply(error=kind or "errored: no result", batched=True)
+    kind, words = _problem(result.get("error"), "no reason given")
     if "credit balance" in words.lower():
         kind = "billing_error"
-    return Reply(text=one_line(words), error=f"errored: {kind}", final=kind in _POINTLESS, batched=True)
+    return Reply(text=words, error=f"errored: {kind}", final=kind in _POINTLESS, batched=True)
+
+
+def _problem(body: object, otherwise: str) -> tuple[str, str]:
+    """The name of the error in a body, or what to call it where it has none, and Anthropic's own words."""
+    problem = an_object(an_object(body).get("error"))
+    words = a_text(problem.get("message"))
+    return a_name(problem.get("type")) or otherwise, one_line(words) if words else ""
 
 
 def _state(batch: MessageBatch) -> BatchState:

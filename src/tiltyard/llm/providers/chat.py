@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.llm.providers.wording import encodable, one_line
+from tiltyard.llm.providers.json_values import a_count, a_list, a_name, a_number, a_text, an_object, joined_texts
+from tiltyard.llm.providers.wording import one_line
 from tiltyard.llm.records import Reply, Stop, Usage
+from tiltyard.llm.thinking import answer_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +21,11 @@ _TOP_LOGPROBS = 20
 _STOPS = {"length": Stop.LENGTH, "content_filter": Stop.REFUSAL}
 _CODES = {"batch_expired": "expired", "batch_cancelled": "canceled"}
 _POINTLESS = frozenset({400, 404, 413, 422})
+_SPECIAL_TOKENS = re.compile(r"(\s*<[^<>\s]+>)*\s*")
+"""What servers add behind an answer's last token: `<|im_end|>`, `</s>`, …"""
+_WORD = re.compile(r"[^\W_]+")
+_ROUNDING = 1e-3
+"""By so much the probabilities of a server may come to more than 1."""
 
 choice_words: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {
     "structured_outputs": lambda choices: {"structured_outputs": {"choice": list(choices)}},
@@ -44,73 +52,139 @@ def chat_request(
     return body | request.options
 
 
-def chat_reply(completion: dict[str, Any], choices: Sequence[str] = (), *, batched: bool = False) -> Reply:
-    """A completion as a reply. A completion without a choice is an error, not an empty answer."""
-    usage, model = _usage(completion.get("usage") or {}), completion.get("model")
-    if not completion.get("choices"):
-        return Reply(error="errored: no choices", usage=usage, model=model, batched=batched)
-    first = completion["choices"][0]
-    message = first.get("message") or {}
-    declined = message.get("refusal")
-    tokens = (first.get("logprobs") or {}).get("content") or []
+def chat_reply(completion: object, choices: Sequence[str] = (), *, batched: bool = False) -> Reply:
+    """A completion as a reply. One without a message is an error, not an empty answer."""
+    body = an_object(completion)
+    usage, model = _usage(body.get("usage")), a_text(body.get("model"))
+    answers = a_list(body.get("choices"))
+    first = an_object(answers[0]) if answers else {}
+    message = first.get("message")
+    if not isinstance(message, dict):
+        kind, words = _problem(body.get("error"), "no message" if answers else "no choices")
+        return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
+    text = joined_texts(message.get("content")) or ""
+    declined = _refusal(message)
+    reason = first.get("finish_reason")
+    stop = _STOPS.get(reason, Stop.END) if isinstance(reason, str) else Stop.END
+    tokens = an_object(first.get("logprobs")).get("content")
     return Reply(
-        text=encodable(message.get("content") or declined or ""),
-        stop=Stop.REFUSAL if declined else _STOPS.get(first.get("finish_reason"), Stop.END),
+        text=text if text or declined is None else declined,
+        stop=stop if declined is None else Stop.REFUSAL,
         usage=usage,
         model=model,
         batched=batched,
-        choice_probabilities=choice_probabilities(tokens, choices) if choices else None,
+        choice_probabilities=choice_probabilities(tokens, choices, text) if choices else None,
     )
 
 
-def batch_reply(line: dict[str, Any]) -> Reply:
+def batch_reply(line: object) -> Reply:
     """One line of a batch's output or error file; without a completion, `text` holds the provider's own words."""
-    response = line.get("response") or {}
-    status, body = response.get("status_code", 0), response.get("body") or {}
+    entry = an_object(line)
+    response = an_object(entry.get("response"))
+    status, body = a_count(response.get("status_code")) or 0, response.get("body")
     if status == 200:
         return chat_reply(body, batched=True)
-    problem = line.get("error") or body.get("error") or {}
-    code = problem.get("code") or ""
-    if code in _CODES:
+    problem = entry.get("error") or an_object(body).get("error")
+    code = an_object(problem).get("code")
+    if isinstance(code, str) and code in _CODES:
         return Reply(error=_CODES[code], batched=True)
-    kind = problem.get("type") or code or f"status {status}"
-    words = one_line(str(problem.get("message") or kind))
-    return Reply(text=words, error=f"errored: {kind}", final=status in _POINTLESS, batched=True)
+    kind, words = _problem(problem, f"status {status}")
+    return Reply(text=words or one_line(kind), error=f"errored: {kind}", final=status in _POINTLESS, batched=True)
 
 
-def choice_probabilities(tokens: Sequence[dict[str, Any]], choices: Sequence[str]) -> dict[str, float] | None:
-    """How likely each choice was, given that it was one of them; None where the server did not say.
+def choice_probabilities(tokens: object, choices: Sequence[str], text: str) -> dict[str, float] | None:
+    """How likely each choice was as the first word of the answer; None where the server did not say.
 
-    Read from the alternatives to the first token that is more than blank. A token stands for a choice if it spells it,
-    or if it begins this choice and no other (`T` begins `TIE`).
+    Read from the alternatives to the answer's first token: the first that is more than blank, behind thoughts between
+    `<think>` and `</think>`. An alternative stands for a choice if it spells it, or if it begins this choice and no
+    other (`T` begins `TIE`). Where the tokens are not those of the `text`, or their numbers no probabilities, nothing
+    is said.
     """
-    for token in tokens:
-        if not token["token"].strip():
-            continue
-        shares = dict.fromkeys(choices, 0.0)
-        for alternative in token.get("top_logprobs") or [token]:
-            choice = _choice_of(alternative["token"].strip(), choices)
-            if choice is not None:
-                shares[choice] += math.exp(alternative["logprob"])
-        total = math.fsum(shares.values())
-        return {choice: share / total for choice, share in shares.items()} if total > 0 else None
+    start = answer_start(text)
+    entries = [an_object(token) for token in a_list(tokens)]
+    spelled = [a_text(entry.get("token")) or "" for entry in entries]
+    joined = "".join(spelled)
+    begin = answer_start(joined)
+    if start is None or begin is None:
+        return None
+    answer, place = text[start:].strip(), 0
+    for entry, token in zip(entries, spelled, strict=True):
+        if place >= begin and token.strip():
+            fits = _same_words(joined[place:].strip(), answer) and _is_whole(token.strip(), answer, choices)
+            return _shares(entry.get("top_logprobs"), choices) if fits else None
+        place += len(token)
     return None
 
 
+def _same_words(tokens: str, answer: str) -> bool:
+    """Whether tokens spell an answer: all of it, perhaps with special tokens behind it, or its beginning."""
+    if answer.startswith(tokens):
+        return True
+    return tokens.startswith(answer) and _SPECIAL_TOKENS.fullmatch(tokens, len(answer)) is not None
+
+
+def _is_whole(token: str, answer: str, choices: Sequence[str]) -> bool:
+    """Whether a first token is a word, and the whole of it where it seems to be a choice.
+
+    `A` may begin `Although`, and a small letter with more behind it may be an article.
+    """
+    word = _WORD.match(answer)
+    if word is None:
+        return False
+    choice = _choice_of(token, choices)
+    alone = not _WORD.search(answer, word.end())
+    return choice is None or word[0] == choice or (alone and word[0].upper() == choice.upper())
+
+
+def _shares(alternatives: object, choices: Sequence[str]) -> dict[str, float] | None:
+    shares = dict.fromkeys(choices, 0.0)
+    known = [an_object(alternative) for alternative in a_list(alternatives)]
+    for alternative in known:
+        choice = _choice_of((a_text(alternative.get("token")) or "").strip(), choices)
+        if choice is None:
+            continue
+        logarithm = a_number(alternative.get("logprob"))
+        if logarithm is None or logarithm > _ROUNDING:
+            return None
+        shares[choice] += math.exp(min(logarithm, 0.0))
+    return shares if known and math.fsum(shares.values()) <= 1 + _ROUNDING else None
+
+
 def _choice_of(token: str, choices: Sequence[str]) -> str | None:
-    if token in choices:
-        return token
+    for choice in choices:
+        if token.upper() == choice.upper():
+            return choice
     begun = [choice for choice in choices if token and choice.startswith(token)]
     return begun[0] if len(begun) == 1 else None
 
 
-def _usage(usage: dict[str, Any]) -> Usage:
-    """OpenAI counts cached tokens among the prompt's; ours stand apart."""
-    details = usage.get("prompt_tokens_details") or {}
-    read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+def _refusal(message: dict[str, Any]) -> str | None:
+    """The words with which a model declined, perhaps none; None where it did not."""
+    parts = [an_object(part) for part in a_list(message.get("content"))]
+    declined = [message.get("refusal"), *(part.get("refusal") for part in parts if part.get("type") == "refusal")]
+    said = [words for words in declined if words]
+    return "".join(a_text(words) or "" for words in said) if said else None
+
+
+def _problem(problem: object, otherwise: str) -> tuple[str, str]:
+    """The name of an error, or what to call it where it has none, and the provider's own words."""
+    found = an_object(problem)
+    kind = a_name(found.get("type")) or a_name(found.get("code")) or otherwise
+    words = a_text(found.get("message")) or a_text(problem)
+    return kind, one_line(words) if words else ""
+
+
+def _usage(value: object) -> Usage | None:
+    """OpenAI counts cached tokens among the prompt's; ours stand apart. None where the server does not say."""
+    usage = an_object(value)
+    details = an_object(usage.get("prompt_tokens_details"))
+    prompt, output = a_count(usage.get("prompt_tokens")), a_count(usage.get("completion_tokens"))
+    read, written = (a_count(details.get(name) or 0) for name in ("cached_tokens", "cache_write_tokens"))
+    if prompt is None or output is None or read is None or written is None:
+        return None
     return Usage(
-        input_tokens=max(0, (usage.get("prompt_tokens") or 0) - read - written),
-        output_tokens=usage.get("completion_tokens") or 0,
+        input_tokens=max(0, prompt - read - written),
+        output_tokens=output,
         cache_creation_input_tokens=written,
         cache_read_input_tokens=read,
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import email.utils
-import json
 import math
 import time
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import httpx2
 
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
+from tiltyard.llm.providers.json_values import NotJSON, decode
 from tiltyard.llm.providers.wording import one_line
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-_NETWORK: tuple[type[Exception], ...] = (httpx2.HTTPError, httpx2.StreamError, OSError, json.JSONDecodeError)
+_NETWORK: tuple[type[Exception], ...] = (httpx2.HTTPError, httpx2.StreamError, OSError, ValueError, RecursionError)
 try:
     from aiohttp import ClientError
 except ImportError:  # the SDKs then run on httpx2 alone
@@ -28,6 +29,10 @@ except ImportError:  # the SDKs then run on httpx2 alone
 else:
     _NETWORK = (*_NETWORK, ClientError)
 
+ANSWER_SECONDS = 900.0
+"""The longest that one answer may take from first to last byte; a server that trickles would never be done."""
+_CUT_OFF = ("payload is not completed", "without sending complete message body")
+"""How the two transports say that a connection ended in the middle of an answer."""
 _LATER = frozenset({408, 409, 425, 429})
 _THIS_QUESTION = frozenset({400, 413, 422})
 """The request itself was refused: another one may be answered."""
@@ -86,9 +91,50 @@ async def answered(waiting: Awaitable[object], kind: type[Answer], caller: Calle
     else:
         if isinstance(answer, kind):
             return answer
-        # a proxy's log-in page also comes with status 200
-        failure = Refused(f"What {caller.address} sent for {about} is no answer of this API. Check the base_url.")
+        failure = _no_answer(caller, about)
     raise failure
+
+
+class RawResponse(Protocol):
+    """What both SDKs give for a request whose answer they are not to interpret."""
+
+    @property
+    def http_response(self) -> httpx2.Response:
+        """The answer as it came."""
+        ...
+
+
+async def answered_object(waiting: Awaitable[RawResponse], caller: Caller, about: str) -> dict[str, Any]:
+    """The JSON object that a server answers; failures come out as in `answered`.
+
+    The SDKs' own classes are not used for it: they are filled without a look at the types, and some shapes break them.
+    """
+    failure: ModelError
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            data = (await waiting).http_response.content
+        answer = decode(data)
+    except NotJSON:
+        failure = _damaged(data, caller, about)
+    except (caller.api_error, *_NETWORK) as error:
+        failure = translate(error, caller, about)
+    else:
+        if isinstance(answer, dict):
+            return answer
+        failure = _no_answer(caller, about)
+    raise failure
+
+
+def _damaged(data: bytes, caller: Caller, about: str) -> ModelError:
+    """What to say of an answer that is no JSON: one that began as an object was cut off or garbled on its way."""
+    if data.strip() and not data.lstrip().startswith(b"{"):
+        return TryLater(str(_no_answer(caller, about)))  # a gateway's page, perhaps: the next question may be answered
+    return TryLater(f"The answer of {caller.address} to {about} is incomplete or garbled.", damaged=True)
+
+
+def _no_answer(caller: Caller, about: str) -> Refused:
+    # a proxy's log-in page also comes with status 200
+    return Refused(f"What {caller.address} sent for {about} is no answer of this API. Check the base_url.")
 
 
 async def streamed(items: AsyncGenerator[Answer, None], caller: Caller, about: str) -> AsyncGenerator[Answer, None]:
@@ -98,6 +144,8 @@ async def streamed(items: AsyncGenerator[Answer, None], caller: Caller, about: s
         try:
             async for item in items:
                 yield item
+        except NotJSON:
+            failure = TryLater(f"A line of what {caller.address} sent for {about} is not JSON.", damaged=True)
         except (caller.api_error, *_NETWORK) as error:
             failure = translate(error, caller, about)
     if failure is not None:
@@ -108,7 +156,9 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
     """`TryLater` for what may succeed later, `Refused` for what will not, `QuestionRefused` if only this will not."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
-        return TryLater(one_line(f"No answer from {caller.address} to {about}: {_network_words(error)}"))
+        reasons = _reasons(error)
+        words = f"No answer from {caller.address} to {about}: {type(reasons[-1]).__name__} {reasons[-1]}"
+        return TryLater(one_line(words), damaged=any(map(_is_cut_off, reasons)))
     names, words = _error_body(error)
     said = f"{caller.provider} did not answer {about}: {_MEANING.get(status, 'HTTP error')} ({status}): {words}"
     # Anthropic says 400 when the credit is used up.
@@ -143,12 +193,16 @@ def _headers(error: Exception) -> Mapping[str, str]:
     return headers
 
 
-def _network_words(error: Exception) -> str:
-    """Why there was no answer: the innermost reason says more than the SDK's own words."""
-    reason: BaseException = error
-    while reason.__cause__ is not None:
-        reason = reason.__cause__
-    return f"{type(reason).__name__} {reason}".strip()
+def _reasons(error: Exception) -> list[Exception]:
+    """Why there was no answer: the SDK's error and what it came from; the innermost says more than the SDK's words."""
+    reasons = [error]
+    while isinstance(cause := reasons[-1].__cause__, Exception):
+        reasons.append(cause)
+    return reasons
+
+
+def _is_cut_off(reason: Exception) -> bool:
+    return any(words in str(reason) for words in _CUT_OFF)
 
 
 def _error_body(error: Exception) -> tuple[dict[str, None], str]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import openai
 from openai.types import Batch, FileObject
-from openai.types.chat import ChatCompletion
 
 from tiltyard.errors import OptionError, TryLater
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.chat import batch_reply, chat_reply, chat_request, choice_words
 from tiltyard.llm.providers.clients import connect_timeout, http_client
-from tiltyard.llm.providers.failures import Caller, answered, streamed
+from tiltyard.llm.providers.failures import Caller, answered, answered_object, streamed
+from tiltyard.llm.providers.json_values import a_text, an_object, decode_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -141,7 +140,8 @@ class OpenAIProvider:
             lines = streamed(self._lines(file_id), self._caller, f"a request for the file {file_id}")
             async with aclosing(lines):
                 async for line in lines:
-                    yield line["custom_id"], batch_reply(line if problem is None else {"error": problem})
+                    custom_id = a_text(an_object(line).get("custom_id")) or ""
+                    yield custom_id, batch_reply(line if problem is None else {"error": problem})
 
     def recent_batches(self) -> AsyncIterator[BatchState]:
         """The batches of this account, newest first."""
@@ -155,42 +155,23 @@ class OpenAIProvider:
         waiting = self._client.batches.retrieve(batch_id)
         return await answered(waiting, Batch, self._caller, f"a question about batch {batch_id}")
 
-    async def _lines(self, file_id: str) -> AsyncGenerator[dict[str, Any], None]:
+    async def _lines(self, file_id: str) -> AsyncGenerator[object, None]:
         """The lines of a file, as they arrive."""
         async with self._client.files.with_streaming_response.content(file_id) as answer:
-            rest = b""
-            async for chunk in answer.iter_bytes():
-                *whole, rest = (rest + chunk).split(b"\n")
-                for line in whole:
-                    if line.strip():
-                        yield _decode(line, file_id)
-            if rest.strip():
-                yield _decode(rest, file_id)
+            async for line in decode_lines(answer.iter_bytes()):
+                yield line
 
 
 async def _ask(client: openai.AsyncOpenAI, caller: Caller, request: Request, body: dict[str, Any]) -> Reply:
     known = {name: body.pop(name) for name in ("model", "messages")}
-    waiting = client.chat.completions.create(**known, extra_body=body)
-    completion = await answered(waiting, ChatCompletion, caller, f"a request to {request.model}")
-    return chat_reply(completion.to_dict(warnings=False), request.choices)
+    waiting = client.chat.completions.with_raw_response.create(**known, extra_body=body)
+    return chat_reply(await answered_object(waiting, caller, f"a request to {request.model}"), request.choices)
 
 
 def _line(custom_id: str, request: Request) -> bytes:
     body = chat_request(request, budget="max_completion_tokens")
     entry = {"custom_id": custom_id, "method": "POST", "url": _ENDPOINT, "body": body}
     return msgspec.json.encode(entry) + b"\n"
-
-
-def _decode(line: bytes, file_id: str) -> dict[str, Any]:
-    try:
-        return cast("dict[str, Any]", msgspec.json.decode(line))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    try:
-        # half a surrogate pair is JSON to the standard library, but not to msgspec
-        return cast("dict[str, Any]", json.loads(line))
-    except ValueError:
-        raise TryLater(f"A line of file {file_id} is not JSON. Ask for the results again.") from None
 
 
 def _failure(batch: Batch) -> dict[str, Any]:

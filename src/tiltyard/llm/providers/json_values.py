@@ -1,0 +1,107 @@
+"""Values out of JSON that somebody else wrote: each of the type it should be, or absent. It knows no SDK."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.llm.providers.wording import encodable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_LARGEST_COUNT = 2**53
+_LONGEST_NAME = 80
+
+
+class NotJSON(ValueError):
+    """These bytes are no JSON, or only the beginning of some."""
+
+
+def decode(data: bytes) -> Any:
+    """The value that some bytes spell; `NotJSON` where they spell none."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        # half a surrogate pair, NaN and Infinity are JSON to the standard library, but not to msgspec
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        pass
+    raise NotJSON
+
+
+async def decode_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    """The values of JSON Lines, as their bytes arrive; blank lines are passed over."""
+    begun: list[bytes] = []
+    async for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        for other in others:
+            line, begun = b"".join(begun), [other]
+            if line.strip():
+                yield decode(line)
+    rest = b"".join(begun)
+    if rest.strip():
+        yield decode(rest)
+
+
+def an_object(value: object) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def a_list(value: object) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def a_text(value: object) -> str | None:
+    """The value if it is a text, in characters that a file can hold."""
+    return encodable(value) if isinstance(value, str) else None
+
+
+def a_name(value: object) -> str:
+    """A text or number as a short word on one line; empty for anything else."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    return " ".join(encodable(str(value)).split())[:_LONGEST_NAME]
+
+
+def a_number(value: object) -> float | None:
+    """A number, also one written as text; None for anything else, NaN included."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(number) else number
+
+
+def a_count(value: object) -> int | None:
+    """A whole number of things, also one written as text; None for anything else."""
+    number = a_number(value)
+    if number is None or not 0 <= number <= _LARGEST_COUNT or number != int(number):
+        return None
+    return int(number)
+
+
+def joined_texts(content: object) -> str | None:
+    """The text of a message whose content is a text or a list of parts; None where it is neither.
+
+    Parts that are not text (thoughts, images, calls of tools) are left out.
+    """
+    if not isinstance(content, list):
+        return a_text(content)
+    parts = (part if isinstance(part, str) else _text_of(an_object(part)) for part in content)
+    return encodable("".join(part for part in parts if part is not None))
+
+
+def _text_of(part: dict[str, Any]) -> str | None:
+    text = part.get("text")
+    return text if part.get("type") in ("text", "output_text") and isinstance(text, str) else None
