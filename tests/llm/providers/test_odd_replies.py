@@ -14,7 +14,7 @@ import pytest
 
 from tests.fakes import FakeServer, anthropic_wire, openai_wire
 from tests.llm.providers.asking import KEY, batch_replies, question, use
-from tiltyard.errors import ModelError, Refused, TryLater
+from tiltyard.errors import ModelError, TryLater
 from tiltyard.llm.provider import Provider
 from tiltyard.llm.providers import anthropic as anthropic_provider
 from tiltyard.llm.providers import failures
@@ -275,7 +275,7 @@ def test_what_is_no_answer_of_the_api_says_so_whatever_it_calls_itself(kind: str
     for content_type in ("application/json", "text/html"):
         odd_server.content_type = content_type
         for error in ask_odd(kind, odd_server, b"<html>Log in</html>", b"[]", b"null", b'"A"', b"Bad gateway"):
-            assert isinstance(error, Refused)
+            assert isinstance(error, TryLater)
             assert "is no answer of this API. Check the base_url." in str(error)
 
 

@@ -91,7 +91,7 @@ async def answered(waiting: Awaitable[object], kind: type[Answer], caller: Calle
     else:
         if isinstance(answer, kind):
             return answer
-        failure = _no_answer(caller, about)
+        failure = Refused(_no_answer(caller, about))
     raise failure
 
 
@@ -121,20 +121,20 @@ async def answered_object(waiting: Awaitable[RawResponse], caller: Caller, about
     else:
         if isinstance(answer, dict):
             return answer
-        failure = _no_answer(caller, about)
+        failure = TryLater(_no_answer(caller, about))
     raise failure
 
 
 def _damaged(data: bytes, caller: Caller, about: str) -> ModelError:
     """What to say of an answer that is no JSON: one that began as an object was cut off or garbled on its way."""
     if data.strip() and not data.lstrip().startswith(b"{"):
-        return TryLater(str(_no_answer(caller, about)))  # a gateway's page, perhaps: the next question may be answered
+        return TryLater(_no_answer(caller, about))  # a gateway's page, perhaps: the next question may be answered
     return TryLater(f"The answer of {caller.address} to {about} is incomplete or garbled.", damaged=True)
 
 
-def _no_answer(caller: Caller, about: str) -> Refused:
+def _no_answer(caller: Caller, about: str) -> str:
     # a proxy's log-in page also comes with status 200
-    return Refused(f"What {caller.address} sent for {about} is no answer of this API. Check the base_url.")
+    return f"What {caller.address} sent for {about} is no answer of this API. Check the base_url."
 
 
 async def streamed(items: AsyncGenerator[Answer, None], caller: Caller, about: str) -> AsyncGenerator[Answer, None]:
