@@ -55,8 +55,8 @@ class Voters:
         assert self.process.returncode == 0, self.errors
 
     def _end(self) -> None:
-        self._reader.join()
-        self.process.wait()
+        self._reader.join(120)
+        self.process.wait(120)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.errors = self.process.stderr.read()
@@ -187,7 +187,7 @@ def test_one_ballot_sent_to_two_workers_at_once_is_one_vote(postgresql_url: str)
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join()
+                thread.join(240)
             assert sorted(said) in (["A", "ChoiceDiffers"], ["B", "ChoiceDiffers"])
         expected = 12
         assert one.read(lambda state: int(state.tallies.wins.view.sum())) <= expected
@@ -206,7 +206,7 @@ def test_a_reader_sees_every_vote_acknowledged_before_by_any_worker(postgresql_u
             seen: list[int] = []
             reader = threading.Thread(target=lambda: seen.append(two.read(counted_votes)))
             reader.start()
-        reader.join()
+        reader.join(240)
         other.close()
     assert seen == [len(played)]
 

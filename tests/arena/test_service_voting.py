@@ -153,7 +153,7 @@ def test_sixty_four_clients_with_one_ballot_make_one_vote(arena_url: str) -> Non
         ready = threading.Barrier(64)
 
         def client(number: int) -> None:
-            ready.wait()
+            ready.wait(60)
             try:
                 arena.vote(served.matchup_id, "ann", A if number % 2 else B)
                 said["yes"] += 1
@@ -164,7 +164,7 @@ def test_sixty_four_clients_with_one_ballot_make_one_vote(arena_url: str) -> Non
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(240)
         assert said == {"yes": 32, "differs": 32}
         assert arena.read(lambda state: int(state.tallies.wins.view.sum())) == 1
     assert len(sql(arena_url, "SELECT * FROM events WHERE kind = 'voted'")) == 1
@@ -273,9 +273,9 @@ def test_all_that_was_committed_together_is_told_together_and_each_with_its_own_
         for ask in asked:
             arena.post(ask, letters)
         go_on.set()
-        held.result()
+        held.result(60)
         letters.wait(3)
         assert letters.groups == [asked]
-        assert asked[0].result().matchup_id != asked[2].result().matchup_id
+        assert asked[0].result(60).matchup_id != asked[2].result(60).matchup_id
         with pytest.raises(NotYours):
-            asked[1].result()
+            asked[1].result(60)

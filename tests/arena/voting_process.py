@@ -27,7 +27,7 @@ def main(url: str, name: str, clients: int, seconds: float) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(240)
     arena.close()
 
 

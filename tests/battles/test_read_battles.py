@@ -215,7 +215,7 @@ def test_a_named_pipe_is_read_once_and_remembered(tmp_path: Path) -> None:
 
     assert "question_id" in available_columns(pipe)
     assert same(read_battles(pipe), read_battles(rows()))
-    writer.join()
+    writer.join(60)
 
 
 def test_a_name_with_glob_characters_is_just_a_name(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def busy(url: str) -> Iterator[Callable[[int], None]]:
         finally:
             end.set()
             for thread in threads:
-                thread.join()
+                thread.join(240)
 
 
 def check_prefix(live: str, restored: str) -> Findings:

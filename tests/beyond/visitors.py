@@ -131,7 +131,7 @@ def voting(site: str, addresses: Sequence[str | None] = (None,), visitors: int =
         finally:
             end.set()
         for job in tally.running:
-            job.result()
+            job.result(600)
 
 
 def wait_until(tally: Tally, votes: int) -> None:
@@ -140,6 +140,6 @@ def wait_until(tally: Tally, votes: int) -> None:
     while len(tally.acknowledged) < votes:
         for job in tally.running:
             if job.done():
-                job.result()
+                job.result(600)
         assert time.monotonic() < deadline, f"{len(tally.acknowledged)} of {votes} votes, {tally.stumbles}"
         time.sleep(0.02)

@@ -78,7 +78,7 @@ class Reader:
     def leave(self) -> None:
         """End the Python session."""
         if self._python is not None:
-            self._python.communicate()
+            self._python.communicate(timeout=120)
             self._answers.close()
 
     def _run_python(self, code: str) -> None:

@@ -30,7 +30,7 @@ def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
     while True:
         assert server.poll() is None, f"the server ended with {server.returncode}"
         try:
-            with urlopen(f"{address}/healthz") as answer:
+            with urlopen(f"{address}/healthz", timeout=60) as answer:
                 assert answer.status == 200
                 return
         except URLError:
@@ -43,7 +43,7 @@ def look_around(address: str) -> None:
     paths = re.findall(r"^\| `(/\S*)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(paths) == 7
     for path in ["/", *paths]:
-        with urlopen(address + path) as answer:
+        with urlopen(address + path, timeout=60) as answer:
             assert answer.status == 200
             assert "<h1" in answer.read().decode(), path
 
@@ -69,5 +69,5 @@ def test_the_arena_tutorial_runs_beside_its_server(tmp_path: Path) -> None:
         reader.leave()
         if server is not None and server.poll() is None:
             server.kill()
-            server.wait()
+            server.wait(120)
     assert server is not None

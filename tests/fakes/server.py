@@ -122,7 +122,7 @@ class FakeServer(_Addresses):
     ) -> None:
         self._server.should_exit = True
         self._server.force_exit = True
-        self._thread.join()
+        self._thread.join(60)
         self._socket.close()
 
 
@@ -142,7 +142,7 @@ class FakeServerProcess(_Addresses):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.wait(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

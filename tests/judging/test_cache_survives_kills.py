@@ -67,7 +67,7 @@ def test_a_writer_killed_at_any_moment_loses_nothing_it_had_acknowledged(tmp_pat
         time.sleep(rng.uniform(0.0, 0.03))
         writer.send_signal(signal.SIGKILL)
         lines = writer.stdout.read().split("\n")
-        writer.wait()
+        writer.wait(60)
         writer.stdout.close()
         acknowledged.update(int(line) for line in lines[:-1])
         check_whole(tmp_path, acknowledged)

@@ -65,7 +65,7 @@ def end_or_kill(process: subprocess.Popen[str], seconds: float) -> bool:
             assert process.wait(timeout=seconds) == 0
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
-            return process.wait() == -signal.SIGKILL
+            return process.wait(240) == -signal.SIGKILL
     return False
 
 

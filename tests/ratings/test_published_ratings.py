@@ -1,9 +1,7 @@
-"""Ratings that others published, reproduced from the same counts."""
+"""Ratings that others published, reproduced from the same counts: a handful of numbers each, with their source."""
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 
 import numpy as np
@@ -14,10 +12,49 @@ from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
 from tiltyard.ratings.tie_models import DAVIDSON, HALF
 
+# The worked example of Wikipedia's article on the Bradley–Terry model: wins, and strengths of geometric mean 1.
+WIKIPEDIA_WINS = {"AB": 2, "BA": 3, "AD": 1, "DA": 4, "BC": 5, "CB": 3, "CD": 1, "DC": 3}
+WIKIPEDIA_STRENGTHS = {"A": 0.640, "B": 1.043, "C": 0.660, "D": 2.270}
 
-@pytest.fixture(scope="module")
-def vectors(real_data):
-    return json.loads((real_data / "vectors" / "vectors.json").read_text())
+# Citations between four journals of statistics, 1987 to 1989: Stigler (1994), Statistical Science 9:94, and Agresti
+# (2002), Categorical Data Analysis, section 10.6. How often the first was cited by the second, and the reverse.
+CITATIONS = {
+    ("Biometrika", "Comm Statist"): (730, 33),
+    ("Biometrika", "JASA"): (498, 320),
+    ("Biometrika", "JRSS-B"): (221, 284),
+    ("Comm Statist", "JASA"): (68, 813),
+    ("Comm Statist", "JRSS-B"): (17, 276),
+    ("JASA", "JRSS-B"): (142, 325),
+}
+# Printed by the vignette of BradleyTerry2, against Biometrika.
+CITATIONS_COEFFICIENTS = {"Comm Statist": -2.9491, "JASA": -0.4796, "JRSS-B": 0.2690}
+
+# The American League's eastern division, 1987: Agresti (2002), Table 10.10. A row is a home team, its cells are games
+# won and lost at home against the teams in the same order.
+BASEBALL_1987 = {
+    "Milwaukee": "- 4-3 4-2 4-3 6-1 4-2 6-0",
+    "Detroit": "3-3 - 4-2 4-3 6-0 6-1 4-3",
+    "Toronto": "2-5 4-3 - 2-4 4-3 4-2 6-0",
+    "New York": "3-3 5-1 2-5 - 4-3 4-2 6-1",
+    "Boston": "5-1 2-5 3-3 4-2 - 5-2 6-0",
+    "Cleveland": "2-5 3-3 3-4 4-3 4-2 - 2-4",
+    "Baltimore": "2-5 1-5 1-6 2-4 1-6 3-4 -",
+}
+# Agresti (2002), section 10.6; printed to four digits by BradleyTerry2: against Baltimore, with standard errors.
+BASEBALL_COEFFICIENTS = {
+    "Boston": (1.1077, 0.3339),
+    "Cleveland": (0.6839, 0.3319),
+    "Detroit": (1.4364, 0.3396),
+    "Milwaukee": (1.5814, 0.3433),
+    "New York": (1.2476, 0.3359),
+    "Toronto": (1.2945, 0.3367),
+}
+
+# Cycles and their maximum-likelihood strengths: the test cases of choix.
+CYCLES = [
+    ([(0, 1), (1, 2), (2, 0)], [0.0, 0.0, 0.0]),
+    ([(0, 1), (0, 1), (1, 2), (2, 0)], [0.419617624, -0.419617624, 0.0]),
+]
 
 
 def results(counts):
@@ -64,49 +101,42 @@ def deviance(models, fit_result, counts):
     return total
 
 
-def test_wikipedias_example(vectors):
-    example = vectors["bradley_terry_wikipedia"]
-    counts: dict = {}
-    for pair, number in example["wins"].items():
-        winner, loser = pair.split(">")
-        counts[winner, loser] = (number, 0)
-    models, result = fitted(counts)
+def test_wikipedias_example():
+    models, result = fitted({tuple(pair): (number, 0) for pair, number in WIKIPEDIA_WINS.items()})
     # Strengths are centred in logarithms, so their geometric mean is 1, as published.
     for name, strength in zip(models, result.parameters.strength, strict=True):
-        assert math.exp(strength) == pytest.approx(example["p_geomean1"][name], rel=example["rtol"])
+        assert math.exp(strength) == pytest.approx(WIKIPEDIA_STRENGTHS[name], rel=1e-3)
 
 
-def read_counts(path, first, second, won, lost):
-    with path.open() as file:
-        return {(row[first], row[second]): (int(row[won]), int(row[lost])) for row in csv.DictReader(file)}
-
-
-def test_citations_between_journals(vectors, real_data):
-    counts = read_counts(real_data / "paired" / "citations.csv", "a", "b", "a_wins", "b_wins")
+def test_citations_between_journals():
+    counts = CITATIONS
     models, result = fitted(counts)
-    published = vectors["citations"]
-    difference, _ = against(models, result, published["ref"])
-    for name, value in published["coef"].items():
+    difference, _ = against(models, result, "Biometrika")
+    for name, value in CITATIONS_COEFFICIENTS.items():
         assert difference[name] == pytest.approx(value, abs=6e-5)
-    assert deviance(models, result, counts) == pytest.approx(published["residual_deviance"], abs=6e-4)
+    assert deviance(models, result, counts) == pytest.approx(4.293, abs=6e-4)
     nothing = {pair: sum(pair_counts) * math.log(2) for pair, pair_counts in counts.items()}
     saturated = -(result.log_likelihood + deviance(models, result, counts) / 2)
-    assert 2 * (sum(nothing.values()) - saturated) == pytest.approx(published["null_deviance"], abs=0.5)
+    assert 2 * (sum(nothing.values()) - saturated) == pytest.approx(1925, abs=0.5)
 
 
-def baseball(real_data):
-    return read_counts(real_data / "paired" / "baseball1987.csv", "home", "away", "home_wins", "away_wins")
+def baseball():
+    return {
+        (home, away): tuple(map(int, games.split("-")))
+        for home, row in BASEBALL_1987.items()
+        for away, games in zip(BASEBALL_1987, row.split(), strict=True)
+        if home != away
+    }
 
 
-def test_baseball_1987_coefficients_and_standard_errors(vectors, real_data):
-    counts = baseball(real_data)
+def test_baseball_1987_coefficients_and_standard_errors():
+    counts = baseball()
     models, result = fitted(counts)
-    published = vectors["baseball1987"]
-    difference, error = against(models, result, published["ref"])
-    for name in published["coef"]:
-        assert difference[name] == pytest.approx(published["coef"][name], abs=6e-5)
-        assert error[name] == pytest.approx(published["se"][name], abs=6e-5)
-    assert deviance(models, result, counts) == pytest.approx(published["residual_deviance"], abs=6e-4)
+    difference, error = against(models, result, "Baltimore")
+    for name, (coefficient, standard_error) in BASEBALL_COEFFICIENTS.items():
+        assert difference[name] == pytest.approx(coefficient, abs=6e-5)
+        assert error[name] == pytest.approx(standard_error, abs=6e-5)
+    assert deviance(models, result, counts) == pytest.approx(44.053, abs=6e-4)
 
 
 AT_HOME = {
@@ -120,8 +150,8 @@ AT_HOME = {
 }
 
 
-def test_baseball_1987_with_the_home_advantage_as_slot_term(real_data):
-    counts = baseball(real_data)
+def test_baseball_1987_with_the_home_advantage_as_slot_term():
+    counts = baseball()
     models, result = fitted(counts, slot=True)
     difference, error = against(models, result, "Baltimore")
     for name, (coefficient, standard_error) in AT_HOME.items():
@@ -136,8 +166,8 @@ def test_baseball_1987_with_the_home_advantage_as_slot_term(real_data):
     np.testing.assert_allclose(worth / worth.sum(), [0.044, 0.088, 0.137, 0.157, 0.164, 0.190, 0.220], atol=6e-4)
 
 
-def test_where_the_model_holds_the_sandwich_is_near_fishers_errors(real_data):
-    _, rows = results(baseball(real_data))
+def test_where_the_model_holds_the_sandwich_is_near_fishers_errors():
+    _, rows = results(baseball())
     counted = count_pairs(rows)
     result = fit(counted.cells, HALF)
     covariance = sandwich(result, rows, counted)
@@ -147,12 +177,11 @@ def test_where_the_model_holds_the_sandwich_is_near_fishers_errors(real_data):
     assert covariance.clusters == rows.weight.sum() == 273
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_the_cycles_of_choix(real_data, number):
-    case = json.loads((real_data / "vectors" / f"testcase-pairwise-{number}.json").read_text())
-    winner, loser = np.array(case["data"]).T
+@pytest.mark.parametrize(("wins", "expected"), CYCLES)
+def test_the_cycles_of_choix(wins, expected):
+    winner, loser = np.array(wins).T
     n = len(winner)
-    rows = Comparisons(case["n_items"], winner, loser, np.zeros(n, dtype=np.int8), np.ones(n))
+    rows = Comparisons(len(expected), winner, loser, np.zeros(n, dtype=np.int8), np.ones(n))
     for ties in (HALF, DAVIDSON):
         strength = fit(count_pairs(rows).cells, ties).parameters.strength
-        np.testing.assert_allclose(strength, case["ml_est"], atol=1e-8)
+        np.testing.assert_allclose(strength, expected, atol=1e-8)

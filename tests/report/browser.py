@@ -149,7 +149,7 @@ def browser(profile: Path) -> Iterator[Tab]:
         yield Tab(to_browser, from_browser)
     finally:
         process.kill()
-        process.wait()
+        process.wait(60)
         os.close(to_browser)
         os.close(from_browser)
 

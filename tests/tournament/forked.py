@@ -52,7 +52,7 @@ class Forked:
         """`kill -9`; whether it was still running."""
         was_running = self.process.is_alive()
         self.process.kill()
-        self.process.join()
+        self.process.join(60)
         return was_running and self.process.exitcode == -9
 
     def wait(self) -> CompletedProcess[str]:

@@ -90,7 +90,7 @@ def test_whatever_was_acknowledged_while_the_database_came_and_went_is_there() -
                     end.wait(0.01)
                 end.set()
                 for job in running:
-                    job.result()
+                    job.result(240)
             for client, matchup in uncertain:  # an uncertain vote can be sent again, and counts once
                 assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"}).status_code == 200
             with site.arena.store.database.read() as connection:

@@ -123,7 +123,7 @@ def test_a_site_that_is_told_to_stop_answers_whoever_waits_and_loses_nothing(sql
                 time.sleep(0.01)
             process.send_signal(signal.SIGTERM)
             for job in running:
-                job.result()
+                job.result(240)
         assert process.wait(60) in (0, -signal.SIGTERM)
     with Arena.open(sqlite_url) as arena, arena.store.database.read() as connection:
         kept = set(connection.exec_driver_sql("SELECT matchup_id FROM votes").scalars())

@@ -84,7 +84,7 @@ def running_odd_server() -> Iterator[OddServer]:
         odd.url = f"http://127.0.0.1:{server.server_port}"
         yield odd
         server.shutdown()
-        thread.join()
+        thread.join(60)
 
 
 @pytest.fixture
