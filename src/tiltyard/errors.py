@@ -6,7 +6,8 @@ TiltyardError
 │   └── NoBattles            nothing is left to rate
 ├── RatingError              the battles are fine but cannot be rated as asked
 │   ├── NotConnected         groups of models never met: names the islands
-│   └── NotConverged         an iteration ended without an answer
+│   ├── NotConverged         an iteration ended without an answer
+│   └── TooLarge             the board would need more memory than there is
 ├── BankError                a prompt bank or response file cannot be used as it is
 ├── ConfigError              a tournament's settings are missing or wrong
 ├── JudgingError             a rubric, verdict cache or judge cannot be used as it is
@@ -68,6 +69,14 @@ class NotConnected(RatingError):
 
 class NotConverged(RatingError):
     """An iteration ended without an answer."""
+
+
+class TooLarge(RatingError):
+    """The board would need more memory than there is; `why` says how much, without what to do about it."""
+
+    def __init__(self, why: str, advice: str) -> None:
+        super().__init__(f"{why}. {advice}")
+        self.why = why
 
 
 class BankError(TiltyardError):

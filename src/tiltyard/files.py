@@ -1,16 +1,29 @@
-"""Writing files whole or not at all: a reader sees the old one or the new one, never half of either."""
+"""Writing files whole or not at all: a reader sees the old one or the new one, never half of either.
+
+Every file that a user names or finds is written here; a test looks for writers elsewhere. What only grows (the batch
+journal, verdict caches, responses and conversations) is appended to by its own module, and says how it bears a kill.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import secrets
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
+
+_NAME_SHOWN = 40
+_OPEN_FILES = ("/dev", "/dev/fd", "/proc/self/fd")
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _LINE_ENDS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
 """Characters that JSON may hold as they are and that some programs take for the end of a line, as JSON escapes them."""
@@ -28,12 +41,62 @@ def json_line(value: Any) -> bytes:
     return escape_line_ends(msgspec.json.encode(value)) + b"\n"
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text, with line ends as they are."""
+@contextmanager
+def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """A name beside `path` to write under: the file takes its place when the block ends, and vanishes if it fails.
+
+    The name is new each time, so two processes that write the same file do not meet; the later one wins. A link stays
+    a link and its target is replaced; a pipe or device (`/dev/stdout`) is written to as it is. With `durable` the file
+    is on the disk when the block has ended, else when the system gets round to it.
+    """
+    if path.exists() and (not path.is_file() or str(path.parent) in _OPEN_FILES):
+        yield path
+        return
+    target = Path(os.path.realpath(path))
+    part = target.with_name(f".{target.name[:_NAME_SHOWN]}.{secrets.token_hex(6)}.part")
+    try:
+        yield part
+        if target.exists():
+            shutil.copymode(target, part)
+        if durable:
+            _to_disk(part)
+        part.replace(target)
+        if durable:
+            _to_disk(target.parent)
+    except OSError as error:
+        of_part = error.filename == str(part) or (error.filename is None and error.errno in _OF_THE_DISK)
+        if not of_part:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _in_its_folder(path: Path) -> Iterator[Path]:
+    """The same, in a folder that is made if it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8", newline="\n")
-    part.replace(path)
+    with whole_file(path) as part:
+        yield part
+
+
+def write_bytes(path: Path, content: bytes, *, new_folder: bool = True) -> None:
+    """Write bytes; the folder is made if need be, unless a user named it who may have mistyped it."""
+    with _in_its_folder(path) if new_folder else whole_file(path) as part:
+        part.write_bytes(content)
+
+
+def write_text(path: Path, text: str, *, new_folder: bool = True) -> None:
+    """Write a text, with line ends as they are."""
+    write_bytes(path, text.encode("utf-8"), new_folder=new_folder)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -43,12 +106,23 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_lines(path: Path, rows: Iterable[Any]) -> None:
     """Write one JSON value per line, as they come: the rows need not fit into memory."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
+    with _in_its_folder(path) as part, part.open("wb") as file:
         for row in rows:
             file.write(json_line(row))
-    part.replace(path)
+
+
+def write_arrays(path: Path, arrays: dict[str, Any], *, compressed: bool = False) -> None:
+    """Write NumPy arrays by name as one `.npz`."""
+    import numpy as np
+
+    with _in_its_folder(path) as part, part.open("wb") as file:
+        (np.savez_compressed if compressed else np.savez)(file, **arrays)
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Copy a file's bytes."""
+    with _in_its_folder(path) as part:
+        shutil.copyfile(source, part)
 
 
 def file_sha256(path: Path) -> str:

@@ -200,3 +200,30 @@ def test_not_a_number_is_null_in_json():
 def test_what_was_left_out_is_said_under_the_table():
     rated = ty.rate(UNBEATEN + battle("q!a", 3), inconsistent="drop")
     assert "left out: 3 × no rated battle: q" in str(rated)
+
+
+def judged(judge, times=1):
+    rows = battle("a>b", 3 * times) + battle("b>a", times) + battle("b>c", times) + battle("c>b", times)
+    return [{**row, "source": "llm-judge", "judge_model": judge} for row in rows]
+
+
+@pytest.mark.parametrize("method", ["bt", "elo", "elo-perm", "glicko2", "winrate"])
+def test_the_ratings_file_names_the_judge_that_its_battles_name(method, tmp_path):
+    ty.write_battles(tmp_path / "battles.jsonl", judged("umpire") + arena(1, n=40, models="abc"))
+    board = ty.rate(tmp_path / "battles.jsonl", method=method)
+    board.to_json(tmp_path / "elo_ratings.json")
+    assert json.loads((tmp_path / "elo_ratings.json").read_text())["judge_model"] == "umpire"
+    assert ty.EloReport.read(tmp_path / "elo_ratings.json").judge_model == "umpire"
+    assert ty.EloReport.of(board, judge_model="another").judge_model == "another"
+
+
+@pytest.mark.parametrize("prompts", [{}, {"question_id": "q1"}])
+def test_several_judges_are_named_in_the_order_of_the_alphabet_and_only_those_that_are_rated(prompts):
+    rows = [{**row, **prompts} for row in judged("zoe", 9) + judged("adam", 9) + arena(1, n=400, models="abc")]
+    table = ty.read_battles(rows)
+    for data in (rows, table):
+        assert ty.EloReport.of(ty.rate(data)).judge_model == "adam + zoe"
+        assert ty.EloReport.of(ty.rate(data, source="human")).judge_model is None
+    plain = ty.read_battles([{name: value for name, value in row.items() if name != "judge_model"} for row in rows])
+    assert ty.rate(table).ratings == ty.rate(plain).ratings
+    assert ty.EloReport.of(ty.rate(plain)).judge_model is None

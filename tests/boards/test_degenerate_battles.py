@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 from board_rows import arena, battle
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tiltyard as ty
 from tiltyard.errors import BattleError, NoBattles, NotConnected, NotConverged, OptionError, RatingError
@@ -83,6 +85,40 @@ def test_an_unbeaten_group_is_marked_as_one():
     assert_finite(board)
     assert {entry.model for entry in board if entry.ci_high is None} == {"y", "z"}
     assert set(board.models[:2]) == {"y", "z"}
+    assert {board[name].note.split(";")[0] for name in "yz"} == {"lost only to models without an upper bound"}
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_marks_are_true_of_the_model_that_carries_them(ties):
+    # y beat x, x beat the rest, the rest beat v, v beat w: x has lost and v has won, though their ends are open.
+    rows = battle("y>x", 2) + battle("x>a", 2) + battle("c>v", 2) + battle("v>w", 2)
+    board = ty.rate(BOTH_WAYS + rows, ties=ties)
+    words = {name: board[name].note.split(";")[0] for name in "yxvw"}
+    assert words == {
+        "y": "unbeaten",
+        "x": "lost only to models without an upper bound",
+        "v": "won only against models without a lower bound",
+        "w": "winless",
+    }
+    assert all(board[name].ci_high is None for name in "yx")
+    assert all(board[name].ci_low is None for name in "vw")
+
+
+@pytest.mark.parametrize("ties", TIES)
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from("abcde"), st.sampled_from(">=!")), min_size=3))
+@settings(max_examples=25)
+def test_nobody_who_lost_is_called_unbeaten_and_nobody_who_won_winless(ties, meetings):
+    rows = [row for a, b, sign in meetings if a != b for row in battle(f"{a}{sign}{b}")]
+    try:
+        board = ty.rate(rows, ties=ties, only_connected=True)
+    except (BattleError, RatingError):
+        return
+    for entry in board:
+        word = (entry.note or "").split(";")[0]
+        assert word != "unbeaten" or (entry.losses == 0 and entry.wins > 0), entry
+        assert word != "winless" or (entry.wins == 0 and entry.losses > 0), entry
+        assert not word.startswith("lost only") or entry.losses > 0
+        assert not word.startswith("won only") or entry.wins > 0
 
 
 @pytest.mark.parametrize("names", ["abc", "cba", "bca"])

@@ -244,3 +244,39 @@ def test_a_number_that_is_none_is_one_line(tiltyard: Run, birds: str, options: s
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"tiltyard: {words}")
+
+
+def test_a_board_too_large_for_memory_is_refused_before_work_starts(tiltyard: Run, tmp_path: Path) -> None:
+    # 150,000 models would need 8 × 7 × 2.25·10¹⁰ bytes: over a terabyte, which no machine that runs this has.
+    lines = "".join(f"m{number},m{number + 1}\n" for number in range(150_000))
+    (tmp_path / "many.csv").write_text("winner,loser\n" + lines, encoding="utf-8")
+    done = tiltyard("rate", "many.csv")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "150,001 models need about" in done.stderr
+    assert "Use --ci none" in done.stderr
+    assert "--min-battles" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--out", "board.pdf"), "--out board.pdf: a leaderboard is written as .json, .csv, .md, .txt"),
+        (("--plot", "board.pdf"), "cannot plot to board.pdf: the name must end in .svg, .png, .html"),
+    ],
+)
+def test_an_ending_that_cannot_be_written_is_refused_before_the_battles_are_read(
+    tiltyard: Run, tmp_path: Path, options: tuple[str, str], words: str
+) -> None:
+    done = tiltyard("rate", "absent.jsonl", *options)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_format_that_is_named_goes_into_a_file_of_any_name(tiltyard: Run, birds: str, tmp_path: Path) -> None:
+    assert tiltyard("rate", birds, "--format", "csv", "--out", "board.dat").returncode == 0
+    assert (tmp_path / "board.dat").read_text(encoding="utf-8").startswith("model,rating,")
+    assert tiltyard("rate", birds, "--out", "board").returncode == 0
+    assert "Bradley–Terry" in (tmp_path / "board").read_text(encoding="utf-8")

@@ -97,7 +97,8 @@ def test_a_pilot_takes_the_strata_of_the_config_or_says_which_is_too_small(
 ) -> None:
     change(config, prompts__pilot_strata={"quiz": 2, "advice": 1})
     done = tiltyard("run", "tournament.yaml", "--mode", "pilot", "--output-dir", "pilot", "--yes")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr  # three prompts cannot give ten decisive matches
+    assert "FAIL factuality: enough decisive matches" in done.stdout
     manifest = json.loads((tmp_path / "pilot" / "manifest.json").read_text(encoding="utf-8"))
     assert (manifest["selected_prompt_count"], "p3" in manifest["selected_prompts"]) == (3, True)
     change(config, prompts__pilot_strata={"quiz": 2, "advice": 2})

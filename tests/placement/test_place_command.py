@@ -219,3 +219,36 @@ def test_the_cap_per_language_holds(tmp_path: Path, tiltyard: Run, arena: Writte
     assert "only 14 of the 40 battles asked for can be held" in done.stderr
     texts = read_lines(only_folder(tmp_path) / "texts.jsonl")
     assert sorted(row["language"] for row in texts) == ["en"] * 7 + ["fr"] * 7
+
+
+def test_a_placement_and_its_recomputation_print_any_format(tmp_path: Path, tiltyard: Run) -> None:
+    done = tiltyard(*example("--n-battles", "30", "--calibrate", "200", "--format", "json"))
+    assert done.returncode == 0, done.stderr
+    folder = only_folder(tmp_path)
+    saved = (folder / "elo_ratings.json").read_text(encoding="utf-8")
+    assert done.stdout == saved
+    assert "kestrel stands at" in done.stderr
+    again = tiltyard("place", "--recompute", str(folder), "--format", "json")
+    assert (again.returncode, again.stdout) == (0, saved)
+    assert "byte for byte" in again.stderr
+    names = {row["model"] for row in json.loads(saved)["ratings"]}
+    for shape, start in (("csv", "model,rating,"), ("md", "Bradley"), ("table", "Bradley")):
+        shown = run_ok(tiltyard, "place", "--recompute", str(folder), "--format", shape)
+        assert shown.startswith(start)
+        assert all(name in shown for name in names)
+
+
+@pytest.mark.parametrize("options", [("--yes", "--dry-run"), ()], ids=["a dry run", "nobody agreed"])
+def test_a_placement_that_asks_nothing_leaves_nothing_behind(
+    tmp_path: Path, tiltyard: Run, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "judge.yaml").write_text('rules: [{say: "VERDICT: A"}]', encoding="utf-8")
+    command = [word for word in example() if word != "--yes"]
+    command[command.index("--judge") + 1] = "scripted/judge.yaml"
+    assert tiltyard(*command, *options).returncode == (0 if options else 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["judge.yaml"]
+
+
+def test_a_placement_by_recorded_verdicts_leaves_its_folder_and_nothing_else(tmp_path: Path, tiltyard: Run) -> None:
+    run_ok(tiltyard, *example("--n-battles", "20"))
+    assert [path.name for path in tmp_path.iterdir()] == ["placements"]

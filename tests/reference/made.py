@@ -32,11 +32,11 @@ Made = dict[str, list[Any]]
 """By title of the page, the contents of every file of that kind: rows of a table are objects of their own."""
 
 
-def command(folder: Path, *arguments: str, fails: bool = False) -> str:
+def command(folder: Path, *arguments: str, exit_code: int = 0) -> str:
     """What a command prints, run in a folder."""
     with chdir(folder):
         done = CliRunner().invoke(app, arguments)
-    assert (done.exit_code != 0) is fails, f"{arguments}: {done.exception or done.output}"
+    assert done.exit_code == exit_code, f"{arguments}: {done.exception or done.output}"
     return done.stdout
 
 
@@ -131,7 +131,7 @@ def tournament(folder: Path) -> Made:
     (home / "responses" / "responses_careful.jsonl").unlink()
     command(home, "generate", "watched.yaml", "--entrant", "careful", "--yes")
     command(home, "run", "tournament.yaml", "--mode", "headline", "--yes", "--output-dir", "headline")
-    command(home, "run", "watched.yaml", "--mode", "pilot", "--yes", "--output-dir", "pilot")
+    command(home, "run", "watched.yaml", "--mode", "pilot", "--yes", "--output-dir", "pilot", exit_code=3)
     answers = home / "responses" / "responses_wordy.jsonl"
     answers.write_text("\n".join(answers.read_text(encoding="utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
     failing = ("--judge-model", "scripted/failing.yaml", "--yes", "--output-dir", "failing")
@@ -152,7 +152,7 @@ def tournament(folder: Path) -> Made:
     config["entrants"][0] |= {"model": "scripted/mute.yaml"}
     (home / "watched.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     (home / "responses" / "responses_careful.jsonl").unlink()
-    command(home, "generate", "watched.yaml", "--entrant", "careful", "--yes", fails=True)
+    command(home, "generate", "watched.yaml", "--entrant", "careful", "--yes", exit_code=1)
     made["Failed prompts"] = lines(home / "responses" / "failures_careful.jsonl")
     return made
 

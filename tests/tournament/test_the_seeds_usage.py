@@ -77,7 +77,7 @@ def test_a_pilot_whose_judge_follows_the_order_of_the_answers_is_no_go(
     config = seed_folder(tmp_path)
     anthropic_server.behaviour.judge = lambda system, user: "VERDICT: A"
     done = tiltyard("run", config.name, "--mode", "pilot", "--yes", "--limit-pairs", "12")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "NO-GO: see what failed below" in done.stdout
     assert "FAIL factuality: judge consistent: 12 of 12 judgments changed" in done.stdout
     assert "FAIL factuality: enough decisive matches: 0 decisive" in done.stdout

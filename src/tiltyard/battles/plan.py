@@ -13,7 +13,7 @@ from tiltyard.battles.headers import Header, RawColumn
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from tiltyard.battles.outcome import Source
 
@@ -108,6 +108,7 @@ class Wishes:
     default_source: Source | None = None
     counted: bool = False
     hashed: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
 
     def with_texts(self) -> Wishes:
         """The same wishes with every text kept, for sources whose hashes could not be compared."""
@@ -126,7 +127,7 @@ def make_plan(header: Header, wishes: Wishes, where: str) -> Plan:
     """The plan for a source with this header; `where` names the source in messages."""
     spelling = choose_format(header, wishes, where)
     names = list(dict.fromkeys((*CORE, *_wanted(header, spelling, wishes, where))))
-    fields = [_field(name, header, spelling, wishes.hashed) for name in names]
+    fields = [_field(name, header, spelling, wishes) for name in names]
     return Plan(
         format=spelling,
         header=header,
@@ -166,7 +167,7 @@ def _pairs(header: Header, spelling: Format) -> list[str]:
     return sorted(name for name in numbers if is_pair(name, numbers))
 
 
-def _field(name: str, header: Header, spelling: Format, hashed: Collection[str]) -> Field | None:
+def _field(name: str, header: Header, spelling: Format, wishes: Wishes) -> Field | None:
     raw = _raw(name, header, spelling)
     if raw is None:
         if header.cells != "json" or name not in spelling.columns:
@@ -174,8 +175,9 @@ def _field(name: str, header: Header, spelling: Format, hashed: Collection[str])
         raw = RawColumn(spelling.columns[name][0], "text", top=spelling.columns[name][0])
         if "." in raw.name:
             return None
-    kind = KINDS.get(name) or (FieldKind.NUMBER if name in _pairs(header, spelling) else FieldKind.TEXT)
-    return Field(name, kind, raw, hashed=kind is FieldKind.TEXT and name in hashed)
+    is_number = name in wishes.numbers or name in _pairs(header, spelling)
+    kind = KINDS.get(name) or (FieldKind.NUMBER if is_number else FieldKind.TEXT)
+    return Field(name, kind, raw, hashed=kind is FieldKind.TEXT and name in wishes.hashed)
 
 
 def _raw(name: str, header: Header, spelling: Format) -> RawColumn | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tiltyard.battles import formats
@@ -35,6 +35,7 @@ def read_battles(
     on_bad: OnBad = "error",
     counted: bool = False,
     hashed: Collection[str] = (),
+    numbers: Collection[str] = (),
 ) -> BattleTable:
     """The battles of a file, of several, or of a table in memory.
 
@@ -47,12 +48,14 @@ def read_battles(
     `default_source` says who decided where a row does not. A bad row is a `BadRow` error, or with `on_bad="skip"` left
     out and counted in the table's `skipped`. With `counted`, equal rows are merged and their weights added, while
     reading. Text columns named in `hashed` keep only which rows share a value (four bytes a row), not the texts.
+    Columns named in `numbers` must hold numbers: a text in one is a bad row.
     """
     if isinstance(data, BattleTable):
         return data
     if on_bad not in ("error", "skip"):
         raise OptionError(f"unknown on_bad {on_bad!r}: expected error or skip")
     wishes = make_wishes(format, columns, where, default_source, counted, hashed)
+    wishes = replace(wishes, numbers=frozenset(numbers))
     sources = find_sources(data, wishes)
     tables = [_read(source, on_bad) for source in sources]
     table = tables[0] if len(tables) == 1 else concat(tables)

@@ -147,7 +147,10 @@ class BattleTable:
         if column is None:
             raise BattleError(f"these battles have no column {name!r}; they have {', '.join(self.columns) or 'none'}")
         if isinstance(column, Codes):
-            raise BattleError(f"column {name!r} holds text, not numbers")
+            some = f", such as {column.labels[0]!r}" if column.labels else ""
+            raise BattleError(
+                f"column {name!r} holds text{some}: expected numbers. Leave a cell empty where there is none."
+            )
         return column
 
     def swapped(self) -> BattleTable:

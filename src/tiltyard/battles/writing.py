@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from tiltyard.battles.query import literal
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.errors import BattleError
-from tiltyard.files import escape_line_ends
+from tiltyard.files import escape_line_ends, whole_file
 
 CHUNK_ROWS = 50_000
 
@@ -37,19 +36,28 @@ def write_battles(path: PathLike, battles: Battles) -> int:
     The file's name says how: `.jsonl`, `.csv` or `.tsv` (each also `.gz`), or `.parquet`. The file appears when it is
     complete, under its own name; until then any older file stays as it was.
     """
+    kind, zipped = kind_to_write(path)
+    table = as_table(battles)
+    try:
+        with whole_file(Path(path)) as unfinished:
+            if kind is FileKind.PARQUET:
+                _write_parquet(unfinished, table)
+            else:
+                with _opened(unfinished, zipped) as stream:
+                    write_lines(stream, table, kind)
+    except OSError as error:
+        raise BattleError(f"cannot write {path}: {error.strerror or error}. Check the folder and its rights.") from None
+    return len(table)
+
+
+def kind_to_write(path: PathLike) -> tuple[FileKind, bool]:
+    """How a file of this name is written, and whether it is gzipped; other names are refused."""
     kind, zipped = suffix_kind(path)
     if kind is None or Path(path).name.lower().removesuffix(".gz").endswith(".json"):
         raise BattleError(f"cannot tell how to write {path}. End its name in {KNOWN_SUFFIXES.replace('.json, ', '')}.")
     if kind is FileKind.PARQUET and zipped:
         raise BattleError(f"{path}: a Parquet file is packed already. Drop the .gz.")
-    table = as_table(battles)
-    with _complete_or_not_at_all(Path(path)) as unfinished:
-        if kind is FileKind.PARQUET:
-            _write_parquet(unfinished, table)
-        else:
-            with _opened(unfinished, zipped) as stream:
-                write_lines(stream, table, kind)
-    return len(table)
+    return kind, zipped
 
 
 def as_table(battles: Battles) -> BattleTable:
@@ -119,19 +127,6 @@ def _write_parquet(path: Path, table: BattleTable) -> None:
             write_lines(stream, table)
         source = f"read_json({literal(str(lines))}, format = 'newline_delimited', columns = {{{declared}}})"
         connection.execute(f"COPY (SELECT * FROM {source}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)")
-
-
-@contextmanager
-def _complete_or_not_at_all(path: Path) -> Iterator[Path]:
-    """A name to write under, which becomes `path` at the end unless something fails."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    except OSError as error:
-        raise BattleError(f"cannot write {path}: {error.strerror or error}. Check the folder and its rights.") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 @contextmanager

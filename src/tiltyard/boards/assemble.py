@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
-from tiltyard.boards.selection import Selected, entry_sources, tally
+from tiltyard.boards.selection import Selected, entry_sources, judge_name, tally
 from tiltyard.ratings.ranks import RankIntervals, ranks
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def build_board(
     )
     return Leaderboard(
         entries=entries,
-        settings={**settings, "evaluated": evaluated},
+        settings={**settings, "evaluated": evaluated, "judge_model": judge_name(table)},
         n_battles=table.n_battles + selected.both_bad.n_battles,
         left_out=selected.left_out,
         remarks=tuple(remarks),

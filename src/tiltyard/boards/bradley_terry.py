@@ -13,6 +13,7 @@ from tiltyard.battles.outcome import Source
 from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.assemble import Column, build_board
 from tiltyard.boards.far_intervals import far_sandwich
+from tiltyard.boards.memory import BOOTSTRAP_TABLES, NUMBER, ROUNDS_COPIES, SANDWICH_TABLES, check_memory
 from tiltyard.boards.parameters import DRAWS_MAX, RATING_MAX, Parameters, check_level, check_number, check_whole
 from tiltyard.boards.preparation import (
     Prepared,
@@ -33,7 +34,7 @@ from tiltyard.errors import OptionError
 from tiltyard.ratings.bootstrap import bootstrap_strengths
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.graph import Reach
+from tiltyard.ratings.graph import Reach, wins_and_losses
 from tiltyard.ratings.influence import battles_to_swap, prepare
 from tiltyard.ratings.intervals import (
     Covariance,
@@ -69,6 +70,11 @@ REACH_NOTES = {
     Reach.WINLESS: "winless; kept finite by half a win and half a loss; no lower bound",
     Reach.APART: "met the rest only through unbounded models; kept finite by half a win and half a loss; no bounds",
 }
+
+LOST_NOTE = "lost only to models without an upper bound; kept finite by half a win and half a loss; no upper bound"
+"""Of a model that is not unbeaten, though nobody who is bounded above ever beat it."""
+
+WON_NOTE = "won only against models without a lower bound; kept finite by half a win and half a loss; no lower bound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,27 +115,49 @@ class BradleyTerry(Parameters):
         if self.ci == "bootstrap":
             check_whole("rounds", self.rounds, least=2, most=DRAWS_MAX)
 
-    def fit(self, table: BattleData, *, clusters: ClustersElsewhere | None = None) -> Leaderboard:
+    def fit(
+        self, table: BattleData, *, clusters: ClustersElsewhere | None = None, memory: float | None = None
+    ) -> Leaderboard:
         """Rate the battles. A second fit knows nothing of the first.
 
         `clusters` is the engine that counted the battles, where they did not leave it: it sums them by prompt.
+        `memory` is how many bytes the fit may take (None: what the machine has); a board that needs more is refused.
         """
         table = read_battles(table)
         remarks: list[str] = []
         if clusters is None and self._needs_only_counts(table, remarks):
-            return replace(self, cluster="none")._fit(merged(table), remarks, None)
-        return self._fit(table, remarks, clusters)
+            return replace(self, cluster="none")._fit(merged(table), remarks, None, memory)
+        return self._fit(table, remarks, clusters, memory)
 
-    def _fit(self, table: BattleTable, remarks: list[str], clusters: ClustersElsewhere | None) -> Leaderboard:
+    def _fit(
+        self, table: BattleTable, remarks: list[str], clusters: ClustersElsewhere | None, memory: float | None
+    ) -> Leaderboard:
         selected = select(table, self.selection)
         if self.ties == "drop":
             selected = without_ties(selected)
+        if not self.only_connected:
+            self._check_memory(len(selected.table.models), memory)
         selected = connected(selected, remarks, only_connected=self.only_connected)
+        self._check_memory(len(selected.table.models), memory)
         prepared = self._prepare(selected, remarks, clusters)
         fitted, state = fit_bounded(prepared.counted.cells, prepared.tie_model)
         prepared, covariance = self._covariance(prepared, fitted, clusters)
         certainty = self._certainty(prepared, fitted, covariance)
         return self._board(prepared, fitted, state, certainty)
+
+    def _check_memory(self, models: int, memory: float | None) -> None:
+        """Refuse intervals that would not fit into memory; ratings alone need little."""
+        tables = {"none": 0, "sandwich": SANDWICH_TABLES, "bootstrap": BOOTSTRAP_TABLES}[self.ci]
+        if self.robustness:
+            tables = max(tables, SANDWICH_TABLES)
+        rounds = ROUNDS_COPIES * self.rounds if self.ci == "bootstrap" else 0
+        check_memory(
+            f"{'robustness' if self.ci == 'none' else 'intervals'} and places of {models:,} models",
+            float(NUMBER) * models * (tables * models + rounds),
+            f'Pass ci="none"{" and robustness=False" if self.robustness else ""} for the ratings alone, or leave out '
+            "models that have hardly been seen (min_battles).",
+            memory,
+        )
 
     def _needs_only_counts(self, table: BattleTable, remarks: list[str]) -> bool:
         """Whether no column of the rows is looked at, so that equal rows can be counted first."""
@@ -235,7 +263,7 @@ class BradleyTerry(Parameters):
             places=certainty.places,
             settings=self._settings(prepared),
             evaluated=self.evaluated,
-            notes=[None if reach == Reach.HELD else REACH_NOTES[Reach(reach)] for reach in state],
+            notes=_notes(prepared, state),
             extra=extra,
             remarks=prepared.remarks,
             details=self._details(prepared, fitted, certainty),
@@ -291,6 +319,20 @@ class _Certainty:
     places: RankIntervals | None
     covariance: Covariance | None
     rounds: Floats | None = None
+
+
+def _notes(prepared: Prepared, state: NDArray[np.int8]) -> list[str | None]:
+    """Why an interval is open, in words that are true of the model itself: a group may be unbeaten, its members not."""
+    wins, losses = wins_and_losses(prepared.counted.cells)
+    notes: list[str | None] = []
+    for reach, won, lost in zip(state, wins, losses, strict=True):
+        if reach == Reach.UNBEATEN and lost:
+            notes.append(LOST_NOTE)
+        elif reach == Reach.WINLESS and won:
+            notes.append(WON_NOTE)
+        else:
+            notes.append(REACH_NOTES.get(Reach(reach)))
+    return notes
 
 
 def _quantiles(rounds: Floats, level: float) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiltyard.boards.text import headline, rank_text
 from tiltyard.errors import MissingExtra, OptionError
+from tiltyard.files import whole_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,13 +78,10 @@ def interval_chart(board: Leaderboard) -> Any:
 def save_chart(chart: Any, path: Path) -> None:
     """Save as SVG, PNG (twice the size, for print) or one self-contained HTML page, by the file's suffix."""
     check_path(path)
-    suffix = path.suffix.lower()
-    if suffix == ".png":
-        chart.save(str(path), scale_factor=2)
-    elif suffix == ".html":
-        chart.save(str(path), inline=True)
-    else:
-        chart.save(str(path))
+    kind = path.suffix.lower().removeprefix(".")
+    options: dict[str, dict[str, Any]] = {"png": {"scale_factor": 2}, "html": {"inline": True}}
+    with whole_file(path) as part:
+        chart.save(str(part), format=kind, **options.get(kind, {}))
 
 
 def check_path(path: Path) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.files import write_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -131,7 +133,7 @@ class Leaderboard:
 
         text = as_json(self)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            write_text(Path(path), text, new_folder=False)
         return text
 
     def to_frame(self) -> Any:
@@ -169,8 +171,10 @@ class Leaderboard:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """A dot-and-interval chart as an Altair object; with a path, saved there as SVG, PNG or HTML."""
-        from tiltyard.boards.charts import interval_chart, save_chart
+        from tiltyard.boards.charts import check_path, interval_chart, save_chart
 
+        if path is not None:
+            check_path(Path(path))
         chart = interval_chart(self)
         if path is not None:
             save_chart(chart, Path(path))

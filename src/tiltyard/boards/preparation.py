@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.table import MISSING, Codes
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
 from tiltyard.errors import NotConnected, OptionError, RatingError
 from tiltyard.ratings.bradley_terry import bounded
@@ -54,14 +55,19 @@ MERGED_KEYS = 4_000_000
 
 
 def merged(table: BattleTable) -> BattleTable:
-    """The same battles with equal rows as one, where nothing but who met, who won and who decided matters."""
+    """The same battles with equal rows as one, where nothing but who met, who won and who judged matters."""
     m = len(table.models)
-    keys = m * m * len(Outcome) * len(Source)
+    judges = table.text_column("judge_model") if "judge_model" in table.columns else None
+    n_judges = 1 if judges is None else 1 + len(judges.labels)
+    keys = m * m * len(Outcome) * len(Source) * n_judges
     if table.score_a is not None or keys > MERGED_KEYS or len(table) < keys // 16 or table.n_weightless:
         return table
     key = ((table.model_a.astype(np.int64) * m + table.model_b) * len(Outcome) + table.outcome) * len(Source)
-    weight = sum_by(key + table.source, table.weight, keys)
-    filled = np.flatnonzero(weight)
+    key += table.source
+    if judges is not None:
+        key = key * n_judges + (judges.codes - MISSING)
+    weight = sum_by(key, table.weight, keys)
+    filled, judge = np.divmod(np.flatnonzero(weight), n_judges)
     pair, kind = np.divmod(filled, len(Outcome) * len(Source))
     return replace(
         table,
@@ -69,8 +75,8 @@ def merged(table: BattleTable) -> BattleTable:
         model_b=(pair % m).astype(np.int32),
         outcome=(kind // len(Source)).astype(np.int8),
         source=(kind % len(Source)).astype(np.int8),
-        weight=weight[filled],
-        columns={},
+        weight=weight[filled * n_judges + judge],
+        columns={} if judges is None else {"judge_model": Codes((judge + MISSING).astype(np.int32), judges.labels)},
     )
 
 

@@ -20,7 +20,7 @@ from tiltyard.boards.engines import Countable, Engine, check_interval, countable
 from tiltyard.boards.glicko2 import Glicko2
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection, check_choice
 from tiltyard.boards.win_rate import WinRate
-from tiltyard.errors import BattleError, OptionError, RatingError
+from tiltyard.errors import BattleError, OptionError, RatingError, TooLarge
 
 if TYPE_CHECKING:
     from tiltyard.battles.elsewhere import CountedElsewhere
@@ -159,6 +159,8 @@ def rate_by(
     for value, part in table.split(column):
         try:
             board = estimator.fit(part) if counted is None else fit_counted(countable(estimator), counted, part)
+        except TooLarge:
+            raise
         except (BattleError, RatingError) as error:
             failures.append(RatingError(f"{column} {value}: {error}"))
             if leave_out is None:
@@ -204,6 +206,7 @@ def read_for(estimator: Estimator, battles: BattleData, reading: Reading, also: 
         on_bad=reading.on_bad,
         counted=cluster is None and not _in_order(estimator) and not getattr(estimator, "control", ()),
         hashed=hashed,
+        numbers=_controls(estimator),
     )
 
 
@@ -236,6 +239,8 @@ def _columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tup
 def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[str | None, list[str]]:
     """The cluster column, and all optional columns that the estimator needs."""
     columns = [name for name in estimator.selection.columns() if name != "inconsistent" or name in available]
+    if "judge_model" in available:
+        columns.append("judge_model")
     cluster = None
     if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
         if estimator.cluster == "auto":
@@ -246,9 +251,12 @@ def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[str | Non
         columns.append(cluster)
     if _in_order(estimator) and "timestamp" in available:
         columns.append("timestamp")
-    if isinstance(estimator, BradleyTerry):
-        columns += [f"{name}_{side}" for name in estimator.control for side in "ab"]
-    return cluster, columns
+    return cluster, [*columns, *_controls(estimator)]
+
+
+def _controls(estimator: Estimator) -> list[str]:
+    """The columns of style that are controlled for: all must be numbers."""
+    return [f"{name}_{side}" for name in getattr(estimator, "control", ()) for side in "ab"]
 
 
 def _in_order(estimator: Estimator) -> bool:

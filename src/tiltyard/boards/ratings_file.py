@@ -8,6 +8,7 @@ from typing import Any
 
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.errors import BattleError
+from tiltyard.files import write_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +36,16 @@ class EloReport:
         model: str | None = None,
         judge_model: str | None = None,
     ) -> EloReport:
-        """The report of a leaderboard."""
+        """The report of a leaderboard; the judge is the one that its battles name, unless another is given."""
         contents = board.to_dict()
         contents.pop("ratings")
         n_bootstraps = int(contents.pop("n_bootstraps", 0))
         seed = int(contents.pop("seed", 0))
+        judges = contents.pop("judge_model", None)
         return cls(
             arena=arena,
             model=model if model is not None else contents.get("evaluated"),
-            judge_model=judge_model,
+            judge_model=judge_model if judge_model is not None else judges,
             n_bootstraps=n_bootstraps,
             seed=seed,
             ratings=board.entries,
@@ -70,7 +72,7 @@ class EloReport:
 
     def write(self, path: str | Path) -> None:
         """Write the file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        write_text(Path(path), self.to_json(), new_folder=False)
 
     @classmethod
     def from_dict(cls, contents: dict[str, Any]) -> EloReport:

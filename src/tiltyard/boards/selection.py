@@ -187,6 +187,15 @@ def entry_sources(table: BattleTable, evaluated: str | None) -> list[str]:
     return ["human" if count > 0 else "evaluated" for count in human]
 
 
+def judge_name(table: BattleTable) -> str | None:
+    """Who judged, as the rows say: one name, several joined by ` + ` in the order of the alphabet, or None."""
+    if "judge_model" not in table.columns:
+        return None
+    codes = table.text_column("judge_model")
+    used = np.unique(codes.codes)
+    return " + ".join(sorted(codes.labels[code] for code in used.tolist() if code != MISSING)) or None
+
+
 def known_models(table: BattleTable) -> str:
     """A hint that lists the models there are."""
     shown = ", ".join(table.models[:8])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.assemble import build_board
+from tiltyard.boards.memory import NUMBER, WIN_RATE_TABLES, check_memory
 from tiltyard.boards.parameters import Parameters
 from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selection, select
@@ -27,9 +28,16 @@ class WinRate(Parameters):
     evaluated: str | None = None
     selection: Selection = field(default_factory=Selection)
 
-    def fit(self, table: BattleData) -> Leaderboard:
-        """Rate the battles."""
+    def fit(self, table: BattleData, *, memory: float | None = None) -> Leaderboard:
+        """Rate the battles, in at most `memory` bytes (None: what the machine has)."""
         selected = select(read_battles(table), self.selection)
+        models = len(selected.table.models)
+        check_memory(
+            f"win rates of all pairs of {models:,} models",
+            float(NUMBER) * WIN_RATE_TABLES * models * models,
+            'Use method="bt" with ci="none", or leave out models that have hardly been seen (min_battles).',
+            memory,
+        )
         rates = pairwise(selected.table)
         settings = {
             "method": "winrate",

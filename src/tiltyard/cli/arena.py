@@ -298,6 +298,7 @@ def validity_command(
     from tiltyard.arena.weekly_page import weekly_page
     from tiltyard.arena.weekly_text import weekly_json, weekly_markdown
     from tiltyard.errors import BattleError, RatingError
+    from tiltyard.files import write_text
 
     length = _microseconds(since)
     store = Store.open(db)
@@ -318,7 +319,7 @@ def validity_command(
     if out is None:
         typer.echo(text)
     else:
-        out.write_text(text, encoding="utf-8")
+        write_text(out, text, new_folder=False)
         note(f"wrote {out}")
 
 

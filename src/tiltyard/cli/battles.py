@@ -109,8 +109,10 @@ def convert_command(
 ) -> None:
     """Write battles of any known format as Tiltyard's own rows: JSONL, CSV, TSV (each also .gz) or Parquet."""
     from tiltyard.battles.reading import read_battles
-    from tiltyard.battles.writing import write_battles, write_lines
+    from tiltyard.battles.writing import kind_to_write, write_battles, write_lines
 
+    if target != "-":
+        kind_to_write(target)
     table = read_battles(source, format=from_format, where=where, default_source=default_source, on_bad=on_bad)
     if target == "-":
         write_lines(sys.stdout.buffer, table)

@@ -65,13 +65,13 @@ def _material(out: Path) -> None:
 
 
 def _pilot(out: Path) -> None:
-    from tiltyard.tournament.gate import verdict_lines
+    from tiltyard.tournament.gate import passes, verdict_lines
 
     _step(2, "The pilot: a dozen prompts first, to see whether the judge is worth its money")
     finished = _run(out, "pilot")
     for line in verdict_lines(finished.checks):
         typer.echo(f"   {line}")
-    if not all(check.passed for check in finished.checks):
+    if not passes(finished.checks):
         typer.echo("   In earnest one would look for another judge now. The demo goes on, to show the rest.")
 
 

@@ -63,7 +63,10 @@ def _options(
 
 
 def main() -> None:
-    """Run a command. A known error is one line on stderr and exit 1; wrong usage is exit 2; never a traceback."""
+    """Run a command; never a traceback.
+
+    Exit 0 is done, 1 a known error in one line on stderr, 2 wrong usage, 3 that the answer is no.
+    """
     try:
         _run()
     except TiltyardError as error:

@@ -8,7 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from tiltyard.errors import TiltyardError
+from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.files import write_text
+
+THE_ANSWER_IS_NO = 3
+"""Exit code of a command that did its work and found that the answer is no."""
 
 Format = Literal["table", "json", "csv", "md"]
 
@@ -16,10 +20,15 @@ BY_SUFFIX: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "md", ".t
 
 
 def choose_format(asked: Format | None, out: Path | None) -> Format:
-    """The format asked for, else the one that the file's name tells, else a table."""
-    if asked is not None:
-        return asked
-    return BY_SUFFIX.get(out.suffix.lower(), "table") if out is not None else "table"
+    """The format asked for, else the one that the file's name tells; a table on the screen or in a file without one."""
+    if asked is not None or out is None or not out.suffix:
+        return asked or "table"
+    if out.suffix.lower() not in BY_SUFFIX:
+        raise OptionError(
+            f"--out {out.name}: a leaderboard is written as {', '.join(BY_SUFFIX)}. End the name in one of these, say "
+            "which with --format, or draw a picture with --plot (.svg, .png, .html)."
+        )
+    return BY_SUFFIX[out.suffix.lower()]
 
 
 def deliver(text: str, out: Path | None) -> None:
@@ -29,7 +38,7 @@ def deliver(text: str, out: Path | None) -> None:
         sys.stdout.write(text)
         return
     try:
-        out.write_text(text, encoding="utf-8")
+        write_text(out, text, new_folder=False)
     except OSError as error:
         raise TiltyardError(f"cannot write {out}: {error.strerror}. Check the folder.") from None
     note(f"wrote {out}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, quote_table
-from tiltyard.cli.output import note
+from tiltyard.cli.output import Format, deliver, note
 from tiltyard.cli.place_options import (
     AnchorOption,
     AnswersOption,
@@ -21,6 +21,7 @@ from tiltyard.cli.place_options import (
     CalibrateOption,
     DryRunOption,
     FixedAnchorsOption,
+    FormatOption,
     JudgeOption,
     LanguagesOption,
     LeaveOneOutOption,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
     from tiltyard.judging.language_model import AskingParts
     from tiltyard.placement.answers import Answers
+    from tiltyard.placement.folder import Rated
     from tiltyard.placement.options import PlaceOptions
     from tiltyard.placement.plan import Plan
     from tiltyard.placement.rounds import Look
@@ -98,11 +100,12 @@ def place_command(
     budget: BudgetOption = None,
     prices: PricesOption = None,
     dry_run: DryRunOption = False,
+    format: FormatOption = "table",
     recompute: RecomputeOption = None,
 ) -> None:
     """Place one new model among models that people voted on, by a judge, and save everything that the result needs."""
     if recompute is not None:
-        _recompute(recompute)
+        _recompute(recompute, format)
         return
     from tiltyard.placement.options import PlaceOptions
     from tiltyard.placement.stopping import Until
@@ -139,7 +142,7 @@ def place_command(
         model_base_url=model_base_url,
         max_tokens=max_tokens,
     )
-    _place(options, batch=batch, budget=budget, prices=prices, yes=yes, dry_run=dry_run)
+    _place(options, batch=batch, budget=budget, prices=prices, yes=yes, dry_run=dry_run, format=format)
 
 
 def _needed(option: str, value: Given | None) -> Given:
@@ -149,7 +152,14 @@ def _needed(option: str, value: Given | None) -> Given:
 
 
 def _place(
-    options: PlaceOptions, *, batch: bool, budget: float | None, prices: Path | None, yes: bool, dry_run: bool
+    options: PlaceOptions,
+    *,
+    batch: bool,
+    budget: float | None,
+    prices: Path | None,
+    yes: bool,
+    dry_run: bool,
+    format: Format,
 ) -> None:
     """Plan, quote, judge, rate, write, and say what came out."""
     import asyncio
@@ -181,7 +191,7 @@ def _place(
         if isinstance(answers, ModelAnswers):
             answers.watch = progress.watch
         finished = asyncio.run(carry_out(plan, bench, folder, prices=asking.prices))
-    _say_result(finished)
+    _say_result(finished, format)
 
 
 def _quote(plan: Plan, judge: Judge, answers: Answers, asking: AskingParts, *, yes: bool) -> None:
@@ -218,23 +228,32 @@ def _interval(low: float | None, high: float | None) -> str:
     return f"[{', '.join(ends)}]"
 
 
-def _say_result(finished: Finished) -> None:
-    from tiltyard.boards.text import as_table
+def _say_result(finished: Finished, format: Format) -> None:
+    """The board on standard output; what it means below it, or, beside a format for programs, on standard error."""
     from tiltyard.placement.summary import summary_lines
 
-    typer.echo(as_table(finished.rated.board))
-    typer.echo()
+    deliver(_text(finished.rated, format), None)
+    if format == "table":
+        typer.echo()
+    say = typer.echo if format == "table" else note
     for line in summary_lines(finished.manifest, finished.rated):
-        typer.echo(line)
+        say(line)
     note(f"saved in {finished.folder}; look at {finished.folder / 'report.html'}")
 
 
-def _recompute(folder: Path) -> None:
-    from tiltyard.boards.text import as_table
+def _text(rated: Rated, format: Format) -> str:
+    from tiltyard.boards.text import as_csv, as_markdown, as_table
+
+    if format == "json":
+        return rated.report.to_json()
+    return {"table": as_table, "csv": as_csv, "md": as_markdown}[format](rated.board)
+
+
+def _recompute(folder: Path, format: Format) -> None:
     from tiltyard.placement.folder import recompute
 
     found = recompute(folder)
-    typer.echo(as_table(found.rated.board))
+    deliver(_text(found.rated, format), None)
     if found.differences:
         shown = "; ".join(found.differences[:3])
         raise TiltyardError(f"{folder}: the saved ratings do not follow from the saved battles: {shown}.")

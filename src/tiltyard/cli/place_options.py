@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from tiltyard.cli.output import Format
+
 ArenaOption = Annotated[
     list[Path] | None,
     typer.Option(help="Human battles with conversations (Parquet, JSONL, CSV); may be given again.", metavar="FILE"),
@@ -90,6 +92,9 @@ PricesOption = Annotated[
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be asked and what it would cost; ask nothing.")
+]
+FormatOption = Annotated[
+    Format, typer.Option(help="How the board is printed; json is the contents of elo_ratings.json.")
 ]
 RecomputeOption = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Rate a saved run again from its files, and compare.")

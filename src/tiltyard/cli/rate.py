@@ -42,7 +42,7 @@ from tiltyard.cli.rate_options import (
     WhereOption,
     read_anchor,
 )
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, TiltyardError, TooLarge
 
 if TYPE_CHECKING:
     from tiltyard.boards import Leaderboard
@@ -90,6 +90,7 @@ def rate_command(
 
     if plot is not None:
         check_path(plot)
+    shape = choose_format(format, out)
     selection = Selection(
         source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent, min_battles=min_battles
     )
@@ -113,15 +114,23 @@ def rate_command(
     }
     estimator = make_estimator(method, selection, **options)
     reading = Reading(format=from_format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
-    with working("rating …"):
-        boards = (
-            {"": rate_with(estimator, files, reading)}
-            if by is None
-            else rate_by(files, by, estimator, reading, leave_out=note)
-        )
+    try:
+        with working("rating …"):
+            boards = (
+                {"": rate_with(estimator, files, reading)}
+                if by is None
+                else rate_by(files, by, estimator, reading, leave_out=note)
+            )
+    except TooLarge as error:
+        without = " without --robustness" if robustness else ""
+        bt = "" if method == "bt" else "--method bt "
+        raise TiltyardError(
+            f"{error.why}. Use {bt}--ci none{without} for the ratings alone, or --min-battles N to leave out models "
+            "that have hardly been seen."
+        ) from None
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}
-    deliver(_text(boards, by, choose_format(format, out)), out)
+    deliver(_text(boards, by, shape), out)
     if plot is not None:
         _plot(boards, plot)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tiltyard.cli.asking import ProgressView, agree_to_price, confirm, interruptible, money
-from tiltyard.cli.output import note
+from tiltyard.cli.output import THE_ANSWER_IS_NO, note
 from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardError
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def run_command(
     budget: BudgetOption = None,
     max_batch: Annotated[int | None, typer.Option(min=1, help="Requests per batch.")] = None,
 ) -> None:
-    """Judge a tournament in both orders, rate it, and write a run folder with a report."""
+    """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
     from tiltyard.tournament.config import load_setup
+    from tiltyard.tournament.gate import passes
     from tiltyard.tournament.plan import RunOptions, make_plan
 
     setup = load_setup(_config_path(config_argument, config))
@@ -68,10 +69,12 @@ def run_command(
     plan = make_plan(setup, options)
     for line in plan.announcements():
         note(line)
-    _run(plan, yes=yes)
+    finished = _run(plan, yes=yes)
+    if not passes(finished.checks):
+        raise typer.Exit(THE_ANSWER_IS_NO)
 
 
-def _run(plan: Plan, *, yes: bool) -> None:
+def _run(plan: Plan, *, yes: bool) -> Finished:
     """Quote, judge, rate, write, and say what came out."""
     import asyncio
 
@@ -106,6 +109,7 @@ def _run(plan: Plan, *, yes: bool) -> None:
             f"--output-dir; nothing is lost: {again}"
         ) from None
     _say_what_came_out(finished)
+    return finished
 
 
 def _say_what_came_out(finished: Finished) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiltyard.bank import read_prompts, responses_path, stratified_subset
 from tiltyard.demo.judged import run_plan
 from tiltyard.demo.shipped import RESPONSES
+from tiltyard.files import copy_file
 from tiltyard.llm.generation import Generated, generate
 from tiltyard.llm.names import parse_model_name
 from tiltyard.llm.providers import make_provider
@@ -58,8 +58,7 @@ def _lend_answers(folder: Path) -> None:
         recorded = responses_path(folder / RESPONSES, entrant.entrant_id)
         lent = responses_path(folder / FOLDER / RESPONSES, entrant.entrant_id)
         if recorded.exists() and not lent.exists():
-            lent.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(recorded, lent)
+            copy_file(recorded, lent)
 
 
 async def _answer(config: Path, notice: Callable[[str], None], watch: Watch | None) -> Generated:

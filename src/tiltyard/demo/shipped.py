@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.files import write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,10 +81,7 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]
 
 def _write(path: Path, content: bytes) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(content)
-        part.replace(path)
+        write_bytes(path, content)
     except OSError as error:
         raise TiltyardError(
             f"cannot write {path}: {error.strerror or error}. Make room, or choose another --out."

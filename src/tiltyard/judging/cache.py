@@ -50,6 +50,7 @@ def cache_path(folder: str | Path, dimension: str) -> Path:
 class VerdictCache:
     """The verdicts of one dimension by cache key. Several processes may add to the same file at once.
 
+    The file, and its folder, are made when the first verdict is added: a quote or a dry run leaves nothing behind.
     What another process adds is seen at the next `add` or `refresh`. `unreadable_lines` counts what was passed over.
     """
 
@@ -62,12 +63,8 @@ class VerdictCache:
         self._fresh: dict[str, int] = {}
         self._failed: dict[str, list[int]] = {}
         self._read_to = 0
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise JudgingError(f"cannot open the verdict cache {self.path}: {error.strerror}.") from None
-        self._close = weakref.finalize(self, os.close, self._file)
+        self._file: int | None = None
+        self._open(create=False)
         self._sorted = self._load()
 
     def __len__(self) -> int:
@@ -98,7 +95,7 @@ class VerdictCache:
 
         When this returns the line is in the file, and within `sync_seconds` of the first unsynced one on the disk.
         """
-        with self._lock, self._alone():
+        with self._lock, _FileLock(self._open(create=True)):
             self._catch_up()
             if verdict.cache_key not in self:
                 self._append(verdict)
@@ -106,15 +103,35 @@ class VerdictCache:
     def refresh(self) -> None:
         """Take in what other processes have added."""
         with self._lock:
+            self._open(create=False)
             self._catch_up()
 
     def flush(self) -> None:
         """Have everything that was added on the disk."""
-        os.fsync(self._file)
+        if self._file is not None:
+            os.fsync(self._file)
 
     def close(self) -> None:
         """Let go of the file."""
-        self._close()
+        if self._file is not None:
+            self._close()
+
+    def _open(self, *, create: bool) -> int:
+        """The open file; -1 where there is none and none is to be made."""
+        if self._file is not None:
+            return self._file
+        try:
+            if create:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o644)
+        except FileNotFoundError:
+            if not create:
+                return -1
+            raise JudgingError(f"cannot make the verdict cache {self.path}: its folder was removed.") from None
+        except OSError as error:
+            raise JudgingError(f"cannot open the verdict cache {self.path}: {error.strerror}.") from None
+        self._close = weakref.finalize(self, os.close, self._file)
+        return self._file
 
     def _load(self) -> _SortedIndex:
         """The index of what the file holds; failures and the end of the file go to the small dictionaries."""
@@ -145,27 +162,25 @@ class VerdictCache:
     def _append(self, verdict: Verdict) -> None:
         """Write one line at the end, closing a torn end first."""
         line = json_line(verdict)
+        file = self._open(create=True)
         try:
-            end = os.fstat(self._file).st_size
+            end = os.fstat(file).st_size
             torn = end > self._read_to
-            written = os.write(self._file, b"\n" + line if torn else line)
+            written = os.write(file, b"\n" + line if torn else line)
             if written < len(line) + torn:
                 raise JudgingError(f"the disk of {self.path} is full. Make room and run again: nothing is lost.")
-            self._sync()
+            self._sync(file)
         except OSError as error:
             raise JudgingError(f"cannot write to the verdict cache {self.path}: {error.strerror}.") from None
         self._enter(verdict, end + torn)
         if not torn:
             self._read_to = end + len(line)
 
-    def _sync(self) -> None:
+    def _sync(self, file: int) -> None:
         now = time.monotonic()
         if now - self._synced_at >= self._sync_seconds:
-            os.fsync(self._file)
+            os.fsync(file)
             self._synced_at = now
-
-    def _alone(self) -> _FileLock:
-        return _FileLock(self._file)
 
     def _new_verdicts(self) -> Iterator[tuple[int, Verdict]]:
         """Every verdict added since the last time, with its place; what cannot be read is counted and passed over."""
@@ -177,6 +192,8 @@ class VerdictCache:
 
     def _new_lines(self) -> Iterator[tuple[int, bytes, bool]]:
         """Every line since the last time; an end without a line break comes too, and again when it has one."""
+        if self._file is None:
+            return
         rest = b""
         # A read sets aside as much memory as it is asked for, and most of the time there is nothing new.
         end = os.fstat(self._file).st_size
@@ -191,11 +208,11 @@ class VerdictCache:
             yield self._read_to, rest, False
 
     def _verdict_at(self, offset: int) -> Verdict:
-        size = _LINE
-        data = os.pread(self._file, size, offset)
+        size, file = _LINE, self._open(create=False)
+        data = os.pread(file, size, offset)
         while b"\n" not in data and len(data) == size:
             size *= 4
-            data = os.pread(self._file, size, offset)
+            data = os.pread(file, size, offset)
         return _VERDICT.decode(data.partition(b"\n")[0])
 
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from tiltyard.battles import read_battles, write_battles
 from tiltyard.battles.table import concat, merge_equal
 from tiltyard.boards.rating import rate_with
 from tiltyard.boards.ratings_file import EloReport
 from tiltyard.errors import RunFolderError
-from tiltyard.files import write_lines
+from tiltyard.files import write_arrays, write_lines, write_text
 from tiltyard.judging.records import Judgment
 from tiltyard.placement.evidence import human_part
 from tiltyard.placement.field import Field
@@ -101,11 +100,9 @@ def write_ratings(folder: Path, rated: Rated) -> None:
     rated.report.write(folder / "elo_ratings.json")
     rounds = rated.joint.arrays.get("bootstrap_ratings")
     if rounds is not None:
-        part = folder / "bootstrap_ratings.npz.part"
-        with part.open("wb") as file:
-            np.savez_compressed(file, ratings=rounds, models=rated.joint.arrays["models"])
-        part.replace(folder / "bootstrap_ratings.npz")
-    (folder / "leaderboard.txt").write_text(as_table(rated.board) + "\n", encoding="utf-8")
+        arrays = {"ratings": rounds, "models": rated.joint.arrays["models"]}
+        write_arrays(folder / "bootstrap_ratings.npz", arrays, compressed=True)
+    write_text(folder / "leaderboard.txt", as_table(rated.board) + "\n")
 
 
 def read_judgments(path: Path) -> list[Judgment]:

@@ -168,6 +168,14 @@ def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> Prior:
     return Prior(model, opponent, np.column_stack([half, half, np.zeros_like(half)]))
 
 
+def wins_and_losses(cells: PairCells) -> tuple[Floats, Floats]:
+    """What each model won and lost, ties apart."""
+    m, first_won, second_won = cells.n_models, cells.counts[:, FIRST_WON], cells.counts[:, SECOND_WON]
+    wins = sum_by(cells.first, first_won, m) + sum_by(cells.second, second_won, m)
+    losses = sum_by(cells.first, second_won, m) + sum_by(cells.second, first_won, m)
+    return wins, losses
+
+
 def open_ends_of_a_lone_core(cells: PairCells, state: NDArray[np.int8]) -> NDArray[np.int8]:
     """The same, but that a model which alone is HELD, and never lost or never won, is unbounded like those around it.
 
@@ -177,9 +185,7 @@ def open_ends_of_a_lone_core(cells: PairCells, state: NDArray[np.int8]) -> NDArr
     held = np.flatnonzero(state == Reach.HELD)
     if len(held) != 1 or len(state) == 1:
         return state
-    first, second = cells.first == held[0], cells.second == held[0]
-    not_lost = cells.counts[first][:, SECOND_WON].sum() + cells.counts[second][:, FIRST_WON].sum() == 0
-    not_won = cells.counts[first][:, FIRST_WON].sum() + cells.counts[second][:, SECOND_WON].sum() == 0
+    not_won, not_lost = (float(count[held[0]]) == 0.0 for count in wins_and_losses(cells))
     opened = state.copy()
     if not_lost or not_won:
         opened[held] = Reach.UNBEATEN if not_lost else Reach.WINLESS

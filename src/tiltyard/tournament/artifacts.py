@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiltyard.boards.rating import origin
-from tiltyard.files import write_json, write_lines, write_text
+from tiltyard.files import write_arrays, write_json, write_lines, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -105,10 +105,7 @@ def _write_traces(path: Path, standings: Mapping[str, Standing]) -> None:
     if not arrays:
         path.unlink(missing_ok=True)
         return
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        np.savez(file, **arrays)
-    part.replace(path)
+    write_arrays(path, arrays)
 
 
 def win_rate_table(standings: Mapping[str, Standing]) -> str:

@@ -74,8 +74,12 @@ def _names(failures: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in failures.items()) or "none"
 
 
+def passes(checks: Sequence[Check]) -> bool:
+    """Whether the pilot says GO."""
+    return all(check.passed for check in checks)
+
+
 def verdict_lines(checks: Sequence[Check]) -> list[str]:
     """The gate in words: GO or NO-GO, then every check."""
-    passed = all(check.passed for check in checks)
-    head = "GO: the pilot found nothing against the headline run" if passed else "NO-GO: see what failed below"
+    head = "GO: the pilot found nothing against the headline run" if passes(checks) else "NO-GO: see what failed below"
     return [head, *(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}" for check in checks)]

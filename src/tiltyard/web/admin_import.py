@@ -15,6 +15,7 @@ from tiltyard.arena.importing import Import, plan_import
 from tiltyard.arena.integrity import events_of, flag_answers
 from tiltyard.arena.store.reading import flags_raised, prompt_texts
 from tiltyard.errors import BankError
+from tiltyard.files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +72,7 @@ def flags_of(plan: Import, catalog: Catalog, store: Store) -> list[e.Flagged]:
 def _file(path: Path, text: str) -> Path | None:
     if not text.strip():
         return None
-    path.write_text(_lines(text), encoding="utf-8")
+    write_text(path, _lines(text))
     return path
 
 
@@ -92,7 +93,7 @@ def _responses(folder: Path, text: str) -> Path | None:
             raise BankError(f"answers, line {number}: the entrant_id {owner[:40]!r} cannot be used. Rename the model.")
         owners.setdefault(owner, []).append(line)
     for owner, lines in owners.items():
-        (folder / f"responses_{owner}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_text(folder / f"responses_{owner}.jsonl", "\n".join(lines) + "\n")
     return folder
 
 

@@ -6,7 +6,6 @@ the other is of no moment at all.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from tiltyard.arena.events import FIRST_HASH
 from tiltyard.arena.store.database import BUSY_SECONDS
 from tiltyard.errors import OptionError, StoreError
+from tiltyard.files import whole_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,17 +31,11 @@ def copy_arena(store: Store, out: Path) -> tuple[int, str]:
         )
     if out.exists():
         raise OptionError(f"{out} is there already. A backup overwrites nothing: name another file.")
-    unfinished = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
-        head = _vacuum_into(str(database.url.database), unfinished)
-        _to_disk(unfinished)
-        unfinished.rename(out)
-        _to_disk(out.parent)
+        with whole_file(out, durable=True) as unfinished:
+            return _vacuum_into(str(database.url.database), unfinished)
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"cannot copy {database.shown} to {out}: {error}. Nothing was copied.") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return head
 
 
 def _vacuum_into(source: str, path: Path) -> tuple[int, str]:
@@ -51,11 +45,3 @@ def _vacuum_into(source: str, path: Path) -> tuple[int, str]:
     with closing(sqlite3.connect(path)) as copy:
         found = copy.execute("SELECT seq, hash FROM chain ORDER BY seq DESC LIMIT 1").fetchone()
     return (0, FIRST_HASH) if found is None else (int(found[0]), str(found[1]))
-
-
-def _to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

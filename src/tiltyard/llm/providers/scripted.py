@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from tiltyard.errors import OptionError, Refused, TryLater
+from tiltyard.files import write_bytes
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.wording import encodable
 from tiltyard.llm.records import Reply, Request, Stop, Usage
@@ -105,10 +106,7 @@ class ScriptedBatchProvider(ScriptedProvider):
         number = len(self._batches) + 1
         batch = _Batch(batch_id=f"batch_{number:06d}", created_at=self._clock(), tag=tag, requests=list(requests))
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            unfinished = self._folder / f"{batch.batch_id}.tmp"
-            unfinished.write_bytes(msgspec.json.encode(batch))
-            unfinished.replace(self._folder / f"{batch.batch_id}.json")
+            write_bytes(self._folder / f"{batch.batch_id}.json", msgspec.json.encode(batch))
         self._batches[batch.batch_id] = batch
         self._count(batch)
         return batch.batch_id
