@@ -25,6 +25,7 @@ from tiltyard.arena.integrity import (
 )
 from tiltyard.arena.policy import FlagRules, Limits
 from tiltyard.arena.vote_table import vote_table
+from tiltyard.validity.voters import SessionActs
 
 RULES = FlagRules()
 
@@ -183,3 +184,21 @@ def test_every_limit_of_the_policy_is_kept_over_its_window(act: str, by: str, li
     assert found.decide([0] * (limit - 1), window - 1).allowed
     assert not found.decide([0] * limit, window - 1).allowed
     assert found.decide([0] * limit, window).allowed
+
+
+@pytest.mark.parametrize(
+    ("acts", "flags"),
+    [
+        (SessionActs(cast=458, undone=440), [("undoes votes", "440 of 458 votes undone", True)]),
+        (SessionActs(cast=10, undone=10), [("undoes votes", "10 of 10 votes undone", True)]),
+        (SessionActs(cast=9, undone=9), []),
+        (SessionActs(cast=100, undone=12), []),  # all that an hour allows, among as many votes as people cast
+        (SessionActs(cast=10, skipped=60), [("skips", "60 of 70 matchups skipped", False)]),
+        (SessionActs(cast=30, skipped=60), []),
+        (SessionActs(skipped=39), []),
+    ],
+)
+def test_sessions_that_undo_or_skip_much_are_flagged(acts: SessionActs, flags: list[tuple[str, str, bool]]) -> None:
+    nobody = vote_table([], new_log(2, 1).state.catalog)
+    found = flag_voters(nobody, np.full(2, 1500.0), RULES, {"v": acts})
+    assert [(flag.flag, flag.detail, flag.sure) for flag in found] == flags

@@ -19,7 +19,9 @@ from tiltyard.errors import ArenaError
 
 steps_of_a_history = st.lists(
     st.tuples(
-        st.sampled_from(["votes"] * 6 + ["undo", "skip", "exclude", "restore", "policy", "rules", "model", "disable"]),
+        st.sampled_from(
+            ["votes"] * 6 + ["undo", "reveal", "skip", "exclude", "restore", "policy", "rules", "model", "disable"]
+        ),
         st.integers(0, 1000),
     ),
     min_size=3,
@@ -49,8 +51,15 @@ class History:
 
     def undo(self, number: int) -> None:
         served = self.arena.serve("undoer")
-        self.arena.vote(served.matchup_id, "undoer", CHOICES[number % 4])
+        self.arena.vote(served.matchup_id, "undoer", CHOICES[number % 4], reveal=False)
         self.arena.undo(served.matchup_id, "undoer")
+
+    def reveal(self, number: int) -> None:
+        names = [self.arena.serve("waiter").matchup_id for _ in range(2)]
+        for name in names:
+            self.arena.vote(name, "waiter", CHOICES[number % 4], reveal=False)
+        self.arena.reveal(names[0], "waiter")
+        self.voted += [(name, "waiter") for name in names]
 
     def skip(self, number: int) -> None:
         for voter in ("skipper", "sleeper"):
@@ -118,7 +127,16 @@ few = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 EVERYTHING = [
-    *(("votes", 24), ("undo", 1), ("model", 0), ("votes", 49), ("exclude", 1), ("skip", 0), ("rules", 500)),
+    *(
+        ("votes", 24),
+        ("undo", 1),
+        ("reveal", 2),
+        ("model", 0),
+        ("votes", 49),
+        ("exclude", 1),
+        ("skip", 0),
+        ("rules", 500),
+    ),
     *(("votes", 74), ("restore", 3), ("policy", 4), ("disable", 1), ("votes", 99), ("exclude", 2), ("undo", 2)),
 ]
 

@@ -13,11 +13,15 @@ from tiltyard.errors import StoreError
 
 @pytest.fixture
 def played_url(arena_url: str) -> str:
-    """An arena with a few votes, one of them undone, one excluded."""
+    """An arena with a few votes, one of them undone, one revealed late, one excluded."""
     with open_arena(arena_url, checkpoint_every=40) as arena:
         arena.append(catalog())
-        votes = play(arena, 25)
-        arena.undo(votes[-1][0], votes[-1][1])
+        votes = play(arena, 23)
+        undone, revealed = arena.serve("ann").matchup_id, arena.serve("ann").matchup_id
+        for name in (undone, revealed):
+            arena.vote(name, "ann", e.Choice.A, reveal=False)
+        arena.undo(undone, "ann")
+        arena.reveal(revealed, "ann")
         arena.append([e.Excluded(matchup_ids=(votes[3][0],), reason="test")])
         arena.serve("somebody")
     assert check(arena_url).clean

@@ -167,9 +167,12 @@ def form_in(page: str) -> dict[str, str]:
     return fields
 
 
-def vote_once(client: TestClient, choice: str = "A") -> str:
-    """The address of the result of a vote by the plain form."""
+def vote_once(client: TestClient, choice: str = "A", *, reveal: bool = True) -> str:
+    """The address of the result of a vote by the plain form; its names are shown, unless they are to be held back."""
     fields = form_in(vote_page(client).text)
     answer = client.post("/vote", data={**fields, "choice": choice})
     assert answer.status_code == 303, answer.text
+    if reveal:
+        client.get(answer.headers["location"])
+        assert client.post("/reveal", data=fields).headers["location"] == answer.headers["location"]
     return str(answer.headers["location"])

@@ -54,7 +54,8 @@ def test_a_skipped_matchup_is_gone_and_an_undone_vote_counts_for_nothing(site: S
     assert client.post(f"/api/v1/matchups/{skipped}/skip").json()["status"] == "skipped"
     assert client.post(f"/api/v1/matchups/{skipped}/vote", json={"choice": "A"}).status_code == 410
     assert client.post(f"/api/v1/matchups/{voted}/undo").status_code == 409
-    assert client.post(f"/api/v1/matchups/{voted}/vote", json={"choice": "A"}).status_code == 200
+    held_back = {"choice": "A", "reveal": False}
+    assert client.post(f"/api/v1/matchups/{voted}/vote", json=held_back).status_code == 200
     assert client.post(f"/api/v1/matchups/{voted}/skip").status_code == 409
     assert client.post(f"/api/v1/matchups/{voted}/undo").json()["status"] == "undone"
     assert client.post(f"/api/v1/matchups/{voted}/vote", json={"choice": "A"}).status_code == 410
@@ -98,6 +99,7 @@ def test_the_board_the_models_and_the_report_are_told(sqlite_site: SmallSite) ->
         ({"content-type": "application/json", "sec-fetch-site": "cross-site"}, b'{"choice": "A"}', 403),
         ({"content-type": "application/json"}, b'{"choice": "C"}', 400),
         ({"content-type": "application/json"}, b'{"choice": "A", "weight": 9}', 400),
+        ({"content-type": "application/json"}, b'{"choice": "A", "reveal": 0}', 400),
         ({"content-type": "application/json"}, b"{", 400),
         ({"content-type": "application/json"}, b'{"choice": "\xff"}', 400),
         ({"content-type": "application/json"}, b"[" * 9000, 400),

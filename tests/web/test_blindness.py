@@ -41,7 +41,9 @@ def test_no_matchup_names_anybody_before_the_vote(sqlite_site: SmallSite, matchu
             check_blind(client.get(f"/votes/{fields['matchup_id']}"))
             answer = client.post("/vote", data={**fields, "choice": "B"})
             check_blind(answer)
+            check_blind(client.get(answer.headers["location"]))
             if number % 40 == 0:
+                check_blind(client.post("/reveal", data=fields))
                 named += any(name in client.get(answer.headers["location"]).text for name in NAMES)
     assert named == matchups * 3 // 4 + matchups // 40  # the names are there to be found, once the vote is in
 

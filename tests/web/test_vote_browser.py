@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -21,8 +21,25 @@ def start_voting(page: Page) -> None:
     page.wait_for_selector(".ballot")
 
 
+def visitor(visits: Visits, **options: Any) -> Page:
+    """A new visitor's page whose long timers never end, so that the moment to undo is as long as a test needs."""
+    page = visits.visitor(**options)
+    page.add_init_script(
+        "const wait = setTimeout; window.setTimeout = (then, ms, ...rest) => ms > 1000 ? 0 : wait(then, ms, ...rest)"
+    )
+    return page
+
+
+def held_back(page: Page) -> None:
+    """Wait for the page that says that a vote is saved. It tells nobody's name."""
+    page.wait_for_selector(".held-back")
+    assert not any(name in page.content() for name in IDENTIFYING)
+
+
 def revealed(page: Page) -> list[str]:
-    """The names on the result page, once it is there."""
+    """The names on the result page, asked for at once."""
+    held_back(page)
+    page.get_by_role("button", name="Show the names").click()
     page.wait_for_selector(".revealed")
     return [name for name in NAMES if name in page.locator("main").inner_text()]
 
@@ -43,10 +60,13 @@ def focused(page: Page) -> str:
 
 
 def test_a_first_visit_ends_with_a_vote_by_mouse_and_the_names(visits: Visits) -> None:
-    page = visits.visitor()
+    page = visitor(visits)
     start_voting(page)
     assert not any(name in page.content() for name in IDENTIFYING)
     page.get_by_role("button", name="A is better").click()
+    held_back(page)
+    assert focused(page) == "H1"
+    assert "U undoes it" in str(page.locator("#announce").text_content())
     assert len(revealed(page)) == 2
     assert focused(page) == "H1"
     assert "Your vote is on record" in str(page.locator("#announce").text_content())
@@ -107,7 +127,7 @@ def test_a_start_that_could_not_be_sent_says_so_and_works_later(visits: Visits) 
     ],
 )
 def test_keys_vote(visits: Visits, key: str, heading: str) -> None:
-    page = visits.visitor()
+    page = visitor(visits)
     start_voting(page)
     page.keyboard.press(key)
     revealed(page)
@@ -120,7 +140,7 @@ def test_keys_vote(visits: Visits, key: str, heading: str) -> None:
 
 
 def test_keys_skip_help_undo_and_go_on(visits: Visits) -> None:
-    page = visits.visitor()
+    page = visitor(visits)
     start_voting(page)
     first = page.locator("[name=matchup_id]").get_attribute("value")
     page.keyboard.press("?")
@@ -128,16 +148,52 @@ def test_keys_skip_help_undo_and_go_on(visits: Visits) -> None:
     page.keyboard.press("s")
     another_pair(page, first)
     page.keyboard.press("b")
-    revealed(page)
+    held_back(page)
     page.keyboard.press("u")
-    page.locator("h1", has_text="taken back").wait_for()
-    assert "taken back" in str(page.locator("#announce").text_content())
+    page.locator("h1", has_text="undone").wait_for()
+    assert "undone" in str(page.locator("#announce").text_content())
+    assert not any(name in page.content() for name in IDENTIFYING)
     page.keyboard.press("n")
     page.wait_for_selector(".ballot")
+    page.keyboard.press("a")
+    held_back(page)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".revealed")
+    page.keyboard.press("u")
+    assert page.locator("button.undo").count() == 0
+
+
+def test_the_names_come_by_themselves_after_a_moment(visits: Visits) -> None:
+    page = visits.visitor()
+    page.clock.install(time="2030-01-01")
+    page.clock.pause_at("2030-01-02")
+    start_voting(page)
+    page.keyboard.press("a")
+    held_back(page)
+    assert page.locator(".countdown").is_visible()
+    posts: list[str] = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    page.clock.run_for(4_000)
+    assert page.locator(".held-back").count() == 1
+    assert posts == []
+    page.clock.run_for(1_500)
+    page.wait_for_selector(".revealed")
+    assert [address.rpartition("/")[2] for address in posts] == ["reveal"]
+    assert "Your vote is on record" in str(page.locator("#announce").text_content())
+
+
+def test_whoever_wants_no_motion_sees_none(visits: Visits) -> None:
+    page = visitor(visits)
+    page.emulate_media(reduced_motion="reduce")
+    start_voting(page)
+    page.keyboard.press("a")
+    held_back(page)
+    assert page.locator(".countdown").count() == 0
+    assert "You can undo it for 5 s" in page.locator(".opening").inner_text()
 
 
 def test_keys_leave_modifiers_and_controls_alone(visits: Visits) -> None:
-    page = visits.visitor(width=400)
+    page = visitor(visits, width=400)
     start_voting(page)
     page.locator("#show-both").focus()
     page.keyboard.press("ArrowRight")
@@ -149,21 +205,22 @@ def test_keys_leave_modifiers_and_controls_alone(visits: Visits) -> None:
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_everything_works_without_a_script(visits: Visits, width: int) -> None:
-    page = visits.visitor(script=False, width=width)
+    page = visitor(visits, script=False, width=width)
     start_voting(page)
     assert not any(name in page.content() for name in IDENTIFYING)
     page.get_by_role("button", name="Skip").click()
     page.get_by_role("button", name="Tie").click()
-    assert len(revealed(page)) == 2
+    held_back(page)
     page.get_by_role("button", name="Undo").click()
-    assert page.locator("h1").inner_text() == "Your vote is taken back"
+    assert page.locator("h1").inner_text() == "Your vote is undone"
+    assert not any(name in page.content() for name in IDENTIFYING)
     page.get_by_role("link", name="Next pair").click()
     page.get_by_role("button", name="B is better").click()
     assert len(revealed(page)) == 2
 
 
 def test_a_phone_shows_one_answer_or_both_and_never_scrolls_sideways(visits: Visits) -> None:
-    page = visits.visitor(width=360, height=740, touch=True)
+    page = visitor(visits, width=360, height=740, touch=True)
     start_voting(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.locator("#show-b").check()
@@ -178,7 +235,7 @@ def test_a_phone_shows_one_answer_or_both_and_never_scrolls_sideways(visits: Vis
 
 
 def test_a_long_answer_scrolls_by_itself_and_can_be_expanded(visits: Visits) -> None:
-    page = visits.visitor(height=600)
+    page = visitor(visits, height=600)
     start_voting(page)
     for _ in range(30):
         if page.locator(".answer .expand").count():
@@ -194,7 +251,7 @@ def test_a_long_answer_scrolls_by_itself_and_can_be_expanded(visits: Visits) -> 
 
 
 def test_names_are_shown_only_after_the_commit(visits: Visits) -> None:
-    page = visits.visitor()
+    page = visitor(visits)
     start_voting(page)
     seen: list[str] = []
 
@@ -210,7 +267,7 @@ def test_names_are_shown_only_after_the_commit(visits: Visits) -> None:
 
 
 def test_a_vote_that_cannot_be_sent_is_not_shown_as_counted(visits: Visits) -> None:
-    page = visits.visitor()
+    page = visitor(visits)
     start_voting(page)
     page.route("**/vote", lambda route: route.abort())
     page.keyboard.press("a")
@@ -223,7 +280,7 @@ def test_a_vote_that_cannot_be_sent_is_not_shown_as_counted(visits: Visits) -> N
 
 
 def test_two_quick_keys_are_one_vote(visits: Visits) -> None:
-    page = visits.visitor()
+    page = visitor(visits)
     start_voting(page)
     posts: list[str] = []
     page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
@@ -231,23 +288,30 @@ def test_two_quick_keys_are_one_vote(visits: Visits) -> None:
         """for (const key of ["a", "a", "b"])
              document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}))"""
     )
-    revealed(page)
+    held_back(page)
     assert len(posts) == 1
 
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_no_page_of_the_vote_has_an_accessibility_fault(visits: Visits, dark: bool, width: int) -> None:
-    page = visits.visitor(dark=dark, width=width)
+    page = visitor(visits, dark=dark, width=width)
     page.goto("/")
     check_accessible(page)
     start_voting(page)
     check_accessible(page)
     page.keyboard.press("a")
+    held_back(page)
+    check_accessible(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     revealed(page)
     check_accessible(page)
+    page.keyboard.press("n")
+    page.wait_for_selector(".ballot")
+    page.keyboard.press("a")
+    held_back(page)
     page.keyboard.press("u")
-    page.locator("h1", has_text="taken back").wait_for()
+    page.locator("h1", has_text="undone").wait_for()
     check_accessible(page)
     page.goto("/nothing")
     check_accessible(page)

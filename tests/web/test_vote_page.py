@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from starlette.testclient import TestClient
 
-from tests.arena.engines import Clock
+from tests.arena.engines import Clock, sql
 from tests.web.sites import IDENTIFYING, NAMES, SECRET, SmallSite, form_in, small_site, vote_once, vote_page
 from tiltyard.arena import events as e
+from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.service import clock as clock_now
 from tiltyard.arena.store import Store
@@ -27,6 +30,9 @@ def test_a_first_visit_shows_a_pair_and_a_vote_leads_to_the_names(site: SmallSit
     assert not any(name in page.text for name in IDENTIFYING)
     answer = client.post("/vote", data={**form_in(page.text), "choice": "A"})
     assert answer.status_code == 303
+    held_back = client.get(answer.headers["location"])
+    assert not any(name in held_back.text for name in IDENTIFYING)
+    assert client.post("/reveal", data=form_in(held_back.text)).headers["location"] == answer.headers["location"]
     result = client.get(answer.headers["location"])
     assert sum(name in result.text for name in NAMES) == 2
     assert "by your vote" in result.text
@@ -71,7 +77,7 @@ def test_a_skipped_pair_is_never_revealed(sqlite_site: SmallSite) -> None:
 def test_the_ratings_shown_are_what_the_state_says_and_the_change_is_the_votes_own(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
     vote_once(client, "B")
-    client.get("/")
+    sqlite_site.observatory.refresh()
     result = client.get(vote_once(client, "A")).text
     shown = [float(text) for text in re.findall(r'<b class="rating">(\d+)</b>', result)]
     moved = [float(text.replace("−", "-")) for text in re.findall(r"([+−][\d.]+) by your vote", result)]
@@ -93,6 +99,7 @@ def test_others_votes_are_counted_without_ones_own(sqlite_site: SmallSite) -> No
     client, seen = sqlite_site.client(), Counter[frozenset[str]]()
     for _ in range(25):
         result = client.get(vote_once(client, "TIE")).text
+        sqlite_site.observatory.refresh()
         pair = frozenset(name for name in NAMES if name in result)
         others = re.search(r"(\d+) other votes?, over all prompts", result)
         assert (int(others[1]) if others else 0) == seen[pair]
@@ -103,6 +110,7 @@ def test_others_votes_are_counted_without_ones_own(sqlite_site: SmallSite) -> No
 def test_a_result_that_another_process_knows_nothing_of_tells_the_present(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
     where = vote_once(client, "A")
+    sqlite_site.observatory.refresh()
     settings = sqlite_site.settings
     with TestClient(create_app(settings, sqlite_site.arena, sqlite_site.observatory), cookies=client.cookies) as other:
         result = other.get(where).text
@@ -111,29 +119,85 @@ def test_a_result_that_another_process_knows_nothing_of_tells_the_present(sqlite
     assert "Nobody else has voted" in result
 
 
-def test_undo_works_for_a_minute_and_then_says_that_it_is_too_late(sqlite_url: str) -> None:
-    with small_site(sqlite_url):
+@contextmanager
+def site_with_a_clock(url: str) -> Iterator[tuple[SmallSite, Clock]]:
+    """A site whose time stands until it is turned, for its arena and for what it publishes."""
+    with small_site(url):
         pass
     clock = Clock(now=clock_now(), step=1)
-    with Arena(Store.open(sqlite_url), now=clock, idle_seconds=3600) as arena:
-        observatory = Observatory(sqlite_url)
+    with Arena(Store.open(url), now=clock, idle_seconds=3600) as arena:
+        observatory = Observatory(url, now=clock)
         observatory.refresh()
-        settings = SiteSettings(db=sqlite_url, secret=SECRET, rate_limit=False)
-        made = SmallSite(sqlite_url, arena, observatory, settings, create_app(settings, arena, observatory))
-        with made.client() as client:
-            where = vote_once(client)
-            undone = client.post("/undo", data=form_in(client.get(where).text))
-            assert undone.headers["location"] == where
-            assert "Your vote is taken back" in client.get(where).text
-            assert arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
-            where = vote_once(client)
-            fields = form_in(client.get(where).text)
-            clock.turn(61)
-            late = client.post("/undo", data=fields)
-            assert late.status_code == 409
-            assert "too late" in late.text
-            assert arena.read(lambda state: int(state.tallies.wins.view.sum())) == 1
+        settings = SiteSettings(db=url, secret=SECRET, rate_limit=False)
+        app = create_app(settings, arena, observatory)
+        with TestClient(app) as running:
+            yield SmallSite(url, arena, observatory, settings, app, running.portal), clock
         observatory.close()
+
+
+def test_undo_works_for_a_moment_and_then_says_that_it_is_too_late(sqlite_url: str) -> None:
+    with site_with_a_clock(sqlite_url) as (made, clock):
+        client, arena = made.client(), made.arena
+        where = vote_once(client, reveal=False)
+        undone = client.post("/undo", data=form_in(client.get(where).text))
+        assert undone.headers["location"] == where
+        page = client.get(where).text
+        assert "Your vote is undone" in page
+        assert not any(name in page for name in IDENTIFYING)
+        assert arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
+        where = vote_once(client, reveal=False)
+        fields = form_in(client.get(where).text)
+        clock.turn(5.1)
+        late = client.post("/undo", data=fields)
+        assert late.status_code == 409
+        assert "too late" in late.text
+        assert arena.read(lambda state: int(state.tallies.wins.view.sum())) == 1
+
+
+def test_without_a_script_the_page_shows_the_names_once_the_time_is_over(sqlite_url: str) -> None:
+    with site_with_a_clock(sqlite_url) as (made, clock):
+        client = made.client()
+        where = vote_once(client, reveal=False)
+        clock.turn(4.5)
+        early = client.get(where).text
+        assert 'formaction="/undo"' in early
+        clock.turn(1)  # too late to undo by this clock, too early to be sure of another host's
+        between = client.get(where).text
+        assert 'formaction="/undo"' not in between
+        assert 'action="/reveal"' in between
+        assert not any(name in early + between for name in IDENTIFYING)
+        clock.turn(2)
+        assert sum(name in client.get(where).text for name in NAMES) == 2
+        kinds = [row[0] for row in sql(made.url, "SELECT kind FROM events ORDER BY id DESC LIMIT 1")]
+        assert kinds == ["voted"]  # final by time: nothing was written to show them
+
+
+def test_names_that_were_shown_cannot_be_unseen(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    fields = form_in(vote_page(client).text)
+    client.post("/vote", data={**fields, "choice": "A"})
+    client.post("/reveal", data=fields)
+    assert client.post("/undo", data=fields).status_code == 409
+    assert client.post("/reveal", data=fields).status_code == 303
+    assert sqlite_site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 1
+
+
+def test_undos_and_skips_are_limited(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        limits = Limits(session_undos_per_hour=2, session_skips_per_hour=3)
+        site.arena.append([e.SettingsChanged(policy=Policy(limits=limits))])
+        site.observatory.refresh()
+        client = site.client()
+        undos = []
+        for _ in range(3):
+            fields = form_in(client.get(vote_once(client, reveal=False)).text)
+            undos.append(client.post("/undo", data=fields).status_code)
+        skips = [client.post("/skip", data=form_in(vote_page(client).text)).status_code for _ in range(4)]
+        assert (undos, skips) == ([303, 303, 429], [303, 303, 303, 429])
+        address = f"/api/v1/matchups/{form_in(client.get('/').text)['matchup_id']}"
+        refused = client.post(f"{address}/skip")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many")
+        assert verify(site.url).clean
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from tests.arena.engines import sql
 from tests.cli.conftest import Run
 from tests.written_by_0_1.conftest import OldArena
 from tiltyard.arena.events import Choice
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import migrate
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import Findings, rebuild, verify
+from tiltyard.arena.voting import Gone, TooLate
 from tiltyard.llm.journal import Journal
 
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "again", "--yes")
@@ -59,6 +61,27 @@ def test_an_upgraded_arena_goes_on_and_verifies_afterwards(old_arena: OldArena) 
     found = found_in(old_arena)
     assert found.problems == ()
     assert found.votes == old_arena.facts["votes"] + 1
+
+
+def test_votes_whose_names_0_1_showed_are_final(old_arena: OldArena) -> None:
+    upgrade(old_arena)
+    voted = "SELECT id, voter, status, undo_until FROM matchups WHERE status IN ('voted', 'undone')"
+    rows = sql(old_arena.url, voted)
+    assert {status for _, _, status, _ in rows} == {"voted", "undone"}
+    assert {undo_until for *_, undo_until in rows} == {None}
+    with Arena.open(old_arena.url) as arena:
+        assert arena.read(lambda state: state.policy.undo_seconds) != Policy().undo_seconds
+        for name, voter, status, _ in rows:
+            if status == "voted":
+                with pytest.raises(TooLate, match="final"):
+                    arena.undo(str(name), str(voter))
+            else:
+                with pytest.raises(Gone):
+                    arena.reveal(str(name), str(voter))
+        served = arena.serve("somebody-new")
+        arena.vote(served.matchup_id, "somebody-new", Choice.B, reveal=False)
+        arena.undo(served.matchup_id, "somebody-new")
+    assert found_in(old_arena).problems == ()
 
 
 def test_an_upgraded_arena_can_be_made_again_from_its_log(old_arena: OldArena) -> None:

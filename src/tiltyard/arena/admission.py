@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.state import ArenaState
 
-BY_VOTERS = (e.MatchupServed, e.Voted, e.Skipped, e.Expired, e.Undone)
+BY_VOTERS = (e.MatchupServed, e.Voted, e.Revealed, e.Skipped, e.Expired, e.Undone)
 
 
 class Admission:
@@ -34,7 +34,9 @@ class Admission:
 
     def _check(self, body: e.AnyBody) -> None:
         if isinstance(body, BY_VOTERS):
-            raise ArenaError(f"{type(body).__name__} is not written by hand: serve, vote, skip or undo instead.")
+            raise ArenaError(
+                f"{type(body).__name__} is not written by hand: serve, vote, reveal, skip or undo instead."
+            )
         match body:
             case e.PhaseChanged() if body.phase not in PHASES:
                 raise ArenaError(f"there is no phase {body.phase}; the phases are 1 to {PHASES[-1]}.")

@@ -75,16 +75,22 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a voter is told once the vote is committed: it can be taken back until `undo_until`."""
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wrote the two answers."""
 
-    matchup_id: str
-    choice: Choice
     model_a: str
     model_b: str
     display_a: str
     display_b: str
-    undo_until: int
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a voter is told once the vote is committed: the names, or until when the vote can be undone."""
+
+    matchup_id: str
+    choice: Choice
+    names: Names | None = None
+    undo_until: int | None = None
 
 
 class Serve(Ask[Served]):
@@ -97,14 +103,14 @@ class Serve(Ask[Served]):
 
 
 class Step(Ask[R], Generic[R]):
-    """Do something with a matchup: `decide` says what becomes of it, `say` what to tell the voter."""
+    """Do something with a matchup: `decide` says what becomes of it, `say` what to tell the voter at that time."""
 
     def __init__(
         self,
         matchup_id: str,
         voter: str,
         decide: Callable[[Ballot, int, ArenaState], Decision],
-        say: Callable[[Ballot, ArenaState], R],
+        say: Callable[[Ballot, int, ArenaState], R],
         quotas: Sequence[Quota] = (),
     ) -> None:
         super().__init__()

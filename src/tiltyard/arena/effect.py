@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import numpy as np
 
-from tiltyard.arena.asks import Receipt  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.rating_track import NO_HISTORY, SCORES
 from tiltyard.ratings.glicko2_kernels import rate_one_by_one
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tiltyard.arena.events import Choice
-    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.policy import RatingRules
+    from tiltyard.arena.rating_track import Ratings
+
+Grid: TypeAlias = "NDArray[np.int32]"
+"""Counts by the numbers of two models."""
 
 FIRST, SECOND = np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)
 
@@ -35,7 +40,7 @@ class PairVotes(msgspec.Struct, frozen=True, kw_only=True):
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """Ratings before a vote and after it alone, and the pair's votes before it.
 
-    The vote is seen as if it came next: votes that were committed in the same moment are not in it.
+    The vote is seen as if it came next after what is published: votes that are not final yet are not in it.
     """
 
     before_a: float
@@ -55,36 +60,19 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         return self.after_b - self.before_b
 
 
-class Voted(msgspec.Struct, frozen=True):
-    """The names, and what the vote did; None where it had been cast before."""
-
-    receipt: Receipt
-    effect: Effect | None
-
-
-def effect_of(state: ArenaState, a: int, b: int, choice: Choice) -> Effect:
-    """What this vote would do to the state, which has not taken it in yet."""
-    now, pair = state.track.now, [a, b]
+def effect_of(now: Ratings, others: PairVotes, rating_rules: RatingRules, pair: list[int], choice: Choice) -> Effect:
+    """What a vote on two models would do to ratings which it has not moved yet."""
     rating, deviation, volatility = now.rating[pair], now.deviation[pair], now.volatility[pair]
     before_a, before_b = rating.tolist()
     score = SCORES[choice]
     if score >= 0.0:
-        rules = state.policy.rating.glicko2().rules()
+        rules = rating_rules.glicko2().rules()
         rate = rate_one_by_one.run(0.0)
         rate(FIRST, SECOND, np.array([score]), rating, deviation, volatility, rules, NO_HISTORY)
     after_a, after_b = rating.tolist()
-    return Effect(
-        before_a=before_a, before_b=before_b, after_a=after_a, after_b=after_b, others=pair_votes(state, a, b)
-    )
+    return Effect(before_a=before_a, before_b=before_b, after_a=after_a, after_b=after_b, others=others)
 
 
-def pair_votes(state: ArenaState, a: int, b: int) -> PairVotes:
+def pair_votes(wins: Grid, ties: Grid, both_bad: Grid, a: int, b: int) -> PairVotes:
     """The counted votes on two models."""
-    tallies = state.tallies
-    wins = tallies.wins.view
-    return PairVotes(
-        a=int(wins[a, b]),
-        b=int(wins[b, a]),
-        ties=int(tallies.ties.view[a, b]),
-        both_bad=int(tallies.both_bad.view[a, b]),
-    )
+    return PairVotes(a=int(wins[a, b]), b=int(wins[b, a]), ties=int(ties[a, b]), both_bad=int(both_bad[a, b]))

@@ -121,11 +121,19 @@ class MatchupServed(Body, frozen=True, kw_only=True, gc=False, tag="matchup_serv
     expires_at: int
 
 
-class Voted(Body, frozen=True, kw_only=True, gc=False, tag="voted"):
-    """The voter chose."""
+class Voted(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="voted"):
+    """The voter chose. With `undo_until`, the names were held back, and the vote can be undone until then."""
 
     matchup_id: str
     choice: Choice
+    undo_until: int | None = None
+    """None: the names were shown at once. Votes from before there was a choice are written like that."""
+
+
+class Revealed(Body, frozen=True, kw_only=True, gc=False, tag="revealed"):
+    """The voter was shown the names before the time to undo was over. The vote is final."""
+
+    matchup_id: str
 
 
 class Skipped(Body, frozen=True, kw_only=True, gc=False, tag="skipped"):
@@ -141,7 +149,7 @@ class Expired(Body, frozen=True, kw_only=True, gc=False, tag="expired"):
 
 
 class Undone(Body, frozen=True, kw_only=True, gc=False, tag="undone"):
-    """The voter took the vote back. The matchup stays burnt: the names have been seen."""
+    """The voter took the vote back. The matchup cannot be voted on again."""
 
     matchup_id: str
 
@@ -181,6 +189,7 @@ AnyBody = (
     | ResponseAdded
     | MatchupServed
     | Voted
+    | Revealed
     | Skipped
     | Expired
     | Undone

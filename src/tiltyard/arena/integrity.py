@@ -15,10 +15,10 @@ from tiltyard.arena.events import Excluded, Flagged
 from tiltyard.validity.anomaly import LEAST_VOTES, Anomaly, combined, surprises
 from tiltyard.validity.limits import RateDecision, client_address, limit_key, rate_limit, trusted_networks
 from tiltyard.validity.self_naming import self_namings
-from tiltyard.validity.voters import SessionRules, SessionVotes, expected_scores, session_flags
+from tiltyard.validity.voters import SessionActs, SessionRules, SessionVotes, expected_scores, session_flags, share_flag
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +49,9 @@ MICROSECONDS = 1_000_000
 MINUTE = 60 * MICROSECONDS
 HOUR = 60 * MINUTE
 
+Act = Literal["vote", "matchup", "session", "undo", "skip"]
+"""What a visitor does that is limited."""
+
 SURE = 0.01
 """An anomaly is flagged at the policy's alpha, and exclusion proposed for it at this part of it: in simulation 9 % of
 honest sessions are flagged at 0.1, and 1 in 4,000 is as rare as 0.001."""
@@ -58,7 +61,7 @@ honest sessions are flagged at 0.1, and 1 in 4,000 is as rare as 0.001."""
 class ActLimit:
     """At most `limit` acts of a kind in any window of so many microseconds, counted by session or by address."""
 
-    act: Literal["vote", "matchup", "session"]
+    act: Act
     counted_by: Literal["session", "address"]
     limit: int
     window: int
@@ -76,6 +79,10 @@ def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
         ActLimit("vote", "address", limits.address_votes_per_minute, MINUTE),
         ActLimit("matchup", "address", limits.address_matchups_per_minute, MINUTE),
         ActLimit("session", "address", limits.address_sessions_per_hour, HOUR),
+        ActLimit("undo", "session", limits.session_undos_per_hour, HOUR),
+        ActLimit("undo", "address", limits.address_undos_per_hour, HOUR),
+        ActLimit("skip", "session", limits.session_skips_per_hour, HOUR),
+        ActLimit("skip", "address", limits.address_skips_per_hour, HOUR),
     )
 
 
@@ -106,8 +113,14 @@ class ExclusionProposal:
     reason: str
 
 
-def flag_voters(votes: VoteTable, rating: NDArray[np.float64], rules: FlagRules) -> list[VoterFlag]:
-    """Every flag of every voter, given counted votes and the ratings by which upsets are told, in order of voters."""
+def flag_voters(
+    votes: VoteTable, rating: NDArray[np.float64], rules: FlagRules, acts: Mapping[str, SessionActs] | None = None
+) -> list[VoterFlag]:
+    """Every flag of every voter, given counted votes and the ratings by which upsets are told, in order of voters.
+
+    `acts` says how often each voter voted, undid and skipped. A session that only undoes or skips has no counted vote;
+    its flags come last.
+    """
     expected = expected_scores(rating[votes.model_a], rating[votes.model_b])
     flags: list[VoterFlag] = []
     anomalies = voter_anomalies(votes)
@@ -128,7 +141,18 @@ def flag_voters(votes: VoteTable, rating: NDArray[np.float64], rules: FlagRules)
             detail = f"{anomaly.votes} votes rarer than others' on the same pairs, p = {anomaly.corrected:.2g}"
             sure = anomaly.corrected <= SURE * rules.anomaly_alpha
             flags.append(VoterFlag(name, "anomaly", detail, sure=sure))
-    return flags
+    return flags + [flag for voter, counts in (acts or {}).items() for flag in _flags_of_acts(voter, counts, rules)]
+
+
+def _flags_of_acts(voter: str, acts: SessionActs, rules: FlagRules) -> Iterator[VoterFlag]:
+    """What a session's undos and skips tell. Undoing chooses which votes count; skipping is everybody's right."""
+    undone = share_flag("undoes votes", acts.undone, acts.cast, "votes undone", rules.undo_votes, rules.undo_share)
+    if undone is not None:
+        yield VoterFlag(voter, undone.flag, undone.detail, sure=True)
+    settled = acts.cast + acts.skipped
+    skipped = share_flag("skips", acts.skipped, settled, "matchups skipped", rules.skip_matchups, rules.skip_share)
+    if skipped is not None:
+        yield VoterFlag(voter, skipped.flag, skipped.detail, sure=False)
 
 
 def voter_anomalies(votes: VoteTable) -> dict[int, Anomaly]:

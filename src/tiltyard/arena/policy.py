@@ -95,6 +95,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A school or an office behind one address."""
     address_matchups_per_minute: int = 240
     address_sessions_per_hour: int = 60
+    session_undos_per_hour: int = 12
+    """An undo repairs a slip of the finger, and people slip a few times an hour."""
+    address_undos_per_hour: int = 120
+    session_skips_per_hour: int = 120
+    """Two a minute, without a break: whoever skips more is looking for certain answers."""
+    address_skips_per_hour: int = 1200
 
 
 class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,6 +115,14 @@ class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     upset_share: float = 0.8
     both_bad_votes: int = 20
     both_bad_share: float = 0.4
+    undo_votes: int = 10
+    undo_share: float = 0.3
+    """Undone votes from which on, and their share of all votes cast: one vote in three is no slip of the finger, and
+    whoever keeps only the votes that suit them undoes most."""
+    skip_matchups: int = 40
+    skip_share: float = 0.7
+    """Skipped matchups from which on, and their share of all that the session voted on or skipped: it waits for
+    certain answers, which is allowed and worth a look."""
     anomaly_alpha: float = 0.1
     quality_votes: int = 50
     """A model's both-bad rate is watched from this many votes on."""
@@ -154,7 +168,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     traffic_cap_from: int = 40
     """The cap holds once the window has this many matchups."""
     matchup_expires_seconds: int = 7200
-    undo_seconds: int = 60
+    undo_seconds: int = 5
+    """How long a vote can be undone whose names are held back. Long enough for a slip of the finger; longer would only
+    keep people waiting for the names. 0: every vote shows the names at once and is final."""
     snapshot_seconds: int = 3600
 
     def __post_init__(self) -> None:

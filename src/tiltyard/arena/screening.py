@@ -36,9 +36,9 @@ class Screening:
 
 
 def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screening:
-    """Look at every counted vote and every answer. With `exclude`, all proposals are carried out, not the policy's."""
+    """Look at every vote, undo and skip, and every answer. With `exclude`, all proposals are carried out."""
     table = vote_table(reading.cast_votes(store, state.seq), state.catalog)
-    voters = flag_voters(table, state.track.now.rating, state.policy.flags)
+    voters = flag_voters(table, state.track.now.rating, state.policy.flags, reading.session_acts(store))
     texts = reading.answer_texts(store)
     answers = flag_answers((name, state.catalog.models[model], text) for name, model, text in texts)
     by_voters = propose_exclusions(table, voters)

@@ -59,7 +59,7 @@ class Arena:
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self.store = store
-        self._now = now
+        self.now = now
         self._worker = Worker(store, chooser or _default_chooser(), now, rng or np.random.default_rng(), new_id)
         self._commits = GroupCommit(self._worker.execute, self._worker.idle, idle_seconds)
 
@@ -72,24 +72,31 @@ class Arena:
         """A matchup for this voter, kept and reserved before it is shown. May raise `TooMany`."""
         return self.ask(steps.serve(voter, quotas)).result()
 
-    def vote(self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota] = ()) -> Receipt:
-        """The names, once the vote is on the disk; the same vote again gets the same answer.
+    def vote(
+        self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota] = (), *, reveal: bool = True
+    ) -> Receipt:
+        """The names, once the vote is on the disk and final; the same vote again gets the same answer.
 
-        Raises `NotYours`, `ChoiceDiffers`, `Gone` or `TooMany`; `StoreError` where nothing could be confirmed.
+        Without `reveal` there are no names yet, and the vote can be undone for the policy's `undo_seconds`. Raises
+        `NotYours`, `ChoiceDiffers`, `Gone` or `TooMany`; `StoreError` where nothing could be confirmed.
         """
-        return self.ask(steps.vote(matchup_id, voter, choice, quotas)).result()
+        return self.ask(steps.vote(matchup_id, voter, choice, quotas, reveal=reveal)).result()
 
-    def skip(self, matchup_id: str, voter: str) -> None:
-        """Pass a matchup, which nobody can vote on then. Raises `NotYours`, `TooLate` or `Gone`."""
-        self.ask(steps.skip(matchup_id, voter)).result()
+    def reveal(self, matchup_id: str, voter: str) -> Receipt:
+        """The names of a vote that held them back; it is final from then on. Raises `NotYours`, `NoVote` or `Gone`."""
+        return self.ask(steps.reveal(matchup_id, voter)).result()
 
-    def undo(self, matchup_id: str, voter: str) -> None:
-        """Take a fresh vote back; the matchup stays burnt. Raises `NotYours` or `TooLate`."""
-        self.ask(steps.undo(matchup_id, voter)).result()
+    def skip(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
+        """Pass a matchup, which nobody can vote on then. Raises `NotYours`, `TooLate`, `Gone` or `TooMany`."""
+        self.ask(steps.skip(matchup_id, voter, quotas)).result()
+
+    def undo(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
+        """Take back a fresh vote whose names were held back. Raises `NotYours`, `TooLate` or `TooMany`."""
+        self.ask(steps.undo(matchup_id, voter, quotas)).result()
 
     def expire_due(self, now: int | None = None) -> int:
         """How many matchups were closed because nobody voted on them in time. Also done now and then by itself."""
-        return self.ask(asks.Expire(self._now() if now is None else now)).result()
+        return self.ask(asks.Expire(self.now() if now is None else now)).result()
 
     def append(self, bodies: Sequence[AnyBody]) -> None:
         """Write events by hand: models, prompts, answers, settings, flags, exclusions. All are checked, or none is."""

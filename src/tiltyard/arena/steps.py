@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tiltyard.arena import asks, voting
-from tiltyard.arena.effect import Voted, effect_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tiltyard.arena.events import Choice
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store.visitors import Quota
     from tiltyard.arena.voting import Ballot, Decision
+
+R = TypeVar("R")
 
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,200}\Z")
 """Keys of voters and matchups: what cannot be one is refused before it reaches the database."""
@@ -26,50 +27,42 @@ def serve(voter: str, quotas: Sequence[Quota] = ()) -> asks.Serve:
     return asks.Serve(voter, quotas)
 
 
-def vote(matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota] = ()) -> asks.Step[asks.Receipt]:
-    """A vote, answered with the names."""
+def vote(
+    matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota] = (), *, reveal: bool = True
+) -> asks.Step[asks.Receipt]:
+    """A vote. Without `reveal` the names are held back while it can be undone."""
+
+    def decide(ballot: Ballot, at: int, state: ArenaState) -> Decision:
+        return voting.vote(ballot, choice, at, reveal=reveal, undo_seconds=state.policy.undo_seconds)
+
+    return _step(matchup_id, voter, decide, _receipt, quotas)
+
+
+def reveal(matchup_id: str, voter: str) -> asks.Step[asks.Receipt]:
+    """The names of a vote, which is final from then on."""
 
     def decide(ballot: Ballot, at: int, state: ArenaState) -> Decision:  # noqa: ARG001
-        return voting.vote(ballot, choice, at)
+        return voting.reveal(ballot, at)
 
-    _check(matchup_id, voter)
-    return asks.Step(matchup_id, voter, decide, _receipt, quotas)
-
-
-def vote_seen(matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota] = ()) -> asks.Step[Voted]:
-    """A vote, answered with the names and what it did; a repeated one did nothing more."""
-    repeated = False
-
-    def decide(ballot: Ballot, at: int, state: ArenaState) -> Decision:  # noqa: ARG001
-        nonlocal repeated
-        repeated = ballot.status is voting.Status.VOTED
-        return voting.vote(ballot, choice, at)
-
-    def say(ballot: Ballot, state: ArenaState) -> Voted:
-        return Voted(_receipt(ballot, state), None if repeated else effect_of(state, ballot.a, ballot.b, choice))
-
-    _check(matchup_id, voter)
-    return asks.Step(matchup_id, voter, decide, say, quotas)
+    return _step(matchup_id, voter, decide, _receipt)
 
 
-def skip(matchup_id: str, voter: str) -> asks.Step[None]:
+def skip(matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> asks.Step[None]:
     """Pass a matchup."""
 
     def decide(ballot: Ballot, at: int, state: ArenaState) -> Decision:  # noqa: ARG001
         return voting.skip(ballot, at)
 
-    _check(matchup_id, voter)
-    return asks.Step(matchup_id, voter, decide, _nothing)
+    return _step(matchup_id, voter, decide, _nothing, quotas)
 
 
-def undo(matchup_id: str, voter: str) -> asks.Step[None]:
-    """Take a fresh vote back."""
+def undo(matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> asks.Step[None]:
+    """Take back a fresh vote whose names were held back."""
 
-    def decide(ballot: Ballot, at: int, state: ArenaState) -> Decision:
-        return voting.undo(ballot, at, state.policy.undo_seconds)
+    def decide(ballot: Ballot, at: int, state: ArenaState) -> Decision:  # noqa: ARG001
+        return voting.undo(ballot, at)
 
-    _check(matchup_id, voter)
-    return asks.Step(matchup_id, voter, decide, _nothing)
+    return _step(matchup_id, voter, decide, _nothing, quotas)
 
 
 def enter(cookie_hash: str, address: str, quotas: Sequence[Quota] = ()) -> asks.Enter:
@@ -84,25 +77,26 @@ def check_voter(name: str) -> None:
         raise voting.NotYours(f"{name[:40]!r} is not the key of a voter. Come back without the cookie.")
 
 
-def _check(matchup_id: str, voter: str) -> None:
+def _step(
+    matchup_id: str,
+    voter: str,
+    decide: Callable[[Ballot, int, ArenaState], Decision],
+    say: Callable[[Ballot, int, ArenaState], R],
+    quotas: Sequence[Quota] = (),
+) -> asks.Step[R]:
     if not SAFE_ID.match(matchup_id) or not SAFE_ID.match(voter):
         raise voting.NotYours("there is no such matchup for this voter. Ask for one.")
+    return asks.Step(matchup_id, voter, decide, say, quotas)
 
 
-def _receipt(ballot: Ballot, state: ArenaState) -> asks.Receipt:
-    a, b = state.catalog.models[ballot.a], state.catalog.models[ballot.b]
+def _receipt(ballot: Ballot, at: int, state: ArenaState) -> asks.Receipt:
     assert ballot.choice is not None
-    assert ballot.closed_at is not None
-    return asks.Receipt(
-        matchup_id=ballot.id,
-        choice=ballot.choice,
-        model_a=a.model,
-        model_b=b.model,
-        display_a=a.display_name,
-        display_b=b.display_name,
-        undo_until=ballot.closed_at + state.policy.undo_seconds * voting.SECOND,
-    )
+    if not voting.shows_names(ballot.status, ballot.undo_until, at):
+        return asks.Receipt(matchup_id=ballot.id, choice=ballot.choice, undo_until=ballot.undo_until)
+    a, b = state.catalog.models[ballot.a], state.catalog.models[ballot.b]
+    names = asks.Names(model_a=a.model, model_b=b.model, display_a=a.display_name, display_b=b.display_name)
+    return asks.Receipt(matchup_id=ballot.id, choice=ballot.choice, names=names)
 
 
-def _nothing(ballot: Ballot, state: ArenaState) -> None:
+def _nothing(ballot: Ballot, at: int, state: ArenaState) -> None:
     """There is nothing to say but that it is done."""

@@ -1,4 +1,9 @@
-"""What may be done with a matchup: pure rules. A matchup in and a request; out comes what it becomes, or a refusal."""
+"""What may be done with a matchup: pure rules. A matchup in and a request; out comes what it becomes, or a refusal.
+
+**A voter never learns the names and then undoes.** A vote either shows the names and is final, or holds them back and
+can be undone until `undo_until`. Names are shown by a committed step (`vote` with `reveal`, or `reveal`), which clears
+`undo_until`, or once that time is over by `CLOCK_MARGIN` (`shows_names`). `undo` needs a time that is still to come.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,9 @@ from tiltyard.errors import ArenaError
 
 SECOND = 1_000_000
 """Times are in microseconds."""
+
+CLOCK_MARGIN = 2 * SECOND
+"""How far the clocks of two hosts may differ: one shows names by its clock, another refuses to undo by its own."""
 
 
 class NotYours(ArenaError):
@@ -26,7 +34,11 @@ class Gone(ArenaError):
 
 
 class TooLate(ArenaError):
-    """The step is no longer possible: skipping what was voted on, or taking back what is too old."""
+    """The step is no longer possible: skipping what was voted on, or taking back what is final."""
+
+
+class NoVote(ArenaError):
+    """There is no vote yet whose names could be shown."""
 
 
 class TooMany(ArenaError):
@@ -59,6 +71,8 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     choice: e.Choice | None
     closed_at: int | None
+    undo_until: int | None = None
+    """Until when the vote can be undone, its names being held back; None where they were shown."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -69,20 +83,46 @@ class Decision(msgspec.Struct, frozen=True):
     refusal: ArenaError | None = None
 
 
-def vote(ballot: Ballot, choice: e.Choice, now: int) -> Decision:
-    """Vote. The same vote again changes nothing and is no error: its first answer may have been lost on the way."""
+def vote(ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, undo_seconds: int = 0) -> Decision:
+    """Vote. The same vote again changes nothing and is no error: its first answer may have been lost on the way.
+
+    Without `reveal` the names are held back and the vote can be undone for so many seconds; where there are none, it is
+    final at once all the same. The same vote again with `reveal` shows the names.
+    """
     if ballot.status is Status.VOTED:
         if ballot.choice is choice:
-            return Decision(ballot)
+            return _show(ballot, now) if reveal else Decision(ballot)
         said = f"matchup {ballot.id} was voted on already, with {ballot.choice}; a vote cannot be changed."
-        return Decision(ballot, refusal=ChoiceDiffers(said + " Take it back, if it is recent."))
+        return Decision(ballot, refusal=ChoiceDiffers(said + " Ask for another matchup."))
     if ballot.status is not Status.OPEN:
         return Decision(ballot, refusal=_gone(ballot))
     if now >= ballot.expires_at:
         expired = expire(ballot, now)
         return Decision(expired.ballot, expired.body, _gone(expired.ballot))
-    voted = _closed(ballot, Status.VOTED, now, choice)
-    return Decision(voted, e.Voted(matchup_id=ballot.id, choice=choice))
+    undo_until = None if reveal or not undo_seconds else now + undo_seconds * SECOND
+    body = e.Voted(matchup_id=ballot.id, choice=choice, undo_until=undo_until)
+    return Decision(after(ballot, body, now), body)
+
+
+def reveal(ballot: Ballot, now: int) -> Decision:
+    """Show the names, which ends the chance to undo. Again, or after the time to undo, it changes nothing."""
+    if ballot.status is Status.VOTED:
+        return _show(ballot, now)
+    if ballot.status is Status.OPEN:
+        return Decision(ballot, refusal=NoVote(f"matchup {ballot.id} has no vote yet. Vote first."))
+    return Decision(ballot, refusal=_gone(ballot))
+
+
+def shows_names(status: Status, undo_until: int | None, now: int) -> bool:
+    """Whether the voter may be told who the two were: the vote is final, by whichever host's clock."""
+    return status is Status.VOTED and (undo_until is None or now > undo_until + CLOCK_MARGIN)
+
+
+def _show(ballot: Ballot, now: int) -> Decision:
+    if shows_names(ballot.status, ballot.undo_until, now):
+        return Decision(ballot)
+    body = e.Revealed(matchup_id=ballot.id)
+    return Decision(after(ballot, body, now), body)
 
 
 def skip(ballot: Ballot, now: int) -> Decision:
@@ -96,14 +136,17 @@ def skip(ballot: Ballot, now: int) -> Decision:
     return Decision(_closed(ballot, Status.SKIPPED, now, None), e.Skipped(matchup_id=ballot.id))
 
 
-def undo(ballot: Ballot, now: int, undo_seconds: int) -> Decision:
-    """Take a vote back while it is fresh. The matchup stays burnt: the names have been seen."""
+def undo(ballot: Ballot, now: int) -> Decision:
+    """Take a vote back while its names are held back and its time is not over. The matchup stays closed."""
     if ballot.status is Status.UNDONE:
         return Decision(ballot)
-    if ballot.status is not Status.VOTED or ballot.closed_at is None:
+    if ballot.status is not Status.VOTED:
         return Decision(ballot, refusal=TooLate(f"matchup {ballot.id} has no vote to take back. Ask for another."))
-    if now - ballot.closed_at > undo_seconds * SECOND:
-        late = TooLate(f"the vote on {ballot.id} is older than {undo_seconds} seconds, and stays. Ask for another.")
+    if ballot.undo_until is None:
+        final = TooLate(f"the names of matchup {ballot.id} were shown, so its vote is final. Ask for another.")
+        return Decision(ballot, refusal=final)
+    if now > ballot.undo_until:
+        late = TooLate(f"the time to undo the vote on {ballot.id} is over; it is final. Ask for another.")
         return Decision(ballot, refusal=late)
     return Decision(_closed(ballot, Status.UNDONE, now, ballot.choice), e.Undone(matchup_id=ballot.id))
 
@@ -119,7 +162,10 @@ def after(ballot: Ballot, body: e.AnyBody, at: int) -> Ballot:
     """The matchup after an event of the log: what the decision that led to it made of the row."""
     match body:
         case e.Voted():
-            return _closed(ballot, Status.VOTED, at, body.choice)
+            voted = _closed(ballot, Status.VOTED, at, body.choice)
+            return msgspec.structs.replace(voted, undo_until=body.undo_until)
+        case e.Revealed():
+            return msgspec.structs.replace(ballot, undo_until=None)
         case e.Skipped():
             return _closed(ballot, Status.SKIPPED, at, None)
         case e.Expired():

@@ -223,7 +223,7 @@ def window_exposure(state: ArenaState, order: list[int]) -> ExposureFairness:
     """
     policy, schedule = state.policy, state.schedule
     band = set(contenders(state))
-    exposures = schedule.in_window
+    exposures = schedule.in_window.copy()
     for served in schedule.in_flight.values():
         exposures[[served.a, served.b]] -= 1
     return exposure_fairness(

@@ -257,7 +257,7 @@ def _decide(step: asks.Step[object], rows: dict[str, voting.Ballot], replica: Re
     if decision.refusal is not None:
         step.refuse(decision.refusal)
     else:
-        step.answer(step.say(decision.ballot, replica.state))
+        step.answer(step.say(decision.ballot, now, replica.state))
     return None if decision.body is None else Event(now, decision.body)
 
 

@@ -182,19 +182,23 @@ def serve_command(
 
 @app.command("export")
 def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
-    """Write every counted vote as a battle row that `tiltyard rate` reads; voters are numbers that lead nowhere."""
+    """Write every counted vote as a battle row that `tiltyard rate` reads; voters are numbers that lead nowhere.
+
+    Votes that can still be undone are left out.
+    """
     need_arena()
 
     from tiltyard.arena.exporting import battle_rows
+    from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
-    from tiltyard.arena.store.reading import cast_votes
+    from tiltyard.arena.store.reading import final_votes
     from tiltyard.files import json_line, write_lines
 
     store = Store.open(db)
     try:
         replica = store.load()
         store.follow(replica, wait=True)
-        rows = battle_rows(cast_votes(store, replica.state.seq), replica.state.catalog)
+        rows = battle_rows(final_votes(store, replica.state.seq, clock()), replica.state.catalog)
         if out is not None:
             write_lines(out, rows)
             note(f"wrote {out}. Rate it: tiltyard rate {out} --cluster voter")

@@ -64,6 +64,22 @@ class SessionFlag:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class SessionActs:
+    """What a session did with the matchups it was shown: votes cast, how many of those it undid, and skips."""
+
+    cast: int = 0
+    undone: int = 0
+    skipped: int = 0
+
+
+def share_flag(name: str, number: int, total: int, what: str, least: int, share: float) -> SessionFlag | None:
+    """A flag for acts that are at least so many and at least this share of all."""
+    if number < least or number < share * total:
+        return None
+    return SessionFlag(name, f"{number} of {total} {what}")
+
+
 def session_flags(votes: SessionVotes, rules: SessionRules) -> list[SessionFlag]:
     """Every sign found in a session, in a fixed order."""
     found = (

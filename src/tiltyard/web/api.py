@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.exporting import battle_rows
-from tiltyard.arena.store.reading import cast_votes
+from tiltyard.arena.store.reading import final_votes
 from tiltyard.arena.voting import NotYours, Status
 from tiltyard.boards.text import json_text
 from tiltyard.web.api_schema import body, choice_body, described
@@ -31,8 +31,9 @@ from tiltyard.web.visitors import check_origin
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
+    from tiltyard.arena.asks import Receipt
+    from tiltyard.arena.service import Arena
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store import Store
     from tiltyard.web.snapshots import Snapshot
 
 
@@ -58,9 +59,10 @@ MICROSECONDS = 1_000_000
 
 
 class Ballot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a vote says."""
+    """What a vote says. Without `reveal` the names are held back, and the vote can be undone for a moment."""
 
     choice: Choice
+    reveal: bool = True
 
 
 @router.post("/matchups", status_code=201, **described("A new pair to vote on", 201, body("Matchup"), 403, 415, 429))
@@ -82,21 +84,39 @@ async def new_matchup(request: Request) -> Response:
 
 @router.post(
     "/matchups/{matchup_id}/vote",
-    **described("Vote on a pair", 200, body("Receipt"), 400, 403, 404, 409, 410, 415, 429, sends=choice_body()),
+    **described(
+        "Vote on a pair", 200, body("Receipt", "HeldBack"), 400, 403, 404, 409, 410, 415, 429, sends=choice_body()
+    ),
 )
 async def cast_vote(request: Request, matchup_id: str) -> Response:
-    """The names, once the vote is committed. The same vote again gets the same answer, another one a 409."""
+    """The names, once the vote is committed and final. The same vote again gets the same answer, another one a 409.
+
+    With `"reveal": false` the answer says no names, and the vote can be undone until `undo_until`.
+    """
     site = site_of(request)
     check_origin(request, site.settings)
     ballot = await json_of(request, Ballot)
     visitor = await site.visitors.returning(request)
     quotas = site.visitors.quotas(visitor, "vote")
-    receipt = await site.engine.vote(matchup_id, visitor.voter, ballot.choice, quotas)
-    return _json({**msgspec.structs.asdict(receipt), "undo_until": written(receipt.undo_until)})
+    receipt = await site.engine.vote(matchup_id, visitor.voter, ballot.choice, quotas, reveal=ballot.reveal)
+    return _json(_told(receipt))
 
 
 @router.post(
-    "/matchups/{matchup_id}/skip", **described("Pass a pair", 200, body("State"), 400, 403, 404, 409, 410, 415)
+    "/matchups/{matchup_id}/reveal",
+    **described("Show a vote's names", 200, body("Receipt"), 400, 403, 404, 409, 410, 415),
+)
+async def reveal_names(request: Request, matchup_id: str) -> Response:
+    """The names of a vote that was sent with `"reveal": false`. It is final then, and cannot be undone."""
+    site = site_of(request)
+    check_origin(request, site.settings)
+    await nothing_of(request)
+    visitor = await site.visitors.returning(request)
+    return _json(_told(await site.engine.reveal(matchup_id, visitor.voter)))
+
+
+@router.post(
+    "/matchups/{matchup_id}/skip", **described("Pass a pair", 200, body("State"), 400, 403, 404, 409, 410, 415, 429)
 )
 async def skip_matchup(request: Request, matchup_id: str) -> Response:
     """Pass a pair without a vote; it cannot be voted on afterwards."""
@@ -104,20 +124,20 @@ async def skip_matchup(request: Request, matchup_id: str) -> Response:
     check_origin(request, site.settings)
     await nothing_of(request)
     visitor = await site.visitors.returning(request)
-    await site.engine.skip(matchup_id, visitor.voter)
+    await site.engine.skip(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip"))
     return _json({"matchup_id": matchup_id, "status": Status.SKIPPED})
 
 
 @router.post(
-    "/matchups/{matchup_id}/undo", **described("Take a vote back", 200, body("State"), 400, 403, 404, 409, 415)
+    "/matchups/{matchup_id}/undo", **described("Take a vote back", 200, body("State"), 400, 403, 404, 409, 415, 429)
 )
 async def undo_vote(request: Request, matchup_id: str) -> Response:
-    """Take a fresh vote back. The pair stays closed, since its names have been seen."""
+    """Take back a fresh vote that was sent with `"reveal": false`. The pair stays closed, and its names unknown."""
     site = site_of(request)
     check_origin(request, site.settings)
     await nothing_of(request)
     visitor = await site.visitors.returning(request)
-    await site.engine.undo(matchup_id, visitor.voter)
+    await site.engine.undo(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo"))
     return _json({"matchup_id": matchup_id, "status": Status.UNDONE})
 
 
@@ -159,7 +179,7 @@ async def validity(request: Request) -> Response:
 
 @router.get("/battles.jsonl", **described("Every counted vote as a battle row", 200, rows=True))
 async def battles(request: Request) -> Response:
-    """One JSON object per line, in the order of the log, with every vote that was acknowledged before the request.
+    """One JSON object per line, in the order of the log, with every vote acknowledged as final before the request.
 
     A voter is a number that says which votes belong together and leads nowhere; times are rounded to the hour.
     """
@@ -167,7 +187,7 @@ async def battles(request: Request) -> Response:
     await engine.settle()
     seq, catalog = await engine.read(_names)
     async with EXPORTS_AT_ONCE:
-        file = await asyncio.to_thread(_written_rows, engine.arena.store, seq, catalog)
+        file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog)
     headers = {"content-disposition": 'attachment; filename="battles.jsonl"', "x-log-seq": str(seq)}
     return StreamingResponse(_pieces(file), media_type="application/x-ndjson", headers=headers)
 
@@ -188,6 +208,15 @@ def _json(value: Mapping[str, object], status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
+def _told(receipt: Receipt) -> dict[str, object]:
+    """What a voter is told of the vote: the names of a final one, else until when it can be undone."""
+    said: dict[str, object] = {"matchup_id": receipt.matchup_id, "choice": receipt.choice}
+    if receipt.names is None:
+        assert receipt.undo_until is not None
+        return {**said, "final": False, "undo_until": written(receipt.undo_until)}
+    return {**said, "final": True, **msgspec.structs.asdict(receipt.names)}
+
+
 def _whole(value: Mapping[str, Any], request: Request, snapshot: Snapshot) -> Response:
     """A large public value: whoever has it already is told so."""
     tag = f'"{snapshot.seq}-{snapshot.study.seq}-{snapshot.edition}"'
@@ -204,11 +233,11 @@ def _names(state: ArenaState) -> tuple[int, Catalog]:
     return state.seq, copy
 
 
-def _written_rows(store: Store, until: int, catalog: Catalog) -> IO[bytes]:
+def _written_rows(arena: Arena, until: int, catalog: Catalog) -> IO[bytes]:
     """The rows in a file of their own: a slow reader then holds no transaction open."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     encoder = msgspec.json.Encoder()
-    for row in battle_rows(cast_votes(store, until), catalog):
+    for row in battle_rows(final_votes(arena.store, until, arena.now()), catalog):
         file.write(encoder.encode(row) + b"\n")
     file.seek(0)
     return file

@@ -19,8 +19,15 @@ def _record(**fields: Schema) -> Schema:
 SCHEMAS: dict[str, Schema] = {
     "Matchup": _record(matchup_id=TEXT, prompt=TEXT, response_a=TEXT, response_b=TEXT, expires_at=TIME),
     "Receipt": _record(
-        matchup_id=TEXT, choice=CHOICE, model_a=TEXT, model_b=TEXT, display_a=TEXT, display_b=TEXT, undo_until=TIME
+        matchup_id=TEXT,
+        choice=CHOICE,
+        final={"type": "boolean", "const": True},
+        model_a=TEXT,
+        model_b=TEXT,
+        display_a=TEXT,
+        display_b=TEXT,
     ),
+    "HeldBack": _record(matchup_id=TEXT, choice=CHOICE, final={"type": "boolean", "const": False}, undo_until=TIME),
     "State": _record(
         matchup_id=TEXT, status={"type": "string", "enum": ["open", "voted", "skipped", "expired", "undone"]}
     ),
@@ -47,7 +54,7 @@ MEANINGS = {
     403: "It came from another site's page",
     404: "There is no such thing for this visitor",
     405: "Not with this method",
-    409: "The matchup stands otherwise: voted with another choice, or too late",
+    409: "The matchup stands otherwise: voted with another choice, not voted on yet, or final",
     410: "The matchup is closed: skipped, expired or taken back",
     413: "The request is too large",
     415: "Send application/json",
@@ -57,14 +64,17 @@ MEANINGS = {
 ALWAYS = (400, 413, 503)
 
 
-def body(name: str) -> Schema:
-    """The JSON of a successful answer."""
-    return {"application/json": {"schema": SCHEMAS[name]}}
+def body(*names: str) -> Schema:
+    """The JSON of a successful answer, or what it may be."""
+    schemas = [SCHEMAS[name] for name in names]
+    return {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"oneOf": schemas}}}
 
 
 def choice_body() -> Schema:
     """The JSON that a vote sends."""
-    return {"required": True, "content": {"application/json": {"schema": _record(choice=CHOICE)}}}
+    schema = _record(choice=CHOICE)
+    schema["properties"]["reveal"] = {"type": "boolean", "default": True}
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def without_validation_error(document: Schema) -> Schema:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tiltyard.arena.asks import Receipt, Served
-    from tiltyard.arena.effect import Effect, Voted
+    from tiltyard.arena.effect import Effect
     from tiltyard.arena.events import Choice
     from tiltyard.arena.group_commit import Ask
     from tiltyard.arena.service import Arena
@@ -41,31 +41,32 @@ class Engine:
         """A matchup for this voter, committed."""
         return await self._ask(steps.serve(voter, quotas))
 
-    async def vote(self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota]) -> Receipt:
-        """The names, once the vote is committed."""
-        return await self._ask(steps.vote(matchup_id, voter, choice, quotas))
+    async def vote(
+        self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota], *, reveal: bool
+    ) -> Receipt:
+        """The names, once the vote is committed; without `reveal`, until when it can be undone."""
+        return await self._ask(steps.vote(matchup_id, voter, choice, quotas, reveal=reveal))
 
-    async def vote_seen(self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota]) -> Voted:
-        """The names and what the vote did, once it is committed; `effect` tells it again for a while."""
-        voted = await self._ask(steps.vote_seen(matchup_id, voter, choice, quotas))
-        if voted.effect is not None:
-            self._effects[matchup_id] = voted.effect
+    async def reveal(self, matchup_id: str, voter: str) -> Receipt:
+        """The names of a vote, once it is committed that they were shown."""
+        return await self._ask(steps.reveal(matchup_id, voter))
+
+    def effect(self, matchup_id: str, compute: Callable[[], Effect | None]) -> Effect | None:
+        """What a vote did, fixed when it was asked for first: figures that were published before the vote counted."""
+        found = self._effects.get(matchup_id)
+        if found is None and (found := compute()) is not None:
+            self._effects[matchup_id] = found
             while len(self._effects) > EFFECTS_KEPT:
                 self._effects.popitem(last=False)
-        return voted
+        return found
 
-    def effect(self, matchup_id: str) -> Effect | None:
-        """What a vote did, if it was cast here lately."""
-        return self._effects.get(matchup_id)
-
-    async def skip(self, matchup_id: str, voter: str) -> None:
+    async def skip(self, matchup_id: str, voter: str, quotas: Sequence[Quota]) -> None:
         """Pass a matchup."""
-        await self._ask(steps.skip(matchup_id, voter))
+        await self._ask(steps.skip(matchup_id, voter, quotas))
 
-    async def undo(self, matchup_id: str, voter: str) -> None:
-        """Take a fresh vote back."""
-        await self._ask(steps.undo(matchup_id, voter))
-        self._effects.pop(matchup_id, None)
+    async def undo(self, matchup_id: str, voter: str, quotas: Sequence[Quota]) -> None:
+        """Take back a fresh vote whose names were held back."""
+        await self._ask(steps.undo(matchup_id, voter, quotas))
 
     async def enter(self, cookie_hash: str, address: str, quotas: Sequence[Quota]) -> str:
         """The key of whoever holds this cookie; a new one on the first visit, if the quotas allow one more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tiltyard.arena.voting import ChoiceDiffers, Gone, NotYours, TooLate, TooMany
+from tiltyard.arena.voting import ChoiceDiffers, Gone, NotYours, NoVote, TooLate, TooMany
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def failure_of(error: ArenaError) -> Failure:
             return Failure(410, "gone", said)
         case TooLate():
             return Failure(409, "too_late", said)
+        case NoVote():
+            return Failure(409, "no_vote", said)
         case TooMany():
             return Failure(429, "too_many", said, {"retry-after": str(error.retry_seconds)})
         case StoreError():

@@ -1,8 +1,9 @@
 """The site's view of its arena: a thread that follows the log and publishes values which never change.
 
-Pages read the latest `Snapshot` and nothing else, so they never wait for the writer nor make it wait. What every vote
-may change (the live board) is published at most once a second; what takes all votes to compute (Bradley–Terry, the
-weekly report, movements) more rarely, and the more rarely the longer it takes.
+Pages read the latest `Snapshot` and nothing else, so they never wait for the writer nor make it wait. They show nothing
+of a vote that can still be undone, nor of what came after it. What every vote may change (the live board) is published
+at most once a second; what takes all votes to compute (Bradley–Terry, the weekly report, movements) more rarely, and
+the more rarely the longer it takes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 from tiltyard.arena.events import Event, decode_body
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store, log
+from tiltyard.arena.store.publishing import published_until
+from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.texts import Texts
 from tiltyard.arena.vote_table import vote_table
 from tiltyard.errors import StoreError, TiltyardError
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.offline import OfflineBoard
     from tiltyard.arena.state import ArenaState, CastVote
-    from tiltyard.arena.store.replica import Replica
 
 __all__ = ["Observatory", "Pace", "Snapshot", "Study"]
 
@@ -136,7 +138,7 @@ class Observatory:
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """Follow the log to its end and publish everything anew, studies too."""
+        """Follow the log as far as it is final and publish everything anew, studies too."""
         with self._moving:
             self._catch_up()
             self._publish(self._study())
@@ -232,26 +234,27 @@ class Observatory:
                 return True
             replica, votes = self._replica, self._votes
             with self._store.database.read() as connection:
-                seq = replica.state.seq
-                if log.head(connection)[0] == seq:
+                seq, until = replica.state.seq, published_until(connection, self._now())
+                if until <= seq:
                     return self._snapshot is None or (self._snapshot.study.seq < seq and self._study_is_due())
 
                 def follow(events: list[Event]) -> None:
                     self._lately.follow(events)
                     votes.follow(connection, events, replica.state.seq)
 
-                replica.catch_up(connection, follow)
+                replica.catch_up(connection, follow, until)
         return True
 
     def _load(self, store: Store) -> None:
-        replica = store.load()
+        with store.database.read() as connection:
+            until = published_until(connection, self._now())
+            replica = Replica.load(connection, store.checkpoint_every, until)
         votes = FollowedVotes(store, replica.state.seq)
         since = replica.state.latest - WEEK_DAYS * DAY
         before = [vote.seq for vote in votes.votes if vote.at < since]
         with store.database.read() as connection:
-            for page in log.chained_after(connection, max(before, default=0)):
-                kept = [row for row in page if row.seq <= replica.state.seq]
-                self._lately.follow([Event(row.at, decode_body(row.text)) for row in kept])
+            for page in log.chained_after(connection, max(before, default=0), replica.state.seq):
+                self._lately.follow([Event(row.at, decode_body(row.text)) for row in page])
         replica.book.on_cast = votes.take
         self._replica, self._votes = replica, votes
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.board import live_board
 from tiltyard.arena.offline import OfflineBoard, offline_board
+from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.weekly import Period, WeeklyReport, weekly_report
 from tiltyard.errors import ArenaError, TiltyardError
 from tiltyard.web.looking_back import DAY
@@ -90,6 +91,7 @@ class Snapshot:
     wins: Ints
     ties: Ints
     both_bad: Ints
+    ratings: Ratings
     study: Study
     edition: int
     """Counts what this observatory has published: two snapshots of one event may differ in what was found out later."""
@@ -122,6 +124,7 @@ def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -
         wins=_frozen(tallies.wins.view),
         ties=_frozen(tallies.ties.view),
         both_bad=_frozen(tallies.both_bad.view),
+        ratings=Ratings(state.track.now.seq, *(column.copy() for column in state.track.now.columns())),
         study=study,
         edition=edition,
     )

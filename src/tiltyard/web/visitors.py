@@ -6,7 +6,7 @@ import hmac
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tiltyard.arena.integrity import MICROSECONDS, limit_key, limits_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from tiltyard.arena.asks import Served
+    from tiltyard.arena.integrity import Act
     from tiltyard.arena.policy import Limits
     from tiltyard.web.engine import Engine
     from tiltyard.web.settings import SiteSettings
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 KNOWN_VISITORS = 50_000
 KNOWN_SECONDS = 60.0
 """How long this process trusts its memory of who holds a cookie: another one may have been told to forget."""
-
-Act = Literal["vote", "matchup", "session"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from tiltyard.arena.effect import PairVotes, pair_votes
+from tiltyard.arena.effect import PairVotes, effect_of, pair_votes
 from tiltyard.arena.events import Choice
-from tiltyard.arena.service import clock
 from tiltyard.arena.state import Standing
-from tiltyard.arena.voting import SECOND, Gone, NotYours, Status
+from tiltyard.arena.voting import SECOND, Gone, NotYours, Status, shows_names
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.site import site_of
 from tiltyard.web.text import is_plain, rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from tiltyard.arena.asks import Served
     from tiltyard.arena.effect import Effect
-    from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store.showing import ShownMatchup
     from tiltyard.report.markup import Html
+    from tiltyard.web.snapshots import Snapshot
     from tiltyard.web.visitors import Visitor
 
 router = APIRouter(include_in_schema=False)
@@ -53,24 +52,22 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One model of a pair that was voted on. `change` is what the vote did to its rating, where that is known."""
+    """One model of a pair that was voted on: its rating where it has a public one, and what the vote did to it."""
 
     model: str
     name: str
-    rating: float
+    rating: float | None
     change: float | None
-    votes: int
-    chosen: bool
+    is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The two models of a pair and how others voted on them, read in one moment."""
+    """The two models of a pair and how others voted on them, as far as that is public."""
 
     a: Side
     b: Side
     others: PairVotes
-    undo_seconds: int
 
 
 @router.get("/")
@@ -82,7 +79,8 @@ async def vote_page(request: Request) -> Response:
         return site.page("start.html", {"token": site.visitors.token(request, START)}, here="vote")
     if request.state.is_head:
         return HTMLResponse()
-    matchup = await site.engine.open_matchup(visitor.voter, clock()) or await site.visitors.serve(visitor)
+    waiting = await site.engine.open_matchup(visitor.voter, site.engine.arena.now())
+    matchup = waiting or await site.visitors.serve(visitor)
     token = site.visitors.token(request, PURPOSE)
     context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "token": token}
     return site.page("vote.html", context, here="vote")
@@ -100,37 +98,49 @@ async def start_voting(request: Request) -> Response:
 
 @router.post("/vote")
 async def cast_vote(request: Request) -> Response:
-    """Take a vote; the answer leads to what became of it."""
+    """Take a vote and hold the names back; the answer leads to a page that shows them in a moment."""
     site = site_of(request)
     matchup_id, visitor, form = await _asked(request)
     try:
         choice = Choice(form.get("choice", ""))
     except ValueError:
         raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
-    await site.engine.vote_seen(matchup_id, visitor.voter, choice, site.visitors.quotas(visitor, "vote"))
+    quotas = site.visitors.quotas(visitor, "vote")
+    await site.engine.vote(matchup_id, visitor.voter, choice, quotas, reveal=False)
+    return _lead_to(f"/votes/{matchup_id}")
+
+
+@router.post("/reveal")
+async def reveal_names(request: Request) -> Response:
+    """Make a vote final; the answer leads to the names."""
+    matchup_id, visitor, _ = await _asked(request)
+    await site_of(request).engine.reveal(matchup_id, visitor.voter)
     return _lead_to(f"/votes/{matchup_id}")
 
 
 @router.post("/skip")
 async def skip_pair(request: Request) -> Response:
     """Pass a pair; the answer leads to another."""
+    site = site_of(request)
     matchup_id, visitor, _ = await _asked(request)
-    await site_of(request).engine.skip(matchup_id, visitor.voter)
+    await site.engine.skip(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip"))
     return _lead_to("/")
 
 
 @router.post("/undo")
 async def undo_vote(request: Request) -> Response:
-    """Take a fresh vote back."""
+    """Take back a fresh vote whose names were held back."""
+    site = site_of(request)
     matchup_id, visitor, _ = await _asked(request)
-    await site_of(request).engine.undo(matchup_id, visitor.voter)
+    await site.engine.undo(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo"))
     return _lead_to(f"/votes/{matchup_id}")
 
 
 @router.get("/votes/{matchup_id}")
 async def vote_result(request: Request, matchup_id: str) -> Response:
-    """Who the two were, once the vote is committed; before that, nothing."""
+    """Who the two were, once the vote is final; until then, how to undo it or to see the names."""
     site = site_of(request)
+    snapshot = site.observatory.snapshot  # before the vote is looked at: what it does not hold is then surely absent
     voter = await site.visitors.known(request)
     matchup = None if voter is None else await site.engine.shown(matchup_id, voter)
     if matchup is None:
@@ -139,10 +149,16 @@ async def vote_result(request: Request, matchup_id: str) -> Response:
         return _lead_to("/")
     if matchup.status not in (Status.VOTED, Status.UNDONE):
         raise Gone(f"matchup {matchup.matchup_id} was not voted on in time, or skipped. Ask for another.")
-    outcome = await site.engine.read(outcome_of(matchup, site.engine.effect(matchup.matchup_id)))
-    texts = await _texts(matchup)
-    context = {**texts, **result_context(matchup, outcome), "token": site.visitors.token(request, PURPOSE)}
-    return site.page("vote_result.html", context, here="vote")
+    token, now = site.visitors.token(request, PURPOSE), site.engine.arena.now()
+    context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "choice": matchup.choice, "token": token}
+    if matchup.status is Status.UNDONE:
+        return site.page("vote_undone.html", context, here="vote")
+    effect = site.engine.effect(matchup.matchup_id, lambda: effect_on(snapshot, matchup))
+    if not shows_names(matchup.status, matchup.undo_until, now):
+        left = max(0, (matchup.undo_until or 0) - now) / SECOND
+        return site.page("vote_held_back.html", {**context, "undo_left": left}, here="vote")
+    outcome = outcome_of(snapshot, matchup, effect)
+    return site.page("vote_result.html", {**context, "outcome": outcome, "split": split(outcome.others)}, here="vote")
 
 
 async def shown(text: str) -> Shown:
@@ -152,33 +168,25 @@ async def shown(text: str) -> Shown:
     return Shown(html, is_long, is_plain(text), not text.strip())
 
 
-def outcome_of(matchup: ShownMatchup, effect: Effect | None) -> Callable[[ArenaState], Outcome]:
-    """A look at the state that tells who the two were, where they stand now, and how others voted on them."""
-    voted = matchup.status is Status.VOTED
-
-    def look(state: ArenaState) -> Outcome:
-        others = effect.others if effect is not None else others_now(state, matchup)
-        change_a, change_b = (None, None) if effect is None else (effect.change_a, effect.change_b)
-        a = _side(state, matchup.a, change_a, chosen=voted and matchup.choice is Choice.A)
-        b = _side(state, matchup.b, change_b, chosen=voted and matchup.choice is Choice.B)
-        return Outcome(a, b, others, state.policy.undo_seconds)
-
-    return look
+def effect_on(snapshot: Snapshot, matchup: ShownMatchup) -> Effect | None:
+    """What a vote does to figures that are public and do not hold it yet; None where they do, or know nothing of it."""
+    if _holds(snapshot, matchup) or matchup.choice is None or max(matchup.a, matchup.b) >= len(snapshot.models):
+        return None
+    others = pair_votes(snapshot.wins, snapshot.ties, snapshot.both_bad, matchup.a, matchup.b)
+    return effect_of(snapshot.ratings, others, snapshot.policy.rating, [matchup.a, matchup.b], matchup.choice)
 
 
-def result_context(matchup: ShownMatchup, outcome: Outcome) -> dict[str, Any]:
-    """What the result page says."""
-    left = 0
-    if matchup.status is Status.VOTED and matchup.closed_at is not None:
-        left = (matchup.closed_at + outcome.undo_seconds * SECOND - clock()) // SECOND
-    return {
-        "matchup_id": matchup.matchup_id,
-        "choice": matchup.choice,
-        "undone": matchup.status is Status.UNDONE,
-        "outcome": outcome,
-        "undo_left": max(0, left),
-        "split": split(outcome.others),
-    }
+def outcome_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None) -> Outcome:
+    """Who the two were and how others voted on them: as it was fixed at the vote, or else as it is public now."""
+    rating_a, rating_b = _rating(snapshot, matchup.a), _rating(snapshot, matchup.b)
+    change_a = change_b = None
+    if effect is not None:
+        rating_a, rating_b, change_a, change_b = effect.after_a, effect.after_b, effect.change_a, effect.change_b
+    return Outcome(
+        Side(matchup.model_a, matchup.display_a, rating_a, change_a, matchup.choice is Choice.A),
+        Side(matchup.model_b, matchup.display_b, rating_b, change_b, matchup.choice is Choice.B),
+        effect.others if effect is not None else others_now(snapshot, matchup),
+    )
 
 
 def split(votes: PairVotes) -> list[tuple[str, float, float]]:
@@ -192,17 +200,21 @@ def split(votes: PairVotes) -> list[tuple[str, float, float]]:
     return [part for part in parts if part[2]]
 
 
-def _side(state: ArenaState, number: int, change: float | None, *, chosen: bool) -> Side:
-    facts, tallies = state.catalog.models[number], state.tallies
-    votes = int(tallies.rated[number]) + int(tallies.both_bad.view[number].sum())
-    rating = float(state.track.now.rating[number])
-    return Side(facts.model, facts.display_name, rating, change, votes, chosen)
+def _rating(snapshot: Snapshot, model: int) -> float | None:
+    return float(snapshot.ratings.rating[model]) if model < len(snapshot.models) else None
 
 
-def others_now(state: ArenaState, matchup: ShownMatchup) -> PairVotes:
+def _holds(snapshot: Snapshot, matchup: ShownMatchup) -> bool:
+    """Whether the vote is among what was published."""
+    return matchup.seq is not None and matchup.seq <= snapshot.seq
+
+
+def others_now(snapshot: Snapshot, matchup: ShownMatchup) -> PairVotes:
     """The pair's votes but for this one, if it is among them."""
-    everyone = pair_votes(state, matchup.a, matchup.b)
-    if matchup.standing is not Standing.COUNTED or matchup.choice is None:
+    if max(matchup.a, matchup.b) >= len(snapshot.models):
+        return PairVotes(a=0, b=0, ties=0, both_bad=0)
+    everyone = pair_votes(snapshot.wins, snapshot.ties, snapshot.both_bad, matchup.a, matchup.b)
+    if matchup.standing is not Standing.COUNTED or matchup.choice is None or not _holds(snapshot, matchup):
         return everyone
     return without(everyone, matchup.choice)
 

@@ -126,17 +126,20 @@ WORDS: Mapping[str, str] = {
     "methods.diversity.text": "Of a pair’s last {diversity_last} meetings at most {diversity_most} are on one prompt, "
     "unless there are too few prompts for that.",
     "methods.blind.name": "Blind",
-    "methods.blind.text": "Nothing that tells who wrote an answer leaves the server before the vote on it is on disk. "
+    "methods.blind.text": "Nothing that tells who wrote an answer leaves the server before the vote on it is final. "
     "A matchup can be voted on once, by the visitor it was made for, within {expires_hours} hours.",
     "methods.undo.name": "Undo",
-    "methods.undo.text": "For {undo} seconds a vote can be taken back. It then never counts, and the pair is spent: "
-    "the names have been seen.",
+    "methods.undo.text": "For {undo} seconds after a vote, or until its names are shown, it can be undone. It then "
+    "never counts, and the names stay unknown. Once the names are shown a vote is final. Until it is final, nothing on "
+    "this site shows anything of it.",
     "methods.limits.name": "Limits",
     "methods.limits.text": "A visitor may cast {limits_session_votes_per_minute} votes a minute, an address "
-    "{limits_address_votes_per_minute}.",
+    "{limits_address_votes_per_minute}. In an hour, a visitor may undo {limits_session_undos_per_hour} votes and skip "
+    "{limits_session_skips_per_hour} pairs.",
     "methods.flags.name": "Flags and exclusions",
     "methods.flags.text": "Sessions that vote faster than anybody reads, always for one side, or against the crowd "
-    "again and again are flagged, and so are answers that say who wrote them. A flag changes nothing by itself. An "
+    "again and again, or undo or skip much of what they are shown, are flagged, and so are answers that say who wrote "
+    "them. A flag changes nothing by itself. An "
     "exclusion is an event with a reason: the votes stay in the log, ratings are computed as if they had not been "
     "cast, and it can be reversed. Excluded by policy: flagged sessions {flags_exclude_flagged_sessions}, answers that "
     "name their model {flags_exclude_self_identifying}.",

@@ -1,8 +1,8 @@
 """The table of matchups: what was served to whom, and what became of it.
 
 A row is written in the transaction that writes its event, so it is never older than the log. Each step leaves from
-`open`, or from `voted` for an undo: the row is locked, looked at and changed under the condition that it still stands
-as it was seen. However many clients send one ballot to however many workers, one of them finds it open.
+`open`, or from `voted` for a reveal or an undo: the row is locked, looked at and changed under the condition that it
+still stands as it was seen. However many clients send one ballot to however many workers, one of them finds it open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATUSES = {status.value: status for status in Status}
 
 _BALLOT = (
     *(matchups.c.id, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.served_at, matchups.c.expires_at),
-    *(matchups.c.status, matchups.c.choice, matchups.c.closed_at),
+    *(matchups.c.status, matchups.c.choice, matchups.c.closed_at, matchups.c.undo_until),
 )
 _locked = (
     sa.select(*_BALLOT)
@@ -54,11 +54,15 @@ def lock_ballots(connection: sa.Connection, ids: Iterable[str]) -> dict[str, Bal
 def write_ballots(connection: sa.Connection, before: dict[str, Ballot], after: dict[str, Ballot]) -> None:
     """Write the rows that differ, each under the condition that it still stands as it was seen."""
     rows = [
-        (name, before[name].status.value, row.status.value, row.choice and row.choice.value, row.closed_at)
+        (
+            *(name, before[name].status.value, row.status.value, row.choice and row.choice.value),
+            *(row.closed_at, row.undo_until),
+        )
         for name, row in after.items()
         if row is not before[name]
     ]
-    if update_rows(connection, matchups, ("id", "status"), ("status", "choice", "closed_at"), rows) != len(rows):
+    put = ("status", "choice", "closed_at", "undo_until")
+    if update_rows(connection, matchups, ("id", "status"), put, rows) != len(rows):
         raise StoreError("a matchup changed while it was locked. Nothing was saved; run `tiltyard arena verify`.")
 
 
@@ -72,7 +76,7 @@ def served_row(body: MatchupServed, at: int, catalog: Catalog) -> Row:
     return (
         *(body.matchup_id, body.voter, catalog.model(body.model_a), catalog.model(body.model_b)),
         *(catalog.prompt(body.prompt_id), body.response_a, body.response_b),
-        *(body.lane, body.reason, body.probability, body.seed, at, body.expires_at, "open", None, None),
+        *(body.lane, body.reason, body.probability, body.seed, at, body.expires_at, "open", None, None, None),
     )
 
 
@@ -91,7 +95,7 @@ def past_of(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[
 
 
 def _ballot(row: Row) -> Ballot:
-    name, voter, a, b, served_at, expires_at, status, choice, closed_at = row
+    name, voter, a, b, served_at, expires_at, status, choice, closed_at, undo_until = row
     return Ballot(
         id=name,
         voter=voter,
@@ -102,4 +106,5 @@ def _ballot(row: Row) -> Ballot:
         status=STATUSES[status],
         choice=None if choice is None else Choice(choice),
         closed_at=closed_at,
+        undo_until=undo_until,
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import VoteBook
     from tiltyard.arena.tallies import Tallies
 
-VERSION = 1
+VERSION = 2
 """Raised when the fold or this form changes: older checkpoints are then passed over, and the log is folded anew."""
 
 
@@ -131,6 +131,14 @@ def thaw(data: bytes, book: VoteBook) -> ArenaState | None:
     _fill_schedule(state.schedule, frozen)
     state.track.restore(_thawed_ratings(frozen.ratings))
     return state
+
+
+def is_of_another_version(data: bytes) -> bool:
+    """Whether another version wrote these bytes: they are then never used, and say nothing that could be checked."""
+    try:
+        return _version.decode(zlib.decompress(data)).version != VERSION
+    except (zlib.error, msgspec.DecodeError):
+        return False
 
 
 def freeze_ratings(ratings: Ratings) -> bytes:

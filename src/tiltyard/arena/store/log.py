@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 PAGE = 20_000
 """Events that are read at once when a log is folded."""
 
+EVERYTHING = 2**62
+"""A sequence number that no log reaches."""
+
 TAKEN_AT_ONCE = 5_000
 """Pending events that one round of the projector takes."""
 
@@ -59,7 +62,7 @@ _unchained = (
 _chained = (
     sa.select(chain.c.seq, chain.c.hash, events.c.at, events.c.body)
     .join(events, events.c.id == chain.c.event_id)
-    .where(chain.c.seq > sa.bindparam("after"))
+    .where(chain.c.seq > sa.bindparam("after"), chain.c.seq <= sa.bindparam("until"))
     .order_by(chain.c.seq)
     .limit(PAGE)
 )
@@ -115,10 +118,10 @@ def hash_at(connection: sa.Connection, seq: int) -> str:
     return str(connection.execute(sa.select(chain.c.hash).where(chain.c.seq == seq)).scalar_one())
 
 
-def chained_after(connection: sa.Connection, seq: int) -> Iterator[list[Chained]]:
-    """The log after a sequence number, in pages."""
+def chained_after(connection: sa.Connection, seq: int, until: int = EVERYTHING) -> Iterator[list[Chained]]:
+    """The log after a sequence number, in pages, to its end or to another number."""
     while True:
-        rows = list(map(Chained._make, fetch(connection, _chained, {"after": seq})))
+        rows = list(map(Chained._make, fetch(connection, _chained, {"after": seq, "until": until})))
         if rows:
             yield rows
         if len(rows) < PAGE:

@@ -17,7 +17,7 @@ from tiltyard.errors import StoreError
 if TYPE_CHECKING:
     from tiltyard.arena.store.database import Database
 
-HEAD = "0002"
+HEAD = "0003"
 """The last step in `migrations/versions`."""
 
 STEPS = Path(__file__).parent / "migrations"

@@ -45,12 +45,15 @@ _unchained = (
     .where(chain.c.seq.is_(None))
     .order_by(events.c.id)
 )
-_STATUS, _CHOICE, _CLOSED = (list(matchups.c.keys()).index(name) for name in ("status", "choice", "closed_at"))
+_STATUS, _CHOICE, _CLOSED, _UNDO_UNTIL = (
+    list(matchups.c.keys()).index(name) for name in ("status", "choice", "closed_at", "undo_until")
+)
 _reopen = (
     sa.update(matchups)
     .where(matchups.c.id == sa.bindparam("of"))
     .values(status=sa.bindparam("now"), closed_at=sa.bindparam("closed"))
 )
+_reveal = sa.update(matchups).where(matchups.c.id == sa.bindparam("of")).values(undo_until=None)
 
 
 def links(connection: sa.Connection) -> Iterator[list[Link]]:
@@ -111,6 +114,7 @@ class MatchupRows:
         self.handlers: dict[type, Callable[[e.Event], None]] = {
             e.MatchupServed: self._served,
             e.Voted: self._voted,
+            e.Revealed: self._revealed,
             e.Skipped: self._skipped,
             e.Expired: self._expired,
             e.Undone: self._undone,
@@ -139,7 +143,15 @@ class MatchupRows:
     def _voted(self, event: e.Event) -> None:
         body = event.body
         assert isinstance(body, e.Voted)
-        self._close(body.matchup_id, Status.VOTED, event.at, body.choice._value_)
+        self._close(body.matchup_id, Status.VOTED, event.at, body.choice._value_, body.undo_until)
+
+    def _revealed(self, event: e.Event) -> None:
+        assert isinstance(event.body, e.Revealed)
+        row = self._closed.get(event.body.matchup_id)
+        if row is None:
+            self._target.execute(_reveal, {"of": event.body.matchup_id})
+        else:
+            row[_UNDO_UNTIL] = None
 
     def _skipped(self, event: e.Event) -> None:
         assert isinstance(event.body, e.Skipped)
@@ -158,10 +170,10 @@ class MatchupRows:
         else:
             row[_STATUS], row[_CLOSED] = Status.UNDONE.value, event.at
 
-    def _close(self, name: str, status: Status, at: int, choice: str | None) -> None:
+    def _close(self, name: str, status: Status, at: int, choice: str | None, undo_until: int | None = None) -> None:
         row = self._open.pop(name, None)
         if row is not None:
-            row[_STATUS], row[_CHOICE], row[_CLOSED] = status._value_, choice, at
+            row[_STATUS], row[_CHOICE], row[_CLOSED], row[_UNDO_UNTIL] = status._value_, choice, at, undo_until
             self._closed[name] = row
 
 

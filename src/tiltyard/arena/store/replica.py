@@ -37,11 +37,12 @@ class Replica:
         self.on_served: Callable[[MatchupServed, int, Catalog], None] = _ignored
 
     @classmethod
-    def load(cls, connection: sa.Connection, checkpoint_every: int) -> Replica:
-        """The state at the newest checkpoint, or at the beginning, brought up to the end of the log."""
+    def load(cls, connection: sa.Connection, checkpoint_every: int, until: int = log.EVERYTHING) -> Replica:
+        """The state at the newest checkpoint, or at the beginning, brought up to the end of the log or to a number."""
         book = SqlBook(connection)
         state, hash_ = None, log.hash_at(connection, 0)
-        newest = connection.execute(sa.select(checkpoints).order_by(checkpoints.c.seq.desc()).limit(1)).first()
+        usable = sa.select(checkpoints).where(checkpoints.c.seq <= until)
+        newest = connection.execute(usable.order_by(checkpoints.c.seq.desc()).limit(1)).first()
         if newest is not None:
             state = thaw(newest.state, book)
         if state is None:
@@ -49,7 +50,7 @@ class Replica:
         else:
             hash_ = log.hash_at(connection, state.seq)
         replica = cls(state, book, hash_, checkpoint_every)
-        replica.catch_up(connection)
+        replica.catch_up(connection, until=until)
         return replica
 
     def is_at_the_head(self, connection: sa.Connection) -> bool:
@@ -57,10 +58,15 @@ class Replica:
         self.book.connection, self.book.writes = connection, False
         return log.head(connection) == (self.state.seq, self.hash)
 
-    def catch_up(self, connection: sa.Connection, follow: Callable[[list[Event]], None] | None = None) -> None:
-        """Take in what has been chained since; `follow` is handed the events too, page by page."""
+    def catch_up(
+        self,
+        connection: sa.Connection,
+        follow: Callable[[list[Event]], None] | None = None,
+        until: int = log.EVERYTHING,
+    ) -> None:
+        """Take in what has been chained since, up to a number; `follow` is handed the events too, page by page."""
         self.book.connection, self.book.writes = connection, False
-        for page in log.chained_after(connection, self.state.seq):
+        for page in log.chained_after(connection, self.state.seq, until):
             self.projections.forget()
             events = [Event(row.at, decode_body(row.text)) for row in page]
             for row, event in zip(page, events, strict=True):

@@ -9,13 +9,14 @@ import sqlalchemy as sa
 
 from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.state import Standing  # noqa: TC001 - msgspec resolves it
-from tiltyard.arena.store.tables import matchups, prompts, responses, votes
+from tiltyard.arena.store.tables import matchups, models, prompts, responses, votes
 from tiltyard.arena.voting import Status
 
 if TYPE_CHECKING:
     from tiltyard.arena.store import Store
 
 _a, _b = responses.alias("answer_a"), responses.alias("answer_b")
+_by_a, _by_b = models.alias("by_a"), models.alias("by_b")
 _SHOWN = (
     *(
         matchups.c.id.label("matchup_id"),
@@ -24,14 +25,19 @@ _SHOWN = (
         matchups.c.status,
         matchups.c.choice,
         matchups.c.closed_at,
+        matchups.c.undo_until,
     ),
     *(matchups.c.expires_at, prompts.c.text.label("prompt")),
-    *(_a.c.text.label("response_a"), _b.c.text.label("response_b"), votes.c.standing),
+    *(_a.c.text.label("response_a"), _b.c.text.label("response_b"), votes.c.standing, votes.c.seq),
+    *(_by_a.c.model.label("model_a"), _by_a.c.display_name.label("display_a")),
+    *(_by_b.c.model.label("model_b"), _by_b.c.display_name.label("display_b")),
 )
 _shown = sa.select(*_SHOWN).select_from(
     matchups.join(prompts, prompts.c.number == matchups.c.prompt)
     .join(_a, _a.c.response_id == matchups.c.response_a)
     .join(_b, _b.c.response_id == matchups.c.response_b)
+    .join(_by_a, _by_a.c.number == matchups.c.a)
+    .join(_by_b, _by_b.c.number == matchups.c.b)
     .outerjoin(votes, votes.c.matchup_id == matchups.c.id)
 )
 _one = _shown.where(matchups.c.id == sa.bindparam("id"), matchups.c.voter == sa.bindparam("voter"))
@@ -47,7 +53,7 @@ _open = (
 
 
 class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
-    """A matchup with its texts, how it stands, and the numbers of its models, which are told only after the vote."""
+    """A matchup with its texts, how it stands, and its models, which are told only once the vote is final."""
 
     matchup_id: str
     a: int
@@ -55,12 +61,18 @@ class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     choice: Choice | None
     closed_at: int | None
+    undo_until: int | None
     expires_at: int
     prompt: str
     response_a: str
     response_b: str
+    model_a: str
+    model_b: str
+    display_a: str
+    display_b: str
     standing: Standing | None
-    """Whether its vote counts; None before the vote has its place in the log."""
+    """Whether its vote counts; None before the vote has its place in the log, which is `seq`."""
+    seq: int | None
 
 
 def shown_matchup(store: Store, matchup_id: str, voter: str) -> ShownMatchup | None:

@@ -69,12 +69,19 @@ matchups = sa.Table(
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("choice", sa.Text),
     sa.Column("closed_at", Big),
+    sa.Column("undo_until", Big),
 )
 open_matchups: Final = sa.Index(
     "ix_matchups_open_expires_at",
     matchups.c.expires_at,
     sqlite_where=matchups.c.status == "open",
     postgresql_where=matchups.c.status == "open",
+)
+undoable_votes: Final = sa.Index(
+    "ix_matchups_undo_until",
+    matchups.c.undo_until,
+    sqlite_where=matchups.c.undo_until.isnot(None),
+    postgresql_where=matchups.c.undo_until.isnot(None),
 )
 
 votes = sa.Table(

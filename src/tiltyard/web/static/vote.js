@@ -4,7 +4,7 @@ const stage = document.getElementById("stage");
 const announce = document.getElementById("announce");
 const KEYS = { a: "A", arrowleft: "A", b: "B", arrowright: "B", t: "TIE", x: "BOTH_BAD" };
 let busy = false;
-let undoTimer = 0;
+let momentTimer = 0;
 
 document.body.classList.add("scripted");
 settle();
@@ -31,6 +31,7 @@ document.addEventListener("keydown", (event) => {
   if (target.closest("input, select, textarea, [contenteditable]")) return;
   const key = event.key.toLowerCase();
   if (key.startsWith("arrow") && scrollsSideways(target)) return;
+  if ((key === "enter" || key === " ") && target.closest("a, button, summary, label")) return;
   const wanted = wantedBy(key);
   if (!wanted) return;
   event.preventDefault();
@@ -43,7 +44,8 @@ function wantedBy(key) {
   if (key === "?") return stage.querySelector("#keys > summary");
   if (key === "s") return stage.querySelector(".skip-pair");
   if (key === "n") return stage.querySelector("a.next");
-  if (key === "u") return stage.querySelector(".undo button");
+  if (key === "u") return stage.querySelector("button.undo");
+  if (key === "enter" || key === " ") return stage.querySelector(".show-names");
   return key in KEYS ? stage.querySelector(`.choices [value="${KEYS[key]}"]`) : null;
 }
 
@@ -74,7 +76,7 @@ function show(page, next, address) {
   document.title = page.title;
   document.body.className = page.body.className;
   document.body.classList.add("scripted");
-  const here = /^\/(start|vote|skip|undo)$/.test(address.pathname) ? "/" : address.pathname;
+  const here = /^\/(start|vote|skip|undo|reveal)$/.test(address.pathname) ? "/" : address.pathname;
   if (here !== location.pathname) history.pushState(null, "", here);
   window.scrollTo(0, 0);
   settle();
@@ -82,10 +84,22 @@ function show(page, next, address) {
   announce.textContent = stage.querySelector("[data-announce]")?.dataset.announce ?? "";
 }
 
+// After a vote there is a moment to undo it; then the names are asked for, which makes it final.
 function settle() {
-  clearTimeout(undoTimer);
-  const undo = stage.querySelector(".undo");
-  if (undo) undoTimer = setTimeout(() => undo.remove(), Number(undo.dataset.seconds) * 1000);
+  clearTimeout(momentTimer);
+  const moment = stage.querySelector("form.moment");
+  if (!moment) return;
+  const milliseconds = Number(moment.dataset.seconds) * 1000;
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const left = moment.querySelector(".left");
+  if (still) left.parentElement.remove();
+  else left.animate([{ transform: "scaleX(1)" }, { transform: "scaleX(0)" }], { duration: milliseconds, fill: "forwards" });
+  momentTimer = setTimeout(() => showNames(moment), milliseconds);
+}
+
+function showNames(moment) {
+  if (busy) momentTimer = setTimeout(() => showNames(moment), 200);
+  else if (moment.isConnected) moment.requestSubmit(moment.querySelector(".show-names"));
 }
 
 function working(yes) {

@@ -1,0 +1,61 @@
+"""How much of the log may be public: nothing of a vote that its voter can still undo.
+
+The names of such a vote are held back. Whoever saw it on the board, on a model's page, in an export or in the figures
+of somebody else's vote would know them all the same, and could undo the vote unless it helped their favourite.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from tiltyard.arena.state import Standing
+from tiltyard.arena.store import log
+from tiltyard.arena.store.bulk import fetch
+from tiltyard.arena.store.tables import changes, matchups, votes
+from tiltyard.arena.voting import CLOCK_MARGIN, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_recent = (
+    sa.select(votes.c.seq, changes.c.seq)
+    .join_from(matchups, votes, votes.c.matchup_id == matchups.c.id)
+    .outerjoin(
+        changes,
+        sa.and_(
+            changes.c.seq > votes.c.seq,
+            changes.c.vote_seq == votes.c.seq,
+            changes.c.standing_after == Standing.UNDONE.value,
+        ),
+    )
+    .where(matchups.c.undo_until >= sa.bindparam("since"))
+    .order_by(votes.c.seq.desc())
+)
+_pending = sa.select(matchups.c.id).where(
+    matchups.c.undo_until >= sa.bindparam("since"), matchups.c.status == Status.VOTED.value
+)
+
+
+def published_until(connection: sa.Connection, now: int) -> int:
+    """The last event of the log that may be public: before it every vote is final, or was undone before it.
+
+    A vote holds the public log back for the time to undo at most, whatever happens around it.
+    """
+    head, _ = log.head(connection)
+    return last_public(head, fetch(connection, _recent, {"since": now - CLOCK_MARGIN}))
+
+
+def last_public(head: int, recent: Iterable[tuple[int, int | None]]) -> int:
+    """The end of the public log, given the votes that held names back of late, latest first: (vote, undo or None)."""
+    until = head
+    for vote_seq, undone_seq in recent:
+        if vote_seq <= until and (undone_seq is None or undone_seq > until):
+            until = vote_seq - 1
+    return until
+
+
+def pending_votes(connection: sa.Connection, now: int) -> set[str]:
+    """The matchups whose votes can still be undone."""
+    return {row[0] for row in fetch(connection, _pending, {"since": now - CLOCK_MARGIN})}
