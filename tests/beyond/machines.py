@@ -13,16 +13,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx2 as httpx
 import pytest
 
 from tests.arena.databases import WheelServer, own_server
+from tests.processes import PATIENCE_SECONDS, wait_for
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -208,13 +207,13 @@ class Host:
         """As systemd does: ask it to end, and wait."""
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(60)
+            self.process.wait(PATIENCE_SECONDS)
 
     def kill(self) -> None:
         """As when the power fails."""
         self.net.kill(self.name)
         if self.process is not None:
-            self.process.wait(60)
+            self.process.wait(PATIENCE_SECONDS)
 
 
 def unit_command(variables: Mapping[str, str]) -> list[str]:
@@ -254,7 +253,7 @@ def proxy(net: Network, hosts: list[Host], folder: Path) -> Iterator[str]:
         yield f"https://{gate}:8443"
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE_SECONDS)
 
 
 _MAIN = """
@@ -282,16 +281,3 @@ def _certificate(folder: Path) -> Path:
     command = ["openssl", "req", "-x509", *subject, "-keyout", str(folder / "key.pem"), "-out", str(path)]
     subprocess.run(command, check=True, capture_output=True)
     return path
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes], seconds: float = 300) -> None:
-    """Until somebody answers there."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            httpx.get(url, verify=False)
-        except httpx.TransportError:
-            time.sleep(0.05)
-        else:
-            return
-    raise RuntimeError(f"nobody answers at {url}")

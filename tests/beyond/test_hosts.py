@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 from tests.arena.engines import sql
 from tests.beyond.machines import ADMIN_SECRET, Host, Network, need_several_machines, network, network_server, proxy
 from tests.beyond.visitors import Tally, Visitor, large_catalog, vote_together, voting, wait_until
+from tests.processes import PATIENCE_SECONDS
 from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena import events as e
 from tiltyard.arena.service import Arena
@@ -82,7 +83,7 @@ def kept_votes(town: Town) -> set[str]:
 def wait_for_equal_boards(town: Town) -> dict[str, object]:
     """The board of both hosts, once they agree on the head of the log."""
     end = sql(town.db, "SELECT max(seq) FROM chain")[0][0]
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         boards = [httpx.get(f"{host.url}/api/v1/leaderboard", verify=False).json() for host in town.hosts]
         if all(board["seq"] >= end for board in boards) and boards[0]["head_hash"] == boards[1]["head_hash"]:
@@ -243,7 +244,7 @@ def test_a_host_with_another_secret_takes_votes_but_no_forms_of_the_others(town:
 
 def wait_for_its_turn(town: Town, host: Host) -> None:
     """Until the gate has sent votes to a host again, and they were taken."""
-    seen, deadline = len(town.through()), time.monotonic() + 120
+    seen, deadline = len(town.through()), time.monotonic() + PATIENCE_SECONDS
     taken = re.compile(rf"POST /api/v1/matchups/\S+/vote 200 {re.escape(host.net.address(host.place))}:8000$")
     while not any(taken.match(line) for line in town.through()[seen:]):
         assert time.monotonic() < deadline, "the gate does not come back to the host"

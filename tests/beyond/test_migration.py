@@ -19,8 +19,9 @@ import pytest
 
 from tests.arena.databases import Databases
 from tests.arena.engines import catalog, open_arena, play, sql
-from tests.beyond.machines import ROOT, wait_for
+from tests.beyond.machines import ROOT
 from tests.beyond.visitors import voting, wait_until
+from tests.processes import PATIENCE_SECONDS, wait_for
 from tiltyard.arena.store import Store, migrate
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import verify
@@ -51,7 +52,7 @@ def old_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command of one version."""
     command = [sys.executable, "-m", "tiltyard", "arena", *arguments]
-    return subprocess.run(command, env=_environment(source), capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, env=_environment(source), capture_output=True, text=True, timeout=PATIENCE_SECONDS)
 
 
 def _environment(source: Path) -> dict[str, str]:
@@ -84,7 +85,7 @@ class Site:
     def stop(self) -> None:
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(120)
+            self.process.wait(PATIENCE_SECONDS)
 
 
 def free_port() -> int:

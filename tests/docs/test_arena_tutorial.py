@@ -12,9 +12,9 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from tests.docs.manual import DOCS, Reader, blocks, environment, workplace
+from tests.processes import PATIENCE_SECONDS
 
 PAGE = DOCS / "tutorials" / "running-an-arena.md"
-PATIENCE_SECONDS = 60
 
 
 def free_port() -> int:

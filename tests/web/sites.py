@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2 as httpx
 import uvicorn
 from anyio.from_thread import BlockingPortal
 from fastapi import FastAPI
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from tiltyard.arena import events as e
 from tiltyard.arena.service import Arena
@@ -107,13 +109,18 @@ def small_site(
 class LiveServer:
     """A real server on a port of its own, in a thread."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: ASGIApp, **options: Any) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        config = uvicorn.Config(app, **server_options())
+        config = uvicorn.Config(app, **{**server_options(), **options})
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+
+    @property
+    def connections(self) -> list[Any]:
+        """Those that are open."""
+        return list(self._server.server_state.connections)
 
     def start(self) -> None:
         self._thread.start()

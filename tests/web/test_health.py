@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+from tests.arena.engines import sql
 from tests.web.administrators import staffed_site, vote_often
+from tests.web.holding import held
 from tests.web.sites import IDENTIFYING, SmallSite, vote_once
 from tiltyard.arena.store.backlog import KindCounts, backlog, latest_events
+from tiltyard.arena.store.verify import verify
+from tiltyard.web import probing
 
 LINE = re.compile(r'[a-z_]+(\{([a-z]+="[^"\\\n]*",?)+\})? -?[0-9.e+-]+\Z')
 
@@ -35,7 +45,7 @@ def test_a_site_that_takes_votes_is_well(staffed: SmallSite) -> None:
     answer = staffed.client().get("/healthz")
     assert answer.status_code == 200
     said = answer.json()
-    assert (said["status"], said["store"], said["writer"], said["unchained"]) == ("ok", True, True, 0)
+    assert (said["status"], said["store"], said["writer"], said["unchained"]) == ("ready", True, True, 0)
     assert said["head"] == staffed.arena.read(lambda state: state.seq)
 
 
@@ -49,20 +59,18 @@ def test_health_is_asked_by_machines_and_hands_out_no_cookie(staffed: SmallSite)
         assert (head.status_code, head.content) == (200, b"")
 
 
-def test_without_a_writer_the_site_is_failing_and_says_when_to_come_back(sqlite_url: str) -> None:
+def test_without_a_writer_the_site_is_broken_and_says_when_to_come_back(sqlite_url: str) -> None:
     with staffed_site(sqlite_url) as site:
         site.arena.close()
         answer = site.client().get("/healthz")
         assert answer.status_code == 503
-        assert answer.json()["status"] == "failing"
+        assert answer.json()["status"] == "broken"
         assert not answer.json()["writer"]
         assert int(answer.headers["retry-after"]) > 0
         assert figures(site.client())["tiltyard_up"] == 0
 
 
-def test_without_its_database_the_site_is_failing(sqlite_url: str) -> None:
-    from pathlib import Path
-
+def test_without_its_database_the_site_is_broken(sqlite_url: str) -> None:
     with staffed_site(sqlite_url) as site:
         path = Path(sqlite_url.removeprefix("sqlite:///"))
         site.arena.store.database.close()  # connections that are open would go on with the lost file
@@ -73,7 +81,7 @@ def test_without_its_database_the_site_is_failing(sqlite_url: str) -> None:
         answer = site.client().get("/healthz")
         assert answer.status_code == 503
         said = answer.json()
-        assert (said["status"], said["store"]) == ("failing", False)
+        assert (said["status"], said["store"]) == ("broken", False)
         assert site.client().get("/metrics").status_code == 200
         path.rmdir()
 
@@ -141,3 +149,97 @@ def test_kinds_are_counted_on_from_where_they_were(staffed: SmallSite) -> None:
 def test_the_latest_events_come_first(staffed: SmallSite) -> None:
     found = latest_events(staffed.arena.store, ["model_added"], 2)
     assert [event.seq for event in found] == [4, 3]
+
+
+def probes_written(site: SmallSite) -> int:
+    found = sql(site.url, "SELECT coalesce(sum(count), 0) FROM rate_limits WHERE key = 'probe'")
+    return int(found[0][0])
+
+
+def test_health_is_found_out_by_writing_once_for_all_who_ask(
+    staffed: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "PROBE_SECONDS", 3600.0)
+    head = staffed.client().get("/healthz").json()["head"]
+    for _ in range(10):
+        assert staffed.client().get("/healthz").json()["status"] == "ready"
+    assert probes_written(staffed) == 1
+    monkeypatch.setattr(probing, "PROBE_SECONDS", 0.0)
+    assert staffed.client().get("/healthz").json()["head"] == head  # outside the log
+    assert probes_written(staffed) == 2
+    assert verify(staffed.url).clean
+
+
+def test_a_database_that_can_only_be_read_is_broken_until_it_can_be_written_again(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "PROBE_SECONDS", 0.0)
+    with staffed_site(sqlite_url) as site:
+        client, engine = site.client(), site.arena.store.database.engine
+
+        def read_only(connection: sqlite3.Connection, *_: object) -> None:
+            connection.execute("PRAGMA query_only = ON")
+
+        sa.event.listen(engine, "connect", read_only)
+        engine.dispose()
+        answer = client.get("/healthz")
+        assert (answer.status_code, answer.json()["status"], answer.json()["trouble"]) == (503, "broken", ["writer"])
+        assert answer.json()["store"], "it can still be read"
+        assert figures(client)["tiltyard_up"] == 0
+        sa.event.remove(engine, "connect", read_only)
+        engine.dispose()
+        assert client.get("/healthz").json()["status"] == "ready"
+
+
+def test_a_full_disk_is_broken_until_there_is_room_again(
+    sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "PROBE_SECONDS", 0.0)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], capture_output=True)
+    if made.returncode:
+        pytest.skip("a small disk can be mounted by root alone")
+    try:
+        shutil.copy(sqlite_template, disk / "arena.db")
+        with staffed_site(f"sqlite:///{disk}/arena.db") as site:
+            client = site.client()
+            assert client.get("/healthz").json()["status"] == "ready"
+            fill(disk / "filler")
+            matchups = [client.post("/api/v1/matchups").status_code for _ in range(20)]
+            assert matchups[-1] == 503
+            answer = client.get("/healthz")
+            assert (answer.status_code, answer.json()["status"]) == (503, "broken")
+            (disk / "filler").unlink()
+            assert client.get("/healthz").json()["status"] == "ready"
+            assert client.post("/api/v1/matchups").status_code == 201
+        assert verify(f"sqlite:///{disk}/arena.db").clean
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def fill(path: Path) -> None:
+    """A file that takes all the room there is."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"\0" * 4096)
+
+
+def test_a_writer_that_is_slow_is_busy_and_one_that_is_stuck_is_broken(
+    staffed: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(probing, "STUCK_SECONDS", 3600.0)
+    with held(staffed.arena, waiting=3):
+        answer = staffed.client().get("/healthz")
+        said = answer.json()
+        assert (answer.status_code, said["status"], said["writer"], said["trouble"]) == (200, "busy", True, [])
+        assert said["waiting"] >= 3
+        found = figures(staffed.client())
+        assert (found["tiltyard_up"], found["tiltyard_busy"]) == (1, 1)
+        assert found["tiltyard_writer_wait_seconds"] > 0
+        monkeypatch.setattr(probing, "STUCK_SECONDS", 0.0)
+        assert staffed.client().get("/healthz").status_code == 503
+    monkeypatch.setattr(probing, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(probing, "STUCK_SECONDS", 3600.0)
+    assert staffed.client().get("/healthz").json()["status"] == "ready"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import httpx2 as httpx
 import pytest
 
-from tests.beyond.machines import wait_for
+from tests.processes import PATIENCE_SECONDS, wait_for
 from tests.web.sites import catalog
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
@@ -28,20 +28,20 @@ def served(url: str, *options: str) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "tiltyard", "arena", "serve", "--db", url, "--port", str(port), *options]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONWARNINGS": "ignore"}, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONWARNINGS": "ignore"})
     try:
         wait_for(f"http://127.0.0.1:{port}/healthz", process)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(PATIENCE_SECONDS)
 
 
 def test_a_notice_of_the_settings_stands_on_every_page_of_the_site(sqlite_url: str) -> None:
     with Arena.open(sqlite_url) as arena:
         arena.append(catalog())
     command = [sys.executable, "-m", "tiltyard", "arena", "settings", "--db", sqlite_url, "--notice", NOTICE]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS).stdout
     assert said.rstrip().endswith(f"notice: {NOTICE}")
     with served(sqlite_url) as address, httpx.Client(base_url=address, verify=False) as client:
         for page in PAGES:

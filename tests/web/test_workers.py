@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import httpx2 as httpx
 import pytest
 
+from tests.processes import PATIENCE_SECONDS, wait_for
 from tests.web.sites import SECRET, catalog, form_in, vote_page
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
@@ -44,23 +45,11 @@ def serving(url: str, workers: int) -> Iterator[tuple[str, subprocess.Popen[byte
     process = subprocess.Popen(command, env={**os.environ, "PYTHONWARNINGS": "ignore"})
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(address, process)
+        wait_for(f"{address}/static/site.css", process)
         yield address, process
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
-
-
-def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            httpx.get(f"{address}/static/site.css", verify=False)
-        except httpx.TransportError:
-            time.sleep(0.05)
-        else:
-            return
-    raise RuntimeError("the site did not start")
+        process.wait(PATIENCE_SECONDS)
 
 
 def visitor(address: str) -> httpx.Client:
@@ -123,8 +112,8 @@ def test_a_site_that_is_told_to_stop_answers_whoever_waits_and_loses_nothing(sql
                 time.sleep(0.01)
             process.send_signal(signal.SIGTERM)
             for job in running:
-                job.result(240)
-        assert process.wait(60) in (0, -signal.SIGTERM)
+                job.result(PATIENCE_SECONDS)
+        assert process.wait(PATIENCE_SECONDS) in (0, -signal.SIGTERM)
     with Arena.open(sqlite_url) as arena, arena.store.database.read() as connection:
         kept = set(connection.exec_driver_sql("SELECT matchup_id FROM votes").scalars())
     assert set(acknowledged) <= kept

@@ -147,6 +147,10 @@ class Enter(Ask[str]):
         self.quotas = quotas
 
 
+class Probe(Ask[int]):
+    """Write and commit something that means nothing: whether votes could be written. Answered with the log's length."""
+
+
 class Read(Ask[R], Generic[R]):
     """Look at the state."""
 

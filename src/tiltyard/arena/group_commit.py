@@ -6,10 +6,14 @@ next group. Nobody is answered before the commit that holds their request has re
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from tiltyard.arena.background import Failures
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -17,8 +21,25 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_log = logging.getLogger("tiltyard.arena")
+
 LARGEST_GROUP = 256
 """Requests in one transaction: beyond this, waiting longer saves nothing."""
+
+LEAST_WEIGHT = 0.1
+"""How much a group of one request says of the time that a request takes; a full group says all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy the writing thread is."""
+
+    waiting: int
+    """Requests that nobody has begun with."""
+    group_seconds: float
+    """How long the group in work has been in work; 0 if there is none."""
+    wait_seconds: float
+    """How long a new request would wait, as far as can be told."""
 
 
 class Mailbox(Protocol):
@@ -66,7 +87,7 @@ class GroupCommit:
 
     `execute` raises `StoreError` where the database failed: all requests of the group get that error. Any other error
     must come from one of the requests, so each is then run by itself, and only the one at fault gets it.
-    `idle` is called about every `idle_seconds`, between groups.
+    `idle` is called about every `idle_seconds`, between groups. Whatever fails, the thread goes on: see `failures`.
     """
 
     def __init__(
@@ -77,6 +98,9 @@ class GroupCommit:
         self._idle_seconds = idle_seconds
         self._queue: queue.SimpleQueue[Ask[object] | None] = queue.SimpleQueue()
         self._closed = threading.Event()
+        self._began: float | None = None
+        self._seconds_each = 0.0
+        self.failures = Failures("arena writer")
         self._thread = threading.Thread(target=self._work, name="arena writer", daemon=True)
         self._thread.start()
 
@@ -94,15 +118,36 @@ class GroupCommit:
             self._queue.put(None)
             self._thread.join()
 
+    def load(self) -> Load:
+        """How busy the thread is now."""
+        began, waiting = self._began, self._queue.qsize()
+        group_seconds = 0.0 if began is None else time.monotonic() - began
+        return Load(waiting, group_seconds, group_seconds + waiting * self._seconds_each)
+
     def _work(self) -> None:
         open_ = True
         while open_:
-            group, open_ = self._gather()
-            if group:
-                self._run(group)
-            if open_:
-                self._idle()
+            group: list[Ask[object]] = []
+            try:
+                group, open_ = self._gather()
+                if group:
+                    self._timed(group)
+                if open_:
+                    self._idle()
+            except BaseException as error:  # nobody but this thread writes: it must not end
+                self.failures.note(error)
+                self._began = None
+            else:
+                self.failures.clear()
         self._refuse_the_rest()
+
+    def _timed(self, group: list[Ask[object]]) -> None:
+        """Run a group, and note how long one of its requests took."""
+        self._began = began = time.monotonic()
+        self._run(group)
+        self._began = None
+        weight = max(LEAST_WEIGHT, len(group) / LARGEST_GROUP)
+        self._seconds_each += weight * ((time.monotonic() - began) / len(group) - self._seconds_each)
 
     def _gather(self) -> tuple[list[Ask[object]], bool]:
         """Wait for a request, then take all that are there. False beside them: it is time to stop."""
@@ -123,9 +168,9 @@ class GroupCommit:
             self._execute(group)
         except StoreError as error:
             _fail(group, error)
-        except Exception as error:  # whatever it is, it goes to whoever asked
+        except BaseException as error:  # whatever it is, it goes to whoever asked
             if len(group) == 1:
-                _fail(group, error)
+                _fail(group, error if isinstance(error, Exception) else RuntimeError(f"a request ended in {error!r}"))
             for ask in group if len(group) > 1 else ():
                 ask.reset()
                 self._run([ask])
@@ -156,4 +201,7 @@ def _deliver(group: list[Ask[object]]) -> None:
         assert ask.mailbox is not None
         by_mailbox.setdefault(ask.mailbox, []).append(ask)
     for mailbox, done in by_mailbox.items():
-        mailbox.take(done)
+        try:
+            mailbox.take(done)
+        except Exception:  # one who cannot be told must not keep the others waiting
+            _log.exception("%d answers could not be handed back", len(done))

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tiltyard.arena.asks import Chooser, Receipt, Served
+    from tiltyard.arena.background import Failures
     from tiltyard.arena.events import AnyBody, Choice
-    from tiltyard.arena.group_commit import Ask, Mailbox
+    from tiltyard.arena.group_commit import Ask, Load, Mailbox
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store.visitors import Quota
 
@@ -123,6 +124,15 @@ class Arena:
     def post(self, ask: Ask[R], mailbox: Mailbox) -> None:
         """Ask without waiting: the mailbox gets the request back when it is done, with all others of its commit."""
         self._commits.ask(ask, mailbox)
+
+    def load(self) -> Load:
+        """How busy the writing thread is."""
+        return self._commits.load()
+
+    @property
+    def failures(self) -> Failures:
+        """What went wrong in the writing thread between requests."""
+        return self._commits.failures
 
     def close(self) -> None:
         """Finish what was asked, then let go of the database."""

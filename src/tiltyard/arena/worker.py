@@ -75,7 +75,7 @@ class Worker:
             _look(ask, replica)
 
     def idle(self) -> None:
-        """Between groups: take in what others wrote, and now and then tidy up. The next request finds any trouble."""
+        """Between groups: take in what others wrote, and now and then tidy up. After an error the log is read anew."""
         try:
             if time.monotonic() - self._tidied >= TIDY_SECONDS:
                 self._tidied, now = time.monotonic(), self._now()
@@ -84,8 +84,9 @@ class Worker:
                     self._usage.tidy(connection, now)
             elif self._replica is not None:
                 self._follow(self._replica, wait=False)
-        except ArenaError:
+        except BaseException:
             self._replica = None
+            raise
 
     def _loaded(self) -> Replica:
         if self._replica is None:
@@ -115,6 +116,11 @@ class Worker:
         entering = [ask for ask in group if isinstance(ask, asks.Enter) and not ask.refused]
         for ask in sorted(entering, key=lambda ask: ask.cookie_hash):  # in one order: workers may wait for each other
             ask.answer(enter_voter(connection, ask.cookie_hash, ask.address, now))
+        probes = [ask for ask in group if isinstance(ask, asks.Probe)]
+        if probes:
+            self._usage.probe(connection, now)
+        for probe in probes:
+            probe.answer(replica.state.seq)
 
     def _happened(self, connection: sa.Connection, replica: Replica, events: Sequence[Event], *, locked: bool) -> None:
         written = log.write_events(connection, events)

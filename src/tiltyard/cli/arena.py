@@ -152,14 +152,22 @@ def serve_command(
         list[str] | None,
         typer.Option(metavar="NETWORK", help="Believe forwarded addresses from here (10.0.0.0/8); may be given again."),
     ] = None,
+    longest_wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="Refuse new matchups (503) that would wait longer; votes are taken up to five times as long.",
+        ),
+    ] = 2.0,
     no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="For load tests only.")] = False,
 ) -> None:
     """Open the arena's site. TILTYARD_SECRET signs cookies and forms, TILTYARD_ADMIN_SECRET opens /admin."""
     need_arena()
     from tiltyard.arena.store import Store, site_texts
-    from tiltyard.web.serving import serve
+    from tiltyard.web.serving import bound_sockets, serve
     from tiltyard.web.settings import SiteSettings, secrets_of
 
+    sockets = bound_sockets(host, port)
     if notice is None:
         store = Store.open(db)
         notice = site_texts.notice(store)
@@ -175,9 +183,10 @@ def serve_command(
         rate_limit=not no_rate_limit,
         public_url=public_url,
         notice=notice,
+        longest_wait=longest_wait,
     )
     note(f"serving {shown_url(db)} at {public_url or f'http://{host}:{port}'} (Ctrl-C stops)")
-    serve(settings, host=host, port=port, workers=workers)
+    serve(settings, workers=workers, sockets=sockets)
 
 
 @app.command("export")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ from tiltyard.web.bodies import json_of, nothing_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import whole_board_values
 from tiltyard.web.model import model_values
-from tiltyard.web.pages import page_of
+from tiltyard.web.pages import page_of, prepared
+from tiltyard.web.shedding import busy
 from tiltyard.web.site import site_of
 from tiltyard.web.validity import validity_values
 from tiltyard.web.visitors import check_origin
@@ -54,8 +56,32 @@ class PlainRoute(APIRoute):
 router = APIRouter(prefix="/api/v1", route_class=PlainRoute)
 
 CHUNK_BYTES = 1 << 16
-EXPORTS_AT_ONCE = asyncio.Semaphore(2)
+EXPORTS_AT_ONCE = 2
+EXPORTS_WAITING = 16
 MICROSECONDS = 1_000_000
+
+
+class _Exports:
+    """Turns at writing all votes: a few at once, a few more wait, the others come again."""
+
+    def __init__(self) -> None:
+        self._at_once = asyncio.Semaphore(EXPORTS_AT_ONCE)
+        self._here = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """One's turn; refused where too many wait."""
+        if self._here >= EXPORTS_AT_ONCE + EXPORTS_WAITING:
+            raise busy("page")
+        self._here += 1
+        try:
+            async with self._at_once:
+                yield
+        finally:
+            self._here -= 1
+
+
+_exports = _Exports()
 
 
 class Ballot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,8 +181,7 @@ async def matchup_status(request: Request, matchup_id: str) -> Response:
 @router.get("/leaderboard", **described("The live board", 200, body("Board")))
 async def leaderboard(request: Request) -> Response:
     """Every enabled model in the official order, and whether the board may be called stable."""
-    snapshot = site_of(request).observatory.snapshot
-    return _whole(whole_board_values(snapshot), request, snapshot)
+    return await _whole(request, ("board",), whole_board_values)
 
 
 @router.get("/models/{model:path}", **described("One model in detail", 200, body("Model"), 404))
@@ -166,15 +191,17 @@ async def model(request: Request, model: str) -> Response:
     snapshot = site.observatory.snapshot
     if not any(facts.model == model and facts.enabled for facts in snapshot.models):
         raise Failure(404, "not_found", "there is no such model on the board. The leaderboard lists them.")
-    page = await asyncio.to_thread(page_of, site, snapshot, model)
-    return _whole({**model_values(page), "seq": snapshot.seq}, request, snapshot)
+
+    def values(snapshot: Snapshot) -> dict[str, Any]:
+        return {**model_values(page_of(site, snapshot, model)), "seq": snapshot.seq}
+
+    return await _whole(request, ("model", model), values)
 
 
 @router.get("/validity", **described("The weekly validity report, as of now", 200, body("Validity")))
 async def validity(request: Request) -> Response:
     """Fairness, pair completeness, confidence, what moved at the top, and the publication rules."""
-    snapshot = site_of(request).observatory.snapshot
-    return _whole(validity_values(snapshot.study.weekly), request, snapshot)
+    return await _whole(request, ("validity",), lambda snapshot: validity_values(snapshot.study.weekly))
 
 
 @router.get("/battles.jsonl", **described("Every counted vote as a battle row", 200, rows=True))
@@ -184,9 +211,9 @@ async def battles(request: Request) -> Response:
     A voter is a number that says which votes belong together and leads nowhere; times are rounded to the hour.
     """
     engine = site_of(request).engine
-    await engine.settle()
-    seq, catalog = await engine.read(_names)
-    async with EXPORTS_AT_ONCE:
+    async with _exports.turn():
+        await engine.settle()
+        seq, catalog = await engine.read(_names)
         file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog)
     headers = {"content-disposition": 'attachment; filename="battles.jsonl"', "x-log-seq": str(seq)}
     return StreamingResponse(_pieces(file), media_type="application/x-ndjson", headers=headers)
@@ -217,13 +244,13 @@ def _told(receipt: Receipt) -> dict[str, object]:
     return {**said, "final": True, **msgspec.structs.asdict(receipt.names)}
 
 
-def _whole(value: Mapping[str, Any], request: Request, snapshot: Snapshot) -> Response:
-    """A large public value: whoever has it already is told so."""
-    tag = f'"{snapshot.seq}-{snapshot.study.seq}-{snapshot.edition}"'
-    headers = {"etag": tag, "cache-control": "no-cache"}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(json_text(dict(value)), media_type="application/json", headers=headers)
+async def _whole(request: Request, asked: tuple[str, ...], values: Callable[[Snapshot], Mapping[str, Any]]) -> Response:
+    """A large public value: made once for each snapshot; whoever has it already is told so."""
+
+    def make(snapshot: Snapshot) -> bytes:
+        return json_text(dict(values(snapshot))).encode()
+
+    return await prepared(request, ("api", *asked), make, "application/json", {"cache-control": "no-cache"})
 
 
 def _names(state: ArenaState) -> tuple[int, Catalog]:

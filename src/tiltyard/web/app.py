@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,8 +25,11 @@ from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, failure_of, failure_with
 from tiltyard.web.guard import Guard
 from tiltyard.web.observatory import Observatory
+from tiltyard.web.prepared import Prepared
+from tiltyard.web.probing import Probes
 from tiltyard.web.quick import QuickRoutes
-from tiltyard.web.rendering import static_files
+from tiltyard.web.rendering import SiteFacts, render, static_files
+from tiltyard.web.shedding import BoundedPages
 from tiltyard.web.site import Site
 from tiltyard.web.visitors import Visitors
 
@@ -68,10 +72,11 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
         try:
             if own_observatory is not None:
                 await asyncio.to_thread(own_observatory.start)
-            app.state.site = await asyncio.to_thread(
+            app.state.site = site = await asyncio.to_thread(
                 _site, settings, arena or own_arena, observatory or own_observatory
             )
             yield
+            site.prepared.close()
         finally:
             for part in (own_observatory, own_arena):
                 if part is not None:
@@ -91,6 +96,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
     for kind in (Failure, ArenaError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _handle)
     app.add_middleware(QuickRoutes, routes=api.quick_routes(), answer_error=_answered)
+    app.add_middleware(BoundedPages, answer_error=_answered)
     app.add_middleware(Guard, settings=settings, answer_error=_crashed)
     health.count_requests(app)
     return app
@@ -101,8 +107,9 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
     assert observatory is not None
     if not settings.secret:
         settings = replace(settings, secret=site_texts.secret(arena.store))
-    engine = Engine(arena)
-    return Site(settings, engine, observatory, Visitors(engine, settings, lambda: observatory.snapshot.policy.limits))
+    engine = Engine(arena, settings.longest_wait)
+    visitors = Visitors(engine, settings, lambda: observatory.snapshot.policy.limits)
+    return Site(settings, engine, observatory, visitors, Prepared(), Probes())
 
 
 def _add_routes(app: FastAPI) -> None:
@@ -156,7 +163,17 @@ def answer_of(request: Request, failure: Failure) -> Response:
     site = getattr(request.app.state, "site", None)
     if not isinstance(site, Site):
         return Response(failure.message, failure.status, headers, media_type="text/plain")
+    if failure.code == "busy":
+        return Response(
+            _busy_page(site.settings.title, site.settings.notice), failure.status, headers, media_type="text/html"
+        )
     return site.page("error.html", {"failure": failure}, status=failure.status, headers=headers)
+
+
+@lru_cache(maxsize=4)
+def _busy_page(title: str, notice: str) -> str:
+    """The page for people who are refused, made once: when it is needed there is no time to make it."""
+    return render("error.html", SiteFacts(title, notice=notice), {"failure": Failure(503, "busy", "")})
 
 
 def _crashed(scope: Scope, error: BaseException) -> ASGIApp:

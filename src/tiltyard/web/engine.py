@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tiltyard.arena import asks, steps
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import showing
+from tiltyard.web.shedding import LONGEST_WAIT_SECONDS, admit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,10 +31,14 @@ EFFECTS_KEPT = 20_000
 
 
 class Engine:
-    """An `Arena` for coroutines. What is asked is done, whether or not the visitor waits for the answer."""
+    """An `Arena` for coroutines. What is asked is done, whether or not the visitor waits for the answer.
 
-    def __init__(self, arena: Arena) -> None:
+    What would wait longer than `longest_wait` seconds (votes: several times as long) is refused at once.
+    """
+
+    def __init__(self, arena: Arena, longest_wait: float = LONGEST_WAIT_SECONDS) -> None:
         self.arena = arena
+        self._longest_wait = longest_wait
         self._mailbox: LoopMailbox | None = None
         self._effects: OrderedDict[str, Effect] = OrderedDict()
 
@@ -103,6 +108,7 @@ class Engine:
         return await asyncio.to_thread(showing.open_matchup, self.arena.store, voter, now)
 
     async def _ask(self, ask: Ask[R]) -> R:
+        admit(ask, self.arena.load(), self._longest_wait)
         loop = asyncio.get_running_loop()
         if self._mailbox is None or self._mailbox.loop is not loop:
             self._mailbox = LoopMailbox(loop)

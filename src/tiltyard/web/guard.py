@@ -12,6 +12,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from starlette.requests import ClientDisconnect
+
 from tiltyard.validity.limits import client_address
 from tiltyard.web.cookies import COOKIE
 
@@ -76,6 +78,8 @@ class Guard:
             scope = {**scope, "method": "GET"}  # the server's own scope goes on saying HEAD: it then expects no body
         try:
             await self._app(scope, receive, answer.send)
+        except ClientDisconnect:
+            return  # nobody is left to answer, and nothing broke
         except Exception as error:
             if answer.started:
                 raise

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 from collections import Counter
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,11 +15,12 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
 from tiltyard import __version__
-from tiltyard.arena import asks
 from tiltyard.arena.service import clock
 from tiltyard.arena.store.backlog import Backlog, KindCounts, backlog
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.web.failures import RETRY_SECONDS
+from tiltyard.web.probing import PATIENCE_SECONDS, Writer
+from tiltyard.web.shedding import KINDS, WAITED_FOR, refused, timed_out
 from tiltyard.web.site import Site
 
 if TYPE_CHECKING:
@@ -27,12 +28,9 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.background import Failures
 
 router = APIRouter(include_in_schema=False)
-
-PATIENCE_SECONDS = 3.0
-"""How long the writer and the database may take to answer before they count as not answering."""
 
 SECOND = 1_000_000
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -104,13 +102,13 @@ class _Kinds:
             return self._counts.follow(site.engine.arena.store)
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """What the writing thread says: how far it has come, what is in flight, and how long it took to answer."""
+class Status(StrEnum):
+    """Whether votes can be taken. Only a broken site, or one that starts, is answered with 503."""
 
-    seq: int
-    in_flight: int
-    seconds: float
+    READY = "ready"
+    BUSY = "busy"
+    BROKEN = "broken"
+    STARTING = "starting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +116,47 @@ class Health:
     """How the parts of a site are; None where a part did not answer."""
 
     store: Backlog | None
-    writer: Writer | None
+    writer: Writer
     board_seq: int | None
     board_age_seconds: float | None
     """How old the published board is: 0 if it shows the end of the log, else the age of the last event it shows."""
-    trouble: str | None
+    failures: tuple[Failures, ...]
+    """What went wrong in the threads of the site."""
+    longest_wait: float
+    unreadable: bool = False
+    """Whether the database refused to be read: what is written then may go to a file that is no longer there."""
+
+    @property
+    def status(self) -> Status:
+        """Whether votes can be written. An old board is no reason to stop, and neither is a slow answer."""
+        if not self.writer.works or self.unreadable:
+            return Status.BROKEN
+        waits = self.writer.seconds is None or self.writer.load.wait_seconds > self.longest_wait
+        return Status.BUSY if waits or self.store is None else Status.READY
 
     @property
     def well(self) -> bool:
-        """Whether votes can be taken: the database answers and the writer runs. An old board is no reason to stop."""
-        return self.store is not None and self.writer is not None
+        """Whether votes can be taken."""
+        return self.status is not Status.BROKEN
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong, in the words of whatever failed; for those who run the site."""
+        said = (self.writer.trouble, *(failures.trouble for failures in self.failures))
+        return next((words for words in said if words is not None), None)
 
     def values(self) -> dict[str, Any]:
-        """What `/healthz` says."""
+        """What `/healthz` says. What failed is named, what it said stays in the log of the server."""
+        parts = {"database": self.unreadable, "writer": not self.writer.works}
         return {
-            "status": "ok" if self.well else "failing",
+            "status": self.status,
             "store": self.store is not None,
-            "writer": self.writer is not None,
+            "writer": self.writer.works,
+            "trouble": [
+                *(name for name, fails in parts.items() if fails),
+                *(failures.thread for failures in self.failures if failures.trouble is not None),
+            ],
+            "waiting": self.writer.load.waiting,
             "head": None if self.store is None else self.store.head_seq,
             "unchained": None if self.store is None else self.store.unchained,
             "board_age_seconds": self.board_age_seconds,
@@ -144,53 +166,35 @@ class Health:
 
 async def look_at(site: Site) -> Health:
     """How the parts of a site are now; it never takes much longer than its patience."""
-    store, writer = await asyncio.gather(_store(site), _writer(site))
+    (store, unreadable), writer = await asyncio.gather(_store(site), site.probes.writer(site.engine.arena))
+    failures = (site.engine.arena.failures, *site.observatory.failures)
+    wait = site.settings.longest_wait
     try:
         snapshot = site.observatory.snapshot
     except ArenaError:
-        return Health(store, writer, None, None, site.observatory.trouble)
+        return Health(store, writer, None, None, failures, wait, unreadable)
     behind = store is None or snapshot.seq < store.head_seq
     age = max(0.0, (clock() - snapshot.at) / SECOND) if behind else 0.0
-    return Health(store, writer, snapshot.seq, round(age, 3), site.observatory.trouble)
+    return Health(store, writer, snapshot.seq, round(age, 3), failures, wait, unreadable)
 
 
-async def _store(site: Site) -> Backlog | None:
+async def _store(site: Site) -> tuple[Backlog | None, bool]:
+    """What the database says, and whether it refused to say it; a slow answer is none."""
     try:
-        return await asyncio.wait_for(asyncio.to_thread(backlog, site.engine.arena.store), PATIENCE_SECONDS)
-    except (StoreError, TimeoutError):
-        return None
-
-
-async def _writer(site: Site) -> Writer | None:
-    """Ask the writer something small. Like everybody's, the question waits for the group before it."""
-    began = time.perf_counter()
-    try:
-        asked = asyncio.wrap_future(site.engine.arena.ask(asks.Read(_seen)))
-        seq, in_flight = await asyncio.wait_for(asyncio.shield(asked), PATIENCE_SECONDS)
+        found = await asyncio.wait_for(asyncio.to_thread(backlog, site.engine.arena.store), PATIENCE_SECONDS)
     except TimeoutError:
-        asked.add_done_callback(_ignore)
-        return None
-    except ArenaError:
-        return None
-    return Writer(seq, in_flight, time.perf_counter() - began)
-
-
-def _seen(state: ArenaState) -> tuple[int, int]:
-    return state.seq, len(state.schedule.in_flight)
-
-
-def _ignore(asked: asyncio.Future[tuple[int, int]]) -> None:
-    """Whatever the late answer is, nobody waits for it any more."""
-    if not asked.cancelled():
-        asked.exception()
+        return None, False
+    except StoreError:
+        return None, True
+    return found, False
 
 
 @router.get("/healthz")
 async def healthz(request: Request) -> Response:
-    """200 while votes can be taken, 503 while not; the parts as JSON."""
+    """200 while votes can be taken, however slowly; 503 while they cannot be written; the parts as JSON."""
     site = getattr(request.app.state, "site", None)
     if not isinstance(site, Site):
-        return _json({"status": "starting"}, 503)
+        return _json({"status": Status.STARTING}, 503)
     health = await look_at(site)
     return _json(health.values(), 200 if health.well else 503)
 
@@ -214,12 +218,15 @@ async def metrics(request: Request) -> Response:
             except StoreError:
                 kinds = None
         lines += _arena_lines(health, kinds)
+    lines += _load_lines()
     lines += _request_lines(request.app.state.requests.counts)
     return Response("\n".join(lines) + "\n", media_type=TEXT)
 
 
 def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
     yield from _figure("tiltyard_up", "gauge", "1 while votes can be taken.", int(health.well))
+    said = "1 while requests wait long or are refused."
+    yield from _figure("tiltyard_busy", "gauge", said, int(health.status is Status.BUSY))
     if kinds is not None:
         for kind, (name, said) in COUNTED.items():
             yield from _figure(name, "counter", said, kinds[kind])
@@ -229,9 +236,16 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         yield from _figure("tiltyard_unchained_events", "gauge", said, health.store.unchained)
         said = "Matchups that wait for a vote."
         yield from _figure("tiltyard_matchups_in_flight", "gauge", said, health.store.open_matchups)
-    if health.writer is not None:
-        said = "How long the writing thread took to answer this very question, the commit before it included."
+    load = health.writer.load
+    yield from _figure("tiltyard_writer_waiting", "gauge", "Requests that wait for the writing thread.", load.waiting)
+    said = "How long a new request would wait for the writing thread."
+    yield from _figure("tiltyard_writer_wait_seconds", "gauge", said, round(load.wait_seconds, 6))
+    if health.writer.seconds is not None:
+        said = "How long the latest trial write took, the commits before it included."
         yield from _figure("tiltyard_writer_answer_seconds", "gauge", said, round(health.writer.seconds, 6))
+    thread_failures = {failures.thread: failures.total for failures in health.failures}
+    said = "Failures that a thread of the site has outlived."
+    yield from _by_label("tiltyard_thread_failures_total", said, "thread", thread_failures)
     if health.board_age_seconds is not None:
         said = "Age of the published board: 0 while it shows the end of the log."
         yield from _figure("tiltyard_board_age_seconds", "gauge", said, health.board_age_seconds)
@@ -241,6 +255,21 @@ def _figure(name: str, kind: str, said: str, value: float) -> Iterator[str]:
     yield f"# HELP {name} {said}"
     yield f"# TYPE {name} {kind}"
     yield f"{name} {value}"
+
+
+def _by_label(name: str, said: str, label: str, counts: Mapping[str, int]) -> Iterator[str]:
+    yield f"# HELP {name} {said}"
+    yield f"# TYPE {name} counter"
+    for value, count in sorted(counts.items()):
+        yield f'{name}{{worker="{os.getpid()}",{label}="{value}"}} {count}'
+
+
+def _load_lines() -> Iterator[str]:
+    """What this process refused or gave up waiting for."""
+    said = "Requests refused because the process was busy."
+    yield from _by_label("tiltyard_refused_total", said, "what", {kind: refused[kind] for kind in KINDS})
+    said = "Connections closed because a request was not sent, or an answer not taken, in time."
+    yield from _by_label("tiltyard_timeouts_total", said, "what", {kind: timed_out[kind] for kind in WAITED_FOR})
 
 
 def _request_lines(counts: Counter[tuple[str, str, int]]) -> Iterator[str]:

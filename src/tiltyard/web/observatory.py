@@ -14,6 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from tiltyard.arena.background import Failures
 from tiltyard.arena.events import Event, decode_body
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store, log
@@ -21,7 +22,7 @@ from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.texts import Texts
 from tiltyard.arena.vote_table import vote_table
-from tiltyard.errors import StoreError, TiltyardError
+from tiltyard.errors import StoreError
 from tiltyard.web.followed_votes import FollowedVotes, Lately
 from tiltyard.web.looking_back import DAY, movements, replay
 from tiltyard.web.snapshots import (
@@ -101,7 +102,8 @@ class Observatory:
         self._categories: dict[str, tuple[int, OfflineBoard | None]] = {}
         """Boards of categories, with the event up to which their votes were counted."""
         self._kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
-        self.trouble: str | None = None
+        self.failures = (Failures("thread that follows the log"), Failures("thread of the slow studies"))
+        """What went wrong in each of the two threads."""
 
     def start(self) -> None:
         """Publish a first snapshot, then follow in the background."""
@@ -192,26 +194,44 @@ class Observatory:
                     self._kept.popitem(last=False)
         return made
 
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with a thread; None while both work."""
+        return next((failures.trouble for failures in self.failures if failures.trouble is not None), None)
+
     def _follow(self) -> None:
-        while not self._ended.wait(self._pace.board_seconds):
-            try:
-                with self._moving:
-                    if self._catch_up():
-                        due = self._snapshot is None or self._study_is_due()
-                        self._publish(self._study() if due else self.snapshot.study)
-                self.trouble = None
-            except TiltyardError as error:
-                self.trouble = str(error)
-                self._forget()
+        self._repeat(self._follow_once, self.failures[0], self._forget)
+
+    def _follow_once(self) -> None:
+        with self._moving:
+            if self._catch_up():
+                due = self._snapshot is None or self._study_is_due()
+                self._publish(self._study() if due else self.snapshot.study)
 
     def _ponder(self) -> None:
+        self._repeat(self._ponder_once, self.failures[1], lambda: None)
+
+    def _ponder_once(self) -> None:
         """What takes longest, beside the thread that follows: categories that were asked for, and swaps."""
-        while not self._ended.wait(self._pace.board_seconds):
-            snapshot = self.snapshot
-            for name, (seq, _) in tuple(self._categories.items()):
-                if seq < snapshot.study.seq and not self._ended.is_set():
-                    self._categories[name] = (snapshot.study.seq, category_board(snapshot, name))
-            self._look_at_swaps()
+        snapshot = self.snapshot
+        for name, (seq, _) in tuple(self._categories.items()):
+            if seq < snapshot.study.seq and not self._ended.is_set():
+                self._categories[name] = (snapshot.study.seq, category_board(snapshot, name))
+        self._look_at_swaps()
+
+    def _repeat(self, once: Callable[[], None], failures: Failures, recover: Callable[[], None]) -> None:
+        """Run again and again until the end; after a failure a little later, and with whatever it left behind gone."""
+        pause = self._pace.board_seconds
+        while not self._ended.wait(pause):
+            try:
+                once()
+            except BaseException as error:  # the thread must not end: nobody else does its work
+                failures.note(error)
+                recover()
+                pause = failures.pause_seconds(self._pace.board_seconds)
+            else:
+                failures.clear()
+                pause = self._pace.board_seconds
 
     def _forget(self) -> None:
         """Begin again from the database next time: a failed reading may have left the state between two events."""

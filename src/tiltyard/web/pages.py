@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from tiltyard.arena.store.answers import AnswerDates
 from tiltyard.arena.weekly_text import rule_numbers
@@ -23,6 +21,7 @@ from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values, choices
 from tiltyard.web.me import own_page
 from tiltyard.web.model import ModelPage, chosen_prompt, model_page
+from tiltyard.web.prepared import has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered
@@ -39,52 +38,41 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 
 FORGET = "forget"
-KEPT_PAGES = 64
 PAST_ANSWERS = 10
 """Answers to one prompt that a model's page shows, the present one among them."""
 CHECKED = {"cache-control": "private, no-cache"}
 """A page may be kept by its visitor's browser, who asks each time whether it still holds."""
 
 
-class _Kept:
-    """Pages that were rendered lately, by what they were made of: most visitors ask for the same few."""
-
-    def __init__(self) -> None:
-        self._pages: OrderedDict[tuple[object, ...], str] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple[object, ...], make: Callable[[], str]) -> str:
-        """The page of a key, made if it is not there."""
-        with self._lock:
-            if key in self._pages:
-                self._pages.move_to_end(key)
-                return self._pages[key]
-        made = make()
-        with self._lock:
-            self._pages[key] = made
-            while len(self._pages) > KEPT_PAGES:
-                self._pages.popitem(last=False)
-        return made
-
-
-_kept = _Kept()
-
-
 async def _public(
-    request: Request, template: str, here: str, view: Callable[[Site, Snapshot], Mapping[str, Any]]
+    request: Request, template: str, here: str, view: Callable[[Site, Snapshot], Mapping[str, Any]], *asked: object
 ) -> Response:
-    """A page that is the same for everybody: kept until an event or a study changes it."""
+    """A page that is the same for everybody who asked for the same: kept until an event or a study changes it."""
     site = site_of(request)
-    snapshot, facts = site.observatory.snapshot, site.facts()
-    key = (template, facts, snapshot.edition, snapshot.study.seq, request.url.path, request.url.query)
-    tag = f'W/"{fingerprint()}-{snapshot.head_hash[:16]}-{snapshot.study.seq}-{snapshot.edition}"'
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers={**CHECKED, "etag": tag})
+    facts = site.facts()
 
-    def make() -> str:
-        return render(template, facts, view(site, snapshot), here=here)
+    def make(snapshot: Snapshot) -> bytes:
+        return render(template, facts, view(site, snapshot), here=here).encode()
 
-    return HTMLResponse(await asyncio.to_thread(_kept.get, key, make), headers={**CHECKED, "etag": tag})
+    return await prepared(request, (template, facts, *asked), make, "text/html", CHECKED)
+
+
+async def prepared(
+    request: Request,
+    asked: tuple[object, ...],
+    make: Callable[[Snapshot], bytes],
+    media_type: str,
+    headers: Mapping[str, str],
+) -> Response:
+    """A public answer, made once for each snapshot and each thing asked for; 304 for whoever has it already."""
+    site = site_of(request)
+    snapshot = site.observatory.snapshot
+    key = (*asked, snapshot.edition, snapshot.seq, snapshot.study.seq)
+    tag = tag_of(fingerprint(), snapshot.head_hash, *key)
+    if has_already(request, tag):
+        return Response(status_code=304, headers={**headers, "etag": tag})
+    body = await site.prepared.get(key, lambda: make(snapshot))
+    return Response(body, media_type=media_type, headers={**headers, "etag": tag})
 
 
 @router.get("/leaderboard")
@@ -96,6 +84,7 @@ async def leaderboard(request: Request) -> Response:
         "leaderboard.html",
         "leaderboard",
         lambda site, snapshot: leaderboard_view(snapshot, query, _category(site, query)),
+        query,
     )
 
 
@@ -131,18 +120,22 @@ def _category(site: Site, query: BoardQuery) -> OfflineBoard | None:
 async def leaderboard_csv(request: Request) -> Response:
     """The same board as CSV."""
     site, query = site_of(request), BoardQuery.of(request.query_params)
-    made = await asyncio.to_thread(lambda: board_csv(site.observatory.snapshot, query, _category(site, query)))
-    return Response(made, media_type="text/csv", headers=_named("leaderboard.csv"))
+
+    def make(snapshot: Snapshot) -> bytes:
+        return board_csv(snapshot, query, _category(site, query)).encode()
+
+    return await prepared(request, ("leaderboard.csv", query), make, "text/csv", _named("leaderboard.csv"))
 
 
 @router.get("/leaderboard.json")
 async def leaderboard_json(request: Request) -> Response:
     """The same board as JSON."""
     site, query = site_of(request), BoardQuery.of(request.query_params)
-    made = await asyncio.to_thread(
-        lambda: json_text(board_values(site.observatory.snapshot, query, _category(site, query)))
-    )
-    return Response(made, media_type="application/json", headers=_named("leaderboard.json"))
+
+    def make(snapshot: Snapshot) -> bytes:
+        return json_text(board_values(snapshot, query, _category(site, query))).encode()
+
+    return await prepared(request, ("leaderboard.json", query), make, "application/json", _named("leaderboard.json"))
 
 
 def _named(name: str) -> dict[str, str]:
@@ -154,7 +147,12 @@ async def model(request: Request, name: str) -> Response:
     """One model's page."""
     asked, dates = request.query_params.get("prompt"), _answer_dates(request)
     return await _public(
-        request, "model.html", "leaderboard", lambda site, snapshot: model_view(site, snapshot, name, asked, dates)
+        request,
+        "model.html",
+        "leaderboard",
+        lambda site, snapshot: model_view(site, snapshot, name, asked, dates),
+        name,
+        asked,
     )
 
 
@@ -214,7 +212,11 @@ async def compare(request: Request) -> Response:
     """Two models beside each other."""
     asked = request.query_params
     return await _public(
-        request, "compare.html", "leaderboard", lambda site, snapshot: compare_view(site, snapshot, asked)
+        request,
+        "compare.html",
+        "leaderboard",
+        lambda site, snapshot: compare_view(site, snapshot, asked),
+        *(asked.get(name) for name in ("a", "b", "prompt")),
     )
 
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
 import gc
 import os
+import resource
+import socket
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
-from tiltyard.errors import OptionError
+from tiltyard.errors import ArenaError, OptionError
 from tiltyard.web.app import create_app
-from tiltyard.web.guard import HEADERS, NOT_KEPT
+from tiltyard.web.observatory import Observatory
+from tiltyard.web.protocol import Protocol
 from tiltyard.web.settings import SECRET_VARIABLE, SiteSettings, secrets_of
+from tiltyard.web.workers import BEAT, Workers
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from collections.abc import Sequence
+    from multiprocessing.connection import Connection
 
 SETTINGS_VARIABLE = "TILTYARD_SITE_SETTINGS"
 """How the settings reach the worker processes; secrets travel in variables of their own."""
@@ -30,9 +38,22 @@ SWITCH_SECONDS = 0.0005
 STOP_SECONDS = 20
 """How long those who wait for an answer are waited for when the site stops."""
 
+FILES_WANTED = 8192
+FILES_FOR_OTHERS = 256
+"""Files that may be open: as many as the system allows up to the first; of those so many are not for visitors."""
 
-def serve(settings: SiteSettings, *, host: str = "127.0.0.1", port: int = 8000, workers: int = 1) -> None:
-    """Serve until told to stop. Fails before it listens where the arena cannot be opened."""
+
+def serve(
+    settings: SiteSettings,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    workers: int = 1,
+    sockets: Sequence[socket.socket] | None = None,
+) -> None:
+    """Serve until told to stop. Fails before it listens where the arena cannot be opened or the port is taken."""
+    if workers < 1:
+        raise OptionError(f"{workers} workers cannot serve anybody. Say at least 1.")
     store = Store.open(settings.db)
     try:
         on_sqlite = store.database.is_sqlite
@@ -40,55 +61,120 @@ def serve(settings: SiteSettings, *, host: str = "127.0.0.1", port: int = 8000, 
             site_texts.secret(store)  # made now, where trouble is said in one line, and before workers race for it
     finally:
         store.close()
-    if workers < 1:
-        raise OptionError(f"{workers} workers cannot serve anybody. Say at least 1.")
     if workers > 1 and on_sqlite:
         raise OptionError(
             f"{workers} workers need PostgreSQL: SQLite has one writer at a time. Use --workers 1, or postgresql://…"
         )
-    if workers == 1:
-        uvicorn.run(_ready(settings), host=host, port=port, **server_options())
-        return
-    os.environ[SECRET_VARIABLE] = settings.secret
-    shared = {name: value for name, value in asdict(settings).items() if name not in ("secret", "admin_secret")}
-    os.environ[SETTINGS_VARIABLE] = msgspec.json.encode(shared).decode()
-    uvicorn.run(
-        "tiltyard.web.serving:worker_app", factory=True, workers=workers, host=host, port=port, **server_options()
-    )
+    with contextlib.ExitStack() as bound:
+        here = [bound.enter_context(one) for one in sockets or bound_sockets(host, port)]
+        if workers == 1:
+            serve_here(settings, here)
+            return
+        os.environ[SECRET_VARIABLE] = settings.secret
+        shared = {name: value for name, value in asdict(settings).items() if name not in ("secret", "admin_secret")}
+        os.environ[SETTINGS_VARIABLE] = msgspec.json.encode(shared).decode()
+        Workers("tiltyard.web.serving:serve_in_worker", here, workers).run()
 
 
-def worker_app() -> FastAPI:
-    """The site in one of several processes, made from what `serve` left in the environment."""
+def bound_sockets(host: str, port: int) -> list[socket.socket]:
+    """The sockets of an address, bound but not yet listening; a port that is taken is an `OptionError`."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise OptionError(f"--host {host}: there is no such address here ({error.strerror or error}).") from None
+    with contextlib.ExitStack() as bound:
+        sockets = []
+        for family, _, _, _, address in dict.fromkeys(found):
+            one = bound.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                one.bind(address)
+            except OSError as error:
+                raise _cannot_bind(host, port, error) from None
+            sockets.append(one)
+        bound.pop_all()
+    return sockets
+
+
+def _cannot_bind(host: str, port: int, error: OSError) -> OptionError:
+    where = f"port {port} of {host}"
+    if error.errno == errno.EADDRINUSE:
+        return OptionError(f"{where} is taken by another program. Stop it, or choose another port with --port.")
+    if error.errno == errno.EACCES:
+        return OptionError(f"{where} is not for this user. Choose a port from 1024 on with --port.")
+    return OptionError(f"cannot listen on {where}: {error.strerror}. Choose an address of this machine with --host.")
+
+
+def serve_in_worker(mouth: Connection, sockets: Sequence[socket.socket]) -> None:
+    """Serve in one of several processes, with the settings that `serve` left in the environment."""
     values = msgspec.json.decode(os.environ[SETTINGS_VARIABLE])
     secret, admin_secret = secrets_of()
     proxies = tuple(values.pop("trusted_proxies"))
-    return _ready(SiteSettings(**values, trusted_proxies=proxies, secret=secret, admin_secret=admin_secret))
+    settings = SiteSettings(**values, trusted_proxies=proxies, secret=secret, admin_secret=admin_secret)
+    serve_here(settings, sockets, mouth)
 
 
-def _ready(settings: SiteSettings) -> FastAPI:
-    """The site, in a process of its own: set up so that no visitor waits for another's work longer than needed.
+def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], mouth: Connection | None = None) -> None:
+    """Serve in this process: set up so that no visitor waits for another's work longer than needed.
 
     What was loaded until now stays for ever, so the collector need not look at it again: looking takes up to a tenth of
     a second, in which nobody is answered.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    app = create_app(settings)
-    gc.collect()
-    gc.freeze()
-    return app
+    _allow_connections()
+    with contextlib.ExitStack() as parts:
+        arena = Arena.open(settings.db)
+        parts.callback(arena.close)
+        observatory = Observatory(settings.db)
+        parts.callback(observatory.close)
+        observatory.start()
+        app = create_app(settings, arena, observatory)
+        gc.collect()
+        gc.freeze()
+        server = SiteServer(uvicorn.Config(app, **server_options()), parts, mouth)
+        try:
+            server.run(list(sockets))
+        except KeyboardInterrupt:
+            return
+        except OSError as error:
+            raise ArenaError(f"cannot listen: {error}. Is another program using the port? See --port.") from None
 
 
-class Protocol(HttpToolsProtocol):
-    """HTTP as the server speaks it, whose own answer to what is no HTTP carries the security headers, too."""
+def _allow_connections() -> None:
+    """As many connections as files may be open, less what the site itself needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    if soft != resource.RLIM_INFINITY:
+        Protocol.most_connections = max(16, min(Protocol.most_connections, soft - FILES_FOR_OTHERS))
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what could not be read, and hang up."""
-        text = msg.encode("ascii", "replace")
-        fields = [*HEADERS, NOT_KEPT, (b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
-        fields.append((b"content-length", str(len(text)).encode()))
-        head = b"".join(name + b": " + value + b"\r\n" for name, value in fields)
-        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + text)
-        self.transport.close()
+
+class SiteServer(uvicorn.Server):
+    """The server of one process. It says every second that it serves, and lets go of the site's parts at its end."""
+
+    def __init__(self, config: uvicorn.Config, parts: contextlib.ExitStack, mouth: Connection | None) -> None:
+        super().__init__(config)
+        self._parts = parts
+        self._mouth = mouth
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second. Where nobody listens any more the one that started this process is gone: end, too."""
+        if self._mouth is not None and counter % 10 == 0:
+            try:
+                self._mouth.send_bytes(BEAT)
+            except OSError:
+                self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer whoever waits, then close the arena: after this the signal that ended it is raised again."""
+        await super().shutdown(sockets)
+        await asyncio.to_thread(self._parts.close)
 
 
 def server_options() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from tiltyard.errors import OptionError
 from tiltyard.validity.limits import trusted_networks
+from tiltyard.web.shedding import LONGEST_WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 SECRET_VARIABLE = "TILTYARD_SECRET"  # noqa: S105 - the name of a variable
 ADMIN_SECRET_VARIABLE = "TILTYARD_ADMIN_SECRET"  # noqa: S105 - the name of a variable
 SECRET_LENGTH = 16
+MOST_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class SiteSettings:
     Without a `secret` the site uses a random one that it keeps in its database.
 
     `public_url` is the address that visitors use, where a proxy hides it; `trusted_proxies` are the networks whose
-    X-Forwarded-For and X-Forwarded-Proto are believed.
+    X-Forwarded-For and X-Forwarded-Proto are believed. A request for a new matchup that would wait longer than
+    `longest_wait` seconds for the writer is refused with 503.
     """
 
     db: str
@@ -37,12 +40,15 @@ class SiteSettings:
     rate_limit: bool = True
     public_url: str | None = None
     notice: str = ""
+    longest_wait: float = LONGEST_WAIT_SECONDS
 
     def __post_init__(self) -> None:
         trusted_networks(self.trusted_proxies)
         for name, value in ((SECRET_VARIABLE, self.secret or None), (ADMIN_SECRET_VARIABLE, self.admin_secret)):
             if value is not None and len(value) < SECRET_LENGTH:
                 raise OptionError(f"{name} is shorter than {SECRET_LENGTH} characters. Make it long and random.")
+        if not 0 < self.longest_wait <= MOST_WAIT_SECONDS:
+            raise OptionError(f"a longest wait of {self.longest_wait} seconds makes no sense. Say 0.1 to 60.")
         if self.public_url is not None and not _is_web_address(self.public_url):
             raise OptionError(f"the public URL {self.public_url!r} is no web address. Write https://arena.example.org.")
 

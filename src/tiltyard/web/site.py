@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tiltyard.web.engine import Engine
     from tiltyard.web.observatory import Observatory
+    from tiltyard.web.prepared import Prepared
+    from tiltyard.web.probing import Probes
     from tiltyard.web.settings import SiteSettings
     from tiltyard.web.visitors import Visitors
 
@@ -29,6 +31,8 @@ class Site:
     engine: Engine
     observatory: Observatory
     visitors: Visitors
+    prepared: Prepared
+    probes: Probes
 
     def facts(self) -> SiteFacts:
         """What the frame of every page says."""

@@ -127,6 +127,11 @@ WORDS: Mapping[str, str] = {
     ),
     "error.nothing_to_serve.heading": "There is no pair to show",
     "error.nothing_to_serve.text": "No two models here have answered the same prompt yet. Please come back later.",
+    "error.busy.heading": "Very busy just now",
+    "error.busy.text": (
+        "More people are here than the arena can serve at once, so this request was not begun. Nothing was counted. "
+        "Wait a few seconds, go back and try again."
+    ),
     "error.unavailable.heading": "The arena cannot write just now",
     "error.unavailable.text": (
         "Its database did not confirm that anything was saved, so nothing is shown as counted. Try again in a moment; "

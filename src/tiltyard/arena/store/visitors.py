@@ -20,6 +20,10 @@ SLOTS = 12
 """A rolling window is counted in this many parts and the one that began last: never shorter than promised."""
 
 SECOND = 1_000_000
+DAY_SECONDS = 86_400
+
+PROBE = "probe"
+"""The name of the row that is written only to see whether one can be; quotas have a colon in theirs."""
 
 RENEWAL_SECONDS = 600
 """How long a cookie that was replaced still leads to its voter: answers get lost, and tabs are loaded side by side."""
@@ -124,6 +128,15 @@ class Usage:
                 until = slot + 2 * seconds * SECOND
                 row = {"key": name, "slot": slot, "worker": self._worker, "count": n, "expires_at": until}
                 connection.execute(sa.insert(rate_limits), row)
+
+    def probe(self, connection: sa.Connection, now: int) -> None:
+        """Write a row that limits nothing: what fails here would fail for a vote."""
+        here = (rate_limits.c.key == PROBE) & (rate_limits.c.slot == 0) & (rate_limits.c.worker == self._worker)
+        until = now + DAY_SECONDS * SECOND
+        again = sa.update(rate_limits).where(here).values(count=rate_limits.c.count + 1, expires_at=until)
+        if connection.execute(again).rowcount == 0:
+            row = {"key": PROBE, "slot": 0, "worker": self._worker, "count": 1, "expires_at": until}
+            connection.execute(sa.insert(rate_limits), row)
 
     def tidy(self, connection: sa.Connection, now: int) -> None:
         """Drop counts that no window reaches any more."""

@@ -1,0 +1,90 @@
+"""Answers that are the same for everybody: made once, away from the event loop, and kept until something changes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from tiltyard.web.shedding import busy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+Key = tuple[object, ...]
+
+THREADS = 2
+WAITING = 64
+"""Answers that may be in the making, or wait for it: whoever wants one more is told that the site is busy."""
+
+KEPT_ANSWERS = 128
+KEPT_BYTES = 64 * 1024 * 1024
+
+
+class Prepared:
+    """Keeps answers by what they were made of. Those who ask for the same at the same time wait for one making."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Key, bytes] = OrderedDict()
+        self._bytes = 0
+        self._making: dict[Key, Future[bytes]] = {}
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tiltyard-pages")
+        self.made = 0
+        """How many answers were made."""
+
+    async def get(self, key: Key, make: Callable[[], bytes]) -> bytes:
+        """The answer of a key, made if it is not there. What `make` raises goes to everybody who waits for it."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            making = self._making.get(key)
+            if making is None:
+                if len(self._making) >= WAITING:
+                    raise busy("page")
+                making = self._making[key] = Future()
+                making.set_running_or_notify_cancel()  # one who goes away must not cancel it for the others
+                self._threads.submit(self._make, key, make, making)
+        return await asyncio.wrap_future(making)
+
+    def close(self) -> None:
+        """End the threads; what waits for them is not made."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _make(self, key: Key, make: Callable[[], bytes], making: Future[bytes]) -> None:
+        try:
+            made = make()
+        except BaseException as error:  # it is what those who wait are told
+            with self._lock:
+                del self._making[key]
+            making.set_exception(error)
+            return
+        with self._lock:
+            del self._making[key]
+            self.made += 1
+            self._keep(key, made)
+        making.set_result(made)
+
+    def _keep(self, key: Key, made: bytes) -> None:
+        self._kept[key] = made
+        self._bytes += len(made)
+        while len(self._kept) > KEPT_ANSWERS or self._bytes > KEPT_BYTES:
+            _, gone = self._kept.popitem(last=False)
+            self._bytes -= len(gone)
+
+
+def tag_of(*parts: object) -> str:
+    """A weak ETag that changes with any of these, and from which none can be read."""
+    return f'W/"{hashlib.sha256(repr(parts).encode()).hexdigest()[:32]}"'
+
+
+def has_already(request: Request, tag: str) -> bool:
+    """Whether the sender says that it has the answer of this tag."""
+    said = request.headers.get("if-none-match", "")
+    return any(part.strip().removeprefix("W/") == tag.removeprefix("W/") for part in said.split(","))

@@ -1,0 +1,76 @@
+"""Whether the writer can write, found out by writing: one trial a second at most, shared by everybody who asks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.arena import asks
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from tiltyard.arena.group_commit import Load
+    from tiltyard.arena.service import Arena
+
+PATIENCE_SECONDS = 3.0
+"""How long an answer of `/healthz` waits for the writer and the database."""
+
+PROBE_SECONDS = 1.0
+"""A trial write is believed for so long: however many ask, there is one a second at most."""
+
+STUCK_SECONDS = 30.0
+"""A writer that has been at one group of requests for so long is broken, not busy: a commit takes milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """How the trial write went: the seconds until it was committed, None while it waits; or why it failed."""
+
+    load: Load
+    seconds: float | None = None
+    trouble: str | None = None
+
+    @property
+    def works(self) -> bool:
+        """Whether it writes, however slowly."""
+        return self.trouble is None and self.load.group_seconds < STUCK_SECONDS
+
+
+class Probes:
+    """The latest trial write of a site."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: Future[int] | None = None
+        self._began = 0.0
+        self._ended: float | None = None
+
+    async def writer(self, arena: Arena) -> Writer:
+        """How the writer is, after at most the patience."""
+        try:
+            asked = self._latest(arena)
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(asked)), PATIENCE_SECONDS)
+        except TimeoutError:
+            return Writer(arena.load())
+        except Exception as error:  # whatever keeps it from writing
+            return Writer(arena.load(), trouble=str(error) or type(error).__name__)
+        ended = self._ended
+        return Writer(arena.load(), max(0.0, (time.monotonic() if ended is None else ended) - self._began))
+
+    def _latest(self, arena: Arena) -> Future[int]:
+        """The trial that is under way or was made a moment ago; else a new one."""
+        with self._lock:
+            ended = self._ended
+            if self._asked is not None and (ended is None or time.monotonic() - ended < PROBE_SECONDS):
+                return self._asked
+            began, asked = time.monotonic(), arena.ask(asks.Probe())
+            self._asked, self._began, self._ended = asked, began, None
+        asked.add_done_callback(self._note_end)
+        return asked
+
+    def _note_end(self, _: Future[int]) -> None:
+        self._ended = time.monotonic()

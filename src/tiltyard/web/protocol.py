@@ -1,0 +1,157 @@
+"""HTTP as the site speaks it: nobody holds a connection without using it, and nobody's connections shut others out."""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tiltyard.web.guard import HEADERS, NOT_KEPT
+from tiltyard.web.shedding import RETRY_SECONDS, refused, timed_out
+
+if TYPE_CHECKING:
+    import asyncio
+
+STATUS = {400: b"Bad Request", 408: b"Request Timeout", 503: b"Service Unavailable"}
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection. Its answers to what never became a request carry the security headers, too.
+
+    A request's head must be there `head_seconds` after the connection is made or its first byte came; its body
+    `body_seconds` after the head, and a second later for every `body_rate` bytes that did come; and an answer must be
+    taken in `answer_seconds`. Beyond `most_connections` those who were waited for longest (`since`) make room.
+    """
+
+    head_seconds = 10.0
+    body_seconds = 20.0
+    body_rate = 1024
+    answer_seconds = 60.0
+    most_connections = 2048
+
+    _awaited = "head"
+    _spoken = False
+    _deadline: float | None = None
+    since = 0.0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, and let go of an idle one where there are too many."""
+        super().connection_made(transport)
+        self._expect("head", self.head_seconds)
+        if len(self.connections) > self.most_connections:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        super().connection_lost(exc)
+        self._deadline = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request: from now on its head is waited for, however slowly it comes."""
+        super().on_message_begin()
+        self._spoken = True
+        if self._awaited != "head" or self._deadline is None:
+            self._expect("head", self.head_seconds)
+
+    def on_headers_complete(self) -> None:
+        """The head is there; the body may follow."""
+        self._expect("body", self.body_seconds)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body: whoever sends much may take longer."""
+        if self._deadline is not None:
+            self._deadline += len(body) / self.body_rate
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The whole request is there."""
+        self._deadline = None
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """The other side does not take what it asked for."""
+        super().pause_writing()
+        self._expect("answer", self.answer_seconds)
+
+    def resume_writing(self) -> None:
+        """It takes it again."""
+        super().resume_writing()
+        if self._awaited == "answer":
+            self._deadline = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing more came after an answer; if that answer was never taken, do not wait for that either."""
+        super().timeout_keep_alive_handler()
+        self._expect("answer", self.answer_seconds)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what could not be read, and hang up."""
+        self._hang_up(400, msg)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the other side is to do something: nothing is being worked on for it."""
+        return self._deadline is not None or self.cycle is None or self.cycle.response_complete
+
+    @property
+    def _is_at_work(self) -> bool:
+        """Whether it is this side that must go on first: it answers an earlier request, or does not read."""
+        answers = self.cycle is not None and not self.cycle.response_complete
+        return bool(self.pipeline) or self.flow.read_paused or (self._awaited == "head" and answers)
+
+    def _expect(self, what: str, seconds: float) -> None:
+        self._awaited, self.since = what, self.loop.time()
+        self._deadline = self.since + seconds
+        if self._timer is not None and self._timer.when() > self._deadline:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._deadline, self._look_at_the_time)
+
+    def _look_at_the_time(self) -> None:
+        """One timer for each connection, which looks again later if there is nothing to wait for just now."""
+        self._timer = None
+        now = self.loop.time()
+        if self._deadline is not None and self._is_at_work:
+            self._deadline = now + self.body_seconds
+        if self._deadline is None or now < self._deadline:
+            at = now + min(self.head_seconds, self.body_seconds) if self._deadline is None else self._deadline
+            self._timer = self.loop.call_at(at, self._look_at_the_time)
+            return
+        timed_out[self._awaited] += 1
+        if self._awaited == "answer":
+            self.transport.abort()
+        elif not self._spoken:  # so it expects no answer
+            self.transport.close()
+        elif self._awaited == "body" and self.cycle.response_started:
+            self.transport.close()  # it has its answer, and did not send the rest of the question
+            self._expect("answer", self.answer_seconds)
+        else:
+            self._hang_up(408, f"The {self._awaited} of the request did not arrive in time.")
+
+    def _make_room(self) -> None:
+        """Close the connections that were waited for longest, a few at once; where all are in use, this one."""
+        others: Any = self.connections
+        waiting = [other for other in others if other is not self and other.waits]
+        for other in nsmallest(max(1, self.most_connections // 20), waiting, key=lambda other: other.since):
+            refused["connection"] += 1
+            other.transport.abort()
+        if not waiting:
+            refused["connection"] += 1
+            self._hang_up(503, "Too many connections. Come again in a moment.", (b"retry-after", b"%d" % RETRY_SECONDS))
+
+    def _hang_up(self, status: int, said: str, *more: tuple[bytes, bytes]) -> None:
+        """Answer without the site's help, and close."""
+        text = said.encode("ascii", "replace")
+        fields = [*HEADERS, NOT_KEPT, *more, (b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+        fields.append((b"content-length", b"%d" % len(text)))
+        head = b"".join(name + b": " + value + b"\r\n" for name, value in fields)
+        self.transport.write(b"HTTP/1.1 %d %s\r\n" % (status, STATUS[status]) + head + b"\r\n" + text)
+        self.transport.close()
+        self._expect("answer", self.answer_seconds)

@@ -1,0 +1,92 @@
+"""Refusing work at once where it would wait too long: pages and new matchups first, votes last.
+
+Whoever is refused gets a 503 with Retry-After in a millisecond and may come again; a vote in the queue is never
+thrown away. Every refusal is counted for `/metrics`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+
+from tiltyard.arena import asks
+from tiltyard.web.failures import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from tiltyard.arena.group_commit import Ask, Load
+
+LONGEST_WAIT_SECONDS = 2.0
+"""The default of the setting: a new matchup that would wait longer for the writer is refused."""
+
+VOTES_WAIT = 5.0
+"""Votes, skips and undos are taken until they would wait this many times as long."""
+
+PAGES_AT_ONCE = 128
+"""Pages and public JSON that may be in work in one process."""
+
+RETRY_SECONDS = 2
+UNCOUNTED = ("/static/", "/healthz", "/metrics")
+"""Addresses that cost nothing, or that must be answered most of all when the site is busy."""
+
+KINDS = ("matchup", "vote", "page", "connection")
+refused: Counter[str] = Counter()
+"""What this process refused because it was busy, by kind."""
+
+WAITED_FOR = ("head", "body", "answer")
+timed_out: Counter[str] = Counter()
+"""What this process waited for in vain: the head or the body of a request, or somebody who takes the answer."""
+
+
+def busy(what: str) -> Failure:
+    """The answer to whoever is refused, noted."""
+    refused[what] += 1
+    said = "the arena is very busy, and this was not begun. Send the same request again in a moment."
+    return Failure(503, "busy", said, {"retry-after": str(RETRY_SECONDS)})
+
+
+def admit(ask: Ask[Any], load: Load, longest_wait: float) -> None:
+    """Refuse a request to the writer that would wait too long. Votes, and what administrators write, come last."""
+    late = isinstance(ask, asks.Step) or (isinstance(ask, asks.Append) and bool(ask.bodies))
+    if load.wait_seconds > longest_wait * (VOTES_WAIT if late else 1.0):
+        raise busy("vote" if late else "matchup" if isinstance(ask, asks.Serve | asks.Enter) else "page")
+
+
+class BoundedPages:
+    """The layer that refuses a page while too many are in work. A page counts until its answer begins to leave."""
+
+    def __init__(self, app: ASGIApp, answer_error: Callable[[Request, Failure], Response]) -> None:
+        self._app = app
+        self._answer_error = answer_error
+        self._in_work = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it."""
+        if scope["type"] != "http" or scope["method"] != "GET" or scope["path"].startswith(UNCOUNTED):
+            await self._app(scope, receive, send)
+            return
+        if self._in_work >= PAGES_AT_ONCE:
+            request = Request(scope, receive)
+            await self._answer_error(request, busy("page"))(scope, receive, send)
+            return
+        self._in_work += 1
+        counted = True
+
+        async def leaving(message: Message) -> None:
+            nonlocal counted
+            if counted and message["type"] == "http.response.start":
+                counted = False
+                self._in_work -= 1
+            await send(message)
+
+        try:
+            await self._app(scope, receive, leaving)
+        finally:
+            if counted:
+                self._in_work -= 1

@@ -1,0 +1,26 @@
+"""Servers in processes of their own, and how long a test waits for them: as long as they live, within reason."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import httpx2 as httpx
+
+PATIENCE_SECONDS = 600.0
+"""How long a server may take to answer, or to end: four times what two busy cores without byte code have needed for
+two hosts with two workers each. It is never spent waiting for a process that has ended."""
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    """Until somebody answers there; a process that ended is an error at once, and its stderr is in the report."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while process.poll() is None:
+        try:
+            httpx.get(url, verify=False, timeout=PATIENCE_SECONDS)
+        except httpx.TransportError:
+            assert time.monotonic() < until, f"nobody answers at {url} after {PATIENCE_SECONDS:.0f} s"
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError(f"the server of {url} ended with {process.returncode}; see its stderr")

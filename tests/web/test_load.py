@@ -1,0 +1,246 @@
+"""A site with more visitors than it can serve: what is made once, what is refused, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.processes import PATIENCE_SECONDS
+from tests.web.holding import held
+from tests.web.sites import SmallSite, form_in, vote_once
+from tests.web.test_health import figures
+from tiltyard.web import api, prepared, shedding
+from tiltyard.web.failures import Failure
+from tiltyard.web.prepared import Prepared
+from tiltyard.web.shedding import BoundedPages
+
+PUBLIC = (
+    "/api/v1/leaderboard",
+    "/api/v1/validity",
+    "/api/v1/models/zyxwolf-one",
+    "/leaderboard",
+    "/leaderboard.json",
+    "/leaderboard.csv",
+    "/models/zyxwolf-one",
+    "/compare?a=zyxwolf-one&b=qvartz-7b",
+    "/validity",
+    "/methods",
+    "/data",
+)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_a_public_answer_is_made_once_for_each_snapshot_and_a_304_makes_nothing(
+    sqlite_site: SmallSite, address: str
+) -> None:
+    made = sqlite_site.app.state.site.prepared
+    vote_once(sqlite_site.client())
+    sqlite_site.observatory.refresh()
+    answers = [sqlite_site.client().get(address) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert len({answer.content for answer in answers}) == 1
+    assert made.made == 1
+    tag = answers[0].headers["etag"]
+    for said in (tag, tag.removeprefix("W/"), f'"other", {tag}'):
+        again = sqlite_site.client().get(address, headers={"if-none-match": said})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert made.made == 1
+    vote_once(sqlite_site.client())
+    sqlite_site.observatory.refresh()
+    newer = sqlite_site.client().get(address, headers={"if-none-match": tag})
+    assert newer.status_code == 200
+    assert newer.headers["etag"] != tag
+    assert made.made == 2
+
+
+def test_what_nobody_asked_for_in_an_address_makes_nothing_anew(sqlite_site: SmallSite) -> None:
+    for number in range(5):
+        assert sqlite_site.client().get(f"/leaderboard?nonsense={number}").status_code == 200
+    assert sqlite_site.app.state.site.prepared.made == 1
+
+
+def test_an_answer_is_made_beside_the_event_loop(sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    whole = api.whole_board_values
+
+    def noted(snapshot: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return whole(snapshot)
+
+    monkeypatch.setattr(api, "whole_board_values", noted)
+    assert sqlite_site.client().get("/api/v1/leaderboard").status_code == 200
+    assert [name.rpartition("_")[0] for name in threads] == ["tiltyard-pages"]
+
+
+def test_a_tag_tells_nothing(sqlite_site: SmallSite) -> None:
+    snapshot = sqlite_site.observatory.snapshot
+    for address in PUBLIC:
+        tag = sqlite_site.client().get(address).headers["etag"]
+        assert str(snapshot.seq) != tag.strip('W/"')
+        assert snapshot.head_hash[:8] not in tag
+        assert len(tag) == len('W/""') + 32
+
+
+def test_those_who_want_the_same_wait_for_one_making_and_those_who_go_away_do_not_stop_it() -> None:
+    kept, go_on = Prepared(), threading.Event()
+
+    def make() -> bytes:
+        go_on.wait(PATIENCE_SECONDS)
+        return b"made"
+
+    async def ask() -> None:
+        first = asyncio.create_task(kept.get(("page",), make))
+        others = [asyncio.create_task(kept.get(("page",), make)) for _ in range(20)]
+        await asyncio.sleep(0)
+        first.cancel()
+        go_on.set()
+        assert await asyncio.gather(*others) == [b"made"] * 20
+        assert await kept.get(("page",), make) == b"made"
+
+    asyncio.run(ask())
+    assert kept.made == 1
+    kept.close()
+
+
+def test_what_cannot_be_made_is_told_to_everybody_and_not_kept() -> None:
+    kept = Prepared()
+
+    def fail() -> bytes:
+        raise Failure(404, "not_found", "nothing there.")
+
+    async def ask() -> None:
+        found = await asyncio.gather(*(kept.get(("page",), fail) for _ in range(3)), return_exceptions=True)
+        assert [error.status for error in found if isinstance(error, Failure)] == [404, 404, 404]
+        assert await kept.get(("page",), lambda: b"there now") == b"there now"
+
+    asyncio.run(ask())
+    kept.close()
+
+
+def test_kept_answers_and_those_in_the_making_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared, "KEPT_ANSWERS", 2)
+    monkeypatch.setattr(prepared, "KEPT_BYTES", 10)
+    monkeypatch.setattr(prepared, "WAITING", 2)
+    kept, go_on = Prepared(), threading.Event()
+
+    def slow() -> bytes:
+        go_on.wait(PATIENCE_SECONDS)
+        return b"x"
+
+    async def ask() -> None:
+        for number, size in enumerate((1, 1, 1, 8, 20)):
+            await kept.get((number,), lambda size=size: b"x" * size)
+            assert len(kept._kept) <= 2
+            assert kept._bytes == sum(map(len, kept._kept.values())) <= 10
+        waiting = [asyncio.create_task(kept.get((name,), slow)) for name in "ab"]
+        await asyncio.sleep(0)
+        with pytest.raises(Failure) as refused:
+            await kept.get(("c",), slow)
+        assert (refused.value.status, refused.value.code) == (503, "busy")
+        go_on.set()
+        await asyncio.gather(*waiting)
+
+    asyncio.run(ask())
+    kept.close()
+
+
+def test_a_long_queue_refuses_new_matchups_and_pages_before_votes(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, client, other = sqlite_site, sqlite_site.client(), sqlite_site.client()
+    fields = {**form_in(client.get("/").text), "choice": "A"}
+    matchup = other.post("/api/v1/matchups").json()["matchup_id"]
+    monkeypatch.setattr(site.app.state.site.engine, "_longest_wait", 1000.0)
+    monkeypatch.setattr(site.arena._commits, "_seconds_each", 1000.0)
+    before = dict(shedding.refused)
+    with ThreadPoolExecutor(2) as pool, held(site.arena, waiting=2):
+        refused = [site.client().post("/api/v1/matchups"), site.client().get("/")]
+        votes = [
+            pool.submit(client.post, "/vote", data=fields),
+            pool.submit(other.post, f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}),
+        ]
+        for answer in refused:
+            assert answer.status_code == 503
+            assert int(answer.headers["retry-after"]) > 0
+        assert refused[0].json()["error"]["code"] == "busy"
+        assert "Very busy" in refused[1].text
+        while site.arena.load().waiting < 4:
+            threading.Event().wait(0.01)
+        monkeypatch.setattr(site.arena._commits, "_seconds_each", 10_000.0)
+        late = other.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"})
+        assert (late.status_code, late.json()["error"]["code"]) == (503, "busy")
+        assert client.post("/vote", data=fields).status_code == 503
+    assert [vote.result(PATIENCE_SECONDS).status_code for vote in votes] == [303, 200]
+    monkeypatch.setattr(site.arena._commits, "_seconds_each", 0.0)
+    assert other.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}).status_code == 200
+    assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 2
+    counted = {kind: shedding.refused[kind] - before.get(kind, 0) for kind in shedding.KINDS}
+    assert counted == {"matchup": 2, "vote": 2, "page": 0, "connection": 0}
+    shown = client.get("/metrics").text
+    assert f'what="matchup"}} {shedding.refused["matchup"]}' in shown
+
+
+def test_a_queue_that_moves_fast_refuses_nobody(sqlite_site: SmallSite) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: sqlite_site.client().post("/api/v1/matchups").status_code, range(64)))
+    assert set(answers) == {201}
+    load = sqlite_site.arena.load()
+    assert (load.waiting, load.group_seconds) == (0, 0.0)
+    assert sqlite_site.arena._commits._seconds_each > 0
+
+
+def test_too_many_pages_at_once_are_refused_while_votes_and_health_go_on(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = sqlite_site.client()
+    matchup = client.post("/api/v1/matchups").json()["matchup_id"]
+    monkeypatch.setattr(shedding, "PAGES_AT_ONCE", 0)
+    page, values = client.get("/leaderboard"), client.get("/api/v1/leaderboard")
+    assert (page.status_code, values.status_code) == (503, 503)
+    assert "Very busy" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert values.json()["error"]["code"] == "busy"
+    assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"}).status_code == 200
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/static/site.css").status_code == 200
+    assert figures(client)["tiltyard_up"] == 1
+
+
+def test_whoever_downloads_slowly_takes_no_place_of_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shedding, "PAGES_AT_ONCE", 1)
+    taken = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await taken.wait()
+        await send({"type": "http.response.body", "body": b"at last"})
+
+    async def ask() -> None:
+        statuses: list[int] = []
+
+        async def send(message: Any) -> None:
+            statuses.extend([message["status"]] if message["type"] == "http.response.start" else [])
+
+        layer = BoundedPages(app, lambda *_: pytest.fail("refused"))
+        scope = {"type": "http", "method": "GET", "path": "/api/v1/battles.jsonl"}
+        downloads = [asyncio.create_task(layer(dict(scope), _nothing, send)) for _ in range(10)]
+        while len(statuses) < 10:
+            await asyncio.sleep(0)
+        taken.set()
+        await asyncio.gather(*downloads)
+
+    asyncio.run(ask())
+
+
+async def _nothing() -> Any:
+    return {"type": "http.request", "body": b""}
+
+
+def test_exports_that_wait_are_bounded(sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sqlite_site.client().get("/api/v1/battles.jsonl").status_code == 200
+    monkeypatch.setattr(api._exports, "_here", api.EXPORTS_AT_ONCE + api.EXPORTS_WAITING)
+    assert sqlite_site.client().get("/api/v1/battles.jsonl").json()["error"]["code"] == "busy"

@@ -1,0 +1,150 @@
+"""Threads of the site that fail say so and go on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.arena.engines import open_arena
+from tests.processes import PATIENCE_SECONDS
+from tests.web.holding import held
+from tests.web.sites import QUICK, SmallSite, catalog, vote_once
+from tiltyard.arena import asks, steps
+from tiltyard.arena.background import Failures
+from tiltyard.arena.events import Choice
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store.verify import verify
+from tiltyard.web import observatory as watching
+from tiltyard.web.observatory import Observatory
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+class Fails:
+    """Stands for a function: fails so many times, then does what it should."""
+
+    def __init__(self, function: Callable[..., Any], times: int, error: BaseException) -> None:
+        self._function = function
+        self.left = times
+        self._error = error
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.left:
+            self.left -= 1
+            raise self._error
+        return self._function(*arguments)
+
+
+@pytest.mark.parametrize("error", [ValueError("bad luck"), SystemExit(3)])
+def test_the_thread_that_follows_the_log_outlives_any_failure(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    with Observatory(sqlite_site.url, pace=QUICK) as observatory:
+        fails = Fails(observatory._catch_up, 1_000_000, error)
+        monkeypatch.setattr(observatory, "_catch_up", fails)
+        wait_until(lambda: observatory.failures[0].total >= 2)
+        assert observatory.trouble == str(error)
+        seq = observatory.snapshot.seq
+        vote_once(sqlite_site.client())
+        fails.left = 0
+        wait_until(lambda: observatory.snapshot.seq >= seq + 2 and observatory.trouble is None)
+
+
+def test_the_thread_of_slow_studies_outlives_any_failure(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Observatory(sqlite_site.url, pace=QUICK) as observatory:
+        vote_once(sqlite_site.client())
+        wait_until(lambda: observatory.snapshot.study.categories.get("sums"))
+        observatory.category("sums")
+        fails = Fails(watching.category_board, 2, KeyError("lost"))
+        monkeypatch.setattr(watching, "category_board", fails)
+        vote_once(sqlite_site.client())
+        wait_until(lambda: observatory.failures[1].total == 2)
+        wait_until(lambda: observatory._categories["sums"][0] == observatory.snapshot.study.seq)
+        wait_until(lambda: observatory.trouble is None)
+
+
+def test_health_and_figures_name_a_thread_that_fails(sqlite_site: SmallSite) -> None:
+    client, failures = sqlite_site.client(), sqlite_site.observatory.failures[0]
+    failures.note(ValueError("the secret words of a driver"))
+    answer = client.get("/healthz")
+    assert answer.status_code == 200, "votes can be taken all the same"
+    assert answer.json()["trouble"] == ["thread that follows the log"]
+    assert "secret words" not in answer.text
+    assert 'thread="thread that follows the log"} 1' in client.get("/metrics").text
+    failures.clear()
+    assert client.get("/healthz").json()["trouble"] == []
+
+
+@pytest.mark.parametrize("error", [ValueError("bad luck"), SystemExit(3)])
+def test_the_writer_outlives_a_failure_between_requests(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    with Arena.open(sqlite_url) as arena:
+        arena.append(catalog())
+        fails = Fails(arena._commits._idle, 1_000_000, error)
+        monkeypatch.setattr(arena._commits, "_idle", fails)
+        wait_until(lambda: arena.failures.total >= 2)
+        served = arena.serve("ann")
+        fails.left = 0
+        arena.vote(served.matchup_id, "ann", Choice.A)
+        wait_until(lambda: arena.failures.trouble is None)
+    assert verify(sqlite_url).clean
+
+
+@pytest.mark.parametrize("error", [ValueError("bad luck"), SystemExit(3)])
+def test_a_request_that_fails_in_the_writer_fails_alone(arena_url: str, error: BaseException) -> None:
+    def break_down(*_: object) -> Any:
+        raise error
+
+    with open_arena(arena_url) as arena:
+        arena.append(catalog())
+        first, second = arena.serve("ann"), arena.serve("bob")
+        broken: asks.Step[None] = asks.Step(first.matchup_id, "ann", break_down, lambda *_: None)
+        with held(arena):
+            wrong = arena.ask(broken)
+            right = arena.ask(steps.vote(second.matchup_id, "bob", Choice.B))
+        assert right.result(PATIENCE_SECONDS).choice is Choice.B
+        with pytest.raises((ValueError, RuntimeError)):
+            wrong.result(PATIENCE_SECONDS)
+        assert arena.vote(first.matchup_id, "ann", Choice.A).choice is Choice.A
+        assert arena.read(lambda state: int(state.tallies.wins.view.sum())) == 2
+    assert verify(arena_url).clean
+
+
+def test_a_mailbox_that_breaks_does_not_keep_others_from_their_answers(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Torn:
+        def take(self, done: object) -> None:
+            raise OSError("torn")
+
+    with Arena.open(sqlite_url) as arena:
+        arena.append(catalog())
+        with held(arena):
+            arena.post(steps.serve("ann"), Torn())
+            served = arena.ask(steps.serve("bob"))
+        assert served.result(PATIENCE_SECONDS).matchup_id
+    assert "could not be handed back" in caplog.text
+
+
+def test_the_same_failure_again_and_again_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    failures = Failures("thread of a test")
+    for _ in range(1000):
+        failures.note(ValueError("always this"))
+    assert failures.total == 1000
+    assert 1 <= len(caplog.records) <= 10
+    assert failures.pause_seconds(1.0) == 30.0
+    failures.clear()
+    assert failures.pause_seconds(1.0) == 1.0
