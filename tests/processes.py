@@ -7,7 +7,7 @@ import time
 
 import httpx2 as httpx
 
-PATIENCE_SECONDS = 600.0
+PATIENCE_SECONDS = 400.0
 """How long a server may take to answer, or to end: four times what two busy cores without byte code have needed for
 two hosts with two workers each. It is never spent waiting for a process that has ended."""
 

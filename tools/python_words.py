@@ -350,6 +350,7 @@ PARAMETERS = {
     "create_app.observatory": "What makes boards and studies beside it; made if not given.",
     "serve.settings": "All settings of the site.",
     "serve.workers": "Processes; more than one needs PostgreSQL.",
+    "serve.sockets": "Sockets that are bound already (`bound_sockets`); then `host` and `port` are not used.",
 }
 
 ANYWHERE = {

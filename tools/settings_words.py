@@ -170,6 +170,8 @@ SITE = {
     "rate_limit": "Whether limits hold; `--no-rate-limit` is for load tests.",
     "public_url": "The address that visitors use, where a proxy hides it: `--public-url`.",
     "notice": "A sentence shown on every page: `--notice`.",
+    "longest_wait": "Seconds: a page or a new matchup that would wait longer is refused with 503, a vote at five times "
+    "as long: `--longest-wait`.",
 }
 
 SIMULATION = {

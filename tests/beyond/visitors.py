@@ -17,7 +17,7 @@ from tiltyard.arena import events as e
 STUMBLES = (502, 503, 504)
 """What a proxy or a site says when nothing was confirmed: the same request may be sent again."""
 
-PATIENCE_SECONDS = 600.0
+PATIENCE_SECONDS = 400.0
 VOTES_PER_VISIT, PAUSE_SECONDS = 10, 0.3
 """Within what the site allows one session and one address; afterwards somebody else comes."""
 

@@ -225,7 +225,7 @@ def test_whoever_downloads_slowly_takes_no_place_of_those_who_wait(monkeypatch: 
         async def send(message: Any) -> None:
             statuses.extend([message["status"]] if message["type"] == "http.response.start" else [])
 
-        layer = BoundedPages(app, lambda *_: pytest.fail("refused"))
+        layer = BoundedPages(app, lambda *_: pytest.fail("refused"), 2.0)
         scope = {"type": "http", "method": "GET", "path": "/api/v1/battles.jsonl"}
         downloads = [asyncio.create_task(layer(dict(scope), _nothing, send)) for _ in range(10)]
         while len(statuses) < 10:
@@ -234,6 +234,24 @@ def test_whoever_downloads_slowly_takes_no_place_of_those_who_wait(monkeypatch: 
         await asyncio.gather(*downloads)
 
     asyncio.run(ask())
+
+
+def test_where_pages_take_long_fewer_are_let_in() -> None:
+    layer = BoundedPages(_never, _never, 2.0)  # type: ignore[arg-type]
+    layer._in_work, layer._gap_seconds = 20, 0.05
+    assert layer._has_room
+    layer._gap_seconds = 0.2
+    assert not layer._has_room
+    layer._in_work = shedding.FEW_PAGES - 1
+    assert layer._has_room, "a few are always let in: otherwise nothing would be measured again"
+    layer._in_work = 2
+    layer._done()
+    layer._done()
+    assert layer._done_at is None, "time in which nobody asks is no time that a page takes"
+
+
+async def _never(*_: Any) -> None:
+    pytest.fail("nobody asks")
 
 
 async def _nothing() -> Any:

@@ -99,6 +99,7 @@ class GroupCommit:
         self._queue: queue.SimpleQueue[Ask[object] | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._began: float | None = None
+        self._size = 0
         self._seconds_each = 0.0
         self.failures = Failures("arena writer")
         self._thread = threading.Thread(target=self._work, name="arena writer", daemon=True)
@@ -120,9 +121,10 @@ class GroupCommit:
 
     def load(self) -> Load:
         """How busy the thread is now."""
-        began, waiting = self._began, self._queue.qsize()
-        group_seconds = 0.0 if began is None else time.monotonic() - began
-        return Load(waiting, group_seconds, group_seconds + waiting * self._seconds_each)
+        began, waiting, each = self._began, self._queue.qsize(), self._seconds_each
+        passed = 0.0 if began is None else time.monotonic() - began
+        left = max(passed, self._size * each - passed) if began is not None else 0.0
+        return Load(waiting, passed, left + waiting * each)
 
     def _work(self) -> None:
         open_ = True
@@ -143,6 +145,7 @@ class GroupCommit:
 
     def _timed(self, group: list[Ask[object]]) -> None:
         """Run a group, and note how long one of its requests took."""
+        self._size = len(group)
         self._began = began = time.monotonic()
         self._run(group)
         self._began = None

@@ -96,7 +96,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
     for kind in (Failure, ArenaError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _handle)
     app.add_middleware(QuickRoutes, routes=api.quick_routes(), answer_error=_answered)
-    app.add_middleware(BoundedPages, answer_error=_answered)
+    app.add_middleware(BoundedPages, answer_error=_answered, longest_wait=settings.longest_wait)
     app.add_middleware(Guard, settings=settings, answer_error=_crashed)
     health.count_requests(app)
     return app

@@ -55,6 +55,10 @@ KEPT_VALUES = 128
 """Values computed on demand (a model's detail, a category's board) that are kept."""
 
 
+STUDY_END_SECONDS = 2.0
+"""How long the end of a slow study is waited for when the site stops: swaps of many models can take a minute."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How often the observatory looks: seconds between boards, seconds and votes between studies.
@@ -116,10 +120,10 @@ class Observatory:
             thread.start()
 
     def close(self) -> None:
-        """Stop following and let go of the database."""
+        """Stop following and let go of the database. A slow study, which does not use it, is not waited for long."""
         self._ended.set()
-        for thread in self._threads:
-            thread.join()
+        for thread, seconds in zip(self._threads, (None, STUDY_END_SECONDS), strict=False):
+            thread.join(seconds)
         if self._store is not None:
             self._store.close()
 

@@ -6,6 +6,7 @@ thrown away. Every refusal is counted for `/metrics`.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,11 @@ VOTES_WAIT = 5.0
 """Votes, skips and undos are taken until they would wait this many times as long."""
 
 PAGES_AT_ONCE = 128
-"""Pages and public JSON that may be in work in one process."""
+FEW_PAGES = 8
+"""Pages and public JSON that may be in work in one process; where they would wait too long, only a few."""
+
+GAP_WEIGHT = 0.2
+"""How much one page says of the time from one finished page to the next."""
 
 RETRY_SECONDS = 2
 UNCOUNTED = ("/static/", "/healthz", "/metrics")
@@ -59,19 +64,26 @@ def admit(ask: Ask[Any], load: Load, longest_wait: float) -> None:
 
 
 class BoundedPages:
-    """The layer that refuses a page while too many are in work. A page counts until its answer begins to leave."""
+    """The layer that refuses a page while so many are in work that it would wait too long.
 
-    def __init__(self, app: ASGIApp, answer_error: Callable[[Request, Failure], Response]) -> None:
+    A page counts until its answer begins to leave. How long one takes is measured while others are in work, from one
+    that is done to the next: on a slow machine fewer are let in.
+    """
+
+    def __init__(self, app: ASGIApp, answer_error: Callable[[Request, Failure], Response], longest_wait: float) -> None:
         self._app = app
         self._answer_error = answer_error
+        self._longest_wait = longest_wait
         self._in_work = 0
+        self._gap_seconds = 0.0
+        self._done_at: float | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
         if scope["type"] != "http" or scope["method"] != "GET" or scope["path"].startswith(UNCOUNTED):
             await self._app(scope, receive, send)
             return
-        if self._in_work >= PAGES_AT_ONCE:
+        if not self._has_room:
             request = Request(scope, receive)
             await self._answer_error(request, busy("page"))(scope, receive, send)
             return
@@ -82,11 +94,23 @@ class BoundedPages:
             nonlocal counted
             if counted and message["type"] == "http.response.start":
                 counted = False
-                self._in_work -= 1
+                self._done()
             await send(message)
 
         try:
             await self._app(scope, receive, leaving)
         finally:
             if counted:
-                self._in_work -= 1
+                self._done()
+
+    @property
+    def _has_room(self) -> bool:
+        waits = self._in_work * self._gap_seconds > self._longest_wait
+        return self._in_work < PAGES_AT_ONCE and not (waits and self._in_work >= FEW_PAGES)
+
+    def _done(self) -> None:
+        now = time.monotonic()
+        if self._done_at is not None:
+            self._gap_seconds += GAP_WEIGHT * (now - self._done_at - self._gap_seconds)
+        self._in_work -= 1
+        self._done_at = now if self._in_work else None

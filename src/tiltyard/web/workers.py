@@ -41,7 +41,7 @@ SILENT_SECONDS = 60.0
 SLOW_SECONDS = 60.0
 """How often it is said that a worker is still starting."""
 
-END_SECONDS = 30.0
+END_SECONDS = 25.0
 """How long workers may take to answer whoever waits when the site stops."""
 
 BEAT = b"+"
