@@ -112,6 +112,20 @@ def test_a_second_request_on_a_connection_has_no_more_time_than_the_first() -> N
         assert answer(connection).rpartition(b"here")[2].startswith(b"HTTP/1.1 408")
 
 
+def test_a_head_that_never_ends_is_refused() -> None:
+    with serving(head_seconds=600.0) as server, connected(server, GET) as connection:
+        try:
+            for _ in range(2_000):
+                connection.sendall(b"x-more: " + b"y" * 1_000 + b"\r\n")
+        except ConnectionError:
+            pass
+        else:
+            pytest.fail("two megabytes were taken")
+        large = b"POST /body HTTP/1.1\r\nhost: here\r\ncontent-length: 900\r\nx: " + b"z" * 50_000 + b"\r\n"
+        with connected(server, large + b"connection: close\r\n\r\n" + b"b" * 900) as other:
+            assert answer(other).endswith(b"b" * 900)
+
+
 def test_whoever_says_nothing_at_all_is_let_go_without_a_word() -> None:
     with serving(head_seconds=0.2) as server, connected(server) as connection:
         assert answer(connection) == b""

@@ -13,7 +13,12 @@ from tiltyard.web.shedding import RETRY_SECONDS, refused, timed_out
 if TYPE_CHECKING:
     import asyncio
 
-STATUS = {400: b"Bad Request", 408: b"Request Timeout", 503: b"Service Unavailable"}
+STATUS = {
+    400: b"Bad Request",
+    408: b"Request Timeout",
+    431: b"Request Header Fields Too Large",
+    503: b"Service Unavailable",
+}
 
 
 class Protocol(HttpToolsProtocol):
@@ -29,8 +34,10 @@ class Protocol(HttpToolsProtocol):
     body_rate = 1024
     answer_seconds = 60.0
     most_connections = 2048
+    most_head_bytes = 65_536
 
     _awaited = "head"
+    _head_bytes = 0
     _spoken = False
     _deadline: float | None = None
     since = 0.0
@@ -50,6 +57,13 @@ class Protocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; a head that never ends is refused before it fills the memory."""
+        super().data_received(data)
+        self._head_bytes = self._head_bytes + len(data) if self._awaited == "head" and self._deadline else 0
+        if self._head_bytes > self.most_head_bytes and not self.transport.is_closing():
+            self._hang_up(431, "The head of the request is too large.")
 
     def on_message_begin(self) -> None:
         """The first byte of a request: from now on its head is waited for, however slowly it comes."""

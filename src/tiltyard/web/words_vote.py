@@ -129,8 +129,8 @@ WORDS: Mapping[str, str] = {
     "error.nothing_to_serve.text": "No two models here have answered the same prompt yet. Please come back later.",
     "error.busy.heading": "Very busy just now",
     "error.busy.text": (
-        "More people are here than the arena can serve at once, so this request was not begun. Nothing was counted. "
-        "Wait a few seconds, go back and try again."
+        "More people are here than the arena can serve at once, so this request was not begun: if it was a vote, send "
+        "it again in a few seconds. Votes that were confirmed before stand."
     ),
     "error.unavailable.heading": "The arena cannot write just now",
     "error.unavailable.text": (
