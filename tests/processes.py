@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
 
 import httpx2 as httpx
 
@@ -24,3 +25,11 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
         else:
             return
     raise AssertionError(f"the server of {url} ended with {process.returncode}; see its stderr")
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    """Until something holds."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.01)

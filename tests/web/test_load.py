@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.processes import PATIENCE_SECONDS
+from tests.processes import PATIENCE_SECONDS, wait_until
 from tests.web.holding import held
-from tests.web.sites import SmallSite, form_in, vote_once
+from tests.web.sites import SmallSite, form_in, vote_once, vote_page
 from tests.web.test_health import figures
 from tiltyard.web import api, prepared, shedding
 from tiltyard.web.failures import Failure
@@ -152,13 +152,13 @@ def test_a_long_queue_refuses_new_matchups_and_pages_before_votes(
     sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, client, other = sqlite_site, sqlite_site.client(), sqlite_site.client()
-    fields = {**form_in(client.get("/").text), "choice": "A"}
+    fields = {**form_in(vote_page(client).text), "choice": "A"}
     matchup = other.post("/api/v1/matchups").json()["matchup_id"]
     monkeypatch.setattr(site.app.state.site.engine, "_longest_wait", 1000.0)
     monkeypatch.setattr(site.arena._commits, "_seconds_each", 1000.0)
     before = dict(shedding.refused)
     with ThreadPoolExecutor(2) as pool, held(site.arena, waiting=2):
-        refused = [site.client().post("/api/v1/matchups"), site.client().get("/")]
+        refused = [site.client().post("/api/v1/matchups"), vote_page(site.client())]
         votes = [
             pool.submit(client.post, "/vote", data=fields),
             pool.submit(other.post, f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}),
@@ -168,8 +168,7 @@ def test_a_long_queue_refuses_new_matchups_and_pages_before_votes(
             assert int(answer.headers["retry-after"]) > 0
         assert refused[0].json()["error"]["code"] == "busy"
         assert "Very busy" in refused[1].text
-        while site.arena.load().waiting < 4:
-            threading.Event().wait(0.01)
+        wait_until(lambda: site.arena.load().waiting == 4)
         monkeypatch.setattr(site.arena._commits, "_seconds_each", 10_000.0)
         late = other.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"})
         assert (late.status_code, late.json()["error"]["code"]) == (503, "busy")

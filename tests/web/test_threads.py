@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.arena.engines import open_arena
-from tests.processes import PATIENCE_SECONDS
+from tests.processes import PATIENCE_SECONDS, wait_until
 from tests.web.holding import held
 from tests.web.sites import QUICK, SmallSite, catalog, vote_once
 from tiltyard.arena import asks, steps
@@ -20,13 +19,6 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
 from tiltyard.web import observatory as watching
 from tiltyard.web.observatory import Observatory
-
-
-def wait_until(true: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 class Fails:
