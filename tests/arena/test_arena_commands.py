@@ -206,6 +206,37 @@ def test_a_changed_event_and_a_changed_table_are_both_found(tmp_path: Path, tilt
     assert done.returncode == 1
 
 
+def test_prompts_are_listed_retired_and_served_again_with_a_warning(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, "init", *DB)
+    ok(tiltyard, "import", *DB, *FILES)
+    listed, _ = ok(tiltyard, "prompts", *DB)
+    assert listed.count(" on ") == 8
+    first = listed.splitlines()[1].split()[0]
+    listed, said = ok(tiltyard, "prompts", *DB, "--off", first)
+    assert "hidden: may still be voted on" in listed
+    assert "lost its blindness" not in said
+    with sqlite3.connect(tmp_path / "arena.db") as connection:  # a while ago
+        connection.execute("UPDATE events SET at = at - 90000000 WHERE kind = 'prompt_disabled'")
+    ok(tiltyard, "settings", *DB, "--phase", "3")
+    rows = json.loads(ok(tiltyard, "prompts", *DB, "--format", "json")[0])["prompts"]
+    assert [row["prompt_id"] for row in rows if row["answers_public"]] == [first]
+    _, said = ok(tiltyard, "prompts", *DB, "--on", first)
+    assert f"{first} has lost its blindness" in said
+    assert "there is no prompt 'nowhere'" in fails(tiltyard, "prompts", *DB, "--off", "nowhere")
+
+
+def test_an_arena_that_is_not_blind_is_said_to_be_so(tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, *SMALL, *DB)
+    shown, said = ok(tiltyard, "settings", *DB, "--texts-public", "always")
+    assert "texts_public: always" in shown
+    assert "not blind" in said
+    for form in ("md", "html"):
+        assert "This arena is not blind" in ok(tiltyard, "validity", *DB, "--format", form)[0]
+    shown, said = ok(tiltyard, "settings", *DB, "--texts-public", "after_retirement")
+    assert "were public until now" in said
+    assert "not blind" not in ok(tiltyard, "validity", *DB)[0]
+
+
 def test_the_report_is_a_page_too(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
     ok(tiltyard, *SMALL, *DB)
     ok(tiltyard, "validity", *DB, "--format", "html", "--out", "week.html")

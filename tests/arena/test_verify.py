@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from tests.arena.engines import catalog, open_arena, play, sql
 from tiltyard.arena import events as e
-from tiltyard.arena.store import Store
+from tiltyard.arena.store import Store, frozen
+from tiltyard.arena.store.tables import checkpoints
 from tiltyard.arena.store.verify import Findings, rebuild, verify
 from tiltyard.errors import StoreError
 
@@ -59,6 +61,22 @@ def test_a_changed_vote_breaks_the_chain_at_its_number(played_url: str) -> None:
 def test_a_changed_time_breaks_the_chain(played_url: str) -> None:
     sql(played_url, "UPDATE events SET at = at + 1 WHERE id = (SELECT event_id FROM chain WHERE seq = 30)")
     assert "chain, number 30" in str(check(played_url).problems[0])
+
+
+def test_a_checkpoint_of_an_earlier_version_is_passed_over_and_a_spoilt_one_is_not(
+    played_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frozen, "VERSION", frozen.VERSION - 1)
+    rebuild(played_url, checkpoint_every=40)
+    monkeypatch.undo()
+    assert check(played_url).clean
+    with open_arena(played_url, checkpoint_every=40) as arena:
+        assert arena.read(lambda state: len(state.catalog.prompt_off_at)) > 0
+    store = Store.open(played_url)
+    with store.database.write() as connection:
+        connection.execute(sa.update(checkpoints).values(state=b"spoilt"))
+    store.close()
+    assert tables(check(played_url)) == {"checkpoints"}
 
 
 def test_a_missing_event_is_named(played_url: str) -> None:

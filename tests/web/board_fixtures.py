@@ -73,6 +73,14 @@ def week_of_votes(votes: int, *, phase: int = 4, prompts: int = 6, seed: int = 5
     return log
 
 
+def retire(log: Log, *prompts: str) -> Log:
+    """The log, with prompts switched off long enough for their answers to be public."""
+    for prompt in prompts:
+        log.say(e.PromptDisabled(prompt_id=prompt))
+    log.say(e.ModelEnabled(model=MODELS[0]), after=2 * 60 * SECOND)
+    return log
+
+
 def kept(log: Log, folder: Path) -> str:
     """The log in a database of its own; its time begins on the first of January."""
     url = f"sqlite:///{folder / 'board.db'}"

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from tests.arena.engines import Clock, sql
 from tests.web.administrators import Desk, at_the_desk, log_of, staffed_site, vote_often
+from tests.web.attackers import blind_site
 from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Limits
@@ -26,7 +27,16 @@ from tiltyard.web.settings import SiteSettings
 
 PAGES = ("", "/models", "/prompts", "/import", "/screening", "/settings")
 FORMS = (
-    *("/models", "/prompts", "/import", "/screening", "/settings/phase", "/settings/limits", "/logout"),
+    *(
+        "/models",
+        "/prompts",
+        "/import",
+        "/screening",
+        "/settings/phase",
+        "/settings/limits",
+        "/settings/texts",
+        "/logout",
+    ),
     *("/screening/session/somebody", "/screening/answers/all", "/screening/exclusion/1"),
 )
 
@@ -274,6 +284,40 @@ def test_a_limit_is_a_whole_number_from_one_on(staffed: SmallSite, limit: str) -
     assert status == 400
     assert "address_votes_per_minute" in text
     assert log_of(staffed) == before
+
+
+def test_a_prompt_whose_answers_were_public_is_switched_on_with_a_warning(sqlite_url: str) -> None:
+    with blind_site(sqlite_url, models=2, prompts=2) as site:
+        desk = at_the_desk(site)  # type: ignore[arg-type]
+
+        def switch(to: str) -> str:
+            _, where = desk.post("/admin/prompts", {"name": "q00", "to": to})
+            return where
+
+        assert switch("off").endswith("said=prompt_off")
+        assert "Its answers are still hidden" in desk.page("/admin/prompts")
+        assert switch("on").endswith("said=prompt_on")  # they never were public
+        switch("off")
+        site.later(61)
+        assert "switched on again, it would no longer be blind" in desk.page("/admin/prompts")
+        where = switch("on")
+        assert "it has lost its blindness" in desk.page(where)
+
+
+def test_when_answers_are_public_is_an_event_like_any_setting(staffed: SmallSite) -> None:
+    desk = at_the_desk(staffed)
+    assert "The arena is blind" in desk.page("/admin/settings")
+    assert desk.post("/admin/settings/texts", {"texts_public": "always"}, "/admin/settings") == (
+        303,
+        "/admin/settings?said=texts",
+    )
+    changed = log_of(staffed)[-1].body
+    assert isinstance(changed, e.SettingsChanged)
+    assert changed.policy.texts_public == "always"
+    assert "This arena is not blind" in desk.page("/admin/settings")
+    status, said = desk.post("/admin/settings/texts", {"texts_public": "sometimes"}, "/admin/settings")
+    assert status == 400
+    assert "choose when answers are public" in said
 
 
 def test_prompts_answers_and_cards_are_imported_once(staffed_anywhere: SmallSite) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, BoardSite, board_site, week_of_votes
+from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, BoardSite, board_site, retire, week_of_votes
 from tests.web.sites import MODELS as SITE_MODELS
 from tests.web.sites import answer, catalog, said
 from tiltyard.arena import events as e
@@ -81,15 +82,27 @@ def test_neighbours_of_bradley_terry_say_how_few_votes_would_swap_them(site: Boa
     assert page_of(site, offline.rows[0].model).around.above is None
 
 
-def test_the_answer_to_the_prompt_asked_for_is_shown_and_harmless(site: BoardSite) -> None:
-    page = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p3"}).text
-    answer = page.split('<section id="answer">', 1)[1].split("</section>", 1)[0]
-    assert "Question 3?" in answer
-    assert "<strong>9</strong>" in answer
-    assert "<script>alert" not in page
+def test_the_answer_to_a_retired_prompt_is_shown_and_harmless(tmp_path: Path) -> None:
+    with board_site(retire(week_of_votes(60), "p1", "p3"), tmp_path) as site:
+        page = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p3"}).text
+        answer = page.split('<section id="answer">', 1)[1].split("</section>", 1)[0]
+        assert "Question 3?" in answer
+        assert "<strong>9</strong>" in answer
+        assert "<script>alert" not in page
+        made = page_of(site, MODELS[0])
+        assert {prompt for prompt, shown in made.answers.items() if shown} == {"p1", "p3"}
+        assert [record.name for record in made.detail.retired_prompts] == ["p1", "p3"]
+        assert chosen_prompt(made, "p3") == "p3"
+        assert chosen_prompt(made, "p2") == "p2"  # which the page then says is hidden
+        most = max(made.detail.retired_prompts, key=lambda record: record.votes)
+        assert chosen_prompt(made, "no such prompt") == most.name
+
+
+def test_without_a_retired_prompt_no_answer_is_chosen(site: BoardSite) -> None:
     made = page_of(site, MODELS[0])
-    assert chosen_prompt(made, "p3") == "p3"
-    assert chosen_prompt(made, "no such prompt") in made.answers
+    assert not any(made.answers.values())
+    assert chosen_prompt(made, None) is None
+    assert "The answers to 6 prompts in use are hidden" in site.client.get(f"/models/{MODELS[0]}").text
 
 
 def test_answers_that_were_replaced_are_listed_with_their_dates_the_present_one_first(
@@ -99,7 +112,7 @@ def test_answers_that_were_replaced_are_listed_with_their_dates_the_present_one_
     for text in ("the *second* answer", "the third <script>answer</script>"):
         log.now += DAY
         log.say(e.ResponseAdded(response_id=f"r{log.now}", model=MODELS[0], prompt_id="p3", text=text))
-    with board_site(log, tmp_path_factory.mktemp("history")) as site:
+    with board_site(retire(log, "p2", "p3"), tmp_path_factory.mktemp("history")) as site:
         page = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p3"}).text
         other = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p2"}).text
         dates = AnswerDates().of(site.arena.store, MODELS[0], "p3")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiltyard as ty
-from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes
+from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, retire, week_of_votes
 from tests.web.sites import vote_once
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
@@ -56,11 +56,13 @@ def test_two_models_seen_from_either_side_have_mirrored_records(site: BoardSite)
     assert sum(record.wins for record in ours.prompts) == ours.record.wins
     assert sum(record.both_bad for record in ours.prompts) == ours.record.both_bad
     assert [record.name for record in ours.prompts] == [record.name for record in theirs.prompts]
-    assert set(ours.shared) == set(ours.answers)
+    assert set(ours.shared) == set(ours.hidden)
+    assert ours.answers == {}
 
 
-def test_the_comparison_shows_both_answers_to_a_prompt(site: BoardSite) -> None:
-    page = site.client.get("/compare", params={"a": MODELS[0], "b": MODELS[2], "prompt": "p4"}).text
+def test_the_comparison_shows_both_answers_to_a_retired_prompt(tmp_path: Path) -> None:
+    with board_site(retire(week_of_votes(60), "p4"), tmp_path) as site:
+        page = site.client.get("/compare", params={"a": MODELS[0], "b": MODELS[2], "prompt": "p4"}).text
     answers = page.split('<section id="answers">', 1)[1]
     assert "Question 4?" in answers
     assert "<strong>9</strong>" in answers

@@ -23,6 +23,8 @@ class Catalog:
         """Prompts without their text."""
         self.model_enabled: list[bool] = []
         self.prompt_enabled: list[bool] = []
+        self.prompt_off_at: list[int] = []
+        """When each prompt was last switched off; 0 for one that never was."""
         self.response_ids: dict[tuple[int, int], str] = {}
         """The present answer of each (model, prompt)."""
         self.answered = Grid()
@@ -72,6 +74,7 @@ class Catalog:
             self._prompt_numbers[added.prompt_id] = len(self.prompts)
             self.prompts.append(kept)
             self.prompt_enabled.append(True)
+            self.prompt_off_at.append(0)
             self.answered.grow(len(self.models), len(self.prompts))
         else:
             self.prompts[number] = kept
@@ -82,6 +85,13 @@ class Catalog:
         cell = (self.model(added.model), self.prompt(added.prompt_id))
         self.response_ids[cell] = added.response_id
         self.answered.view[cell] = 1
+
+    def switch_prompt(self, prompt_id: str, *, on: bool, at: int) -> None:
+        """Serve a prompt again, or no more from a time on."""
+        number = self.prompt(prompt_id)
+        if self.prompt_enabled[number] and not on:
+            self.prompt_off_at[number] = at
+        self.prompt_enabled[number] = on
 
     def servable(self) -> NDArray[np.bool_]:
         """Which (model, prompt) may be served: both enabled, and an answer is there."""

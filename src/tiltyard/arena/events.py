@@ -101,6 +101,8 @@ class ResponseAdded(Body, frozen=True, kw_only=True, tag="response_added"):
     model: str
     prompt_id: str
     text: str
+    salt: str = ""
+    """Something random: the hashes of the log are public, and must not tell whoever has the text who wrote it."""
 
 
 class MatchupServed(Body, frozen=True, kw_only=True, gc=False, tag="matchup_served"):

@@ -56,6 +56,11 @@ class Record:
         return self.wins + self.losses
 
     @property
+    def votes(self) -> int:
+        """All counted votes."""
+        return self.decisive + self.ties + self.both_bad
+
+    @property
     def score(self) -> float | None:
         """Mean score, a tie counting half; None without a rated vote."""
         rated = self.decisive + self.ties
@@ -96,6 +101,8 @@ class ModelDetail:
 
     row: BoardRow
     prompts: tuple[Record, ...]
+    retired_prompts: tuple[Record, ...]
+    """Its record on prompts that are off, where it has any."""
     opponents: tuple[Record, ...]
     neighbours: tuple[Neighbour, ...]
     heatmap: Heatmap
@@ -113,10 +120,12 @@ def model_detail(state: ArenaState, name: str, board: LiveBoard | None = None) -
     model = state.catalog.model(name)
     if not state.catalog.model_enabled[model]:
         raise ArenaError(f"model {name!r} is disabled and has no place on the board. Enable it first.")
-    order = official_order(state)
+    order, records = official_order(state), _by_prompt(state, model)
+    enabled = state.catalog.prompt_enabled
     return ModelDetail(
         row=(board or live_board(state))[name],
-        prompts=_by_prompt(state, model),
+        prompts=tuple(record for record, on in zip(records, enabled, strict=True) if on),
+        retired_prompts=tuple(record for record, on in zip(records, enabled, strict=True) if not on and record.votes),
         opponents=tuple(against(state, model, rival) for rival in order if rival != model),
         neighbours=tuple(
             Neighbour(
@@ -146,23 +155,22 @@ def against(state: ArenaState, model: int, rival: int) -> Record:
     )
 
 
-def _by_prompt(state: ArenaState, model: int) -> tuple[Record, ...]:
-    """The record on every enabled prompt."""
+def _by_prompt(state: ArenaState, model: int) -> list[Record]:
+    """The record on every prompt."""
     tallies, catalog = state.tallies, state.catalog
     wins, expected = decisive_wins_on(state)[model], _expected_wins(state, model)
     decisive, rated = tallies.decisive_on.view[model], tallies.rated_on.view[model]
-    return tuple(
+    return [
         Record(
-            catalog.prompts[prompt].prompt_id,
+            card.prompt_id,
             int(wins[prompt]),
             int(decisive[prompt] - wins[prompt]),
             int(rated[prompt] - decisive[prompt]),
             int(tallies.both_bad_on.view[model, prompt]),
             float(expected[prompt]),
         )
-        for prompt, enabled in enumerate(catalog.prompt_enabled)
-        if enabled
-    )
+        for prompt, card in enumerate(catalog.prompts)
+    ]
 
 
 def _expected_wins(state: ArenaState, model: int) -> Floats:

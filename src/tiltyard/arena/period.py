@@ -11,10 +11,10 @@ from tiltyard.arena import events as e
 from tiltyard.arena.memory_book import MemoryBook
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.vote_table import vote_table
-from tiltyard.arena.weekly import Look, Note, Period, Served, look_at
+from tiltyard.arena.weekly import Look, Note, Period, Served, look_at, note_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 DAY = 86_400 * 1_000_000
 """Looks are a day apart: hour by hour, models that are level would seem to swap all the time."""
@@ -38,6 +38,12 @@ def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) ->
     return state, within.period(since, state, tuple(looks), book)
 
 
+def closed_only(kinds: Mapping[str, int], served: Iterable[str], state: ArenaState) -> dict[str, int]:
+    """Counts of events by kind, in which a matchup counts as served once it is closed."""
+    still_open = sum(name in state.schedule.in_flight for name in served)
+    return {kind: n - still_open if kind == "matchup_served" else n for kind, n in kinds.items()}
+
+
 class _Within:
     """What happened within the period."""
 
@@ -54,27 +60,27 @@ class _Within:
             case e.MatchupServed():
                 self.served.append(body)
             case e.Flagged():
-                self.flags.append(Note(f"{body.subject} {body.subject_id}", body.flag, body.detail))
+                self.flags.append(note_of(body))
             case e.Excluded() | e.Restored():
-                verb = "excluded" if isinstance(body, e.Excluded) else "restored"
-                votes = "1 vote" if len(body.matchup_ids) == 1 else f"{len(body.matchup_ids):,} votes"
-                self.exclusions.append(Note(f"{votes} {verb}", body.reason))
+                self.exclusions.append(note_of(body))
 
     def period(self, since: int, state: ArenaState, looks: tuple[Look, ...], book: MemoryBook) -> Period:
         """The period as the report wants it."""
-        closed = [body for body in self.served if body.matchup_id not in state.schedule.in_flight]
+        votes = vote_table(book.votes, state.catalog)
+        voted = set(votes.matchup_ids)
+        counted = [body for body in self.served if body.matchup_id in voted]
         served = Served(
-            np.array([state.catalog.model(body.model_a) for body in closed], dtype=np.int64),
-            np.array([state.catalog.model(body.model_b) for body in closed], dtype=np.int64),
-            dict(Counter(body.lane for body in closed)),
+            np.array([state.catalog.model(body.model_a) for body in counted], dtype=np.int64),
+            np.array([state.catalog.model(body.model_b) for body in counted], dtype=np.int64),
+            dict(Counter(body.lane for body in counted)),
         )
         return Period(
             since=since,
             until=state.at,
             looks=looks,
-            votes=vote_table(book.votes, state.catalog),
+            votes=votes,
             served=served,
-            events=dict(self.kinds),
+            events=closed_only(self.kinds, (body.matchup_id for body in self.served), state),
             flags=tuple(self.flags),
             exclusions=tuple(self.exclusions),
         )

@@ -6,7 +6,7 @@ The whole policy is written to the log whenever it changes, so a board always sa
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -15,6 +15,10 @@ from tiltyard.ratings.glicko2 import Glicko2Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+TextsPublic = Literal["after_retirement", "always"]
+"""When the answers to a prompt are public with their authors."""
 
 
 class LaneWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,7 +154,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Rated votes that each of the first K + 1 needs before the contender lane serves: chasing early luck makes
     deviations dishonest."""
     window_matchups: int = 2000
-    """W: exposure is fair or not over this many served matchups."""
+    """W: exposure is fair or not over this many matchups."""
     exposure_tolerance: float = 0.12
     prompt_floor: int = 2
     """Decisive votes that make a model–prompt cell covered."""
@@ -167,6 +171,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """… or this many even shares, where that is more (an arena of three models gives each two thirds)."""
     traffic_cap_from: int = 40
     """The cap holds once the window has this many matchups."""
+    texts_public: TextsPublic = "after_retirement"
+    """`after_retirement` shows an answer with its author once its prompt is off and nobody can be voting on it any
+    more; `always` shows every answer and says on every page that the arena is not blind."""
     matchup_expires_seconds: int = 7200
     undo_seconds: int = 5
     """How long a vote can be undone whose names are held back. Long enough for a slip of the finger; longer would only
@@ -193,7 +200,7 @@ def _numbers(settings: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, 
         value = getattr(settings, name)
         if isinstance(value, msgspec.Struct):
             yield from _numbers(value, f"{prefix}{name}.")
-        else:
+        elif not isinstance(value, str):
             yield prefix + name, value
 
 

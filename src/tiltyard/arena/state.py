@@ -161,7 +161,7 @@ def _catalog_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # no
         case e.ModelEnabled() | e.ModelDisabled():
             catalog.model_enabled[catalog.model(body.model)] = isinstance(body, e.ModelEnabled)
         case e.PromptEnabled() | e.PromptDisabled():
-            catalog.prompt_enabled[catalog.prompt(body.prompt_id)] = isinstance(body, e.PromptEnabled)
+            catalog.switch_prompt(body.prompt_id, on=isinstance(body, e.PromptEnabled), at=event.at)
     state.grow()
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import LiveBoard, completeness, contenders, live_board, publication_values
-from tiltyard.arena.events import LANES
+from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.matchmaking import lane_opens
 from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
 from tiltyard.validity.fairness import (
@@ -46,7 +47,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
-    """Matchups served in the period and closed since: models by side, and how many each lane served."""
+    """Matchups of the period whose vote counts: models by side, and how many each lane served.
+
+    Only those: a skipped matchup closes without names, and a report that counted it would tell them.
+    """
 
     model_a: Ints
     model_b: Ints
@@ -60,6 +64,22 @@ class Note:
     what: str
     reason: str
     detail: str = ""
+
+
+def note_of(body: Flagged | Excluded | Restored) -> Note:
+    """A flag or an exclusion as a report says it: without voters, and without an answer's id or words.
+
+    An id is a hash of the answer and of who wrote it, so whoever has the words could look up their author.
+    """
+    if isinstance(body, Excluded | Restored):
+        verb = "excluded" if isinstance(body, Excluded) else "restored"
+        votes = "1 vote" if len(body.matchup_ids) == 1 else f"{len(body.matchup_ids):,} votes"
+        return Note(f"{votes} {verb}", body.reason)
+    if body.subject == "model":
+        return Note(f"model {body.subject_id}", body.flag, body.detail)
+    if body.subject == "response":
+        return Note("an answer", body.flag)
+    return Note("a session" if body.subject == "voter" else "a vote", body.flag, body.detail)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +136,8 @@ class WeeklyReport:
     prompts: tuple[str, ...]
     flags: tuple[Note, ...]
     exclusions: tuple[Note, ...]
+    blind: bool
+    """Whether the answers that are being voted on are hidden."""
     offline: OfflineBoard | None
     model_names: tuple[str, ...]
     """Names by the arena's numbers; `models` has the enabled ones in the order of the board."""
@@ -130,6 +152,7 @@ class WeeklyReport:
             "phase": self.board.phase,
             "votes": self.votes,
             "voters": self.voters,
+            "blind": self.blind,
             "events": dict(self.events),
             "coverage_fairness": self._exposures(),
             "pair_completeness": [asdict(pair) for pair in self.pairs],
@@ -198,7 +221,7 @@ def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | Non
         voters=len(np.unique(period.votes.voter[recent])),
         events=period.events,
         models=tuple(row.model for row in board.rows),
-        exposure=window_exposure(state, order),
+        exposure=window_exposure(state, period.votes, order),
         contenders=tuple(state.catalog.models[model].model for model in contenders(state)),
         pairs=adjacent_pairs(state),
         stability=confidence_stability(standings[0], standings[-1]),
@@ -211,26 +234,27 @@ def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | Non
         prompts=period.votes.prompts,
         flags=period.flags,
         exclusions=period.exclusions,
+        blind=is_blind(state),
         offline=offline,
         model_names=tuple(model.model for model in state.catalog.models),
     )
 
 
-def window_exposure(state: ArenaState, order: list[int]) -> ExposureFairness:
-    """Exposure of these models in the state's rolling window; targets are even while the contender lane is closed.
+def window_exposure(state: ArenaState, votes: VoteTable, order: list[int]) -> ExposureFairness:
+    """Exposure of these models over the last counted votes; targets are even while the contender lane is closed.
 
-    Matchups that are still open are left out: a visitor who compares two reports must not learn who is before them.
+    Matchups without a vote are left out: a visitor who compares two reports must not learn who is before them, nor
+    who the two were that they skipped.
     """
-    policy, schedule = state.policy, state.schedule
+    policy = state.policy
     band = set(contenders(state))
-    exposures = schedule.in_window.copy()
-    for served in schedule.in_flight.values():
-        exposures[[served.a, served.b]] -= 1
+    window = min(len(votes), policy.window_matchups)
+    shown = np.concatenate([side[len(votes) - window :] for side in (votes.model_a, votes.model_b)])
     return exposure_fairness(
-        np.maximum(exposures, 0)[order],
+        np.bincount(shown, minlength=len(state.catalog.models))[order],
         np.array([model in band for model in order], dtype=bool),
         np.asarray(state.catalog.servable().any(axis=1))[order],
-        max(len(schedule.window) - len(schedule.in_flight), 0),
+        window,
         tolerance=policy.exposure_tolerance,
         contender_share=policy.lanes.contender if contender_lane_open(state) else 0.0,
         challenger_share=policy.opponents.challenger,

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING
 
+from tiltyard.arena.blindness import NOT_BLIND
 from tiltyard.arena.weekly_pictures import (
     band_picture,
     band_scale,
@@ -125,6 +126,7 @@ def _header(report: WeeklyReport, title: str) -> Html:
             "p", report.board.publication.status.capitalize(), class_=f"verdict {'stable' if stable else 'calibrating'}"
         ),
         el("p", status_sentence(report), class_="sub"),
+        *([] if report.blind else [el("p", NOT_BLIND, class_="unmet")]),
         el("dl", *[el("div", el("dt", what), el("dd", value)) for what, value in tiles], class_="tiles"),
     )
 

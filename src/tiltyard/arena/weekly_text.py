@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tiltyard.arena.blindness import NOT_BLIND
 from tiltyard.arena.events import Flagged
 from tiltyard.validity.fairness import THREE_SIGMA
 
@@ -58,10 +59,10 @@ def exposure_sentences(report: WeeklyReport) -> list[str]:
     """Who was shown how often, in sentences."""
     fair = report.exposure
     if not fair.matchups:
-        return ["Nothing was served in the window."]
+        return ["Nothing was voted on in the window."]
     said = [
         f"{int(fair.within.sum())} of {fair.looked_at} models are within ±{100 * fair.tolerance:.0f} % of their "
-        f"target over the last {fair.matchups:,} matchups."
+        f"target over the last {fair.matchups:,} matchups that were voted on."
     ]
     if fair.targets_differ:
         aimed = fair.targets[fair.targets > 0.0]
@@ -168,6 +169,7 @@ def weekly_markdown(report: WeeklyReport) -> str:
     """The report as Markdown."""
     sections = [
         ["# Validity report", "", f"{day(report.since)} to {day(report.until)}", "", f"**{status_sentence(report)}**"],
+        [] if report.blind else [f"**{NOT_BLIND}**"],
         _table(["rule", "found", "needed", "met"], _rule_rows(report)),
         _facts(report),
         ["## Coverage fairness", "", *exposure_sentences(report)],
@@ -184,7 +186,7 @@ def weekly_markdown(report: WeeklyReport) -> str:
     if report.offline is not None:
         sections.append(["## Offline rating", "", *offline_sentences(report)])
         sections.append(_table(["rank", "model", "rating", "interval", "live rank", "votes to swap"], _offline(report)))
-    return "\n\n".join("\n".join(section) for section in sections) + "\n"
+    return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 
 def _facts(report: WeeklyReport) -> list[str]:

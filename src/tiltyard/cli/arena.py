@@ -18,6 +18,7 @@ from tiltyard.cli.arena_options import (
     read_policy_file,
     shown_url,
 )
+from tiltyard.cli.arena_prompts import prompts_command
 from tiltyard.cli.arena_simulate import simulate_command
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError, TiltyardError
@@ -69,6 +70,10 @@ def settings_command(
     db: DbOption = DEFAULT_DB,
     policy: PolicyOption = None,
     phase: Annotated[int | None, typer.Option(min=1, max=4, help="Move to this phase of the rollout.")] = None,
+    texts_public: Annotated[
+        Literal["after_retirement", "always"] | None,
+        typer.Option(help="When answers are public with their authors; `always` is an arena that is not blind."),
+    ] = None,
     notice: Annotated[
         str | None,
         typer.Option(help="A sentence for every page of the site, from its next start on; '' takes it away."),
@@ -76,12 +81,19 @@ def settings_command(
 ) -> None:
     """Show an arena's policy and phase, or change them; a change is an event of the log. A notice lies beside it."""
     need_arena()
+    import msgspec
+
+    from tiltyard.arena.blindness import NOT_BLIND
     from tiltyard.arena.events import PhaseChanged, SettingsChanged
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import site_texts
 
     with Arena.open(db) as arena:
-        bodies: list[Any] = [] if policy is None else [SettingsChanged(policy=read_policy_file(policy))]
+        before = arena.read(lambda state: state.policy)
+        chosen = before if policy is None else read_policy_file(policy)
+        if texts_public is not None:
+            chosen = msgspec.structs.replace(chosen, texts_public=texts_public)
+        bodies: list[Any] = [] if policy is None and texts_public is None else [SettingsChanged(policy=chosen)]
         bodies += [] if phase is None else [PhaseChanged(phase=phase)]
         if bodies:
             arena.append(bodies)
@@ -89,6 +101,10 @@ def settings_command(
             site_texts.set_notice(arena.store, notice)
         now, at = arena.read(lambda state: (state.policy, state.phase))
         said = site_texts.notice(arena.store)
+    if now.texts_public == "always":
+        note(NOT_BLIND)
+    elif before.texts_public == "always":
+        note("answers are hidden from now on, but were public until now: whoever kept them can tell who wrote what.")
     typer.echo(f"phase: {at}\n{policy_text(now)}" + (f"\nnotice: {said}" if said else ""))
 
 
@@ -336,6 +352,7 @@ def validity_command(
         note(f"wrote {out}")
 
 
+app.command("prompts")(prompts_command)
 app.command("simulate")(simulate_command)
 
 

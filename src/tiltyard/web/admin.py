@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tiltyard.arena import asks
 from tiltyard.arena import events as e
+from tiltyard.arena.blindness import lost_blindness
 from tiltyard.arena.importing import in_parts
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.store.backlog import latest_events
@@ -28,8 +29,9 @@ from tiltyard.web.site import Site, site_of
 from tiltyard.web.words import WORDS, t
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from tiltyard.arena.state import ArenaState
     from tiltyard.web.admin_cases import Case
 
 router = APIRouter(prefix="/admin", include_in_schema=False)
@@ -238,7 +240,12 @@ async def switch_prompt(request: Request) -> Response:
     form = await _posted(request)
     name, on = form.get("name", ""), form.get("to") == "on"
     body = e.PromptEnabled(prompt_id=name) if on else e.PromptDisabled(prompt_id=name)
-    return await _switch(request, "prompts", body, "prompt", on=on)
+    seen = on and await site_of(request).engine.read(lambda state: _is_public(state, name))
+    return await _switch(request, "prompts", body, "seen_prompt" if seen else "prompt", on=on)
+
+
+def _is_public(state: ArenaState, prompt_id: str) -> bool:
+    return state.catalog.has_prompt(prompt_id) and lost_blindness(state, prompt_id)
 
 
 async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on: bool) -> Response:
@@ -363,6 +370,7 @@ async def settings_page(request: Request) -> Response:
     context = {
         "phase": phase,
         "phases": PHASES,
+        "texts_public": policy.texts_public,
         "limits": msgspec.structs.asdict(policy.limits),
         "enforced": site.settings.rate_limit,
         "settings": admin_views.settings_of(policy),
@@ -389,11 +397,22 @@ async def change_phase(request: Request) -> Response:
 async def change_limits(request: Request) -> Response:
     """Change the rate limits; the rest of the policy stays."""
     form = await _posted(request)
+    return await _change_policy(request, "limits", lambda: {"limits": admin_views.limits_from(form)})
+
+
+@router.post("/settings/texts")
+async def change_texts_public(request: Request) -> Response:
+    """Change when answers are public; the rest of the policy stays."""
+    form = await _posted(request)
+    return await _change_policy(request, "texts", lambda: {"texts_public": admin_views.texts_public_from(form)})
+
+
+async def _change_policy(request: Request, said: str, read: Callable[[], dict[str, Any]]) -> Response:
     try:
-        limits = admin_views.limits_from(form)
+        changes = read()
         policy = await site_of(request).engine.read(lambda state: state.policy)
-        await _append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, limits=limits))])
+        await _append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, **changes))])
     except TiltyardError as error:
         return _refused(request, "settings", error)
     await _followed(request)
-    return _lead_to(f"{HOME}/settings", "limits")
+    return _lead_to(f"{HOME}/settings", said)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.arena import events as e
+from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import counted_votes
-from tiltyard.arena.policy import Limits
+from tiltyard.arena.policy import Limits, TextsPublic
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Line:
     enabled: bool
     answers: int
     votes: int
+    public: bool = False
+    """Whether its answers are public: of a prompt that is off, and of every prompt of an arena that is not blind."""
 
 
 def totals(state: ArenaState) -> Totals:
@@ -89,7 +92,7 @@ def model_lines(state: ArenaState) -> list[Line]:
 
 def prompt_lines(state: ArenaState) -> list[Line]:
     """Every prompt, without its text."""
-    catalog, tallies = state.catalog, state.tallies
+    catalog, tallies, public = state.catalog, state.tallies, public_prompts(state)
     votes = (tallies.rated_on.view.sum(axis=0) + tallies.both_bad_on.view.sum(axis=0)) // 2
     answers = catalog.answered.view.sum(axis=0)
     return [
@@ -100,6 +103,7 @@ def prompt_lines(state: ArenaState) -> list[Line]:
             enabled=catalog.prompt_enabled[number],
             answers=int(answers[number]),
             votes=int(votes[number]),
+            public=number in public,
         )
         for number, facts in enumerate(catalog.prompts)
     ]
@@ -133,6 +137,15 @@ def limits_from(form: Mapping[str, str]) -> Limits:
             raise OptionError(f"{name} is {said[:20]!r}; write a whole number from 1 to {LIMIT_MOST:,}.")
         values[name] = int(said)
     return Limits(**values)
+
+
+def texts_public_from(form: Mapping[str, str]) -> TextsPublic:
+    """When answers are public, as a form says it."""
+    try:
+        chosen: TextsPublic = msgspec.convert(form.get("texts_public"), TextsPublic)
+    except msgspec.ValidationError:
+        raise OptionError("choose when answers are public: after their prompt is retired, or always.") from None
+    return chosen
 
 
 def said_of(body: e.AnyBody) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import completeness
 from tiltyard.arena.model_detail import Record, against
 from tiltyard.battles.outcome import Outcome
@@ -22,7 +23,8 @@ class ComparePage:
     """Two models: their rows, the record of the first against the second, in all and by prompt.
 
     `expected` is the score that present ratings expect of the first; `complete` how near the pair is to the floor of
-    votes and prompts that neighbours need. `shared` are the prompts that both have answered, most voted first.
+    votes and prompts that neighbours need. `shared` are the prompts that both have answered, most voted first; the
+    answers to some of them, `hidden`, may not be shown.
     """
 
     a: ModelFacts
@@ -35,30 +37,27 @@ class ComparePage:
     prompts: tuple[Record, ...]
     shared: tuple[str, ...]
     answers: dict[str, tuple[str, str]]
-    """The ids of both answers to each shared prompt."""
+    """The ids of both answers to each shared prompt that may be shown."""
+    hidden: tuple[str, ...]
 
     @property
     def votes(self) -> int:
         """All counted votes between the two."""
-        record = self.record
-        return record.decisive + record.ties + record.both_bad
+        return self.record.votes
 
 
 def compare_page(snapshot: Snapshot, state: ArenaState, name_a: str, name_b: str) -> ComparePage:
     """Two different models; one that was never there is an `ArenaError`."""
     a, b = snapshot.model(name_a), snapshot.model(name_b)
     rows = {row.model: row for row in snapshot.board.rows}
-    catalog = state.catalog
-    answers = {
-        prompt.prompt_id: (
-            catalog.response_ids[a.number, prompt.number],
-            catalog.response_ids[b.number, prompt.number],
-        )
+    ids, public = state.catalog.response_ids, public_prompts(state)
+    both = {
+        prompt.prompt_id: prompt.number
         for prompt in snapshot.prompts
-        if (a.number, prompt.number) in catalog.response_ids and (b.number, prompt.number) in catalog.response_ids
+        if (a.number, prompt.number) in ids and (b.number, prompt.number) in ids
     }
     prompts = records_by_prompt(snapshot.study.votes, a.number, b.number)
-    met = [record.name for record in prompts if record.name in answers]
+    met = [record.name for record in prompts if record.name in both]
     rating = state.track.now.rating
     return ComparePage(
         a=a,
@@ -69,8 +68,11 @@ def compare_page(snapshot: Snapshot, state: ArenaState, name_a: str, name_b: str
         expected=float(expected_scores(rating[a.number], rating[b.number])),
         complete=completeness(state, a.number, b.number),
         prompts=prompts,
-        shared=(*met, *(prompt for prompt in answers if prompt not in met)),
-        answers=answers,
+        shared=(*met, *(prompt for prompt in both if prompt not in met)),
+        answers={
+            name: (ids[a.number, number], ids[b.number, number]) for name, number in both.items() if number in public
+        },
+        hidden=tuple(name for name, number in both.items() if number not in public),
     )
 
 

@@ -10,9 +10,11 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
+from tiltyard.arena.period import closed_only
+from tiltyard.arena.state import Standing
 from tiltyard.arena.store.book import SqlBook
 from tiltyard.arena.store.reading import cast_votes
-from tiltyard.arena.weekly import Note, Served
+from tiltyard.arena.weekly import Note, Served, note_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.state import CastVote
+    from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.store import Store
 
 CHANGE_VOTES = (e.Excluded, e.Restored)
@@ -51,10 +53,10 @@ class FollowedVotes:
         return [self.votes[place] for place in self._of_voter.get(voter, ())]
 
     def of_model(self, model: int, most: int) -> list[CastVote]:
-        """The latest votes on one model, the newest first."""
+        """The latest votes on one model, the newest first, without those that were taken back."""
         found: list[CastVote] = []
         for vote in reversed(self.votes):
-            if model in (vote.a, vote.b):
+            if model in (vote.a, vote.b) and vote.standing is not Standing.UNDONE:
                 found.append(vote)
                 if len(found) == most:
                     break
@@ -107,12 +109,12 @@ class Lately:
         while self._events and self._events[0].at < latest - self._keep:
             self._events.popleft()
 
-    def served(self, since: int, catalog: Catalog, still_open: Collection[str]) -> Served:
-        """Who was served since a time, by side and lane; what is still open would tell a visitor who is before them."""
+    def served(self, since: int, catalog: Catalog, voted: Collection[str]) -> Served:
+        """Who was served since a time, by side and lane, of the matchups whose vote counts."""
         inside = [
             event
             for event in self._events
-            if event.kind == "matchup_served" and event.at >= since and event.matchup_id not in still_open
+            if event.kind == "matchup_served" and event.at >= since and event.matchup_id in voted
         ]
         return Served(
             np.array([catalog.model(event.a) for event in inside], dtype=np.int64),
@@ -120,9 +122,11 @@ class Lately:
             dict(Counter(event.lane for event in inside)),
         )
 
-    def kinds(self, since: int) -> Mapping[str, int]:
-        """How many events of each kind there were since a time."""
-        return dict(Counter(event.kind for event in self._events if event.at >= since))
+    def kinds(self, since: int, state: ArenaState) -> Mapping[str, int]:
+        """How many events of each kind there were since a time; a matchup counts as served once it is closed."""
+        inside = [event for event in self._events if event.at >= since]
+        served = (event.matchup_id for event in inside if event.kind == "matchup_served")
+        return closed_only(Counter(event.kind for event in inside), served, state)
 
     def notes(self, since: int, *kinds: str) -> tuple[Note, ...]:
         """Flags and exclusions since a time."""
@@ -136,10 +140,6 @@ def _happened(at: int, body: e.AnyBody) -> _Happened:
     match body:
         case e.MatchupServed():
             return _Happened(at, kind, body.matchup_id, body.model_a, body.model_b, body.lane)
-        case e.Flagged():
-            what = "a session" if body.subject == "voter" else f"{body.subject} {body.subject_id}"
-            return _Happened(at, kind, note=Note(what, body.flag, body.detail))
-        case e.Excluded() | e.Restored():
-            votes = "1 vote" if len(body.matchup_ids) == 1 else f"{len(body.matchup_ids):,} votes"
-            return _Happened(at, kind, note=Note(f"{votes} {kind}", body.reason))
+        case e.Flagged() | e.Excluded() | e.Restored():
+            return _Happened(at, kind, note=note_of(body))
     return _Happened(at, kind)

@@ -9,22 +9,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.arena.events import Choice
+from tiltyard.arena.service import clock
 from tiltyard.arena.state import Standing
+from tiltyard.arena.store.showing import voted_matchups
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.model import result_for
+from tiltyard.web.text import rendered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.arena.state import CastVote
+    from tiltyard.arena.store.showing import ShownMatchup
+    from tiltyard.report.markup import Html
+    from tiltyard.web.site import Site
     from tiltyard.web.snapshots import ModelFacts, Snapshot
 
 ENOUGH = 20
 """Votes from which on a board of one's own says something."""
 
 BOLDEST = 3
+
+VOTES_SHOWN = 20
+"""Votes of one's own that are listed at once, with their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +54,42 @@ class OwnLine:
 class BoldVote:
     """A decisive vote for a model that the ratings expected to lose: how likely a win was."""
 
+    matchup_id: str
     winner: ModelFacts
     loser: ModelFacts
     prompt: str
     chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class OwnVote:
+    """One vote of the visitor's with everything that was before them, and who wrote it."""
+
+    matchup: ShownMatchup
+    name_a: str
+    name_b: str
+    prompt: Html
+    answer_a: Html
+    answer_b: Html
+
+
+def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], bool]:
+    """A page of the visitor's votes, the latest first, and whether there are earlier ones."""
+    found = voted_matchups(site.engine.arena.store, voter, clock(), VOTES_SHOWN + 1, page * VOTES_SHOWN)
+    models = site.observatory.snapshot.models
+    shown = [matchup for matchup in found[:VOTES_SHOWN] if max(matchup.a, matchup.b) < len(models)]
+    votes = tuple(
+        OwnVote(
+            matchup,
+            models[matchup.a].display_name,
+            models[matchup.b].display_name,
+            rendered(matchup.prompt),
+            rendered(matchup.response_a),
+            rendered(matchup.response_b),
+        )
+        for matchup in shown
+    )
+    return votes, len(found) > VOTES_SHOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +135,7 @@ def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
         chances.append(max(chance, 1.0 - chance))
         agreed += chance > 0.5
         if chance < 0.5:
-            bold.append(BoldVote(won, lost, snapshot.prompts[vote.prompt].prompt_id, chance))
+            bold.append(BoldVote(vote.matchup_id, won, lost, snapshot.prompts[vote.prompt].prompt_id, chance))
     n = len(chances)
     low, high = wilson(agreed, n, normal_quantile(0.95)) if n else (None, None)
     return OwnPage(

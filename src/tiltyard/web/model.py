@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.events import Choice
 from tiltyard.arena.model_detail import RECENT, model_detail, recent_form
 from tiltyard.arena.model_history import both_bad_trend
 from tiltyard.arena.state import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.model_detail import ModelDetail, RecentForm, Record
+    from tiltyard.arena.model_detail import ModelDetail, RecentForm
     from tiltyard.arena.model_history import BothBadPiece, RatingPath
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.arena.state import ArenaState, CastVote
@@ -68,8 +67,8 @@ class ModelPage:
     offline: OfflineRow | None
     around: Neighbourhood | None
     latest: tuple[SeenVote, ...]
-    answers: dict[str, str]
-    """The id of its present answer to each enabled prompt that it has answered."""
+    answers: dict[str, bool]
+    """Every prompt that it has answered, and whether its answers may be shown."""
 
     @property
     def win_rate(self) -> float | None:
@@ -99,12 +98,14 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
         offline=_offline_row(snapshot, name),
         around=_around(snapshot, name),
         latest=tuple(_seen(vote, facts.number, state) for vote in latest[:LATEST]),
-        answers={
-            state.catalog.prompts[prompt].prompt_id: response
-            for (model, prompt), response in state.catalog.response_ids.items()
-            if model == facts.number and state.catalog.prompt_enabled[prompt]
-        },
+        answers=_answers(state, facts.number),
     )
+
+
+def _answers(state: ArenaState, model: int) -> dict[str, bool]:
+    public = public_prompts(state)
+    answered = sorted(prompt for author, prompt in state.catalog.response_ids if author == model)
+    return {state.catalog.prompts[prompt].prompt_id: prompt in public for prompt in answered}
 
 
 def _edges(votes: VoteTable, model: int) -> list[int]:
@@ -157,16 +158,12 @@ def result_for(vote: CastVote, model: int) -> str:
 
 
 def chosen_prompt(page: ModelPage, asked: str | None) -> str | None:
-    """The prompt whose answer is shown: the one asked for, else the one with most votes; None without answers."""
+    """The prompt whose answer is shown: the one asked for, else the public one with most votes; None without any."""
     if asked is not None and asked in page.answers:
         return asked
-    return _most_voted([record for record in page.detail.prompts if record.name in page.answers])
-
-
-def _most_voted(records: Sequence[Record]) -> str | None:
-    if not records:
-        return None
-    return max(records, key=lambda record: record.decisive + record.ties + record.both_bad).name
+    votes = {record.name: record.votes for record in (*page.detail.prompts, *page.detail.retired_prompts)}
+    public = [prompt for prompt, shown in page.answers.items() if shown]
+    return max(public, key=lambda prompt: votes.get(prompt, 0), default=None)
 
 
 def model_values(page: ModelPage) -> dict[str, Any]:

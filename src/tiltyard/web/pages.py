@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
@@ -19,7 +20,7 @@ from tiltyard.web.compare import ComparePage, compare_page
 from tiltyard.web.data import data_view
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values, choices
-from tiltyard.web.me import own_page
+from tiltyard.web.me import own_page, own_votes
 from tiltyard.web.model import ModelPage, chosen_prompt, model_page
 from tiltyard.web.prepared import has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
@@ -40,6 +41,9 @@ router = APIRouter(include_in_schema=False)
 FORGET = "forget"
 PAST_ANSWERS = 10
 """Answers to one prompt that a model's page shows, the present one among them."""
+OWN = {"cache-control": "private, no-store"}
+"""A page for one visitor alone."""
+PAGE_NUMBER = re.compile(r"[0-9]{1,6}\Z")
 CHECKED = {"cache-control": "private, no-cache"}
 """A page may be kept by its visitor's browser, who asks each time whether it still holds."""
 
@@ -179,7 +183,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
     names = _names(snapshot)
     shown = page.facts.display_name
     prompt = chosen_prompt(page, asked)
-    said = () if prompt is None else dates.of(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
+    hidden = prompt is not None and not page.answers[prompt]
+    said = () if prompt is None or hidden else dates.of(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
     text, answers = _texts(site, prompt, [answer.response_id for answer in said])
     return {
         "page": page,
@@ -191,6 +196,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
         "deficits": charts.deficit_heatmap(page.detail.heatmap, names, page.detail.row.rank),
         "prompt_id": prompt,
         "prompt_text": text,
+        "hidden": hidden,
+        "live_prompts": sum(not shown for shown in page.answers.values()),
         "answers": list(zip(said, answers, strict=True)),
     }
 
@@ -244,8 +251,9 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
 
 
 def _compared(site: Site, page: ComparePage, asked: str | None) -> dict[str, Any]:
-    prompt = asked if asked in page.answers else next(iter(page.shared), None)
-    text, answers = _texts(site, prompt, list(page.answers[prompt]) if prompt is not None else [])
+    shown = (prompt for prompt in page.shared if prompt in page.answers)
+    prompt = asked if asked in page.shared else next(shown, None)
+    text, answers = _texts(site, prompt, list(page.answers.get(prompt, ())) if prompt is not None else [])
     record = page.record
     said = t("chart.split").format(
         a=page.a.display_name,
@@ -299,16 +307,20 @@ async def data(request: Request) -> Response:
 
 @router.get("/me")
 async def me(request: Request) -> Response:
-    """The visitor's own board."""
-    site = site_of(request)
-    voter = await site.visitors.known(request)
+    """The visitor's own board and votes, for nobody else."""
+    site, asked = site_of(request), request.query_params.get("page", "")
+    voter, number = await site.visitors.known(request), int(asked) if PAGE_NUMBER.match(asked) else 0
     votes = await asyncio.to_thread(site.observatory.votes_of, voter) if voter is not None else []
+    own, more = await asyncio.to_thread(own_votes, site, voter, number) if voter is not None else ((), False)
     view = {
         "page": own_page(site.observatory.snapshot, votes),
+        "own": own,
+        "number": number,
+        "more": more,
         "token": site.visitors.token(request, FORGET),
         "forgotten": request.query_params.get("forgotten") == "1" and not votes,
     }
-    return site.page("me.html", view, here="me")
+    return site.page("me.html", view, here="me", headers=OWN)
 
 
 @router.post("/me/forget")

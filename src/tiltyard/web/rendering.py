@@ -76,6 +76,8 @@ class SiteFacts:
     head_seq: int = 0
     head_hash: str = ""
     notice: str = ""
+    blind: bool = True
+    """Whether the answers that are being voted on are hidden; a site where they are not says so on every page."""
     version: str = __version__
 
 

@@ -40,7 +40,9 @@ class Site:
             snapshot = self.observatory.snapshot
         except ArenaError:
             return SiteFacts(self.settings.title, notice=self.settings.notice)
-        return SiteFacts(self.settings.title, snapshot.seq, snapshot.head_hash, self.settings.notice)
+        return SiteFacts(
+            self.settings.title, snapshot.seq, snapshot.head_hash, self.settings.notice, blind=snapshot.blind
+        )
 
     def page(
         self,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import live_board
 from tiltyard.arena.offline import OfflineBoard, offline_board
 from tiltyard.arena.rating_track import Ratings
@@ -85,6 +86,8 @@ class Snapshot:
     head_hash: str
     at: int
     policy: Policy
+    blind: bool
+    """Whether the answers that are being voted on are hidden."""
     board: LiveBoard
     models: tuple[ModelFacts, ...]
     prompts: tuple[PromptFacts, ...]
@@ -112,6 +115,7 @@ def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -
         head_hash=head_hash,
         at=state.at,
         policy=state.policy,
+        blind=is_blind(state),
         board=live_board(state),
         models=tuple(
             ModelFacts(number, card.model, card.display_name, card.provider, card.licence, card.link, enabled)
@@ -151,8 +155,8 @@ def weekly_of(
         until=state.latest,
         looks=tuple(look for look in days if look.standings) or days[-1:],
         votes=votes,
-        served=lately.served(since, state.catalog, state.schedule.in_flight),
-        events=lately.kinds(since),
+        served=lately.served(since, state.catalog, set(votes.matchup_ids)),
+        events=lately.kinds(since, state),
         flags=lately.notes(since, "flagged"),
         exclusions=lately.notes(since, "excluded", "restored"),
     )

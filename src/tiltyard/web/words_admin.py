@@ -29,7 +29,11 @@ WORDS: Mapping[str, str] = {
     "admin.said.model_on": "The model is served again.",
     "admin.said.model_off": "The model is served no more. Its votes stay.",
     "admin.said.prompt_on": "The prompt is served again.",
-    "admin.said.prompt_off": "The prompt is served no more. Its votes stay.",
+    "admin.said.prompt_off": "The prompt is retired: it is served no more, and its votes stay. Its answers become "
+    "public with their authors once its open matchups are closed, a minute from now at the earliest.",
+    "admin.said.seen_prompt_on": "The prompt is served again, but it has lost its blindness: its answers were public "
+    "with their authors, and whoever kept them can tell who wrote what. To be blind again it needs new answers.",
+    "admin.said.texts": "It is changed when answers are public.",
     "admin.said.phase": "The phase is changed.",
     "admin.said.limits": "The limits are changed.",
     "admin.said.flags": "The flags are in the log now.",
@@ -87,7 +91,10 @@ WORDS: Mapping[str, str] = {
     "admin.event.restored": "Votes restored,",
     "admin.event.flagged": "Flagged:",
     "admin.models.lead": "A model that is off is not served and not on the board; its votes stay.",
-    "admin.prompts.lead": "A prompt that is off is not served; its votes stay.",
+    "admin.prompts.lead": "A prompt that is off is retired: it is not served, and its votes stay. Its answers become "
+    "public with their authors, so a retired prompt that is switched on again is no longer blind.",
+    "admin.prompts.public": "Its answers are public: switched on again, it would no longer be blind.",
+    "admin.prompts.still_hidden": "Its answers are still hidden: somebody may be voting on them.",
     "admin.none": "There is nothing here yet. Import something first.",
     "admin.import.lead": (
         "Only what is new or changed becomes an event, so the same text can be sent again. "
@@ -152,6 +159,14 @@ WORDS: Mapping[str, str] = {
     "admin.settings.phase_3": "3: the conservative order is official",
     "admin.settings.phase_4": "4: governance",
     "admin.settings.phase_do": "Change the phase",
+    "admin.settings.texts": "Who sees answers with their authors",
+    "admin.settings.texts_legend": "Answers are public with their authors",
+    "admin.settings.texts_after_retirement": "after their prompt is retired and nobody can be voting on it",
+    "admin.settings.texts_always": "always: this arena is not blind, and every page says so",
+    "admin.settings.texts_after_retirement_now": "The arena is blind: answers that are being voted on are hidden. What "
+    "was public before stays known to whoever kept it.",
+    "admin.settings.texts_always_now": "The arena is not blind: every answer is public with its author.",
+    "admin.settings.texts_do": "Change it",
     "admin.settings.limits": "Rate limits",
     "admin.settings.limits_on": "They are enforced, over rolling windows, by all workers together.",
     "admin.settings.limits_off": "The site was started without rate limits: these are not enforced.",

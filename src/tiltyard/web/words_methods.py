@@ -119,15 +119,20 @@ WORDS: Mapping[str, str] = {
     "from the {challenger_reach} places below ({opponents_challenger_percent}). The lane opens when all of them and "
     "the next have {contender_opens_at} rated votes: chasing early luck makes deviations dishonest.",
     "methods.exposure.name": "Exposure",
-    "methods.exposure.text": "One model in one served matchup. Over the last {window_matchups} matchups each should be "
-    "within {exposure_tolerance_percent} of its target: an even share, or what the contender lane alone gives a "
+    "methods.exposure.text": "One model in one matchup that was voted on; matchups that are open, skipped or expired "
+    "are not counted in public, because that would tell who was in them. Over the last {window_matchups} each should "
+    "be within {exposure_tolerance_percent} of its target: an even share, or what the contender lane alone gives a "
     "contender where that is more.",
     "methods.diversity.name": "Prompt diversity",
     "methods.diversity.text": "Of a pair’s last {diversity_last} meetings at most {diversity_most} are on one prompt, "
     "unless there are too few prompts for that.",
     "methods.blind.name": "Blind",
     "methods.blind.text": "Nothing that tells who wrote an answer leaves the server before the vote on it is final. "
-    "A matchup can be voted on once, by the visitor it was made for, within {expires_hours} hours.",
+    "A matchup can be voted on once, by the visitor it was made for, within {expires_hours} hours.\n\nAnswers to "
+    "prompts that are being voted on are not shown with their authors anywhere: not on a model’s page, in a "
+    "comparison, a download or a figure. They become public when their prompt is retired and its last open matchup is "
+    "closed. Your own votes, with both answers and names, are on your own page. The setting texts_public is "
+    "{texts_public}; where it is “always”, every answer is public and every page says so.",
     "methods.undo.name": "Undo",
     "methods.undo.text": "For {undo} seconds after a vote, or until its names are shown, it can be undone. It then "
     "never counts, and the names stay unknown. Once the names are shown a vote is final. Until it is final, nothing on "

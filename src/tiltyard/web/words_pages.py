@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tiltyard.arena.blindness import NOT_BLIND
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,6 +20,13 @@ FRAME: Mapping[str, str] = {
     "site.times": "Times",
     "site.utc": "UTC",
     "site.to": "to",
+    "site.not_blind": NOT_BLIND,
+    "answers.hidden": "Hidden while it is being voted on.",
+    "answers.hidden_one": "Its answer to 1 prompt in use is hidden while it is being voted on.",
+    "answers.hidden_many": "The answers to {n} prompts in use are hidden while they are being voted on.",
+    "answers.hidden_why": "People vote without knowing who wrote what, so answers are shown with their authors only "
+    "once their prompt is retired.",
+    "answers.own": "The pairs that you have voted on are on your own page.",
     "nav.label": "Site",
     "nav.vote": "Vote",
     "nav.leaderboard": "Leaderboard",
@@ -173,6 +182,9 @@ MODEL: Mapping[str, str] = {
     "model.by_prompt": "By prompt",
     "model.by_opponent": "By opponent",
     "model.prompt": "Prompt",
+    "model.in_use": "In use",
+    "model.in_use_hidden": "each answer is hidden while it is being voted on",
+    "model.retired": "Retired",
     "model.mean": "Score",
     "model.both_bad": "Both bad",
     "model.answer": "Its answers",
@@ -182,9 +194,9 @@ MODEL: Mapping[str, str] = {
     "model.earlier_note": "Answers that a later import replaced, the latest first. Votes on them were cast on the "
     "words of their time, and count.",
     "model.show": "Show",
-    "model.no_answers": "It has no answers to prompts that are served now.",
+    "model.no_answers": "It has no answers yet.",
     "model.latest": "Latest votes",
-    "model.latest_note": "Times are rounded down to the hour. A prompt leads to both answers.",
+    "model.latest_note": "Times are rounded down to the hour. A retired prompt leads to both answers.",
     "model.when": "When",
     "model.result": "Result",
     "model.against": "Against",
@@ -287,6 +299,15 @@ OTHERS: Mapping[str, str] = {
     "a few votes per model say little.",
     "me.score": "Your score",
     "me.crowd": "Everybody’s place",
+    "me.votes": "Your votes",
+    "me.votes_note": "What you voted on, with both answers and who wrote them. Nobody else sees this page; an answer "
+    "is public only once its prompt is retired.",
+    "me.chose_A": "{a} over {b}",
+    "me.chose_B": "{b} over {a}",
+    "me.chose_TIE": "{a} and {b}: a tie",
+    "me.chose_BOTH_BAD": "{a} and {b}: both bad",
+    "me.earlier": "Earlier votes",
+    "me.later": "Later votes",
     "me.forget": "Forget me",
     "me.forget_said": "Your votes are kept under a random key that only a cookie in your browser leads to. Forgetting "
     "deletes that link for good: the votes stay and count, but nobody, you included, can tell any more that they are "
@@ -297,7 +318,8 @@ OTHERS: Mapping[str, str] = {
     "data.lead": "Take everything and check it yourself: {votes} counted votes on {models} models.",
     "data.downloads": "Downloads",
     "data.file.battles": "battles.jsonl",
-    "data.file.battles_said": "Every counted vote as one line of JSON, without a trace of who cast it.",
+    "data.file.battles_said": "Every counted vote as one line of JSON, without a trace of who cast it and without the "
+    "answers’ words.",
     "data.file.csv": "leaderboard.csv",
     "data.file.csv_said": "The leaderboard as it stands now.",
     "data.file.json": "leaderboard.json",

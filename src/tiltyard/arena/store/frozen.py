@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import VoteBook
     from tiltyard.arena.tallies import Tallies
 
-VERSION = 2
+VERSION = 3
 """Raised when the fold or this form changes: older checkpoints are then passed over, and the log is folded anew."""
 
 
@@ -53,6 +53,7 @@ class FrozenState(msgspec.Struct, frozen=True, kw_only=True):
     model_enabled: list[bool]
     prompts: list[PromptAdded]
     prompt_enabled: list[bool]
+    prompt_off_at: list[int]
     responses: list[tuple[int, int, str]]
     grids: list[bytes]
     """The tables of `Tallies`, in the order of `_grids`."""
@@ -100,6 +101,7 @@ def _frozen(state: ArenaState) -> FrozenState:
         model_enabled=catalog.model_enabled,
         prompts=catalog.prompts,
         prompt_enabled=catalog.prompt_enabled,
+        prompt_off_at=catalog.prompt_off_at,
         responses=sorted((*cell, name) for cell, name in catalog.response_ids.items()),
         grids=[grid.view.tobytes() for grid in _grids(tallies)],
         pair_prompts=sorted(
@@ -174,6 +176,7 @@ def _fill_catalog(catalog: Catalog, frozen: FrozenState) -> None:
         catalog.add_prompt(prompt)
     catalog.model_enabled[:] = frozen.model_enabled
     catalog.prompt_enabled[:] = frozen.prompt_enabled
+    catalog.prompt_off_at[:] = frozen.prompt_off_at
     for model_number, prompt_number, name in frozen.responses:
         catalog.response_ids[model_number, prompt_number] = name
         catalog.answered.view[model_number, prompt_number] = 1

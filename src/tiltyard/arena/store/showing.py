@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.state import Standing  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.store.tables import matchups, models, prompts, responses, votes
-from tiltyard.arena.voting import Status
+from tiltyard.arena.voting import CLOCK_MARGIN, Status
 
 if TYPE_CHECKING:
     from tiltyard.arena.store import Store
@@ -52,6 +52,19 @@ _open = (
 )
 
 
+_voted = (
+    _shown.add_columns(prompts.c.prompt_id)
+    .where(
+        matchups.c.voter == sa.bindparam("voter"),
+        matchups.c.status == Status.VOTED.value,
+        sa.or_(matchups.c.undo_until.is_(None), matchups.c.undo_until < sa.bindparam("final_before")),
+    )
+    .order_by(matchups.c.closed_at.desc(), matchups.c.id)
+    .limit(sa.bindparam("most"))
+    .offset(sa.bindparam("passed_over"))
+)
+
+
 class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
     """A matchup with its texts, how it stands, and its models, which are told only once the vote is final."""
 
@@ -73,6 +86,7 @@ class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
     standing: Standing | None
     """Whether its vote counts; None before the vote has its place in the log, which is `seq`."""
     seq: int | None
+    prompt_id: str = ""
 
 
 def shown_matchup(store: Store, matchup_id: str, voter: str) -> ShownMatchup | None:
@@ -85,6 +99,15 @@ def open_matchup(store: Store, voter: str, now: int) -> ShownMatchup | None:
     """The matchup that this voter was served last, if it waits for a vote: whoever comes back finds it again."""
     with store.database.read() as connection:
         return _made(connection.execute(_open, {"voter": voter, "now": now}).mappings().first())
+
+
+def voted_matchups(store: Store, voter: str, now: int, most: int, passed_over: int = 0) -> list[ShownMatchup]:
+    """What this voter has voted on, where the vote is final and its names may be told; the latest first."""
+    final_before = now - CLOCK_MARGIN  # as `shows_names` has it
+    asked = {"voter": voter, "final_before": final_before, "most": most, "passed_over": passed_over}
+    with store.database.read() as connection:
+        rows = connection.execute(_voted, asked).mappings().all()
+    return [made for row in rows if (made := _made(row)) is not None]
 
 
 def _made(row: sa.RowMapping | None) -> ShownMatchup | None:

@@ -1,0 +1,51 @@
+"""Whose answers may be shown with their authors: those to prompts that nobody can be voting on any more.
+
+A prompt that is switched off may still be before somebody: a matchup stays open until it is voted on, skipped or
+expires. Showing its answers before that would tell a voter who wrote what.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.voting import SECOND
+
+if TYPE_CHECKING:
+    from tiltyard.arena.state import ArenaState
+
+SETTLED = 60 * SECOND
+"""How much later than its switch the log must have come: another worker may be serving the prompt at that moment."""
+
+
+NOT_BLIND = (
+    "This arena is not blind: anyone can look up which model wrote an answer while it is being voted on "
+    "(the setting texts_public is “always”)."
+)
+"""What every page and report of an arena says whose answers are always public."""
+
+
+def is_blind(state: ArenaState) -> bool:
+    """Whether the answers to prompts that are being voted on are hidden. It is the policy's `texts_public`."""
+    return state.policy.texts_public != "always"
+
+
+def public_prompts(state: ArenaState) -> frozenset[int]:
+    """The numbers of the prompts whose answers may be shown with their authors.
+
+    With the policy's `after_retirement` these are the prompts that are off, have been for a minute by the log's own
+    times, and have no open matchup; with `always` all of them. It follows from the log alone.
+    """
+    catalog = state.catalog
+    if not is_blind(state):
+        return frozenset(range(len(catalog.prompts)))
+    open_on = {served.prompt for served in state.schedule.in_flight.values()}
+    return frozenset(
+        prompt
+        for prompt, enabled in enumerate(catalog.prompt_enabled)
+        if not enabled and prompt not in open_on and state.latest >= catalog.prompt_off_at[prompt] + SETTLED
+    )
+
+
+def lost_blindness(state: ArenaState, prompt_id: str) -> bool:
+    """Whether switching this prompt on would have people vote on answers that are public at present."""
+    return state.catalog.prompt(prompt_id) in public_prompts(state)
