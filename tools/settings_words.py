@@ -154,7 +154,7 @@ POLICY = {
         "=The cap holds once the window has this many matchups, and over the latest so many too.",
         "ours",
     ),
-    "texts_public": ("When answers are public with their authors.", "*ours*"),
+    "texts_public": ("When answers are public with their authors.", "ours"),
     "matchup_expires_seconds": ("How long a served matchup can be voted on.", "§11"),
     "undo_seconds": ("", "ours"),
     "snapshot_seconds": ("How often ratings are put down for histories.", "§9.2"),

@@ -278,6 +278,7 @@ def site(url: str) -> Made:
             voter = f"voter-{number % 8}"
             served = made.arena.serve(voter)
             made.arena.vote(served.matchup_id, voter, Choice.A if rng.random() < 0.6 else Choice.B)
+        made.arena.append([e.PromptDisabled(prompt_id="p2")])
         made.observatory.refresh()
         client = made.client()
         board = client.get("/leaderboard.json").json()

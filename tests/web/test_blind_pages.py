@@ -21,7 +21,7 @@ from tests.web.attackers import (
     public_addresses,
     words,
 )
-from tests.web.sites import form_in
+from tests.web.sites import form_in, vote_page
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import NOT_BLIND, SETTLED
 from tiltyard.arena.events import FIRST_HASH, Choice, chain_hash, encode_body
@@ -313,7 +313,7 @@ def test_a_flag_on_an_answer_gives_neither_its_id_nor_its_words_away(sqlite_url:
 def test_a_vote_that_was_taken_back_is_listed_nowhere(sqlite_url: str) -> None:
     with blind_site(sqlite_url, models=4) as site:
         client = site.client()
-        fields = form_in(client.get("/").text)
+        fields = form_in(vote_page(client).text)
         client.post("/vote", data={**fields, "choice": "A"})
         client.post("/undo", data=fields)
         site.observatory.refresh()
