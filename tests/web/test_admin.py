@@ -311,7 +311,7 @@ def test_when_answers_are_public_is_an_event_like_any_setting(staffed: SmallSite
         303,
         "/admin/settings?said=texts",
     )
-    changed = log_of(staffed)[-1].body
+    changed = log_of(staffed)[-1]
     assert isinstance(changed, e.SettingsChanged)
     assert changed.policy.texts_public == "always"
     assert "This arena is not blind" in desk.page("/admin/settings")
