@@ -71,7 +71,7 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
             stack.callback(host.kill)
             host.start()
         for host in hosts:
-            host.wait(120)
+            host.wait()
         gate = stack.enter_context(proxy(net, list(hosts), folder))
         yield Town(net, url, gate, hosts, folder)
 
@@ -258,7 +258,7 @@ def test_a_host_that_dies_loses_nothing_and_the_gate_goes_on(town: Town) -> None
         dying.kill()
         wait_until(tally, len(tally.acknowledged) + 40)
         dying.start()
-        dying.wait(120)
+        dying.wait()
         wait_for_its_turn(town, dying)
     assert len(set(tally.acknowledged)) == len(tally.acknowledged)
     assert kept_votes(town) - before == set(tally.acknowledged)

@@ -181,7 +181,7 @@ def model_values(page: ModelPage) -> dict[str, Any]:
         "bradley_terry": None if page.offline is None else asdict(page.offline),
         "neighbourhood": None if page.around is None else asdict(page.around),
         "history": {
-            "at": page.path.at.tolist(),
+            "at": (page.path.at // HOUR * HOUR).tolist(),
             "rating": page.path.rating.tolist(),
             "deviation": page.path.deviation.tolist(),
         },
