@@ -71,10 +71,14 @@ def known_cookies(connection: sa.Connection, cookie_hashes: Sequence[str]) -> se
 
 
 def may_renew(connection: sa.Connection, older_hash: str, now: int) -> bool:
-    """Whether an older cookie leads to a voter, or did until a moment ago."""
+    """Whether an older cookie leads to a voter, or did until a moment ago.
+
+    Looked at in this order: another tab's renewal that is committed between the two looks is seen by the second.
+    """
+    if known_voter(connection, older_hash) is not None:
+        return True
     lately = (ended_sessions.c.name == older_hash) & (ended_sessions.c.expires_at > now)
-    found = connection.execute(sa.select(ended_sessions.c.name).where(lately)).first()
-    return found is not None or known_voter(connection, older_hash) is not None
+    return connection.execute(sa.select(ended_sessions.c.name).where(lately)).first() is not None
 
 
 def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now: int) -> str | None:
