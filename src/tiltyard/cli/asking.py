@@ -138,6 +138,14 @@ class ProgressView:
             self._live.__exit__(kind, error, trace)
         elif self._steps:
             self._say()
+        if kind is not None and any(row.sent for row in self._rows.values()):
+            note(f"this command stopped before its end; so far it has paid {self._paid()}.")
+
+    def _paid(self) -> str:
+        """The money of all shelves."""
+        costs = [row.cost for row in self._rows.values()]
+        known = None if None in costs else sum(cost for cost in costs if cost is not None)
+        return money(known, without_usage=sum(row.without_usage for row in self._rows.values()))
 
     def watch(self, step: Progress) -> None:
         """Take one step into account."""

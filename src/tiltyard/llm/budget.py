@@ -38,7 +38,6 @@ class Budget:
     def reached(self) -> BudgetReached:
         """The error that says so."""
         return BudgetReached(
-            f"the budget of ${self.limit_usd:.2f} is reached: ${self.spent:.2f} are spent, and the next request could "
-            "pass it. "
-            "Everything answered so far is kept: run the same again with a larger budget to go on."
+            f"the budget of ${self.limit_usd:.2f} is reached: ${self.spent:.2f} are spent by this command, and the "
+            "next request could pass it. Everything answered so far is kept: run the same again with a budget for the rest."
         )

@@ -12,6 +12,7 @@ from tests.fakes import FakeServer, Fault
 from tests.llm.providers.asking import KEY, all_failed, ask, failed, make, question, use
 from tiltyard.errors import OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers.failures import retry_after
+from tiltyard.llm.providers.wording import one_line
 
 KINDS = ["anthropic", "openai", "local"]
 
@@ -46,6 +47,19 @@ def test_a_refusal_says_whether_it_is_of_this_question_or_of_all(kind: str, fake
     assert (errors[0].name, errors[0].words) == ("invalid_request_error", "too long.")
     assert "Top up the account, then run again." in str(errors[4])
     assert "Top up the account, then run again." in str(errors[7])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flagged_question_and_odd_statuses_fail_alone(kind: str, fake_server: FakeServer) -> None:
+    flagged = Fault(status=403, message="Your input was flagged by moderation")
+    errors = all_failed(
+        kind, fake_server, [flagged, *(Fault(status=status, message="no") for status in (405, 418, 451))]
+    )
+    assert [type(error) for error in errors] == [QuestionRefused] * 4
+
+
+def test_words_of_a_provider_do_not_steer_the_terminal() -> None:
+    assert one_line("bad \x1b[2J\u2028x\u202e evil\nline2") == "bad [2J x evil line2."
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,6 +104,7 @@ def test_retry_after_in_all_its_spellings() -> None:
     assert retry_after({"retry-after": "soon"}) is None
     assert retry_after({"retry-after": "nan"}) is None
     assert retry_after({"retry-after": "inf"}) is None
+    assert retry_after({"retry-after": "99999999"}) == 3600, "nobody waits for months"
 
 
 def test_an_empty_account_is_not_a_rate_limit(fake_server: FakeServer) -> None:

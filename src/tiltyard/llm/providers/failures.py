@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import math
+import re
 import time
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -34,8 +35,12 @@ ANSWER_SECONDS = 900.0
 _CUT_OFF = ("payload is not completed", "without sending complete message body")
 """How the two transports say that a connection ended in the middle of an answer."""
 _LATER = frozenset({408, 409, 425, 429})
-_THIS_QUESTION = frozenset({400, 413, 422})
-"""The request itself was refused: another one may be answered."""
+_ALL_QUESTIONS = frozenset({401, 402, 403, 404})
+"""The key, the account, the model or the address: no other question would be answered. The rest of 4xx is about one."""
+_FLAGGED = re.compile(r"moderation|flagged|content.?policy", re.IGNORECASE)
+"""How gateways that say 403 to one question put it."""
+_LONGEST_WAIT_SECONDS = 3600.0
+"""What is believed of a provider's own word on when to come back."""
 _NO_MONEY = frozenset({"insufficient_quota", "billing_error"})
 
 _MEANING = {
@@ -167,25 +172,25 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
     if status in _LATER or not 400 <= status < 500:
         return TryLater(one_line(said), retry_after(_headers(error)))
     line = one_line(said, _advice(status, caller))
-    if status in _THIS_QUESTION:
+    if status not in _ALL_QUESTIONS or (status == 403 and _FLAGGED.search(words)):
         return QuestionRefused(line, next(iter(names), f"status {status}"), one_line(words))
     return Refused(line)
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """How many seconds the provider asks us to wait (a number or an HTTP date), or None where it does not say."""
+    """How many seconds to wait by the provider's word (a number or an HTTP date), an hour at most; None: no word."""
     for header, per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(header, "")) / per_second
         except ValueError:
             continue
         if math.isfinite(seconds):
-            return max(0.0, seconds)
+            return min(max(0.0, seconds), _LONGEST_WAIT_SECONDS)
     try:
         moment = email.utils.parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
     except (TypeError, ValueError, OverflowError, IndexError):
         return None
-    return max(0.0, moment - (time.time() if now is None else now))
+    return min(max(0.0, moment - (time.time() if now is None else now)), _LONGEST_WAIT_SECONDS)
 
 
 def _headers(error: Exception) -> Mapping[str, str]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from tiltyard.llm.keys import redact
 
 _LONGEST_MESSAGE = 300
+_UNSEEN = ("Cc", "Cf")
+"""Control and format characters: escape sequences, letters that turn the direction of writing."""
 
 
 def encodable(said: str) -> str:
@@ -13,8 +17,9 @@ def encodable(said: str) -> str:
 
 
 def one_line(said: str, advice: str = "") -> str:
-    """A message of one line, not too long, without secrets."""
-    line = " ".join(redact(encodable(said)).split())
+    """A message of one line, not too long, without secrets and without what steers a terminal."""
+    plain = "".join(" " if unicodedata.category(letter) in _UNSEEN else letter for letter in encodable(said))
+    line = " ".join(redact(plain).split())
     if len(line) > _LONGEST_MESSAGE:
         line = line[: _LONGEST_MESSAGE - 1] + "…"
     return f"{line.rstrip('.')}. {advice}".strip()
