@@ -277,6 +277,6 @@ def test_all_that_was_committed_together_is_told_together_and_each_with_its_own_
         held.result(60)
         letters.wait(3)
         assert letters.groups == [asked]
-        assert asked[0].result(60).matchup_id != asked[2].result(60).matchup_id
+        assert asked[0].result().matchup_id != asked[2].result().matchup_id
         with pytest.raises(NotYours):
-            asked[1].result(60)
+            asked[1].result()

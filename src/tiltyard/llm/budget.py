@@ -39,5 +39,6 @@ class Budget:
         """The error that says so."""
         return BudgetReached(
             f"the budget of ${self.limit_usd:.2f} is reached: ${self.spent:.2f} are spent by this command, and the "
-            "next request could pass it. Everything answered so far is kept: run the same again with a budget for the rest."
+            "next request could pass it. Everything answered so far is kept: run the same again with a budget for the "
+            "rest."
         )
