@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, cast
@@ -36,7 +35,6 @@ TIDY_SECONDS = 30
 """How often expired matchups are closed and old counts dropped."""
 
 EXPIRED_AT_ONCE = 500
-SALT_BYTES = 18
 VOTERS_KEPT = 4096
 """Voters whose past is kept in memory."""
 
@@ -160,6 +158,12 @@ class Worker:
         ballots.write_ballots(connection, before, after)
         return events
 
+    def _salted(self, body: AnyBody) -> AnyBody:
+        """The event as it is written: an answer with a salt of its own, so that its hash does not tell its author."""
+        if isinstance(body, ResponseAdded) and not body.salt:
+            return msgspec.structs.replace(body, salt=self._new_id())
+        return body
+
     def _append(self, connection: sa.Connection, replica: Replica, append: asks.Append, now: int) -> None:
         bodies = append.bodies
         try:
@@ -170,7 +174,7 @@ class Worker:
         except ArenaError as error:
             append.refuse(error)
             return
-        self._happened(connection, replica, [Event(now, _salted(body)) for body in bodies], locked=True)
+        self._happened(connection, replica, [Event(now, self._salted(body)) for body in bodies], locked=True)
         for body in bodies:
             if isinstance(body, PromptAdded):
                 self._texts.forget(("prompt", body.prompt_id))
@@ -269,13 +273,6 @@ def _decide(step: asks.Step[object], rows: dict[str, voting.Ballot], replica: Re
     else:
         step.answer(step.say(decision.ballot, now, replica.state))
     return None if decision.body is None else Event(now, decision.body)
-
-
-def _salted(body: AnyBody) -> AnyBody:
-    """The event as it is written: an answer with a salt of its own, so that its hash does not tell its author."""
-    if isinstance(body, ResponseAdded) and not body.salt:
-        return msgspec.structs.replace(body, salt=secrets.token_urlsafe(SALT_BYTES))
-    return body
 
 
 def _check_responses(connection: sa.Connection, added: Sequence[ResponseAdded]) -> None:

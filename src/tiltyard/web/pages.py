@@ -318,6 +318,7 @@ async def me(request: Request) -> Response:
         "number": number,
         "more": more,
         "token": site.visitors.token(request, FORGET),
+        "known": voter is not None,
         "forgotten": request.query_params.get("forgotten") == "1" and not votes,
     }
     return site.page("me.html", view, here="me", headers=OWN)
