@@ -292,6 +292,13 @@ def test_wrong_secrets_tried_at_once_are_never_more_than_an_address_may_try(post
     store.close()
 
 
+def test_whoever_has_started_can_be_forgotten_without_a_vote(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    assert "/me/forget" not in client.get("/me").text, "nobody is kept yet"
+    assert client.post("/api/v1/matchups", json={}).status_code == 201
+    assert "/me/forget" in client.get("/me").text
+
+
 def test_forgetting_gives_another_cookie_and_the_old_one_leads_nowhere(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
     where = vote_once(client)
