@@ -234,8 +234,9 @@ class Worker:
                 continue
             over = next((quota for quota in ask.quotas if used[quota.name] >= quota.most), None)
             if over is not None:
-                said = f"{over.most} in {over.seconds} seconds is the limit. Try again in a moment."
-                ask.refuse(voting.TooMany(said, max(1, over.seconds // 4)))
+                wait = self._usage.free_in(connection, over, now)
+                said = f"{over.most} in {over.seconds} seconds is the limit. Try again in {wait} seconds."
+                ask.refuse(voting.TooMany(said, wait))
                 continue
             noted += ask.quotas
             if isinstance(ask, asks.Enter):

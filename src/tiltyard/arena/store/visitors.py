@@ -47,6 +47,11 @@ class Quota:
         """How long one part of the window is, in microseconds."""
         return max(1, self.seconds * SECOND // SLOTS)
 
+    @property
+    def window(self) -> int:
+        """How long a part counts from its beginning, in microseconds: at least `seconds` for all that is in it."""
+        return self.seconds * SECOND + self.slot_length
+
 
 def known_voter(connection: sa.Connection, cookie_hash: str) -> str | None:
     """The key of whoever holds this cookie, if it was seen before."""
@@ -110,7 +115,7 @@ class Usage:
         order of the locks' numbers, and see what this transaction noted once it is committed.
         """
         counts: Counter[str] = Counter()
-        oldest = {quota.name: now - quota.seconds * SECOND - quota.slot_length for quota in quotas}
+        oldest = {quota.name: now - quota.window for quota in quotas}
         if oldest:
             if connection.dialect.name != "sqlite":
                 connection.execute(_hold, {"space": QUOTA_LOCKS, "keys": sorted(set(map(_lock_number, oldest)))})
@@ -120,6 +125,18 @@ class Usage:
                 if slot > oldest[key]:
                     counts[key] += count
         return counts
+
+    def free_in(self, connection: sa.Connection, quota: Quota, now: int) -> int:
+        """In how many seconds a quota that is used up allows one action more."""
+        columns = (rate_limits.c.slot, rate_limits.c.count)
+        here = (rate_limits.c.key == quota.name) & (rate_limits.c.slot > now - quota.window)
+        rows = connection.execute(sa.select(*columns).where(here).order_by(rate_limits.c.slot)).all()
+        left = sum(count for _, count in rows)
+        for slot, count in rows:
+            left -= count
+            if left < quota.most:
+                return max(1, -((now - slot - quota.window) // SECOND))
+        return max(1, quota.window // SECOND)
 
     def note(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> None:
         """Count one action under each of these names."""
