@@ -135,7 +135,7 @@ class Usage:
         for slot, count in rows:
             left -= count
             if left < quota.most:
-                return max(1, -((now - slot - quota.window) // SECOND))
+                return max(1, -((now - int(slot) - quota.window) // SECOND))
         return max(1, quota.window // SECOND)
 
     def note(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> None:
