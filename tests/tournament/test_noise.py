@@ -45,11 +45,13 @@ def test_a_judge_that_only_says_sorry_yields_no_judgment(
     fake_server.behaviour.judge = lambda system, user: "Sorry"
     fake_server.behaviour.first_token = lambda system, user: NOISE
     done = tiltyard(*RUN)
-    assert done.returncode == 0, done.stderr
-    assert [row["settled"] for row in dimensions(tmp_path).values()] == [0, 0]
-    assert [row["failed_verdicts"] for row in dimensions(tmp_path).values()] == [{"unparsed": 18}, {"unparsed": 24}]
-    assert (tmp_path / "run" / "battles.jsonl").read_bytes() == b""
-    for verdict in verdicts(tmp_path):
+    assert done.returncode == 1
+    assert "no readable verdict on any of the first 20 questions; 20 ended as unparsed" in done.stderr
+    assert not (tmp_path / "run" / "battles.jsonl").exists()
+    kept = [line for path in (tmp_path / "judgments").glob("judgments_*.jsonl") for line in read_lines(path)]
+    assert len({verdict["cache_key"] for verdict in kept}) == 20
+    for verdict in kept:
+        assert verdict["verdict"] == "unparsed"
         assert "a probability of 0.00 together" in verdict["error"]
         assert verdict["choice_mass"] == pytest.approx(math.exp(-14) + math.exp(-17))
         assert verdict["score_a"] is None
@@ -60,20 +62,21 @@ def test_how_likely_the_words_must_be_is_a_setting_that_changes_nothing_that_is_
 ) -> None:
     fake_server.behaviour.judge = lambda system, user: "A"
     fake_server.behaviour.first_token = lambda system, user: {"A": 0.3, "B": 0.1, "Hm": 0.6}
-    assert tiltyard(*RUN).returncode == 0
-    assert [row["settled"] for row in dimensions(tmp_path).values()] == [0, 0]
+    assert tiltyard(*RUN).returncode == 1
     strict = {one.content for one in fake_server.ledger.accepted}
     (tmp_path / "judgments").rename(tmp_path / "strict")
     change(config, judge__min_choice_mass=0.4)
     assert tiltyard(*RUN).returncode == 0
     assert [row["settled"] for row in dimensions(tmp_path).values()] == [9, 12]
     assert [verdict["choice_mass"] for verdict in verdicts(tmp_path)] == [pytest.approx(0.4)] * QUERIES
-    assert {one.content for one in fake_server.ledger.accepted} == strict
+    again = {one.content for one in fake_server.ledger.accepted}
+    assert strict < again
+    assert len(again) == QUERIES
     keys = [
         {line["cache_key"] for line in read_lines(tmp_path / folder / "judgments_factuality.jsonl")}
         for folder in ("strict", "judgments")
     ]
-    assert keys[0] == keys[1]
+    assert keys[0] <= keys[1]
     change(config, judge__min_choice_mass=1.5)
     done = tiltyard(*RUN)
     assert done.returncode == 1

@@ -139,7 +139,7 @@ class ProgressView:
         elif self._steps:
             self._say()
         if kind is not None and any(row.sent for row in self._rows.values()):
-            note(f"this command stopped before its end; so far it has paid {self._paid()}.")
+            note(f"this command stopped before its end; its cost so far: {self._paid()}.")
 
     def _paid(self) -> str:
         """The money of all shelves."""
