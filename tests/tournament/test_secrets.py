@@ -81,8 +81,10 @@ def test_when_every_answer_is_an_error_that_quotes_the_key(config: Path, fake_se
     words = f"you sent Authorization: Bearer {SECRET}"
     fake_server.behaviour.faults = [Fault(status=400, message=words, times=1000)]
     done = run(config)
-    assert done.returncode == 1
-    assert "[hidden]" in done.stderr
+    one_by_one = "local/" in config.read_text(encoding="utf-8")  # then each question fails alone, and there are only 12
+    assert done.returncode == (0 if one_by_one else 1)
+    said = (config.parent / "run" / "manifest.json").read_text(encoding="utf-8") if one_by_one else done.stderr
+    assert "[hidden]" in said
     assert_kept(config, done)
 
 

@@ -127,9 +127,11 @@ def test_everything_works_without_a_script(looking: Visits) -> None:
     assert "category=maths" in page.url
     page.locator("[data-board] .model a").first.click()
     assert "/models/" in page.url
-    page.locator("select[name=prompt]").select_option("p3")
+    assert page.locator(".concealed").is_visible(), "every prompt is being voted on"
+    page.goto(f"{page.url.partition('?')[0]}?prompt=p3")
     page.get_by_role("button", name="Show").click()
     assert page.get_by_text("Question 3?").is_visible()
+    assert page.get_by_text("Hidden while it is being voted on.").is_visible()
 
 
 def test_a_cell_of_the_heatmap_leads_to_the_comparison(looking: Visits) -> None:
