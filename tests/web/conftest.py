@@ -43,8 +43,9 @@ def live(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser for one file of tests: while it is open, no other test in this process can have an event loop."""
     with chromium() as opened:
         yield opened
 
