@@ -207,7 +207,7 @@ def run(what: str, examples: int) -> None:
     """Check as many replies; a seed makes one reply, so that Hypothesis can name the one that fails at little cost."""
     check_one, usual = CHECKS[what]
 
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(st.integers(0, 2**64))
     def all_of_them(seed: int) -> None:
         rng = random.Random(seed)

@@ -47,6 +47,7 @@ def test_a_judge_that_only_says_sorry_yields_no_judgment(
     done = tiltyard(*RUN)
     assert done.returncode == 1
     assert "no readable verdict on any of the first 20 questions; 20 ended as unparsed" in done.stderr
+    assert "this command stopped before its end; its cost so far: unknown." in done.stderr
     assert not (tmp_path / "run" / "battles.jsonl").exists()
     kept = [line for path in (tmp_path / "judgments").glob("judgments_*.jsonl") for line in read_lines(path)]
     assert len({verdict["cache_key"] for verdict in kept}) == 20

@@ -6,8 +6,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError, Refused, TiltyardError
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import Progress
     from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.quote import Quote, ShelfQuote
+
+PricesOption = Annotated[
+    Path | None, typer.Option(help="A price file (JSON) that adds models to those whose price is known.")
+]
 
 
 def quote_table(quote: Quote) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.asking import ProgressView, agree_to_price, interruptible
+from tiltyard.cli.asking import PricesOption, ProgressView, agree_to_price, interruptible
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
@@ -20,9 +20,6 @@ app = typer.Typer(no_args_is_help=True, help="A judge against people, and a run 
 GO_ON = "the same command goes on where it stopped."
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
-PricesOption = Annotated[
-    Path | None, typer.Option(help="A price file (JSON) that adds models to those whose price is known.")
-]
 BudgetOption = Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from tiltyard.cli.asking import ProgressView, confirm, interruptible, quote_table
+from tiltyard.cli.asking import PricesOption, ProgressView, confirm, interruptible, quote_table
 from tiltyard.cli.output import Format, deliver, note
 from tiltyard.cli.place_options import (
     AnchorOption,
@@ -37,7 +37,6 @@ from tiltyard.cli.place_options import (
     OutOption,
     PanelOption,
     PerLanguageOption,
-    PricesOption,
     PromptsOption,
     RecomputeOption,
     RubricOption,

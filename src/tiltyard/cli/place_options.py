@@ -87,9 +87,6 @@ ModelBaseUrlOption = Annotated[
 MaxTokensOption = Annotated[int, typer.Option(min=1, help="How long an answer of the new model may be.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
 BudgetOption = Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")]
-PricesOption = Annotated[
-    Path | None, typer.Option(help="A price file (JSON) that adds models to those whose price is known.")
-]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be asked and what it would cost; ask nothing.")
 ]
