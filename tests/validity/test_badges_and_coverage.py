@@ -123,6 +123,21 @@ def test_each_rule_alone_keeps_a_board_calibrating_and_says_so(
     assert [place for place, rule in enumerate(status.rules) if not rule.met] == [broken]
 
 
+def test_the_deviation_that_is_looked_at_is_the_median_and_not_the_mean() -> None:
+    """20, 30, 40, 350, 350: the median is 40, the mean 158. And 40, 70, 80, 80, 81: median 80, mean 70.2."""
+    few_uncertain = publication([20.0, 350.0, 40.0, 350.0, 30.0], [1.0] * 5, [True] * 4, **LIMITS)
+    assert (few_uncertain.status, few_uncertain.rules[0].value) == ("officially stable", 40.0)
+    most_uncertain = publication([80.0, 40.0, 81.0, 70.0, 80.0], [1.0] * 5, [True] * 4, **LIMITS)
+    assert (most_uncertain.status, most_uncertain.rules[0].value) == ("calibrating", 80.0)
+
+
+def test_the_coverage_that_is_looked_at_is_the_mean_and_not_the_median() -> None:
+    """Coverages 1, 1, 0.5: the mean is 0.83, below 0.9, though the median is 1."""
+    uneven = publication([20.0] * 3, [1.0, 1.0, 0.5], [True] * 2, **LIMITS)
+    assert uneven.status == "calibrating"
+    assert uneven.rules[2].value == pytest.approx(2.5 / 3)
+
+
 def test_nothing_to_look_at_is_not_stable() -> None:
     assert publication([], [], [], **LIMITS).status == "calibrating"
     assert publication([20.0], [1.0], [], **LIMITS).status == "calibrating"

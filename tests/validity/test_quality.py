@@ -86,6 +86,32 @@ def test_reports_without_a_change_name_somebody_at_most_as_often_as_alpha() -> N
     assert named <= 10
 
 
+def test_every_model_asked_about_counts_in_the_correction_even_with_too_few_votes() -> None:
+    """One model is tested, p = 26/252 = 0.103: once is below 0.2; twice, for one more without a vote, is above."""
+    bad = np.array([1, 0, 0, 0, 0, 1, 1, 1, 1, 0], dtype=bool)
+    world = QualityVotes(np.zeros(10, int), np.ones(10, int), np.zeros(10, int), bad, np.arange(10) >= 5)
+    rules = {"least_votes": 5, "least_rise": 0.1, "alpha": 0.2}
+    (flag,) = rising_both_bad(world, [0], **rules)
+    assert flag.p_value == pytest.approx(26 / 252)
+    assert rising_both_bad(world, [0, 7], **rules) == []
+
+
+def test_each_model_that_was_found_leaves_one_fewer_to_correct_for() -> None:
+    """Holm: models 0 and 2 meet nobody else than 1 and 3; p = 1/252 and 26/252 in 2 steps, against 0.2/2 and 0.2/1."""
+    clear, weak = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1], [1, 0, 0, 0, 0, 1, 1, 1, 1, 0]
+    world = QualityVotes(
+        np.repeat([0, 2], 10),
+        np.repeat([1, 3], 10),
+        np.zeros(20, int),
+        np.array(clear + weak, dtype=bool),
+        np.tile(np.arange(10) >= 5, 2),
+    )
+    found = rising_both_bad(world, [0, 2], least_votes=5, least_rise=0.1, alpha=0.2)
+    assert [flag.model for flag in found] == [0, 2]
+    assert [flag.p_value for flag in found] == pytest.approx([1 / 252, 26 / 252])
+    assert 2 * found[1].p_value > 0.2
+
+
 def test_recall_of_a_real_rise_is_high() -> None:
     """From 5 to 25 % over about 150 recent votes, 38 models: found in nearly every report."""
     rng = np.random.default_rng(8)

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from tests.arena.engines import Clock, sql
 from tests.web.administrators import Desk, at_the_desk, log_of, staffed_site, vote_often
 from tests.web.attackers import blind_site
-from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite
+from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite, form_in, vote_page
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Limits
 from tiltyard.arena.service import Arena, clock
@@ -138,6 +138,29 @@ def test_every_form_of_the_desk_needs_its_token(staffed: SmallSite) -> None:
             answer = desk.client.post(f"/admin{form}", data={"token": token, "name": MODELS[0], "to": "off"})
             assert answer.status_code == 403, form
     assert log_of(staffed) == before
+
+
+def test_the_token_of_one_form_opens_no_other_form_of_the_same_visitor(staffed: SmallSite) -> None:
+    """Five purposes, 20 pairs of another's token: all refused. The admin's token of an earlier session is the 21st."""
+    desk = Desk(staffed.client())
+    tokens = {"/start": desk.token("/"), "/admin/login": desk.token("/admin/login")}
+    form = form_in(vote_page(desk.client).text)
+    tokens |= {"/vote": form["token"], "/me/forget": desk.token("/me")}
+    login = {"token": tokens["/admin/login"], "secret": ADMIN_SECRET}
+    assert desk.client.post("/admin/login", data=login).status_code == 303
+    tokens["/admin/settings/phase"] = desk.token("/admin/settings")
+    fields = {"matchup_id": form["matchup_id"], "choice": "A", "secret": ADMIN_SECRET, "phase": "4"}
+    before = log_of(staffed)
+    for address in tokens:
+        for made_for, token in tokens.items():
+            if made_for != address:
+                answer = desk.client.post(address, data={**fields, "token": token})
+                assert answer.status_code == 403, (address, made_for)
+    assert desk.client.post("/admin/login", data=login).status_code == 303  # another session of the same visitor
+    earlier = {**fields, "token": tokens["/admin/settings/phase"]}
+    assert desk.client.post("/admin/settings/phase", data=earlier).status_code == 403
+    assert log_of(staffed) == before
+    assert desk.client.post("/vote", data={**fields, "token": tokens["/vote"]}).status_code == 303
 
 
 def test_a_form_from_another_site_is_refused(staffed: SmallSite) -> None:
