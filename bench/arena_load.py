@@ -218,7 +218,7 @@ def _opened(url: str, events: int) -> None:
 
 def _observed(url: str) -> None:
     """The first snapshot of a site, with everything that takes all votes."""
-    from tiltyard.web.observatory import Observatory
+    from tiltyard.arena.following.observatory import Observatory
 
     observatory = Observatory(url)
     try:

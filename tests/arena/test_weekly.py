@@ -17,8 +17,8 @@ from tiltyard.arena.offline import offline_board
 from tiltyard.arena.period import DAY, period_of_log
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.weekly import WeeklyReport, contender_lane_open, weekly_report
-from tiltyard.arena.weekly_page import weekly_page
-from tiltyard.arena.weekly_text import quality_events, weekly_json, weekly_markdown
+from tiltyard.report.weekly.page import weekly_page
+from tiltyard.report.weekly.text import quality_events, weekly_json, weekly_markdown
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 

@@ -56,6 +56,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Bench
     from tiltyard.placement.run import carry_out, run_folder, utc_now
+    from tiltyard.report import write_report
 
     options = PlaceOptions(
         arena=(Path(arena),), model=model, judge=judge, n_battles=BATTLES, bootstraps=20, min_opponent_battles=20
@@ -67,7 +68,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     judging = make_judge(options, asking)
     plan = with_judge(make_plan(options, name, known), judging.name)
     bench = Bench(judging, make_answers(plan, known, asking), on_look=lambda look: note(f"round {look.round}:"))
-    asyncio.run(carry_out(plan, bench, run_folder(plan, utc_now), prices=asking.prices))
+    asyncio.run(carry_out(plan, bench, run_folder(plan, utc_now), prices=asking.prices, finish=write_report))
 
 
 class Site:

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from tiltyard.cli.main import app
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
+from tiltyard.pages.markup import CONTROLS
 from tiltyard.report import read_placement, render_placement, write_report
-from tiltyard.report.markup import CONTROLS
 from tiltyard.report.placement.scores import expected_score, tally
 from tiltyard.report.placement.sections.examples import surprising
 from tiltyard.report.placement.sections.rounds import MOST_ROUNDS

@@ -6,9 +6,9 @@ import pytest
 from page_tree import read_page
 
 from tiltyard.judging.records import Said
-from tiltyard.report import svg
+from tiltyard.judging.run_folder import Line
+from tiltyard.pages import svg
 from tiltyard.report.bouts import Bout
-from tiltyard.report.files import Line
 from tiltyard.report.rates import behaviour, behaviour_by, wilson
 
 

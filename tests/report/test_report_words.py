@@ -11,8 +11,8 @@ from pathlib import Path
 from page_tree import Page
 from run_folders import ENTRANTS, LONG, NASTY, SCRIPT, make_run
 
+from tiltyard.pages.markup import CONTROLS
 from tiltyard.report import write_report
-from tiltyard.report.markup import CONTROLS
 
 OUR_TAGS = """html head meta title style body header main nav section article div span p a b br small sup ul li dl dt dd
 bdi h1 h2 h3 h4 h5 table thead tbody tr th td data details summary svg path circle text label input select option output

@@ -95,6 +95,7 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
 
     A minute in which an accepted batch may be missing from the list is right for a provider and too long for a test.
     """
+    from tiltyard.report import write_report
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.plan import RunOptions, make_plan
     from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge
@@ -104,4 +105,4 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
     asking = asking_parts(setup, lambda line: None, budget_usd=None, max_batch=None)
     asking = replace(asking, settings=replace(asking.settings, adoption_grace_seconds=grace_seconds))
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(carry_out(plan, make_docket(plan), judge, Path(folder), prices=asking.prices))
+    asyncio.run(carry_out(plan, make_docket(plan), judge, Path(folder), prices=asking.prices, finish=write_report))

@@ -20,6 +20,7 @@ import pytest
 
 from tests.tournament.folder import make_folder, script, shown_as
 from tiltyard.llm.prices import PriceTable
+from tiltyard.report import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
 from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge
@@ -81,7 +82,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asking = replace(asking_parts(setup, print, budget_usd=None, max_batch=None), now=lambda: NOON.timestamp())
     folder = root / "run"
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(carry_out(plan, make_docket(plan), judge, folder, prices=PriceTable.load(), now=ticking()))
+    asyncio.run(
+        carry_out(plan, make_docket(plan), judge, folder, prices=PriceTable.load(), now=ticking(), finish=write_report)
+    )
     return folder
 
 

@@ -11,10 +11,10 @@ from starlette.testclient import TestClient
 
 from tests.web.sites import ADMIN_SECRET, QUICK, SECRET, SmallSite, catalog
 from tiltyard.arena.events import AnyBody, Choice, Event
+from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.reading import events_in_order
 from tiltyard.web.app import create_app
-from tiltyard.web.observatory import Observatory
 from tiltyard.web.settings import SiteSettings
 
 

@@ -18,12 +18,12 @@ from starlette.testclient import TestClient
 
 from tests.web.sites import ADMIN_SECRET, QUICK, SECRET
 from tiltyard.arena import events as e
+from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.importing import response_id
 from tiltyard.arena.policy import Policy, TextsPublic
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
 from tiltyard.web.app import create_app
-from tiltyard.web.observatory import Observatory
 from tiltyard.web.settings import SiteSettings
 
 MODELS = tuple(f"mod{letter}x" for letter in "abcdefghijkl")

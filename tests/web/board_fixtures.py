@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 from tests.arena.small_worlds import SECOND, START, Log, honest
 from tests.web.sites import QUICK, SECRET
 from tiltyard.arena import events as e
+from tiltyard.arena.following.observatory import Observatory, Snapshot
 from tiltyard.arena.service import Arena
 from tiltyard.arena.simulation.keeping import FIRST_DAY, keep_log
 from tiltyard.arena.store import Store
 from tiltyard.web.app import create_app
-from tiltyard.web.observatory import Observatory, Snapshot
 from tiltyard.web.settings import SiteSettings
 
 DAY = 86_400 * SECOND

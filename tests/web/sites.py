@@ -19,9 +19,9 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from tiltyard.arena import events as e
+from tiltyard.arena.following.observatory import Observatory, Pace
 from tiltyard.arena.service import Arena
 from tiltyard.web.app import create_app
-from tiltyard.web.observatory import Observatory, Pace
 from tiltyard.web.serving import server_options
 from tiltyard.web.settings import SiteSettings
 

@@ -12,9 +12,9 @@ import pytest
 from tests.web.conftest import Visits
 from tests.web.sites import ADMIN_SECRET, MODELS, NAMES, QUICK, SECRET, LiveServer, catalog
 from tiltyard.arena import events as e
+from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.web.app import create_app
-from tiltyard.web.observatory import Observatory
 from tiltyard.web.settings import SiteSettings
 
 if TYPE_CHECKING:

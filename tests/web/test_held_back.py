@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 from tests.arena.engines import Clock, play
 from tests.web.sites import IDENTIFYING, MODELS, NAMES, SmallSite, form_in, vote_once, vote_page
 from tests.web.test_vote_page import site_with_a_clock
+from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
-from tiltyard.web.observatory import Observatory
 
 PUBLIC = (
     *("/leaderboard", "/validity", "/data", "/methods", f"/compare?a={MODELS[0]}&b={MODELS[1]}", "/leaderboard.csv"),

@@ -16,6 +16,9 @@ from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, World, week_of_votes
 from tests.web.sites import QUICK
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
+from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.following.replay import movements
+from tiltyard.arena.following.snapshots import category_board, swaps_of, with_swaps
 from tiltyard.arena.model_detail import arena_calibration
 from tiltyard.arena.model_history import rating_path
 from tiltyard.arena.offline import offline_board
@@ -28,9 +31,6 @@ from tiltyard.arena.weekly import Look, weekly_report
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.badges import Badge
 from tiltyard.validity.churn import Known
-from tiltyard.web.looking_back import movements
-from tiltyard.web.observatory import Observatory
-from tiltyard.web.snapshots import category_board, swaps_of, with_swaps
 
 
 @pytest.fixture(scope="module")

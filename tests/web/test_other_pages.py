@@ -19,7 +19,7 @@ from tests.web.sites import vote_once
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import CastVote, Standing
-from tiltyard.arena.weekly_text import weekly_markdown
+from tiltyard.report.weekly.text import weekly_markdown
 from tiltyard.web import rendering, words
 from tiltyard.web.compare import compare_page
 from tiltyard.web.me import ENOUGH, own_page

@@ -15,10 +15,10 @@ from tests.web.sites import QUICK, SmallSite, catalog, vote_once
 from tiltyard.arena import asks, steps
 from tiltyard.arena.background import Failures
 from tiltyard.arena.events import Choice
+from tiltyard.arena.following import observatory as watching
+from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
-from tiltyard.web import observatory as watching
-from tiltyard.web.observatory import Observatory
 
 
 class Fails:

@@ -324,10 +324,10 @@ def validity_command(
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.reading import events_in_order
     from tiltyard.arena.weekly import weekly_report
-    from tiltyard.arena.weekly_page import weekly_page
-    from tiltyard.arena.weekly_text import weekly_json, weekly_markdown
     from tiltyard.errors import BattleError, RatingError
     from tiltyard.files import write_text
+    from tiltyard.report.weekly.page import weekly_page
+    from tiltyard.report.weekly.text import weekly_json, weekly_markdown
 
     length = _microseconds(since)
     store = Store.open(db)

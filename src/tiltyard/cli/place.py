@@ -168,6 +168,7 @@ def _place(
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Bench
     from tiltyard.placement.run import carry_out, run_folder, utc_now
+    from tiltyard.report import write_report
 
     asking = asking_parts(note, batch=batch, budget_usd=budget, prices_path=prices)
     with interruptible("run the same command again; nothing was asked yet."):
@@ -189,7 +190,7 @@ def _place(
         bench = Bench(judge, answers, progress.watch, progress.verdict, _say_look)
         if isinstance(answers, ModelAnswers):
             answers.watch = progress.watch
-        finished = asyncio.run(carry_out(plan, bench, folder, prices=asking.prices))
+        finished = asyncio.run(carry_out(plan, bench, folder, prices=asking.prices, finish=write_report))
     _say_result(finished, format)
 
 

@@ -78,6 +78,7 @@ def _run(plan: Plan, *, yes: bool) -> Finished:
     """Quote, judge, rate, write, and say what came out."""
     import asyncio
 
+    from tiltyard.report import write_report
     from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge, run_folder, utc_now
 
     docket = make_docket(plan)
@@ -99,6 +100,7 @@ def _run(plan: Plan, *, yes: bool) -> Finished:
                     prices=asking.prices,
                     watch=progress.watch,
                     on_verdict=progress.verdict,
+                    finish=write_report,
                 )
             )
     except BudgetReached as error:

@@ -13,6 +13,7 @@ from tiltyard.boards import BradleyTerry
 from tiltyard.boards.text import as_table
 from tiltyard.demo.shipped import BANK, CONFIG, VERDICTS
 from tiltyard.errors import TiltyardError
+from tiltyard.report import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
 from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge
@@ -58,7 +59,7 @@ def run_plan(plan: Plan, folder: Path, notice: Callable[[str], None]) -> Finishe
     """Judge, rate and write a run folder with its report; an earlier run there is replaced."""
     asking = asking_parts(plan.setup, notice, budget_usd=None, max_batch=None)
     judge = make_judge(plan.setup, plan.judge_model, asking)
-    return asyncio.run(carry_out(plan, make_docket(plan), judge, folder, prices=asking.prices))
+    return asyncio.run(carry_out(plan, make_docket(plan), judge, folder, prices=asking.prices, finish=write_report))
 
 
 def board_text(standing: Standing) -> str:

@@ -28,11 +28,11 @@ from tiltyard.placement.rounds import Bench, Held, hold_rounds
 from tiltyard.placement.sampling import information_limit
 from tiltyard.placement.standing import judge_scale
 from tiltyard.placement.stopping import critical, stopping_looks
-from tiltyard.report import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tiltyard.judging.run_folder import Finish
     from tiltyard.llm.prices import PriceTable
     from tiltyard.placement.plan import Plan
 
@@ -65,8 +65,19 @@ def run_folder(plan: Plan, now: Clock) -> Path:
     return folder
 
 
-async def carry_out(plan: Plan, bench: Bench, folder: Path, *, prices: PriceTable, now: Clock = utc_now) -> Finished:
-    """Judge, keep, rate and report. Interrupted anywhere, the same command asks nothing twice."""
+async def carry_out(
+    plan: Plan,
+    bench: Bench,
+    folder: Path,
+    *,
+    prices: PriceTable,
+    now: Clock = utc_now,
+    finish: Finish | None = None,
+) -> Finished:
+    """Judge, save and rate. Interrupted anywhere, the same command asks nothing twice.
+
+    `finish` is called with the complete folder: the command line writes the report there.
+    """
     started = _iso(now)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", _manifest(plan, started_at=started, finished_at=None))
@@ -86,7 +97,8 @@ async def carry_out(plan: Plan, bench: Bench, folder: Path, *, prices: PriceTabl
     results = {**_results(plan, bench, held, rated, calibration), "panel": _panel_facts(panel)}
     manifest = _manifest(plan, started_at=started, finished_at=_iso(now), results=results)
     write_json(folder / "manifest.json", manifest)
-    write_report(folder)
+    if finish is not None:
+        finish(folder)
     return Finished(folder, held, rated, manifest)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tiltyard.judging.records import Judgment, Said
-from tiltyard.report.files import RUN, Line, decode, read_lines, require
+from tiltyard.judging.run_folder import RUN, Line, decode, read_lines, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

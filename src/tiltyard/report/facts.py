@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tiltyard.report.markup import Html, el, join, number, pairs, table
+from tiltyard.pages.markup import Html, el, join, number, pairs, table
 
 WORDS = {"usd": "US $", "sha256": "SHA-256", "cost": "cost", "n_perms": "permutations"}
 FEW = 12

@@ -9,8 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from tiltyard.pages.markup import Html, el, join, link, raw
 from tiltyard.report.checks import disagreements
-from tiltyard.report.markup import Html, el, join, link, raw
 from tiltyard.report.sections.battles import battles_section, filter_form, pair_view
 from tiltyard.report.sections.board import board_section, elo_section
 from tiltyard.report.sections.habits import failures_section, habits_section

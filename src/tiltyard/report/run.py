@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from tiltyard.boards import EloReport
 from tiltyard.errors import BattleError, RunFolderError
+from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
 from tiltyard.report.bouts import Bout, list_bouts, read_judgment
-from tiltyard.report.files import RUN, again, read_lines, read_object, require
+from tiltyard.tournament.artifacts import MatchLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,22 +66,6 @@ class PairTally(msgspec.Struct, frozen=True, kw_only=True):
     def seen_from(self, entrant: str) -> tuple[int, int]:
         """Wins and losses of one of the two."""
         return (self.a_wins, self.b_wins) if entrant == self.entrant_a else (self.b_wins, self.a_wins)
-
-
-class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `matches/matches.jsonl`."""
-
-    dimension: str
-    prompt_id: str
-    entrant_a: str
-    entrant_b: str
-    prompt_text: str
-    response_a: str
-    response_b: str
-    source: str | None = None
-    subject: str | None = None
-    gold_answer: str | None = None
-    expected_behavior: str | None = None
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiltyard.files import write_text
-from tiltyard.report.files import read_object, require
+from tiltyard.judging.run_folder import read_object, require
 from tiltyard.report.page import render_site
 from tiltyard.report.placement import read_placement, render_placement_site
 from tiltyard.report.run import read_run

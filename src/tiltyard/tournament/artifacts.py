@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.boards.rating import origin
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tiltyard.judging.records import Judgment
     from tiltyard.tournament.matches import MatchList
     from tiltyard.tournament.standings import EloLine, PairTally, Standing
+
 
 WIN_RATE_COLUMNS = ("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent")
 
@@ -121,3 +124,19 @@ def win_rate_table(standings: Mapping[str, Standing]) -> str:
 
 def _cells(pair: PairTally) -> tuple[object, ...]:
     return (pair.entrant_a, pair.entrant_b, pair.a_wins, pair.b_wins, pair.ties, pair.inconsistent)
+
+
+class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `matches/matches.jsonl`."""
+
+    dimension: str
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    prompt_text: str
+    response_a: str
+    response_b: str
+    source: str | None = None
+    subject: str | None = None
+    gold_answer: str | None = None
+    expected_behavior: str | None = None

@@ -16,9 +16,9 @@ from tiltyard.judging.docket import Case, Docket
 from tiltyard.judging.judge import judge
 from tiltyard.judging.records import Judgment, Matchup
 from tiltyard.judging.rubric import Rubric
+from tiltyard.judging.run_folder import again, read_lines, read_object, require
 from tiltyard.judging.usage import usage_report
-from tiltyard.report.files import again, read_lines, read_object, require
-from tiltyard.report.run import MatchLine
+from tiltyard.tournament.artifacts import MatchLine
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.run import asking_parts, make_judge, rate_all
 

@@ -19,7 +19,6 @@ from tiltyard.llm.budget import Budget
 from tiltyard.llm.names import parse_model_name
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.settings import AskingSettings
-from tiltyard.report import write_report
 from tiltyard.tournament.artifacts import forget_other_dimensions, write_matches, write_standings, write_verdicts
 from tiltyard.tournament.gate import Check, gate
 from tiltyard.tournament.manifest import manifest, run_results
@@ -27,6 +26,7 @@ from tiltyard.tournament.standings import Standing, rate_dimension
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import OnVerdict
+    from tiltyard.judging.run_folder import Finish
     from tiltyard.llm.asking import Watch
     from tiltyard.tournament.config import EloSettings, JudgeSettings, Setup
     from tiltyard.tournament.plan import Plan
@@ -131,8 +131,12 @@ async def carry_out(
     now: Clock = utc_now,
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
+    finish: Finish | None = None,
 ) -> Finished:
-    """Judge, rate and write everything. Interrupted anywhere, the same command goes on where it was."""
+    """Judge, rate and write everything. Interrupted anywhere, the same command continues where it was.
+
+    `finish` is called with the complete folder: the command line writes the report there.
+    """
     started = _iso(now)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", manifest(plan, started_at=started, finished_at=None))
@@ -158,7 +162,8 @@ async def carry_out(
         results["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in checks]
     finished = manifest(plan, started_at=started, finished_at=_iso(now), results=results)
     write_json(folder / "manifest.json", finished)
-    write_report(folder)
+    if finish is not None:
+        finish(folder)
     return Finished(folder, standings, judged, checks)
 
 

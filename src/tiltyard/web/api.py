@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
     from tiltyard.arena.asks import Receipt
+    from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.service import Arena
     from tiltyard.arena.state import ArenaState
-    from tiltyard.web.snapshots import Snapshot
 
 
 class PlainRoute(APIRoute):

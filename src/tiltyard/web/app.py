@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tiltyard import __version__
+from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import site_texts
 from tiltyard.errors import ArenaError, StoreError
@@ -24,7 +25,6 @@ from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, failure_of, failure_with
 from tiltyard.web.guard import Guard
-from tiltyard.web.observatory import Observatory
 from tiltyard.web.prepared import Prepared
 from tiltyard.web.probing import Probes
 from tiltyard.web.quick import QuickRoutes

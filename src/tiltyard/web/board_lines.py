@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tiltyard.report.markup import Html
+from tiltyard.pages.markup import Html
 from tiltyard.web.rendering import environment
 from tiltyard.web.words import t
 

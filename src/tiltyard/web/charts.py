@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.report.markup import Html, el, join, rating, table
-from tiltyard.report.svg import Scale, axis, interval
+from tiltyard.pages.markup import Html, el, join, rating, table
+from tiltyard.pages.svg import Scale, axis, interval
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.words import t
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.model_detail import Heatmap
     from tiltyard.arena.model_history import BothBadPiece, RatingPath
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.validity.calibration import Calibration
     from tiltyard.web.leaderboard import Line
-    from tiltyard.web.snapshots import Snapshot
 
 WIDTH = 560
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30

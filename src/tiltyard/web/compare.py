@@ -13,9 +13,9 @@ from tiltyard.validity.voters import expected_scores
 
 if TYPE_CHECKING:
     from tiltyard.arena.board import BoardRow
+    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.vote_table import VoteTable
-    from tiltyard.web.snapshots import ModelFacts, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from tiltyard.arena.offline import MANY_PROMPTS
 from tiltyard.web.words import t
 
 if TYPE_CHECKING:
-    from tiltyard.web.snapshots import Snapshot
+    from tiltyard.arena.following.snapshots import Snapshot
 
 DOWNLOADS = (
     ("/api/v1/battles.jsonl", "battles"),

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tiltyard.arena.board import BoardRow
+    from tiltyard.arena.following.replay import Movement
+    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
     from tiltyard.arena.offline import OfflineBoard, OfflineRow
-    from tiltyard.web.looking_back import Movement
-    from tiltyard.web.snapshots import ModelFacts, Snapshot
 
 MOST_ASKED = 200
 """Characters of a search that are looked at."""

@@ -21,11 +21,11 @@ from tiltyard.web.text import rendered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
     from tiltyard.arena.state import CastVote
     from tiltyard.arena.store.showing import ShownMatchup
-    from tiltyard.report.markup import Html
+    from tiltyard.pages.markup import Html
     from tiltyard.web.site import Site
-    from tiltyard.web.snapshots import ModelFacts, Snapshot
 
 ENOUGH = 20
 """Votes from which on a board of one's own says something."""

@@ -13,8 +13,8 @@ from tiltyard.web.words import t
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.policy import Policy
-    from tiltyard.web.snapshots import Snapshot
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "rating": ("rating", "rank_score", "deviation", "confidence", "legacy"),

@@ -14,14 +14,14 @@ from tiltyard.arena.model_history import both_bad_trend
 from tiltyard.arena.state import Standing
 
 if TYPE_CHECKING:
+    from tiltyard.arena.following.followed_votes import FollowedVotes
+    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
     from tiltyard.arena.model_detail import ModelDetail, RecentForm
     from tiltyard.arena.model_history import BothBadPiece, RatingPath
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.vote_table import VoteTable
     from tiltyard.validity.calibration import Calibration
-    from tiltyard.web.followed_votes import FollowedVotes
-    from tiltyard.web.snapshots import ModelFacts, Snapshot
 
 LATEST = 15
 """Votes that the page lists."""

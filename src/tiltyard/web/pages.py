@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from tiltyard.arena.store.answers import AnswerDates
-from tiltyard.arena.weekly_text import rule_numbers
 from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
+from tiltyard.report.weekly.text import rule_numbers
 from tiltyard.web import charts, methods
 from tiltyard.web.board_lines import lines_html
 from tiltyard.web.bodies import form_of
@@ -32,9 +32,9 @@ from tiltyard.web.words import t
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.offline import OfflineBoard
-    from tiltyard.report.markup import Html
-    from tiltyard.web.snapshots import Snapshot
+    from tiltyard.pages.markup import Html
 
 router = APIRouter(include_in_schema=False)
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from tiltyard import __version__
-from tiltyard.report.markup import Html
+from tiltyard.pages.markup import Html
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.charts import share_meter
 from tiltyard.web.words import t
@@ -107,7 +107,7 @@ def markup(made: Html | None) -> Markup:
     if made is None:
         return Markup("")
     if not isinstance(made, Html):
-        raise TypeError("only markup made by `tiltyard.report.markup` may stand unescaped")
+        raise TypeError("only markup made by `tiltyard.pages.markup` may stand unescaped")
     return Markup(made)  # noqa: S704 - the type says that it is escaped
 
 
@@ -133,6 +133,6 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 def day(at: int) -> str:
     """A time in microseconds as people read it, in UTC."""
-    from tiltyard.arena.weekly_text import day as written
+    from tiltyard.report.weekly.text import day as written
 
     return written(at)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import uvicorn
 
+from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.web.app import create_app
-from tiltyard.web.observatory import Observatory
 from tiltyard.web.protocol import Protocol
 from tiltyard.web.settings import SECRET_VARIABLE, SiteSettings, secrets_of
 from tiltyard.web.workers import BEAT, Workers

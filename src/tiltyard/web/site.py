@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from tiltyard.arena.following.observatory import Observatory
     from tiltyard.web.engine import Engine
-    from tiltyard.web.observatory import Observatory
     from tiltyard.web.prepared import Prepared
     from tiltyard.web.probing import Probes
     from tiltyard.web.settings import SiteSettings

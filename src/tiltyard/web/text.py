@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import nh3
 from markdown_it import MarkdownIt
 
-from tiltyard.report.markup import Html
+from tiltyard.pages.markup import Html
 from tiltyard.web.words_vote import WORDS
 
 if TYPE_CHECKING:

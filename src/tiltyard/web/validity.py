@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.arena import weekly_text as said
-from tiltyard.arena.weekly_pictures import (
+from tiltyard.pages.svg import axis
+from tiltyard.report.weekly import text as said
+from tiltyard.report.weekly.pictures import (
     band_picture,
     band_scale,
     exposure_picture,
@@ -15,14 +16,13 @@ from tiltyard.arena.weekly_pictures import (
     rank_chart,
     share_picture,
 )
-from tiltyard.report.svg import axis
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.weekly import AdjacentPair, WeeklyReport
-    from tiltyard.report.markup import Html
+    from tiltyard.pages.markup import Html
     from tiltyard.validity.churn import Known
     from tiltyard.validity.fairness import LaneShare
 

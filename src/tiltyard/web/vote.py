@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.asks import Served
     from tiltyard.arena.effect import Effect
+    from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.store.showing import ShownMatchup
-    from tiltyard.report.markup import Html
-    from tiltyard.web.snapshots import Snapshot
+    from tiltyard.pages.markup import Html
     from tiltyard.web.visitors import Visitor
 
 router = APIRouter(include_in_schema=False)

@@ -14,8 +14,8 @@ import numpy as np
 from tiltyard.battles import Outcome
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.records import Judgment
+from tiltyard.judging.run_folder import again, read_lines, read_object, require
 from tiltyard.report.bouts import Bout, read_bouts
-from tiltyard.report.files import again, read_lines, read_object, require
 from tiltyard.report.placement.manifest import PlacementManifest
 from tiltyard.report.run import Dimension, Question, Run, check_texts, keep_answers, read_board
 from tiltyard.report.sections.board import as_leaderboard

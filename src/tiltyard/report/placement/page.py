@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tiltyard.report.markup import Html, el, link
+from tiltyard.pages.markup import Html, el, link
 from tiltyard.report.page import Look, document, own_file, sibling_files, views_on_page
 from tiltyard.report.placement.checks import disagreements
 from tiltyard.report.placement.sections.battles import battle_filter, battles_section, opponent_view

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import rank_text
-from tiltyard.report.markup import Html, el, join, link, number, percent, rating, shortened, table
+from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, shortened, table
 from tiltyard.report.sections.board import order
 
 if TYPE_CHECKING:

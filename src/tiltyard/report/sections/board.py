@@ -8,8 +8,8 @@ import numpy as np
 
 from tiltyard.boards import EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.text import footnotes, headline, interval_text, rank_text
-from tiltyard.report import svg
-from tiltyard.report.markup import Html, el, join, link, number, rating, table
+from tiltyard.pages import svg
+from tiltyard.pages.markup import Html, el, join, link, number, rating, table
 from tiltyard.report.sections.header import why_no_board
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tiltyard.report import svg
-from tiltyard.report.markup import Html, el, join, link, number, percent, table
+from tiltyard.pages import svg
+from tiltyard.pages.markup import Html, el, join, link, number, percent, table
 from tiltyard.report.rates import Behaviour, Share, behaviour, behaviour_by
 
 if TYPE_CHECKING:

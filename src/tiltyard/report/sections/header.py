@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import rank_text
-from tiltyard.report.markup import Html, el, join, link, number, pairs, percent, rating, table
+from tiltyard.pages.markup import Html, el, join, link, number, pairs, percent, rating, table
 from tiltyard.report.rates import behaviour
 
 if TYPE_CHECKING:

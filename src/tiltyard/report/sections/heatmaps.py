@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiltyard.report.markup import Html, el, join, link, number, percent, rating, table
+from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
 from tiltyard.report.sections.board import order
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiltyard.report.markup import Html, el, join, link, number, shortened
+from tiltyard.pages.markup import Html, el, join, link, number, shortened
 from tiltyard.report.sections.battles import badge
 
 if TYPE_CHECKING:

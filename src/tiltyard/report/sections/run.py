@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.pages.markup import Html, el, join, number, pairs, table
 from tiltyard.report.facts import fact, facts, scalar, words
-from tiltyard.report.markup import Html, el, join, number, pairs, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiltyard.report.markup import Html, el, join, link, number, rating, shortened
+from tiltyard.pages.markup import Html, el, join, link, number, rating, shortened
 from tiltyard.report.placement.scores import OUTCOMES, outcome, tally
 from tiltyard.report.sections.battles import filter_form
 

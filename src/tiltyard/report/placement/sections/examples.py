@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiltyard.report.markup import Html, el, link, rating, shortened
+from tiltyard.pages.markup import Html, el, link, rating, shortened
 from tiltyard.report.placement.scores import expected_score, outcome
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiltyard.report import svg
-from tiltyard.report.markup import Html, el, join, number, pairs, percent, table
+from tiltyard.pages import svg
+from tiltyard.pages.markup import Html, el, join, number, pairs, percent, table
 from tiltyard.report.placement.sections.readings import Reading, readings
 from tiltyard.report.rates import behaviour, behaviour_by
 from tiltyard.report.sections.habits import habits_table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiltyard.report import svg
-from tiltyard.report.markup import Html, el, join, link, number, percent, rating, table
+from tiltyard.pages import svg
+from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
 from tiltyard.report.placement.folder import UNKNOWN_LANGUAGE
 from tiltyard.report.placement.scores import Tally, tally
 from tiltyard.report.rates import behaviour

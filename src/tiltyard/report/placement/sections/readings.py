@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tiltyard.report import svg
-from tiltyard.report.markup import Html, el, rating, table
+from tiltyard.pages import svg
+from tiltyard.pages.markup import Html, el, rating, table
 from tiltyard.report.sections.board import span
 
 if TYPE_CHECKING:

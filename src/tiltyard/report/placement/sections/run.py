@@ -6,8 +6,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.boards.text import count_text
+from tiltyard.pages.markup import Html, el, pairs
 from tiltyard.report.facts import fact, words
-from tiltyard.report.markup import Html, el, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import footnotes, headline
+from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
 from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.report.markup import Html, el, join, link, number, percent, rating, table
 from tiltyard.report.placement.scores import tally
 from tiltyard.report.placement.sections.readings import Reading, readings
 from tiltyard.report.rates import behaviour
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.boards import RatingEntry
-    from tiltyard.report import svg
+    from tiltyard.pages import svg
     from tiltyard.report.placement.folder import Placement
     from tiltyard.report.site import Here
 

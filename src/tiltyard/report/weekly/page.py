@@ -7,7 +7,10 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.blindness import NOT_BLIND
-from tiltyard.arena.weekly_pictures import (
+from tiltyard.pages.markup import Html, el, join, number, percent, rating, raw, table
+from tiltyard.pages.svg import axis
+from tiltyard.report.page import own_file
+from tiltyard.report.weekly.pictures import (
     band_picture,
     band_scale,
     exposure_picture,
@@ -15,7 +18,7 @@ from tiltyard.arena.weekly_pictures import (
     rank_chart,
     share_picture,
 )
-from tiltyard.arena.weekly_text import (
+from tiltyard.report.weekly.text import (
     churn_sentences,
     day,
     exposure_sentences,
@@ -28,9 +31,6 @@ from tiltyard.arena.weekly_text import (
     stability_sentences,
     status_sentence,
 )
-from tiltyard.report.markup import Html, el, join, number, percent, rating, raw, table
-from tiltyard.report.page import own_file
-from tiltyard.report.svg import axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

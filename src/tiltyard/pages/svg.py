@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiltyard.report.markup import Html, el
+from tiltyard.pages.markup import Html, el
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

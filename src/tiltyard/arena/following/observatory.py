@@ -16,16 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tiltyard.arena.background import Failures
 from tiltyard.arena.events import Event, decode_body
-from tiltyard.arena.service import clock
-from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.publishing import published_until
-from tiltyard.arena.store.replica import Replica
-from tiltyard.arena.store.texts import Texts
-from tiltyard.arena.vote_table import vote_table
-from tiltyard.errors import StoreError
-from tiltyard.web.followed_votes import FollowedVotes, Lately
-from tiltyard.web.looking_back import DAY, movements, replay
-from tiltyard.web.snapshots import (
+from tiltyard.arena.following.followed_votes import FollowedVotes, Lately
+from tiltyard.arena.following.replay import DAY, movements, replay
+from tiltyard.arena.following.snapshots import (
     WEEK_DAYS,
     Snapshot,
     Study,
@@ -38,6 +31,13 @@ from tiltyard.web.snapshots import (
     weekly_of,
     with_swaps,
 )
+from tiltyard.arena.service import clock
+from tiltyard.arena.store import Store, log
+from tiltyard.arena.store.publishing import published_until
+from tiltyard.arena.store.replica import Replica
+from tiltyard.arena.store.texts import Texts
+from tiltyard.arena.vote_table import vote_table
+from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

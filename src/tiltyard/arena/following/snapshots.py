@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import live_board
+from tiltyard.arena.following.replay import DAY
 from tiltyard.arena.offline import OfflineBoard, offline_board
 from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.weekly import Period, WeeklyReport, weekly_report
 from tiltyard.errors import ArenaError, TiltyardError
-from tiltyard.web.looking_back import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tiltyard.arena.board import LiveBoard
+    from tiltyard.arena.following.followed_votes import Lately
+    from tiltyard.arena.following.replay import Movement, Replay
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.vote_table import VoteTable
     from tiltyard.arena.weekly import Look
-    from tiltyard.web.followed_votes import Lately
-    from tiltyard.web.looking_back import Movement, Replay
 
 Ints = NDArray[np.int32]
 

@@ -10,9 +10,11 @@ import msgspec
 from tiltyard.errors import RunFolderError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    Finish = Callable[[Path], object]
+    """What is done with a complete run folder: a report, usually."""
 
 RUN = "tiltyard run"
 """The command that writes a tournament's folder; every reader here can be told of another."""

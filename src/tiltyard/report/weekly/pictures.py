@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.report.markup import Html, el
-from tiltyard.report.svg import HEIGHT, MARGIN, WIDTH, Scale, grid, interval, picture
+from tiltyard.pages.markup import Html, el
+from tiltyard.pages.svg import HEIGHT, MARGIN, WIDTH, Scale, grid, interval, picture
 from tiltyard.validity.churn import Known, top_order
 
 if TYPE_CHECKING:

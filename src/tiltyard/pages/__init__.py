@@ -1,0 +1,1 @@
+"""Parts of pages without a domain: markup, SVG, and how numbers and dates read."""
