@@ -42,8 +42,9 @@ def test_a_misspelt_option_is_answered_with_the_one_that_was_meant(tiltyard: Run
     assert "--method" in done.stderr
 
 
-def test_the_version_is_printed_by_the_command_and_by_the_module(tiltyard: Run) -> None:
-    assert tiltyard("--version").stdout == f"tiltyard {__version__}\n"
+def test_the_version_is_printed_by_the_command_and_by_the_module(tiltyard: Run, tiltyard_from_scratch: Run) -> None:
+    for run in (tiltyard, tiltyard_from_scratch):
+        assert run("--version").stdout == f"tiltyard {__version__}\n"
 
 
 def test_shells_can_be_taught_the_commands(tiltyard: Run) -> None:

@@ -23,9 +23,9 @@ import pytest
 
 from tests.fakes import FakeServer
 from tests.fakes.behaviour import always_succeeded
+from tests.forked import Forked, command
 from tests.placement.arena_files import write_arena
 from tests.placement.conftest import answer_or_judge, read_json
-from tests.tournament.forked import Forked, command
 
 CONCURRENCY = 16
 BATTLES = 40

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import count
-from pathlib import Path
-from subprocess import CompletedProcess
-
 import pytest
 
-from tests.cli.conftest import Run
-from tests.cli.conftest import tiltyard as tiltyard_from_scratch
+from tests.cli.conftest import tiltyard, tiltyard_from_scratch
 from tests.fakes import FakeServer
 from tests.fakes.fixtures import fake_server, running_fake_server
-from tests.tournament.forked import Forked, command
 
-__all__ = ["fake_server", "running_fake_server", "tiltyard_from_scratch"]
+__all__ = ["fake_server", "running_fake_server", "tiltyard", "tiltyard_from_scratch"]
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -25,18 +19,6 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for maker in ("ANTHROPIC", "OPENAI", "LOCAL"):
         for what in ("API_KEY", "BASE_URL", "AUTH_TOKEN"):
             monkeypatch.delenv(f"{maker}_{what}", raising=False)
-
-
-@pytest.fixture
-def tiltyard(tmp_path: Path) -> Run:
-    """Run `tiltyard …` in the test's folder, in a process that starts quickly."""
-    numbers = count(1)
-
-    def run(*arguments: str) -> CompletedProcess[str]:
-        forked = Forked(tmp_path, f"../{tmp_path.name}-streams-{next(numbers)}", command, *arguments)
-        return forked.wait()
-
-    return run
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ import numpy as np
 
 from tests.fakes import FakeServer, Fault
 from tests.fakes.behaviour import always_succeeded, first_time, verdict_by_hash
+from tests.forked import Forked
 from tests.tournament.folder import change, make_folder, read_lines
-from tests.tournament.forked import Forked, tournament
+from tests.tournament.forked import tournament
 
 MODELS = {"anthropic": "anthropic/claude-test-1", "openai": "openai/gpt-test-1", "local": "local/small"}
 GRACE_SECONDS = 1.0

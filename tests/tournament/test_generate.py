@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer, Fault, Said
+from tests.forked import Forked, command
 from tests.tournament.folder import PROMPTS, change, make_folder, read_lines
-from tests.tournament.forked import Forked, command
 
 GENERATE = ("generate", "tournament.yaml", "--yes")
 

@@ -17,8 +17,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer
 from tests.fakes.behaviour import verdict_by_hash
+from tests.forked import Forked, command
 from tests.tournament.folder import change, make_folder, read_lines
-from tests.tournament.forked import Forked, command
 
 QUERIES = 2 * (9 + 12)
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "--yes")

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer, Fault
 from tests.fakes.behaviour import verdict_by_hash
+from tests.forked import Forked, command
 from tests.tournament.folder import change, make_folder
-from tests.tournament.forked import Forked, command
 
 SECRET = "sk-ant-planted-7f3a9c1e5b2d8064"
 WIRES = ("anthropic", "openai", "local")

@@ -1,0 +1,134 @@
+"""Processes that start at once: forked from one that has imported everything already.
+
+Importing the package and its SDKs takes seconds, and a test that starts a command a dozen times has better things to
+wait for. A forked process is a process like any other: it has an exit code and two streams, and can be interrupted
+and killed. What it does not show is the start of the interpreter: `PYTHON…` variables come too late for it, and so does
+whatever a module reads when it is first imported. Tests of those start `python` themselves.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import chdir
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PLAIN_TERMINAL = {"COLUMNS": "160", "NO_COLOR": "1"}
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["tests.forked_imports"])
+
+
+class Forked:
+    """A process that runs a function, with its streams in files of `folder`; else as `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        work: Callable[..., None],
+        *arguments: Any,
+        environment: Mapping[str, str] | None = None,
+        stdin: Path | None = None,
+    ) -> None:
+        self.streams = folder / f"{name}.out", folder / f"{name}.err"
+        variables = {**(os.environ if environment is None else environment), **PLAIN_TERMINAL}
+        place = (str(folder), variables, str(stdin or os.devnull), *map(str, self.streams))
+        with chdir(ROOT):  # where the server, if it is started now, finds the tests
+            forkserver.ensure_running()
+        self.process: ForkServerProcess = _FORKS.Process(target=_enter, args=(place, work, arguments))
+        self.process.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.process.is_alive()
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, once it has one."""
+        return self.process.exitcode
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+        return self.process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """Interrupt it, or whatever the signal says."""
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> bool:
+        """`kill -9`; whether it was still running."""
+        was_running = self.process.is_alive()
+        self.process.kill()
+        self.process.join(60)
+        return was_running and self.process.exitcode == -9
+
+    def wait(self, timeout: float = 120) -> CompletedProcess[str]:
+        """Its exit code and what it said."""
+        self.process.join(timeout)
+        if self.process.exitcode is None:
+            raise subprocess.TimeoutExpired(str(self.process), timeout)
+        out, err = (stream.read_text(encoding="utf-8") for stream in self.streams)
+        return CompletedProcess([], self.process.exitcode, out, err)
+
+
+Place = tuple[str, dict[str, str], str, str, str]
+
+
+def _enter(place: Place, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """Become a process of one's own: folder, environment and streams. Then work."""
+    folder, environment, stdin, out, err = place
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    for number, (name, flags) in enumerate([(stdin, os.O_RDONLY), (out, writing), (err, writing)]):
+        os.dup2(os.open(name, flags, 0o644), number)
+    sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115 (they live as long as the process)
+    sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False, encoding="utf-8")  # noqa: SIM115
+    try:
+        work(*arguments)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def command(*arguments: str) -> None:
+    """`tiltyard …`."""
+    from tiltyard.cli.main import main
+
+    sys.argv = ["tiltyard", *arguments]
+    main()
+
+
+def module(name: str, *arguments: str) -> None:
+    """`python -m NAME …`."""
+    sys.argv = [name, *arguments]
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def script(text: str, *arguments: str) -> None:
+    """`python -c TEXT …`."""
+    sys.argv = ["-c", *arguments]
+    exec(compile(text, "<script>", "exec"), {"__name__": "__main__"})

@@ -1,0 +1,26 @@
+"""What a forked process finds imported: all of the package, and what it and the tests load late.
+
+Imported once, by the server from which the others are forked (see `tests.forked`).
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pkgutil
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does, before NumPy is there
+
+import tiltyard
+
+LATE = ("anthropic", "openai", "psycopg", "pytest", "scipy.optimize", "scipy.special", "scipy.stats", "yaml")
+
+for found in pkgutil.walk_packages(tiltyard.__path__, "tiltyard."):
+    if not found.name.endswith("__main__") and ".migrations." not in found.name:  # those run when they are imported
+        importlib.import_module(found.name)
+for name in LATE:
+    importlib.import_module(name)
+
+gc.collect()
+gc.freeze()  # a collection in a forked process does not touch, and so does not copy, what they share
