@@ -1,4 +1,4 @@
-# Every target sets up what it needs; second runs skip what is done.
+# Every target installs what it needs; a second run skips what is done.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,24 +8,24 @@ USABLE := $(VENV)/.usable
 SPARK := $(VENV)/.spark
 PEERS := $(VENV)/.peers
 DEMO ?= tiltyard-demo
-# One more than there are cores: many tests wait for a process, a server or a browser of their own.
+# One more than the number of cores: many tests wait for their own process, server or browser.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
 .PHONY: help demo arena test check format bench soak spark docs lock clean
 
 help:
-	@echo "make demo    the whole road in a minute: a judged tournament, its report, a live arena"
+	@echo "make demo    the full workflow in a minute: a judged tournament, its report, a live arena"
 	@echo "make arena   open the demo's arena on localhost"
 	@echo "make test    run the tests"
 	@echo "make check   format, lint, types, import contracts"
-	@echo "make bench   speed, memory and coverage beside other libraries"
-	@echo "make soak    the tests that are too long for every run"
+	@echo "make bench   speed, memory and coverage, compared with other libraries"
+	@echo "make soak    all tests, including those too long for every run"
 	@echo "make spark   the test that counts battles on Spark (needs Java 17)"
-	@echo "make docs    the manual as a site, in site/"
-	@echo "make lock    resolve the development versions anew"
+	@echo "make docs    build the manual as a site, in site/"
+	@echo "make lock    update the locked development versions"
 
-# $(call install,LOCK): exactly the locked versions, by uv where it can be had, else by pip.
+# $(call install,LOCK): install exactly the locked versions, with uv if available, otherwise with pip.
 define install
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) uv 2>/dev/null && $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1) \
@@ -37,7 +37,7 @@ $(READY): requirements.lock pyproject.toml
 	$(call install,requirements.lock)
 	@touch $@ $(USABLE)
 
-# What a user needs, without the tools for tests: the first minute should not wait for a browser driver.
+# What a user needs, without test tools: nobody should wait for a browser driver to see the demo.
 $(USABLE): requirements-demo.lock pyproject.toml
 	@echo "Setting up in $(VENV) …"
 	$(call install,requirements-demo.lock)
@@ -53,7 +53,7 @@ $(PEERS): $(READY) bench/peers.txt
 
 demo: $(USABLE)
 	@$(BIN)/tiltyard demo --out $(DEMO)
-	@echo "make arena opens its site on localhost: cast your vote."
+	@echo "Run 'make arena' to open its site on localhost and vote."
 
 arena: $(USABLE)
 	@test -f $(DEMO)/arena.db || $(BIN)/tiltyard demo --out $(DEMO)
