@@ -16,7 +16,8 @@ from tiltyard.boards import EloReport, Leaderboard, rate
 from tiltyard.boards.text import as_table
 from tiltyard.files import write_json, write_lines, write_text
 from tiltyard.judging.records import Judgment, Matchup, settle, settle_one, to_battle
-from tiltyard.report.rates import wilson
+from tiltyard.placement.panel import Panel
+from tiltyard.report.counts import share_interval
 
 MODEL = "kestrel-9b <new>"
 LANGUAGES = ("English", "French", "German", None)
@@ -56,12 +57,12 @@ def make_placement(folder: Path, shape: Shape = ORDINARY) -> Path:
     folder.mkdir(parents=True)
     write_battles(folder / "battles.jsonl", [*judged, *human])
     board = _rate(folder / "battles.jsonl")
-    fingerprint = "5f" * 32
-    write_json(folder / "panel.json", _panel_file(panel, fingerprint, shape))
+    seats = _panel_file(panel, shape)
+    write_json(folder / "panel.json", seats.to_dict())
     write_lines(folder / "texts.jsonl", _texts(rng, panel, shape))
     write_lines(folder / "verdicts.jsonl", judgments)
     rounds = _rounds(judged, human, shape, board)
-    manifest = _manifest(shape, judgments, board, rounds, fingerprint, len(human))
+    manifest = _manifest(shape, judgments, board, rounds, seats.fingerprint, len(human))
     if shape.calibrated:
         write_lines(folder / "calibration.jsonl", _calibration_lines(rng, skill))
         manifest["calibration"] = CALIBRATION
@@ -91,15 +92,15 @@ def _panel(rng: np.random.Generator, shape: Shape, skill: dict[str, float]) -> l
     return [{"question_id": q, "opponent": o, "first": first} for (q, o), first in cells.items()]
 
 
-def _panel_file(panel: list[dict[str, str]], fingerprint: str, shape: Shape) -> dict[str, Any]:
-    return {
-        "fingerprint": fingerprint,
+def _panel_file(panel: list[dict[str, str]], shape: Shape) -> Panel:
+    contents = {
         "arena": "simulated",
         "arena_sha256": {"battles.parquet": "ab" * 32},
         "sampling": "informative",
         "seed": shape.seed,
         "battles": panel,
     }
+    return msgspec.convert(contents, Panel)
 
 
 def _judgment(rng: np.random.Generator, shape: Shape, number: int, lead: float, cell: dict[str, str]) -> Judgment:
@@ -218,7 +219,7 @@ def _manifest(
 def _flips(judgments: list[Judgment]) -> dict[str, Any]:
     both = [line for line in judgments if line.status == "ok" and len(line.raw) == 2]
     hits = sum(line.inconsistent for line in both)
-    low, high = wilson(hits, len(both)) or (0.0, 1.0)
+    low, high = share_interval(hits, len(both)) or (0.0, 1.0)
     return {"share": hits / len(both), "low": low, "high": high, "n": len(both)}
 
 

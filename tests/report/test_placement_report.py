@@ -23,8 +23,8 @@ from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
 from tiltyard.pages.markup import CONTROLS
 from tiltyard.report import read_placement, render_placement, write_report
-from tiltyard.report.placement.scores import expected_score, tally
-from tiltyard.report.placement.sections.examples import surprising
+from tiltyard.report.placement.counts import count_results, expected_score
+from tiltyard.report.placement.sections.battles import surprising
 from tiltyard.report.placement.sections.rounds import MOST_ROUNDS
 from tiltyard.report.placement.sections.run import rate_command
 
@@ -166,7 +166,7 @@ def test_opponents_are_counted_from_the_verdicts(plain: Path) -> None:
 def test_the_expected_scores_add_up_to_the_observed_one(plain: Path) -> None:
     """The model's rating is the one at which they do: that is the equation it was fitted by."""
     placed = read_placement(plain)
-    counted = tally(placed, placed.run.bouts)
+    counted = count_results(placed, placed.run.battles)
     assert counted.expected == pytest.approx(counted.score, abs=1e-6)
     languages = rows(page_of(plain)["languages"])
     assert sum(row.values[0] for row in languages.values()) == counted.n
@@ -229,14 +229,14 @@ def test_examples_are_the_least_likely_battles_of_each_outcome(plain: Path) -> N
     placed = read_placement(plain)
     strength = {name: entry.rating for name, entry in placed.entries.items()}
     won, lost = surprising(placed, "won"), surprising(placed, "lost")
-    beaten = [strength[placed.opponent(b)] for b in placed.run.bouts if b.winner == MODEL]
+    beaten = [strength[placed.opponent(b)] for b in placed.run.battles if b.winner == MODEL]
     assert strength[placed.opponent(won[0])] == max(beaten)
-    winners = [strength[placed.opponent(b)] for b in placed.run.bouts if b.winner not in (MODEL, None)]
+    winners = [strength[placed.opponent(b)] for b in placed.run.battles if b.winner not in (MODEL, None)]
     assert strength[placed.opponent(lost[0])] == min(winners)
     section = page_of(plain)["examples"]
     links = [node.attrs["href"] for node in section.all("a") if node.text == "the whole battle"]
     kinds = ("won", "lost", "tie", "inconsistent")
-    assert links == [f"#b{bout.number}" for kind in kinds for bout in surprising(placed, kind)]
+    assert links == [f"#b{battle.number}" for kind in kinds for battle in surprising(placed, kind)]
 
 
 def test_every_text_is_there_word_for_word_and_never_as_markup(plain: Path) -> None:
@@ -380,7 +380,7 @@ def test_a_large_placement_has_its_battles_beside_the_page_and_every_link_arrive
             file, _, anchor = link.partition("#")
             target = normpath(joined(dirname(name), file)) if file else name
             assert anchor in pages[target].ids, f"{name} links to {link}"
-    assert sum(len(page.root.all("section", "bout")) for page in pages.values()) == len(verdicts)
+    assert sum(len(page.root.all("section", "battle")) for page in pages.values()) == len(verdicts)
     write_report(copy)
     assert not list((copy / "report").iterdir())
 

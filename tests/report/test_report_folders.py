@@ -173,7 +173,7 @@ def test_a_large_run_has_its_battles_beside_the_page_and_every_link_arrives(copy
             file, _, anchor = link.partition("#")
             target = normpath(joined(dirname(name), file)) if file else name
             assert anchor in pages[target].ids, f"{name} links to {link}"
-    assert sum(len(page.root.all("section", "bout")) for page in pages.values()) == 360
+    assert sum(len(page.root.all("section", "battle")) for page in pages.values()) == 360
     assert sum(len(page.root.all("article")) for page in pages.values()) == 30
 
 

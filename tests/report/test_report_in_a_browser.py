@@ -8,7 +8,7 @@ from pathlib import Path
 from browser import Tab
 
 
-def bout(run_folder: Path, number: int) -> tuple[dict, dict]:
+def battle(run_folder: Path, number: int) -> tuple[dict, dict]:
     """A judgment of the first dimension and its match."""
     verdicts = (run_folder / "verdicts" / "factuality.jsonl").read_text().splitlines()
     matches = (run_folder / "matches" / "matches.jsonl").read_text(encoding="utf-8").splitlines()
@@ -31,7 +31,7 @@ def test_the_page_renders_without_a_complaint_and_asks_for_nothing(tab: Tab, run
 def test_without_javascript_an_address_shows_the_battle_with_both_answers_and_both_judge_texts(
     tab: Tab, run_folder: Path
 ) -> None:
-    judgment, match = bout(run_folder, 70)
+    judgment, match = battle(run_folder, 70)
     tab.scripts(on=False)
     tab.open(run_folder / "report.html")
     assert laid_out(match["response_a"])[:60] not in laid_out(tab.shown())

@@ -8,8 +8,8 @@ from page_tree import read_page
 from tiltyard.judging.records import Said
 from tiltyard.judging.run_folder import Line
 from tiltyard.pages import svg
-from tiltyard.report.bouts import Bout
-from tiltyard.report.rates import behaviour, behaviour_by, wilson
+from tiltyard.report.counts import behaviour, behaviour_by, share_interval
+from tiltyard.report.judged import JudgedBattle
 
 
 def test_a_scale_has_round_ticks_inside_its_ends() -> None:
@@ -45,16 +45,16 @@ def test_a_histogram_is_a_hill_from_its_first_to_its_last_filled_bin() -> None:
 
 def test_wilson_intervals_of_textbook_shares() -> None:
     """p = 5/10: centre 0.5, half-width 0.2634; 0/10 reaches up to z²/(n + z²) = 3.8415/13.8415 = 0.2775."""
-    assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
-    assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
-    assert wilson(10, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
-    assert wilson(0, 0) is None
+    assert share_interval(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert share_interval(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert share_interval(10, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
+    assert share_interval(0, 0) is None
 
 
-def bout(forward: str, swapped: str, judge: str = "j") -> Bout:
+def battle(forward: str, swapped: str, judge: str = "j") -> JudgedBattle:
     slots = tuple(Said(word) for word in (forward, swapped))
     said = (slots[0], slots[1].other_slot)
-    return Bout(
+    return JudgedBattle(
         number=0,
         dimension="d",
         prompt_id="p",
@@ -72,18 +72,18 @@ def bout(forward: str, swapped: str, judge: str = "j") -> Bout:
 
 
 def test_a_judge_that_always_says_a_flips_always_and_chooses_the_first_slot_always() -> None:
-    habits = behaviour([bout("A", "A"), bout("A", "A")])
+    habits = behaviour([battle("A", "A"), battle("A", "A")])
     assert (habits.flips.hits, habits.flips.n, habits.opposite) == (2, 2, 2)
     assert (habits.first_slot.hits, habits.first_slot.n) == (4, 4)
 
 
 def test_a_tie_one_way_round_is_a_flip_and_a_failed_verdict_is_none() -> None:
-    habits = behaviour([bout("A", "B"), bout("TIE", "TIE"), bout("TIE", "B"), bout("A", "unparsed")])
+    habits = behaviour([battle("A", "B"), battle("TIE", "TIE"), battle("TIE", "B"), battle("A", "unparsed")])
     assert (habits.flips.hits, habits.flips.n, habits.opposite) == (1, 3, 0)
     assert (habits.first_slot.hits, habits.first_slot.n) == (2, 4)
 
 
 def test_groups_keep_their_order() -> None:
-    groups = behaviour_by([bout("A", "A", "x"), bout("A", "B", "y"), bout("A", "B", "x")], lambda b: b.judges[0])
+    groups = behaviour_by([battle("A", "A", "x"), battle("A", "B", "y"), battle("A", "B", "x")], lambda b: b.judges[0])
     assert list(groups) == ["x", "y"]
     assert groups["x"].flips.value == 0.5

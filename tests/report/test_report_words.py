@@ -81,10 +81,10 @@ def test_every_answer_prompt_and_judge_text_is_there_word_for_word(run_folder: P
     for dimension in ("factuality", "clarity"):
         for line in (run_folder / "verdicts" / f"{dimension}.jsonl").read_text().splitlines():
             judgment = json.loads(line)
-            bout = _bout_of(page, number)
-            texts = [node.text for node in bout.all("div", "reasoning")]
+            battle = _battle_of(page, number)
+            texts = [node.text for node in battle.all("div", "reasoning")]
             assert texts == [seen(verdict["reasoning"]) or "(empty)" for verdict in judgment["raw"]]
-            assert f"verdicts/{dimension}.jsonl line {number % 180 + 1}" in bout.text
+            assert f"verdicts/{dimension}.jsonl line {number % 180 + 1}" in battle.text
             number += 1
     assert number == 360
 
@@ -93,10 +93,10 @@ def _lines(folder: Path) -> list[str]:
     return (folder / "matches.jsonl").read_text(encoding="utf-8").splitlines()
 
 
-def _bout_of(page: Page, number: int):
+def _battle_of(page: Page, number: int):
     mark = page[f"b{number}"]
     prompt = next(view for view in page["views"].all("article") if any(node is mark for node in view.walk()))
-    return next(bout for bout in prompt.all("section", "bout") if any(node is mark for node in bout.walk()))
+    return next(battle for battle in prompt.all("section", "battle") if any(node is mark for node in battle.walk()))
 
 
 def test_an_answer_stands_on_the_page_once_however_many_battles_it_is_in(page_text: str) -> None:

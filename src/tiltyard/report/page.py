@@ -10,15 +10,14 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from tiltyard.pages.markup import Html, el, join, link, raw
-from tiltyard.report.checks import disagreements
+from tiltyard.report.counts import disagreements
+from tiltyard.report.layout import MAIN, ONE_PAGE, Here, Layout
 from tiltyard.report.sections.battles import battles_section, filter_form, pair_view
-from tiltyard.report.sections.board import board_section, elo_section
+from tiltyard.report.sections.board import board_section, elo_section, k_section, win_rate_section
 from tiltyard.report.sections.habits import failures_section, habits_section
 from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
-from tiltyard.report.sections.heatmaps import k_section, win_rate_section
 from tiltyard.report.sections.prompts import prompt_index, prompt_view
 from tiltyard.report.sections.run import canary_section, gate_section, run_section, usage_section
-from tiltyard.report.site import MAIN, ONE_PAGE, Here, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,18 +30,18 @@ SIDE_BY_SIDE = 5
 
 def render_run(run: Run) -> str:
     """The text of `report.html`. For a run of more than `ONE_PAGE` judgments it links to the files of `render_site`."""
-    return _main_page(Here(Site(run)))
+    return _main_page(Here(Layout(run)))
 
 
 def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
     """Every file of a report, by its path in the run folder; `report.html` comes last, so its links are never ahead."""
-    site = Site(run, one_page)
-    yield from sibling_files(site, _look(run))
-    yield MAIN, _main_page(Here(site))
+    layout = Layout(run, one_page)
+    yield from sibling_files(layout, _kind(run))
+    yield MAIN, _main_page(Here(layout))
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReportKind:
     """What one kind of report has of its own: title, list of a pair's battles, its filter, more style and script."""
 
     title: str
@@ -52,37 +51,37 @@ class Look:
     script: str = ""
 
 
-def sibling_files(site: Site, look: Look) -> Iterator[tuple[str, str]]:
+def sibling_files(layout: Layout, kind: ReportKind) -> Iterator[tuple[str, str]]:
     """The files beside the page of a large run: a list per pair, and the prompts with their battles. Else none."""
-    if not site.split:
+    if not layout.split:
         return
-    for key in site.by_pair:
-        here = Here(site, site.pair_file(key))
-        yield here.file, _sibling(here, look, look.filter_form(), look.pair_view(here, key))
-    for file in dict.fromkeys(site.prompt_files.values()):
-        here = Here(site, file)
-        views = [prompt_view(here, prompt) for prompt, home in site.prompt_files.items() if home == file]
-        yield file, _sibling(here, look, *views)
+    for key in layout.by_pair:
+        here = Here(layout, layout.pair_file(key))
+        yield here.file, _sibling(here, kind, kind.filter_form(), kind.pair_view(here, key))
+    for file in dict.fromkeys(layout.prompt_files.values()):
+        here = Here(layout, file)
+        views = [prompt_view(here, prompt) for prompt, home in layout.prompt_files.items() if home == file]
+        yield file, _sibling(here, kind, *views)
 
 
-def views_on_page(here: Here, look: Look) -> Html:
+def views_on_page(here: Here, kind: ReportKind) -> Html:
     """All lists and battles of a run that is one page; each is shown when an address names it."""
     views: list[Html] = []
-    if not here.site.split:
-        views = [look.pair_view(here, key) for key in here.site.by_pair]
-        views += [prompt_view(here, prompt) for prompt in here.run.questions]
+    if not here.layout.split:
+        views = [kind.pair_view(here, key) for key in here.layout.by_pair]
+        views += [prompt_view(here, prompt) for prompt in here.run.prompts]
     return el("div", *views, id="views")
 
 
-def _look(run: Run) -> Look:
+def _kind(run: Run) -> ReportKind:
     mode = str(run.manifest.get("mode") or "tournament")
-    return Look(f"{mode.capitalize()} run: {', '.join(run.entrants)}")
+    return ReportKind(f"{mode.capitalize()} run: {', '.join(run.entrants)}")
 
 
 def _main_page(here: Here) -> str:
     run = here.run
     found = disagreements(run)
-    look = _look(run)
+    kind = _kind(run)
     body = [
         header(here),
         warnings(here, found),
@@ -98,10 +97,10 @@ def _main_page(here: Here) -> str:
             run_section(here, found),
             prompt_index(here),
             battles_section(here),
-            views_on_page(here, look),
+            views_on_page(here, kind),
         ),
     ]
-    return document(here, look, *body)
+    return document(here, kind, *body)
 
 
 def _dimension(here: Here, dimension: Dimension) -> Html:
@@ -112,7 +111,7 @@ def _dimension(here: Here, dimension: Dimension) -> Html:
         elo_section(here, dimension),
         el("div", win_rate_section(here, dimension), k_section(here, dimension), class_=_beside(here)),
         habits_section(here, dimension),
-        id=f"d{here.site.dimensions[dimension.name]}",
+        id=f"d{here.layout.dimensions[dimension.name]}",
         class_="dimension",
     )
 
@@ -125,22 +124,22 @@ def _beside(here: Here) -> str:
 def _navigation(here: Here) -> Html:
     places = [("glance", "At a glance")] if any(d.board for d in here.run.dimensions) else []
     places += [("gate", "Go or no-go")] if gate_section(here) else []
-    places += [(f"d{i}", name) for name, i in here.site.dimensions.items()]
+    places += [(f"d{i}", name) for name, i in here.layout.dimensions.items()]
     places += [("failures", "Failures")]
     places += [("canaries", "Canaries")] if canary_section(here) else []
     places += [("usage", "Cost"), ("run", "The run"), ("prompts", "Prompts"), ("battles", "Battles")]
     return el("nav", *[link(here.section(anchor), name) for anchor, name in places], aria_label="Sections")
 
 
-def _sibling(here: Here, look: Look, *views: Html) -> str:
+def _sibling(here: Here, kind: ReportKind, *views: Html) -> str:
     back = el("nav", link(here.section("battles"), "← The whole report"), aria_label="Sections")
-    return document(here, look, back, warning_list(noted(here.run)), el("main", *views, class_="sibling"))
+    return document(here, kind, back, warning_list(noted(here.run)), el("main", *views, class_="sibling"))
 
 
-def document(here: Here, look: Look, *body: Html) -> str:
+def document(here: Here, kind: ReportKind, *body: Html) -> str:
     """A whole HTML file that loads nothing, sends nothing and runs no script but ours."""
-    style = own_file("style.css") + look.style + _entrant_rules(len(here.run.entrants))
-    script = own_file("script.js") + look.script
+    style = own_file("style.css") + kind.style + _entrant_rules(len(here.run.entrants))
+    script = own_file("script.js") + kind.script
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -151,7 +150,7 @@ def document(here: Here, look: Look, *body: Html) -> str:
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="color-scheme", content="light dark"),
         el("meta", name="referrer", content="no-referrer"),
-        el("title", look.title),
+        el("title", kind.title),
         raw("style", style),
     ]
     page = el("html", el("head", join(head, "\n")), el("body", join(body, "\n"), raw("script", script)), lang="en")

@@ -12,11 +12,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.bank import Prompt
 from tiltyard.boards import EloReport
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
-from tiltyard.report.bouts import Bout, list_bouts, read_judgment
+from tiltyard.report.judged import JudgedBattle, list_judged, read_judgment
 from tiltyard.tournament.artifacts import MatchLine
+from tiltyard.tournament.standings import EloLine, PairTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,18 +26,6 @@ if TYPE_CHECKING:
     from tiltyard.judging.records import Judgment
 
 Floats = NDArray[np.float64]
-
-
-class EloLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One entrant's permutation Elo as it stands in `elo_results.json`."""
-
-    entrant_id: str
-    mean: float
-    sem: float
-    ci95_low: float
-    ci95_high: float
-    sampling_low: float | None = None
-    sampling_high: float | None = None
 
 
 class EloResults(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,36 +37,14 @@ class EloResults(msgspec.Struct, frozen=True, kw_only=True):
     n_decisive_matches: dict[str, int]
 
 
-class PairTally(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `pairwise_winrates.csv`; an inconsistent judgment is also a tie."""
-
-    dimension: str
-    entrant_a: str
-    entrant_b: str
-    a_wins: int
-    b_wins: int
-    ties: int
-    inconsistent: int
-
-    @property
-    def n(self) -> int:
-        """How often the two were compared with a readable result."""
-        return self.a_wins + self.b_wins + self.ties
-
-    def seen_from(self, entrant: str) -> tuple[int, int]:
-        """Wins and losses of one of the two."""
-        return (self.a_wins, self.b_wins) if entrant == self.entrant_a else (self.b_wins, self.a_wins)
+def met(pair: PairTally) -> int:
+    """How often two entrants were compared with a readable result."""
+    return pair.a_wins + pair.b_wins + pair.ties
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt as the judge was shown it."""
-
-    prompt_id: str
-    text: str
-    source: str
-    subject: str | None
-    gold_answer: str | None
-    expected_behavior: str | None
+def wins_and_losses(pair: PairTally, entrant: str) -> tuple[int, int]:
+    """Wins and losses of one of the two."""
+    return (pair.a_wins, pair.b_wins) if entrant == pair.entrant_a else (pair.b_wins, pair.a_wins)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,19 +72,19 @@ class Run:
     default_k: float
     entrants: tuple[str, ...]
     dimensions: tuple[Dimension, ...]
-    questions: Mapping[str, Question]
+    prompts: Mapping[str, Prompt]
     answers: Mapping[tuple[str, str], str]
     """The text of an answer by prompt and entrant."""
-    bouts: tuple[Bout, ...]
+    battles: tuple[JudgedBattle, ...]
     """Every judgment without its texts, in the order of the files."""
 
-    def judgment(self, bout: Bout) -> Judgment:
+    def judgment(self, battle: JudgedBattle) -> Judgment:
         """A judgment with the judge's words, read from its file now."""
-        return read_judgment(self.folder, bout)
+        return read_judgment(self.folder, battle)
 
     def judgments(self, dimension: str) -> Iterator[Judgment]:
         """The judgments of a dimension, one at a time."""
-        return (self.judgment(bout) for bout in self.bouts if bout.dimension == dimension)
+        return (self.judgment(battle) for battle in self.battles if battle.dimension == dimension)
 
 
 def read_run(folder: str | Path) -> Run:
@@ -126,10 +94,10 @@ def read_run(folder: str | Path) -> Run:
     results = _elo_results(require(folder / "elo_results.json", folder))
     tallies = _tallies(require(folder / "pairwise_winrates.csv", folder))
     traces = _traces(folder, results)
-    questions, answers, n_matches = _texts(require(folder / "matches" / "matches.jsonl", folder))
+    prompts, answers, n_matches = _texts(require(folder / "matches" / "matches.jsonl", folder))
     names = tuple(results.primary)
-    bouts = list_bouts(folder, names)
-    check_texts(bouts, questions, answers, "matches/matches.jsonl")
+    battles = list_judged(folder, names)
+    check_texts(battles, prompts, answers, "matches/matches.jsonl")
     usage = folder / "usage.json"
     return Run(
         folder=folder,
@@ -146,14 +114,14 @@ def read_run(folder: str | Path) -> Run:
                 sweep=results.k_sensitivity.get(name, {}),
                 traces=traces[name][0],
                 trace_entrants=traces[name][1],
-                pairs=tuple(pair for pair in tallies if pair.dimension == name),
+                pairs=tuple(tallies.get(name, ())),
                 board=_board(folder / "ratings" / f"{name}.json"),
             )
             for name in names
         ),
-        questions=questions,
+        prompts=prompts,
         answers=answers,
-        bouts=bouts,
+        battles=battles,
     )
 
 
@@ -164,12 +132,16 @@ def _elo_results(path: Path) -> EloResults:
         raise RunFolderError(f"{path}: {error}. {again()}") from None
 
 
-def _tallies(path: Path) -> list[PairTally]:
+def _tallies(path: Path) -> dict[str, list[PairTally]]:
+    """The lines of `pairwise_winrates.csv` by dimension."""
+    found: dict[str, list[PairTally]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         try:
-            return [msgspec.convert(row, PairTally, strict=False) for row in csv.DictReader(file)]
-        except (msgspec.ValidationError, UnicodeDecodeError, csv.Error, TypeError) as error:
+            for row in csv.DictReader(file):
+                found.setdefault(row["dimension"], []).append(msgspec.convert(row, PairTally, strict=False))
+        except (msgspec.ValidationError, UnicodeDecodeError, csv.Error, KeyError, TypeError) as error:
             raise RunFolderError(f"{path}: not a table of pairs ({error}). {again()}") from None
+    return found
 
 
 def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[str, ...]]]:
@@ -205,17 +177,17 @@ def read_board(path: Path, command: str = RUN) -> EloReport:
         raise RunFolderError(f"{path}: torn, or not a ratings file ({error}). {again(command)}") from None
 
 
-def _texts(path: Path) -> tuple[dict[str, Question], dict[tuple[str, str], str], dict[str, int]]:
+def _texts(path: Path) -> tuple[dict[str, Prompt], dict[tuple[str, str], str], dict[str, int]]:
     """Every prompt and answer once, and the number of matches of each dimension."""
-    questions: dict[str, Question] = {}
+    prompts: dict[str, Prompt] = {}
     answers: dict[tuple[str, str], str] = {}
     counts: dict[str, int] = {}
     for place, match in read_lines(path, msgspec.json.Decoder(MatchLine)):
         counts[match.dimension] = counts.get(match.dimension, 0) + 1
-        questions.setdefault(match.prompt_id, _question(match))
+        prompts.setdefault(match.prompt_id, _prompt(match))
         said = {match.entrant_a: match.response_a, match.entrant_b: match.response_b}
         keep_answers(answers, match.prompt_id, said, f"{path}:{place.number}")
-    return questions, answers, counts
+    return prompts, answers, counts
 
 
 def keep_answers(
@@ -227,8 +199,8 @@ def keep_answers(
             raise RunFolderError(f"{where}: {entrant} has two different answers to {prompt_id}. {again(command)}")
 
 
-def _question(match: MatchLine) -> Question:
-    return Question(
+def _prompt(match: MatchLine) -> Prompt:
+    return Prompt(
         prompt_id=match.prompt_id,
         text=match.prompt_text,
         source=match.source or "",
@@ -239,18 +211,18 @@ def _question(match: MatchLine) -> Question:
 
 
 def check_texts(
-    bouts: Sequence[Bout],
-    questions: Mapping[str, Question],
+    battles: Sequence[JudgedBattle],
+    prompts: Mapping[str, Prompt],
     answers: Mapping[tuple[str, str], str],
     file: str,
     command: str = RUN,
 ) -> None:
     """Refuse a judgment whose prompt or answers are not in the file of texts."""
-    for bout in bouts:
-        if bout.prompt_id not in questions or any((bout.prompt_id, name) not in answers for name in bout.entrants):
+    for battle in battles:
+        if battle.prompt_id not in prompts or any((battle.prompt_id, name) not in answers for name in battle.entrants):
             raise RunFolderError(
-                f"{bout.file}:{bout.line.number}: {file} has no texts for {bout.prompt_id} of "
-                f"{' and '.join(bout.entrants)}. {again(command)}"
+                f"{battle.file}:{battle.line.number}: {file} has no texts for {battle.prompt_id} of "
+                f"{' and '.join(battle.entrants)}. {again(command)}"
             )
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tiltyard.files import write_text
 from tiltyard.judging.run_folder import read_object, require
+from tiltyard.report.layout import MAIN, ONE_PAGE
 from tiltyard.report.page import render_site
 from tiltyard.report.placement import read_placement, render_placement_site
 from tiltyard.report.run import read_run
-from tiltyard.report.site import MAIN, ONE_PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

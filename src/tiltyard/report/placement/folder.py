@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from tiltyard.bank import Prompt
 from tiltyard.battles import Outcome
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import again, read_lines, read_object, require
-from tiltyard.report.bouts import Bout, read_bouts
+from tiltyard.placement.panel import Panel
+from tiltyard.report.judged import JudgedBattle, read_judged
 from tiltyard.report.placement.manifest import PlacementManifest
-from tiltyard.report.run import Dimension, Question, Run, check_texts, keep_answers, read_board
+from tiltyard.report.run import Dimension, Run, check_texts, keep_answers, read_board
 from tiltyard.report.sections.board import as_leaderboard
 
 if TYPE_CHECKING:
@@ -40,20 +42,6 @@ class TextLine(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str
     model_answer: str
     opponent_answer: str
-
-
-class PanelLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One planned battle of `panel.json`."""
-
-    question_id: str
-    opponent: str
-
-
-class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of `panel.json` that the page looks at."""
-
-    fingerprint: str
-    battles: tuple[PanelLine, ...]
 
 
 class HumanDecided(Judgment, frozen=True, kw_only=True):
@@ -101,13 +89,13 @@ class Placement:
         """Every line of the board by its model."""
         return {entry.model: entry for entry in self.board}
 
-    def opponent(self, bout: Bout) -> str:
+    def opponent(self, battle: JudgedBattle) -> str:
         """Whom the model met."""
-        return bout.entrant_b if bout.entrant_a == self.model else bout.entrant_a
+        return battle.entrant_b if battle.entrant_a == self.model else battle.entrant_a
 
-    def language(self, bout: Bout) -> str:
+    def language(self, battle: JudgedBattle) -> str:
         """The language of the question."""
-        return self.run.questions[bout.prompt_id].source
+        return self.run.prompts[battle.prompt_id].source
 
 
 def read_placement(folder: str | Path) -> Placement:
@@ -136,18 +124,18 @@ def _convert(value: Mapping[str, Any], kind: type[Any], path: Path) -> Any:
 
 def _run(folder: Path, raw: Mapping[str, Any], manifest: PlacementManifest, report: EloReport) -> Run:
     """The judged battles as a run of one dimension, with the placed model first and its opponents by their rating."""
-    questions, answers = _texts(require(folder / "texts.jsonl", folder, PLACE), manifest.model)
+    prompts, answers = _texts(require(folder / "texts.jsonl", folder, PLACE), manifest.model)
     path = require(folder / "verdicts.jsonl", folder, PLACE)
-    bouts = tuple(read_bouts(path, folder, manifest.rubric.dimension, command=PLACE))
-    _check_model(bouts, manifest.model, path)
-    check_texts(bouts, questions, answers, "texts.jsonl", PLACE)
-    met = {name for bout in bouts for name in bout.entrants}
+    battles = tuple(read_judged(path, folder, manifest.rubric.dimension, command=PLACE))
+    _check_model(battles, manifest.model, path)
+    check_texts(battles, prompts, answers, "texts.jsonl", PLACE)
+    met = {name for battle in battles for name in battle.entrants}
     rated = [entry.model for entry in report.ratings if entry.model in met]
     usage = folder / "usage.json"
     dimension = Dimension(
         name=manifest.rubric.dimension,
-        n_matches=len(bouts),
-        n_decisive=sum(bout.winner is not None for bout in bouts),
+        n_matches=len(battles),
+        n_decisive=sum(battle.winner is not None for battle in battles),
         elo={},
         sweep={},
         traces=np.empty((0, 0)),
@@ -162,38 +150,35 @@ def _run(folder: Path, raw: Mapping[str, Any], manifest: PlacementManifest, repo
         default_k=0.0,
         entrants=tuple(dict.fromkeys([manifest.model, *rated, *sorted(met)])),
         dimensions=(dimension,),
-        questions=questions,
+        prompts=prompts,
         answers=answers,
-        bouts=bouts,
+        battles=battles,
     )
 
 
-def _texts(path: Path, model: str) -> tuple[dict[str, Question], dict[tuple[str, str], str]]:
+def _texts(path: Path, model: str) -> tuple[dict[str, Prompt], dict[tuple[str, str], str]]:
     """Every question and every answer once. The language stands where a tournament's prompt has its source."""
-    questions: dict[str, Question] = {}
+    prompts: dict[str, Prompt] = {}
     answers: dict[tuple[str, str], str] = {}
     for place, line in read_lines(path, msgspec.json.Decoder(TextLine), PLACE):
         said = {model: line.model_answer, line.opponent: line.opponent_answer}
         keep_answers(answers, line.question_id, said, f"{path}:{place.number}", PLACE)
-        questions.setdefault(
+        prompts.setdefault(
             line.question_id,
-            Question(
+            Prompt(
                 prompt_id=line.question_id,
                 text=line.prompt,
                 source=line.language or UNKNOWN_LANGUAGE,
-                subject=None,
-                gold_answer=None,
-                expected_behavior=None,
             ),
         )
-    return questions, answers
+    return prompts, answers
 
 
-def _check_model(bouts: Sequence[Bout], model: str, path: Path) -> None:
-    for bout in bouts:
-        if model not in bout.entrants:
-            met = " and ".join(bout.entrants)
-            raise RunFolderError(f"{path}:{bout.line.number}: a battle of {met}, not of {model}. {again(PLACE)}")
+def _check_model(battles: Sequence[JudgedBattle], model: str, path: Path) -> None:
+    for battle in battles:
+        if model not in battle.entrants:
+            met = " and ".join(battle.entrants)
+            raise RunFolderError(f"{path}:{battle.line.number}: a battle of {met}, not of {model}. {again(PLACE)}")
 
 
 def _against_people(folder: Path) -> Counter[Heard]:

@@ -82,7 +82,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     n: int
 
 
-class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
     """The judge against people: the model of the judge's logits and what it adds to the variance."""
 
     asked: int
@@ -133,6 +133,6 @@ class PlacementManifest(msgspec.Struct, frozen=True, kw_only=True):
     stopped: str
     judged: JudgedFacts
     flips: Flips | None = None
-    calibration: Calibration | None = None
+    calibration: JudgeAgainstPeople | None = None
     leave_one_out: LeaveOneOut | None = None
     information: Information | None = None

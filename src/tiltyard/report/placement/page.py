@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tiltyard.pages.markup import Html, el, link
-from tiltyard.report.page import Look, document, own_file, sibling_files, views_on_page
-from tiltyard.report.placement.checks import disagreements
-from tiltyard.report.placement.sections.battles import battle_filter, battles_section, opponent_view
-from tiltyard.report.placement.sections.examples import examples_section
+from tiltyard.report.layout import MAIN, ONE_PAGE, Here, Layout
+from tiltyard.report.page import ReportKind, document, own_file, sibling_files, views_on_page
+from tiltyard.report.placement.counts import disagreements
+from tiltyard.report.placement.sections.battles import battle_filter, battles_section, examples_section, opponent_view
 from tiltyard.report.placement.sections.judge import calibration_section, judge_section, leave_one_out_section
 from tiltyard.report.placement.sections.opponents import languages_section, opponents_section
 from tiltyard.report.placement.sections.rounds import rounds_section
@@ -19,7 +19,6 @@ from tiltyard.report.sections.habits import failures_section
 from tiltyard.report.sections.header import disagreeing, first_warnings, warning_list
 from tiltyard.report.sections.prompts import prompt_index
 from tiltyard.report.sections.run import usage_section
-from tiltyard.report.site import MAIN, ONE_PAGE, Here, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,18 +48,18 @@ NAMES = {
 
 def render_placement(placed: Placement) -> str:
     """The text of `report.html`; above `ONE_PAGE` judged battles it links to the files of `render_placement_site`."""
-    return _main_page(Here(Site(placed.run)), placed)
+    return _main_page(Here(Layout(placed.run)), placed)
 
 
 def render_placement_site(placed: Placement, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
     """Every file of a placement's report, by its path in the run folder; `report.html` comes last."""
-    site = Site(placed.run, one_page)
-    yield from sibling_files(site, _look(placed))
-    yield MAIN, _main_page(Here(site), placed)
+    layout = Layout(placed.run, one_page)
+    yield from sibling_files(layout, _kind(placed))
+    yield MAIN, _main_page(Here(layout), placed)
 
 
-def _look(placed: Placement) -> Look:
-    return Look(
+def _kind(placed: Placement) -> ReportKind:
+    return ReportKind(
         title=f"{placed.model} among human battles: {placed.manifest.arena.name}",
         pair_view=lambda here, key: opponent_view(here, placed, key),
         filter_form=battle_filter,
@@ -73,10 +72,10 @@ def _main_page(here: Here, placed: Placement) -> str:
     found = disagreements(placed)
     told = placed.manifest.calibration.warnings if placed.manifest.calibration else ()
     sections = _sections(here, placed, found)
-    look = _look(placed)
+    kind = _kind(placed)
     return document(
         here,
-        look,
+        kind,
         header(here, placed),
         warning_list([*first_warnings(here), *told, *disagreeing(found)]),
         el(
@@ -84,7 +83,7 @@ def _main_page(here: Here, placed: Placement) -> str:
             *[link(here.section(anchor), NAMES[anchor]) for anchor, section in sections.items() if section],
             aria_label="Sections",
         ),
-        el("main", *sections.values(), views_on_page(here, look)),
+        el("main", *sections.values(), views_on_page(here, kind)),
     )
 
 

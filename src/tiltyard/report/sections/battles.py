@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.boards import RatingEntry
-    from tiltyard.report.bouts import Bout
+    from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.layout import Here
     from tiltyard.report.run import Dimension
-    from tiltyard.report.site import Here
 
 OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 
@@ -23,23 +23,23 @@ OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 def opponents_section(here: Here, dimension: Dimension) -> Html:
     """Every entrant of a dimension with its opponents, each a link to the list of their battles."""
     entries = {entry.model: entry for entry in dimension.board.ratings} if dimension.board else {}
-    judged = {name for bout in here.run.bouts if bout.dimension == dimension.name for name in bout.entrants}
+    judged = {name for battle in here.run.battles if battle.dimension == dimension.name for name in battle.entrants}
     names = [*order(here, dimension), *(name for name in here.run.entrants if name in judged)]
     cards = [_card(here, dimension, name, entries.get(name)) for name in dict.fromkeys(names)]
     return el("section", el("h3", dimension.name), el("div", *cards, class_="cards"))
 
 
 def _card(here: Here, dimension: Dimension, name: str, entry: RatingEntry | None) -> Html:
-    site = here.site
-    place = (site.dimensions[dimension.name], site.entrants[name])
+    layout = here.layout
+    place = (layout.dimensions[dimension.name], layout.entrants[name])
     said = [el("b", name)]
     if entry is not None:
         said.append(el("span", rating(entry.rating, 0), ", rank ", rank_text(entry), class_="aside"))
-    keys = [key for key in site.by_pair if key[0] == place[0] and place[1] in key[1:]]
+    keys = [key for key in layout.by_pair if key[0] == place[0] and place[1] in key[1:]]
     rows = []
     for key in keys:
         opponent = here.run.entrants[key[2] if key[1] == place[1] else key[1]]
-        rows.append(_opponent(here, dimension, name, opponent, site.by_pair[key]))
+        rows.append(_opponent(here, dimension, name, opponent, layout.by_pair[key]))
     head: list[str | tuple[str, str]] = ["against", *((word, "num") for word in ("won", "lost", "tied", "failed", ""))]
     return el(
         "details",
@@ -51,8 +51,8 @@ def _card(here: Here, dimension: Dimension, name: str, entry: RatingEntry | None
     )
 
 
-def _opponent(here: Here, dimension: Dimension, name: str, opponent: str, bouts: Sequence[Bout]) -> list[str]:
-    count = tally(bouts)
+def _opponent(here: Here, dimension: Dimension, name: str, opponent: str, battles: Sequence[JudgedBattle]) -> list[str]:
+    count = tally(battles)
     ties = number(count["tie"] + count["inconsistent"])
     if count["inconsistent"]:
         ties = join([ties, " ", el("small", "(", number(count["inconsistent"]), " inconsistent)")])
@@ -62,15 +62,15 @@ def _opponent(here: Here, dimension: Dimension, name: str, opponent: str, bouts:
         number(count[opponent]),
         ties,
         number(count["failed"]),
-        link(here.pair(dimension.name, name, opponent), f"{len(bouts)} battles"),
+        link(here.pair(dimension.name, name, opponent), f"{len(battles)} battles"),
     ]
 
 
-def tally(bouts: Sequence[Bout]) -> Counter[str]:
+def tally(battles: Sequence[JudgedBattle]) -> Counter[str]:
     """How often each thing came of these judgments."""
     counts: Counter[str] = Counter()
-    for bout in bouts:
-        counts[bout.winner or bout.outcome] += 1
+    for battle in battles:
+        counts[battle.winner or battle.outcome] += 1
     return counts
 
 
@@ -78,8 +78,8 @@ def pair_view(here: Here, key: tuple[int, int, int]) -> Html:
     """The battles of a pair, one line each: prompt, what the judge said in either order, what came of it."""
     run = here.run
     dimension, a, b = run.dimensions[key[0]].name, run.entrants[key[1]], run.entrants[key[2]]
-    bouts = here.site.by_pair[key]
-    rows = [el("tr", *_cells(here, bout), data_outcome=kind(bout)) for bout in bouts]
+    battles = here.layout.by_pair[key]
+    rows = [el("tr", *_cells(here, battle), data_outcome=kind(battle)) for battle in battles]
     heads = ("prompt", f"{a} shown first", f"{b} shown first", "outcome")
     top = el("thead", el("tr", *[el("th", word, scope="col") for word in heads]))
     inner = el("table", top, el("tbody", *rows), class_="list")
@@ -93,16 +93,16 @@ def pair_view(here: Here, key: tuple[int, int, int]) -> Html:
             class_="up",
         ),
         el("h3", link(here.entrant(dimension, a), a), " against ", link(here.entrant(dimension, b), b)),
-        el("p", _summary(dimension, a, b, bouts), class_="note"),
+        el("p", _summary(dimension, a, b, battles), class_="note"),
         el("div", inner, class_="scroll", tabindex="0", role="group", aria_label=f"{a} against {b}: {dimension}"),
         class_="view pair",
         id="m{}-{}-{}".format(*key),
     )
 
 
-def _summary(dimension: str, a: str, b: str, bouts: Sequence[Bout]) -> Html:
-    count = tally(bouts)
-    settled = len(bouts) - count["failed"]
+def _summary(dimension: str, a: str, b: str, battles: Sequence[JudgedBattle]) -> Html:
+    count = tally(battles)
+    settled = len(battles) - count["failed"]
     ties = count["tie"] + count["inconsistent"]
     share = (count[a] + 0.5 * ties) / settled if settled else None
     return join(
@@ -114,31 +114,31 @@ def _summary(dimension: str, a: str, b: str, bouts: Sequence[Bout]) -> Html:
     )
 
 
-def kind(bout: Bout) -> str:
+def kind(battle: JudgedBattle) -> str:
     """Which of the four outcomes a judgment had, whoever won."""
-    return "decisive" if bout.winner is not None else bout.outcome
+    return "decisive" if battle.winner is not None else battle.outcome
 
 
-def badge(bout: Bout) -> Html:
+def badge(battle: JudgedBattle) -> Html:
     """What came of a judgment, as a small label."""
-    return el("span", bout.outcome, class_=f"badge {kind(bout)}")
+    return el("span", battle.outcome, class_=f"badge {kind(battle)}")
 
 
-def _cells(here: Here, bout: Bout) -> list[Html]:
-    question = here.run.questions[bout.prompt_id]
-    swapped = _order_of(here, bout)
-    label = link(here.bout(bout), bout.prompt_id)
+def _cells(here: Here, battle: JudgedBattle) -> list[Html]:
+    prompt = here.run.prompts[battle.prompt_id]
+    swapped = _order_of(here, battle)
+    label = link(here.battle(battle), battle.prompt_id)
     return [
-        el("th", label, " ", el("bdi", shortened(question.text, 72)), scope="row"),
-        el("td", bout.word(swapped[0])),
-        el("td", bout.word(swapped[1])),
-        el("td", badge(bout)),
+        el("th", label, " ", el("bdi", shortened(prompt.text, 72)), scope="row"),
+        el("td", battle.word(swapped[0])),
+        el("td", battle.word(swapped[1])),
+        el("td", badge(battle)),
     ]
 
 
-def _order_of(here: Here, bout: Bout) -> tuple[int, int]:
+def _order_of(here: Here, battle: JudgedBattle) -> tuple[int, int]:
     """Which verdict had the first of the pair on top: forward first, unless the match lists the two the other way."""
-    return (0, 1) if here.site.entrants[bout.entrant_a] < here.site.entrants[bout.entrant_b] else (1, 0)
+    return (0, 1) if here.layout.entrants[battle.entrant_a] < here.layout.entrants[battle.entrant_b] else (1, 0)
 
 
 def filter_form(outcomes: Sequence[str] = OUTCOMES, *more: Html) -> Html:
@@ -158,11 +158,11 @@ def filter_form(outcomes: Sequence[str] = OUTCOMES, *more: Html) -> Html:
 
 def battles_section(here: Here) -> Html:
     """The way down: entrant, opponent, battle. In a large run the lists themselves are files of their own."""
-    site = here.site
+    layout = here.layout
     said = (
-        f"This run has {len(here.run.bouts):,} judgments: too many for one page. The lists and battles are in the "
+        f"This run has {len(here.run.battles):,} judgments: too many for one page. The lists and battles are in the "
         "files of the folder report/ beside this page; keep the two together."
-        if site.split
+        if layout.split
         else "Choose an opponent, then a battle: its prompt, both answers, and the judge’s words in both orders."
     )
     return el(
@@ -170,6 +170,6 @@ def battles_section(here: Here) -> Html:
         el("h2", "Battles"),
         el("p", said, class_="note"),
         *[opponents_section(here, dimension) for dimension in here.run.dimensions],
-        Html("") if site.split else filter_form(),
+        Html("") if layout.split else filter_form(),
         id="battles",
     )

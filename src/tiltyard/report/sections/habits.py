@@ -7,36 +7,36 @@ from typing import TYPE_CHECKING
 
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, table
-from tiltyard.report.rates import Behaviour, Share, behaviour, behaviour_by
+from tiltyard.report.counts import Behaviour, Share, behaviour, behaviour_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tiltyard.report.bouts import Bout
+    from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.layout import Here
     from tiltyard.report.run import Dimension
-    from tiltyard.report.site import Here
 
 SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
 MOST_LINKS = 200
 
 
-def bouts_of(here: Here, dimension: Dimension) -> list[Bout]:
+def battles_of(here: Here, dimension: Dimension) -> list[JudgedBattle]:
     """The judgments of a dimension."""
-    return [bout for bout in here.run.bouts if bout.dimension == dimension.name]
+    return [battle for battle in here.run.battles if battle.dimension == dimension.name]
 
 
 def habits_section(here: Here, dimension: Dimension) -> Html:
     """Flip rate and first-slot rate with Wilson intervals: in all, by judge, by source, by pair."""
-    bouts = bouts_of(here, dimension)
-    whole = behaviour(bouts)
-    heading, anchor = el("h3", "The judge’s habits"), f"h{here.site.dimensions[dimension.name]}"
+    battles = battles_of(here, dimension)
+    whole = behaviour(battles)
+    heading, anchor = el("h3", "The judge’s habits"), f"h{here.layout.dimensions[dimension.name]}"
     if not whole.first_slot.n and not whole.flips.n:
         return el("section", heading, el("p", "No verdict was readable.", class_="note"), id=anchor)
     groups: list[tuple[str, list[tuple[str, Behaviour]]]] = [
         ("", [("all judgments", whole)]),
-        ("by judge", list(behaviour_by(bouts, lambda bout: ", ".join(bout.judges) or "none").items())),
-        ("by source", _by_source(here, bouts)),
-        ("by pair", _by_pair(here, dimension, bouts)),
+        ("by judge", list(behaviour_by(battles, lambda battle: ", ".join(battle.judges) or "none").items())),
+        ("by source", _by_source(here, battles)),
+        ("by pair", _by_pair(here, dimension, battles)),
     ]
     return el("section", heading, el("p", _note(whole), class_="note"), habits_table(groups), id=anchor)
 
@@ -59,18 +59,18 @@ def habits_table(groups: Sequence[tuple[str, Sequence[tuple[str, Behaviour]]]]) 
     return table(head, rows, class_="board habits")
 
 
-def _by_source(here: Here, bouts: Sequence[Bout]) -> list[tuple[str, Behaviour]]:
-    sources = {prompt: question.source or "no source" for prompt, question in here.run.questions.items()}
-    found = behaviour_by(bouts, lambda bout: sources[bout.prompt_id])
+def _by_source(here: Here, battles: Sequence[JudgedBattle]) -> list[tuple[str, Behaviour]]:
+    sources = {name: prompt.source or "no source" for name, prompt in here.run.prompts.items()}
+    found = behaviour_by(battles, lambda battle: sources[battle.prompt_id])
     return [(link(here.section(source_anchor(here, name)), name), habits) for name, habits in found.items()]
 
 
-def _by_pair(here: Here, dimension: Dimension, bouts: Sequence[Bout]) -> list[tuple[str, Behaviour]]:
-    number_of = here.site.dimensions[dimension.name]
+def _by_pair(here: Here, dimension: Dimension, battles: Sequence[JudgedBattle]) -> list[tuple[str, Behaviour]]:
+    number_of = here.layout.dimensions[dimension.name]
     names = here.run.entrants
-    found = behaviour_by(bouts, lambda bout: "{}-{}-{}".format(*here.site.pair_key(bout.dimension, *bout.entrants)))
+    found = behaviour_by(battles, lambda one: "{}-{}-{}".format(*here.layout.pair_key(one.dimension, *one.entrants)))
     rows: list[tuple[str, Behaviour]] = []
-    for key in (key for key in here.site.by_pair if key[0] == number_of):
+    for key in (key for key in here.layout.by_pair if key[0] == number_of):
         label = link(here.pair(dimension.name, names[key[1]], names[key[2]]), f"{names[key[1]]} – {names[key[2]]}")
         rows.append((label, found["{}-{}-{}".format(*key)]))
     return rows
@@ -92,7 +92,7 @@ def _row(name: str, habits: Behaviour) -> list[str]:
 
 def source_anchor(here: Here, source: str) -> str:
     """The anchor of a source in the list of prompts."""
-    names = list(dict.fromkeys(question.source or "no source" for question in here.run.questions.values()))
+    names = list(dict.fromkeys(prompt.source or "no source" for prompt in here.run.prompts.values()))
     return f"s{names.index(source)}"
 
 
@@ -127,17 +127,17 @@ def _note(habits: Behaviour) -> Html:
 
 def failures_section(here: Here) -> Html:
     """Verdicts that could not be used, by name, and every judgment that failed for it."""
-    names = list(dict.fromkeys(str(word) for bout in here.run.bouts for word in bout.said if not word.readable))
-    failed = [bout for bout in here.run.bouts if not bout.settled]
+    names = list(dict.fromkeys(str(word) for battle in here.run.battles for word in battle.said if not word.readable))
+    failed = [battle for battle in here.run.battles if not battle.settled]
     if not failed and not names:
         body = el("p", "None: every verdict was readable.", class_="note")
         return el("section", el("h2", "Failures"), body, id="failures")
     rows = []
     for dimension in here.run.dimensions:
-        bouts = bouts_of(here, dimension)
-        counts = Counter(str(word) for bout in bouts for word in bout.said)
+        battles = battles_of(here, dimension)
+        counts = Counter(str(word) for battle in battles for word in battle.said)
         asked = sum(counts.values())
-        lost = sum(not bout.settled for bout in bouts)
+        lost = sum(not battle.settled for battle in battles)
         rows.append([dimension.name, number(asked), *(number(counts[name]) for name in names), number(lost)])
     head: list[str | tuple[str, str]] = [
         "dimension",
@@ -146,8 +146,12 @@ def failures_section(here: Here) -> Html:
         ("judgments failed", "num"),
     ]
     items = [
-        el("li", link(here.bout(bout), f"{bout.entrant_a} – {bout.entrant_b}, {bout.prompt_id}"), f" {_words(bout)}")
-        for bout in failed[:MOST_LINKS]
+        el(
+            "li",
+            link(here.battle(battle), f"{' – '.join(battle.entrants)}, {battle.prompt_id}"),
+            f" {_words(battle)}",
+        )
+        for battle in failed[:MOST_LINKS]
     ]
     more = len(failed) - len(items)
     if more:
@@ -162,5 +166,5 @@ def failures_section(here: Here) -> Html:
     )
 
 
-def _words(bout: Bout) -> str:
-    return f"({bout.dimension}: {bout.word(0)}, {bout.word(1)})"
+def _words(battle: JudgedBattle) -> str:
+    return f"({battle.dimension}: {battle.word(0)}, {battle.word(1)})"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import rank_text
 from tiltyard.pages.markup import Html, el, join, link, number, pairs, percent, rating, table
-from tiltyard.report.rates import behaviour
+from tiltyard.report.counts import behaviour
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tiltyard.report.layout import Here
     from tiltyard.report.run import Dimension, Run
-    from tiltyard.report.site import Here
 
 
 def header(here: Here) -> Html:
@@ -33,11 +33,11 @@ def header(here: Here) -> Html:
 
 def _subtitle(run: Run) -> Html:
     judge = str(run.manifest.get("judge_model") or "an unnamed judge")
-    single = sum(bout.settled and len(bout.said) == 1 for bout in run.bouts)
+    single = sum(battle.settled and len(battle.said) == 1 for battle in run.battles)
     orders = f"judged in both orders but for {single:,} pairs" if single else "every pair judged in both orders"
     return join(
         [
-            join([number(len(run.entrants)), " entrants, ", number(len(run.questions)), " prompts, "]),
+            join([number(len(run.entrants)), " entrants, ", number(len(run.prompts)), " prompts, "]),
             join([number(len(run.dimensions)), " dimension" + ("" if len(run.dimensions) == 1 else "s")]),
             join([", ", orders, " by ", el("b", judge)]),
         ]
@@ -54,7 +54,7 @@ def when(run: Run) -> str:
 
 
 def _who_leads(here: Here, dimension: Dimension) -> Html:
-    name = link(here.section(f"d{here.site.dimensions[dimension.name]}"), dimension.name, class_="dimension")
+    name = link(here.section(f"d{here.layout.dimensions[dimension.name]}"), dimension.name, class_="dimension")
     if dimension.board is None:
         return join([name, "no board: " + why_no_board(here.run, dimension)])
     first = [entry.model for entry in dimension.board.ratings if (entry.rank_low or entry.rank) == 1]
@@ -74,16 +74,16 @@ def why_no_board(run: Run, dimension: Dimension) -> str:
 def _tiles(here: Here) -> Html:
     """The run in figures, each a way down to where it comes from."""
     run = here.run
-    habits = behaviour(run.bouts)
-    failed = sum(not bout.settled for bout in run.bouts)
-    decisive = sum(bout.winner is not None for bout in run.bouts)
+    habits = behaviour(run.battles)
+    failed = sum(not battle.settled for battle in run.battles)
+    decisive = sum(battle.winner is not None for battle in run.battles)
     habits_at = "h0" if run.dimensions else "battles"
     items: list[tuple[str, str, str]] = [
-        ("judgments", "battles", number(len(run.bouts))),
-        ("decisive", "battles", join([number(decisive), share_of(decisive, len(run.bouts))])),
+        ("judgments", "battles", number(len(run.battles))),
+        ("decisive", "battles", join([number(decisive), share_of(decisive, len(run.battles))])),
         ("changed with the order", habits_at, percent(habits.flips.value, 1)),
         ("chose the first shown", habits_at, percent(habits.first_slot.value, 1)),
-        ("failed", "failures", join([number(failed), share_of(failed, len(run.bouts))])),
+        ("failed", "failures", join([number(failed), share_of(failed, len(run.battles))])),
     ]
     return tiles(here, [*items, *cost_tile(run)])
 
@@ -119,7 +119,7 @@ def first_warnings(here: Here) -> list[str]:
     lines: list[str] = noted(run)
     if run.manifest.get("finished_at") is None:
         lines.append("The manifest says that this run has not finished.")
-    failures = Counter(str(word) for bout in run.bouts for word in bout.said if not word.readable)
+    failures = Counter(str(word) for battle in run.battles for word in battle.said if not word.readable)
     if failures:
         named = ", ".join(f"{count} {name}" for name, count in failures.most_common())
         lines.append(
@@ -148,9 +148,9 @@ def warning_list(lines: Sequence[str]) -> Html:
 def _unjudged(run: Run) -> list[str]:
     lines = []
     for dimension in run.dimensions:
-        bouts = [bout for bout in run.bouts if bout.dimension == dimension.name]
-        missing = sum(not bout.settled and len(bout.said) < 2 for bout in bouts)
-        absent = dimension.n_matches - len(bouts)
+        battles = [battle for battle in run.battles if battle.dimension == dimension.name]
+        missing = sum(not battle.settled and len(battle.said) < 2 for battle in battles)
+        absent = dimension.n_matches - len(battles)
         if missing or absent:
             lines.append(f"{dimension.name}: {missing + absent:,} of {dimension.n_matches:,} matches lack a verdict.")
     return lines

@@ -14,23 +14,23 @@ from tiltyard.report.sections.battles import badge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tiltyard.bank import Prompt
     from tiltyard.judging.records import Judgment, Verdict
     from tiltyard.llm.records import Usage
-    from tiltyard.report.bouts import Bout
-    from tiltyard.report.run import Question
-    from tiltyard.report.site import Here
+    from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.layout import Here
 
 
 def prompt_index(here: Here) -> Html:
     """Every prompt by its source, each a link to all that was answered and judged."""
-    groups: dict[str, list[Question]] = {}
-    for question in here.run.questions.values():
-        groups.setdefault(question.source or "no source", []).append(question)
+    groups: dict[str, list[Prompt]] = {}
+    for prompt in here.run.prompts.values():
+        groups.setdefault(prompt.source or "no source", []).append(prompt)
     parts = [
         el(
             "details",
             el("summary", el("b", source), el("span", number(len(group)), " prompts", class_="aside")),
-            el("ul", *[_index_line(here, question) for question in group]),
+            el("ul", *[_index_line(here, prompt) for prompt in group]),
             class_="card",
             id=f"s{place}",
         )
@@ -39,17 +39,17 @@ def prompt_index(here: Here) -> Html:
     return el("section", el("h2", "Prompts"), *parts, id="prompts")
 
 
-def _index_line(here: Here, question: Question) -> Html:
-    return el("li", link(here.prompt(question.prompt_id), question.prompt_id), " ", el("bdi", shortened(question.text)))
+def _index_line(here: Here, prompt: Prompt) -> Html:
+    return el("li", link(here.prompt(prompt.prompt_id), prompt.prompt_id), " ", el("bdi", shortened(prompt.text)))
 
 
 def prompt_view(here: Here, prompt_id: str) -> Html:
     """One prompt: its text, all answers, all judgments."""
-    run, site = here.run, here.site
-    question = run.questions[prompt_id]
-    about = [word for word in (question.source, question.subject) if word]
+    run, layout = here.run, here.layout
+    prompt = run.prompts[prompt_id]
+    about = [word for word in (prompt.source, prompt.subject) if word]
     answers = [
-        _answer(site.entrants[name], name, run.answers[prompt_id, name])
+        _answer(layout.entrants[name], name, run.answers[prompt_id, name])
         for name in run.entrants
         if (prompt_id, name) in run.answers
     ]
@@ -57,12 +57,12 @@ def prompt_view(here: Here, prompt_id: str) -> Html:
         "article",
         el("p", link(here.section("prompts"), "Prompts"), *[f" / {word}" for word in about], class_="up"),
         el("h3", prompt_id),
-        words(question.text, "question", "Prompt"),
-        *_expected(question),
+        words(prompt.text, "question", "Prompt"),
+        *_expected(prompt),
         el("div", *answers, class_="answers"),
-        *[_bout(here, bout) for bout in site.by_prompt[prompt_id]],
+        *[_battle(here, battle) for battle in layout.by_prompt[prompt_id]],
         class_="view prompt",
-        id=f"p{site.prompts[prompt_id]}",
+        id=f"p{layout.prompts[prompt_id]}",
     )
 
 
@@ -81,8 +81,8 @@ def words(value: str, class_: str, label: str | None = None) -> Html:
     )
 
 
-def _expected(question: Question) -> list[Html]:
-    known = (("Gold answer", question.gold_answer), ("Expected", question.expected_behavior))
+def _expected(prompt: Prompt) -> list[Html]:
+    known = (("Gold answer", prompt.gold_answer), ("Expected", prompt.expected_behavior))
     return [
         el("div", el("b", what), " ", el("span", value, dir="auto", class_="words"), class_="gold")
         for what, value in known
@@ -99,29 +99,29 @@ def _answer(place: int, name: str, answer: str) -> Html:
     )
 
 
-def _bout(here: Here, bout: Bout) -> Html:
-    site = here.site
-    judgment = here.run.judgment(bout)
-    numbers = [site.entrants[name] for name in bout.entrants]
+def _battle(here: Here, battle: JudgedBattle) -> Html:
+    layout = here.layout
+    judgment = here.run.judgment(battle)
+    numbers = [layout.entrants[name] for name in battle.entrants]
     return el(
         "section",
-        el("span", class_=f"mark x{numbers[0]} x{numbers[1]}", id=f"b{bout.number}"),
-        el("h4", bout.dimension, ": ", join(bout.entrants, " against "), " ", badge(bout)),
-        el("div", *_verdicts(bout, judgment), class_="verdicts"),
-        _ways_on(here, bout),
-        class_="bout",
+        el("span", class_=f"mark x{numbers[0]} x{numbers[1]}", id=f"b{battle.number}"),
+        el("h4", battle.dimension, ": ", join(battle.entrants, " against "), " ", badge(battle)),
+        el("div", *_verdicts(battle, judgment), class_="verdicts"),
+        _ways_on(here, battle),
+        class_="battle",
     )
 
 
-def _verdicts(bout: Bout, judgment: Judgment) -> Sequence[Html]:
+def _verdicts(battle: JudgedBattle, judgment: Judgment) -> Sequence[Html]:
     if not judgment.raw:
         return [el("p", "No verdict: this match was not judged.", class_="note")]
-    return [_verdict(bout, place, verdict) for place, verdict in enumerate(judgment.raw)]
+    return [_verdict(battle, place, verdict) for place, verdict in enumerate(judgment.raw)]
 
 
-def _verdict(bout: Bout, place: int, verdict: Verdict) -> Html:
-    first = bout.entrant_b if verdict.position_swap else bout.entrant_a
-    said = el("b", bout.word(place))
+def _verdict(battle: JudgedBattle, place: int, verdict: Verdict) -> Html:
+    first = battle.entrant_b if verdict.position_swap else battle.entrant_a
+    said = el("b", battle.word(place))
     spoken = f" (“{verdict.verdict}”)" if verdict.verdict.readable else ""
     trouble = [el("p", verdict.error, class_="error words", dir="auto")] if verdict.error else []
     return el(
@@ -129,7 +129,7 @@ def _verdict(bout: Bout, place: int, verdict: Verdict) -> Html:
         el("h5", f"{first} shown first: ", said, spoken),
         *trouble,
         words(verdict.reasoning, "reasoning", f"The judge, {first} shown first"),
-        el("p", _origin(bout, verdict), class_="origin"),
+        el("p", _origin(battle, verdict), class_="origin"),
         class_="verdict",
     )
 
@@ -142,7 +142,7 @@ def _tokens(usage: Usage | None) -> Html | str:
     return join([tokens, ", ", number(cached), " through the provider’s cache"]) if cached else tokens
 
 
-def _origin(bout: Bout, verdict: Verdict) -> Html:
+def _origin(battle: JudgedBattle, verdict: Verdict) -> Html:
     """Where the words come from: judge, rubric, time, tokens, and the line of the file."""
     parts: list[str] = [verdict.judge_model, f"rubric {verdict.rubric_version}", verdict.timestamp]
     parts.append(_tokens(verdict.usage))
@@ -150,18 +150,18 @@ def _origin(bout: Bout, verdict: Verdict) -> Html:
         parts.append(f"asked {verdict.attempts} times")
     if verdict.score_a is not None:
         parts.append(join(["preference for the first shown ", number(verdict.score_a, 3)]))
-    parts.append(f"{bout.file} line {bout.line.number}")
+    parts.append(f"{battle.file} line {battle.line.number}")
     return join([part for part in parts if part], " · ")
 
 
-def _ways_on(here: Here, bout: Bout) -> Html:
-    before, after = here.site.neighbours[bout.number]
+def _ways_on(here: Here, battle: JudgedBattle) -> Html:
+    before, after = here.layout.neighbours[battle.number]
     ways = [
-        link(here.pair(bout.dimension, *bout.entrants), "all battles of the two"),
-        link(here.prompt(bout.prompt_id), "everything on this prompt"),
+        link(here.pair(battle.dimension, *battle.entrants), "all battles of the two"),
+        link(here.prompt(battle.prompt_id), "everything on this prompt"),
     ]
     if before is not None:
-        ways.insert(0, link(here.bout(before), "← previous", rel="prev"))
+        ways.insert(0, link(here.battle(before), "← previous", rel="prev"))
     if after is not None:
-        ways.append(link(here.bout(after), "next →", rel="next"))
+        ways.append(link(here.battle(after), "next →", rel="next"))
     return el("p", *ways, class_="ways")

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, number, pairs, percent, table
-from tiltyard.report.placement.sections.readings import Reading, readings
-from tiltyard.report.rates import behaviour, behaviour_by
+from tiltyard.report.counts import behaviour, behaviour_by
+from tiltyard.report.placement.sections.standing import Reading, readings
 from tiltyard.report.sections.habits import habits_table
 
 if TYPE_CHECKING:
+    from tiltyard.report.counts import Behaviour
     from tiltyard.report.placement.folder import Placement
-    from tiltyard.report.placement.manifest import Calibration, LeaveOneOut
-    from tiltyard.report.rates import Behaviour
+    from tiltyard.report.placement.manifest import JudgeAgainstPeople, LeaveOneOut
 
 VARIANCE = {
     "sampling": "sampling: which questions and battles were judged",
@@ -35,12 +35,12 @@ JUDGE = {
 def judge_section(placed: Placement) -> Html:
     """How often the judge changed its mind with the order, and how often it chose what it was shown first."""
     heading = el("h2", "The judge’s habits")
-    whole = behaviour(placed.run.bouts)
+    whole = behaviour(placed.run.battles)
     if not whole.first_slot.n and not whole.flips.n:
         return el("section", heading, el("p", "No verdict was readable.", class_="note"), id="judge")
     groups: list[tuple[str, list[tuple[str, Behaviour]]]] = [("", [("all judgments", whole)])]
     by_language = sorted(
-        behaviour_by(placed.run.bouts, placed.language).items(), key=lambda group: (-group[1].first_slot.n, group[0])
+        behaviour_by(placed.run.battles, placed.language).items(), key=lambda group: (-group[1].first_slot.n, group[0])
     )
     if len(by_language) > 1:
         groups.append(("by language", by_language))
@@ -88,7 +88,7 @@ def calibration_section(placed: Placement) -> Html:
     )
 
 
-def _agreement(calibration: Calibration) -> Html:
+def _agreement(calibration: JudgeAgainstPeople) -> Html:
     agreement = calibration.agreement
     return join(
         [
@@ -103,7 +103,7 @@ def _agreement(calibration: Calibration) -> Html:
     )
 
 
-def _fitted(calibration: Calibration) -> Html:
+def _fitted(calibration: JudgeAgainstPeople) -> Html:
     slope = join([number(calibration.slope, 2), _ends(calibration.slope_low, calibration.slope_high)])
     items: list[tuple[str, str]] = [
         ("slope β", join([slope, el("small", " judge’s logits for one of people’s")])),
@@ -135,7 +135,7 @@ def _told(placed: Placement) -> Html:
     return el("section", el("h3", "What it said where people had spoken"), table(head, rows, class_="told"))
 
 
-def _variance(calibration: Calibration) -> Html:
+def _variance(calibration: JudgeAgainstPeople) -> Html:
     """Which part of the uncertainty comes from where: a bar, and its legend with the figures."""
     parts = {name: calibration.variance_points2[name] for name in VARIANCE if name in calibration.variance_points2}
     whole = sum(parts.values())

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
+from tiltyard.report.counts import behaviour
+from tiltyard.report.placement.counts import Results, count_results
 from tiltyard.report.placement.folder import UNKNOWN_LANGUAGE
-from tiltyard.report.placement.scores import Tally, tally
-from tiltyard.report.rates import behaviour
 from tiltyard.report.sections.habits import SCALE, source_anchor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tiltyard.report.bouts import Bout
+    from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.layout import Here
     from tiltyard.report.placement.folder import Placement
-    from tiltyard.report.site import Here
 
 
 def opponents_section(here: Here, placed: Placement) -> Html:
@@ -65,10 +65,10 @@ def languages_section(here: Here, placed: Placement) -> Html:
     )
 
 
-def _groups(placed: Placement, key: Callable[[Bout], str]) -> dict[str, list[Bout]]:
-    groups: dict[str, list[Bout]] = {}
-    for bout in placed.run.bouts:
-        groups.setdefault(key(bout), []).append(bout)
+def _groups(placed: Placement, key: Callable[[JudgedBattle], str]) -> dict[str, list[JudgedBattle]]:
+    groups: dict[str, list[JudgedBattle]] = {}
+    for battle in placed.run.battles:
+        groups.setdefault(key(battle), []).append(battle)
     return groups
 
 
@@ -87,9 +87,9 @@ def _table(first: Sequence[str | tuple[str, str]], rows: Sequence[Sequence[str]]
     return table(head, rows, class_=f"board groups {class_}")
 
 
-def _cells(placed: Placement, name: str, bouts: Sequence[Bout]) -> list[str]:
-    counted = tally(placed, bouts)
-    flips = behaviour(bouts).flips
+def _cells(placed: Placement, name: str, battles: Sequence[JudgedBattle]) -> list[str]:
+    counted = count_results(placed, battles)
+    flips = behaviour(battles).flips
     return [
         number(counted.n),
         join([number(counted.won), "–", number(counted.lost), "–", number(counted.tied)]),
@@ -101,7 +101,7 @@ def _cells(placed: Placement, name: str, bouts: Sequence[Bout]) -> list[str]:
     ]
 
 
-def _strip(name: str, counted: Tally) -> Html:
+def _strip(name: str, counted: Results) -> Html:
     if counted.score is None or counted.interval is None:
         return Html("")
     expected = "" if counted.expected is None else f", expected {100 * counted.expected:.0f} %"

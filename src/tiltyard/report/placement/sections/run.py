@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiltyard.boards.text import count_text
 from tiltyard.pages.markup import Html, el, pairs
-from tiltyard.report.facts import fact, words
+from tiltyard.report.sections.run import fact, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

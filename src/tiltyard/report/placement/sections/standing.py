@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import footnotes, headline
+from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
 from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.report.placement.scores import tally
-from tiltyard.report.placement.sections.readings import Reading, readings
-from tiltyard.report.rates import behaviour
+from tiltyard.report.counts import behaviour
+from tiltyard.report.placement.counts import count_results
 from tiltyard.report.sections.board import rating_row, rating_scale, ratings_table, span
 from tiltyard.report.sections.header import cost_tile, share_of, tiles, when
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.boards import RatingEntry
-    from tiltyard.pages import svg
+    from tiltyard.report.layout import Here
     from tiltyard.report.placement.folder import Placement
-    from tiltyard.report.site import Here
+
 
 AROUND = 8
 """Places above and below the model that the picture shows."""
@@ -45,14 +45,14 @@ def header(here: Here, placed: Placement) -> Html:
 
 def sentence(placed: Placement) -> Html:
     """Where the model stands, how sure that is, and by how much judging."""
-    entry, bouts = placed.entry, [bout for bout in placed.run.bouts if bout.settled]
-    opponents = {placed.opponent(bout) for bout in bouts}
-    questions = {bout.prompt_id for bout in bouts}
+    entry, battles = placed.entry, [battle for battle in placed.run.battles if battle.settled]
+    opponents = {placed.opponent(battle) for battle in battles}
+    questions = {battle.prompt_id for battle in battles}
     return join(
         [
             join([el("b", placed.model), " stands at ", el("b", rating(entry.rating, 0)), " ", _bracket(entry)]),
             join([", place ", el("b", number(entry.rank)), _places(entry), " of ", number(len(placed.board)), "; "]),
-            join(["judged by ", placed.manifest.judge_model, " in ", _many(len(bouts), "battle"), " against "]),
+            join(["judged by ", placed.manifest.judge_model, " in ", _many(len(battles), "battle"), " against "]),
             join([_many(len(opponents), "opponent"), " on ", _many(len(questions), "question"), "."]),
         ]
     )
@@ -74,7 +74,7 @@ def _many(count: int, what: str) -> Html:
 
 
 def _tiles(here: Here, placed: Placement) -> Html:
-    counted = tally(placed, placed.run.bouts)
+    counted = count_results(placed, placed.run.battles)
     tied: Html = number(counted.tied)
     if counted.inconsistent:
         tied = join([tied, el("small", number(counted.inconsistent), " inconsistent")])
@@ -83,10 +83,10 @@ def _tiles(here: Here, placed: Placement) -> Html:
         ("lost", "opponents", number(counted.lost)),
         ("tied", "opponents", tied),
     ]
-    flips = behaviour(placed.run.bouts).flips
+    flips = behaviour(placed.run.battles).flips
     if flips.n:
         items.append(("changed with the order", "judge", percent(flips.value, 1)))
-    failed = join([number(counted.failed), share_of(counted.failed, len(placed.run.bouts))])
+    failed = join([number(counted.failed), share_of(counted.failed, len(placed.run.battles))])
     items.append(("failed", "failures", failed))
     return tiles(here, [*items, *cost_tile(placed.run)])
 
@@ -202,7 +202,7 @@ def _name(here: Here, placed: Placement, model: str) -> Html:
     """A name on the board: the placed model stands out, an opponent opens its battles."""
     if model == placed.model:
         return el("b", model, class_="placed")
-    if model in here.site.entrants:
+    if model in here.layout.entrants:
         return link(here.pair(placed.dimension, placed.model, model), model)
     return el("span", model)
 
@@ -224,3 +224,18 @@ def _whole_board(here: Here, placed: Placement) -> Html:
     ]
     summary = el("summary", el("b", "The whole board"), el("span", f"{len(placed.board)} models", class_="aside"))
     return el("details", summary, table(head, rows, class_="whole"), class_="card", id="whole")
+
+
+Reading = tuple[str, float, float | None, float | None]
+"""What it is, the rating, and the two ends of its interval."""
+
+
+def readings(lines: Sequence[Reading], interval_head: str) -> Html:
+    """A row for each reading: its name, the rating, the picture, the interval."""
+    scale = svg.Scale.of([end for _, *ends in lines for end in ends if end is not None])
+    rows = [
+        [name, el("b", rating(value)), svg.interval(scale, value, low, high, f"{name}: {value:.1f}"), span(low, high)]
+        for name, value, low, high in lines
+    ]
+    head: list[str | tuple[str, str]] = ["", ("rating", "num"), (svg.axis(scale), "chart"), (interval_head, "num")]
+    return table(head, rows, class_="board readings")

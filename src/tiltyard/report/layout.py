@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tiltyard.report.bouts import Bout
+    from tiltyard.report.judged import JudgedBattle
     from tiltyard.report.run import Run
 
 MAIN = "report.html"
 ONE_PAGE = 4_000
 """Judgments up to which a run is one self-contained page: about 15 MB, which a browser opens in a second or two."""
 
-BOUTS_PER_FILE = 400
+BATTLES_PER_FILE = 400
 """Judgments in one sibling file, rounded up to whole prompts."""
 
 
-class Site:
+class Layout:
     """The pages of one run: what is numbered how, and which view stands in which file.
 
     Anchors are numbers (`b12` a battle, `p3` a prompt, `m0-1-2` a pair and `e0-1` an entrant in dimension 0), so no
@@ -30,10 +30,10 @@ class Site:
 
     def __init__(self, run: Run, one_page: int = ONE_PAGE) -> None:
         self.run = run
-        self.split = len(run.bouts) > one_page
+        self.split = len(run.battles) > one_page
         self.entrants: Mapping[str, int] = {name: i for i, name in enumerate(run.entrants)}
         self.dimensions: Mapping[str, int] = {dimension.name: i for i, dimension in enumerate(run.dimensions)}
-        self.prompts: Mapping[str, int] = {name: i for i, name in enumerate(run.questions)}
+        self.prompts: Mapping[str, int] = {name: i for i, name in enumerate(run.prompts)}
 
     def pair_key(self, dimension: str, a: str, b: str) -> tuple[int, int, int]:
         """The numbers of a pair in a dimension, entrants in the order of the config."""
@@ -41,29 +41,29 @@ class Site:
         return (self.dimensions[dimension], first, second)
 
     @cached_property
-    def by_pair(self) -> Mapping[tuple[int, int, int], Sequence[Bout]]:
+    def by_pair(self) -> Mapping[tuple[int, int, int], Sequence[JudgedBattle]]:
         """The judgments of every pair that was judged, dimension by dimension."""
-        groups: dict[tuple[int, int, int], list[Bout]] = {}
-        for bout in self.run.bouts:
-            groups.setdefault(self.pair_key(bout.dimension, *bout.entrants), []).append(bout)
+        groups: dict[tuple[int, int, int], list[JudgedBattle]] = {}
+        for battle in self.run.battles:
+            groups.setdefault(self.pair_key(battle.dimension, *battle.entrants), []).append(battle)
         return dict(sorted(groups.items()))
 
     @cached_property
-    def by_prompt(self) -> Mapping[str, Sequence[Bout]]:
+    def by_prompt(self) -> Mapping[str, Sequence[JudgedBattle]]:
         """The judgments on every prompt, in the order of the match list."""
-        groups: dict[str, list[Bout]] = {name: [] for name in self.run.questions}
-        for bout in self.run.bouts:
-            groups[bout.prompt_id].append(bout)
+        groups: dict[str, list[JudgedBattle]] = {name: [] for name in self.run.prompts}
+        for battle in self.run.battles:
+            groups[battle.prompt_id].append(battle)
         return groups
 
     @cached_property
-    def neighbours(self) -> Mapping[int, tuple[Bout | None, Bout | None]]:
+    def neighbours(self) -> Mapping[int, tuple[JudgedBattle | None, JudgedBattle | None]]:
         """The judgments before and after each one in the list of its pair."""
-        found: dict[int, tuple[Bout | None, Bout | None]] = {}
-        for bouts in self.by_pair.values():
-            around = [None, *bouts, None]
-            for place, bout in enumerate(bouts):
-                found[bout.number] = (around[place], around[place + 2])
+        found: dict[int, tuple[JudgedBattle | None, JudgedBattle | None]] = {}
+        for battles in self.by_pair.values():
+            around = [None, *battles, None]
+            for place, battle in enumerate(battles):
+                found[battle.number] = (around[place], around[place + 2])
         return found
 
     @cached_property
@@ -71,11 +71,11 @@ class Site:
         """The file that holds each prompt with its answers and judgments."""
         files: dict[str, str] = {}
         number = room = 0
-        for prompt, bouts in self.by_prompt.items():
+        for prompt, battles in self.by_prompt.items():
             if room <= 0:
-                number, room = number + 1, BOUTS_PER_FILE
+                number, room = number + 1, BATTLES_PER_FILE
             files[prompt] = f"report/prompts-{number:03d}.html" if self.split else MAIN
-            room -= len(bouts)
+            room -= len(battles)
         return files
 
     def pair_file(self, key: tuple[int, int, int]) -> str:
@@ -85,18 +85,18 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """One page of a site while it is written: knows how to link from there to anything."""
+    """One page of a report while it is written: knows how to link from there to anything."""
 
-    site: Site
+    layout: Layout
     file: str = MAIN
 
     @property
     def run(self) -> Run:
         """The run that is reported."""
-        return self.site.run
+        return self.layout.run
 
     def to(self, file: str, anchor: str) -> str:
-        """The address of an anchor in a file of the site."""
+        """The address of an anchor in a file of the layout."""
         if file == self.file:
             return f"#{anchor}"
         return f"{posixpath.relpath(file, posixpath.dirname(self.file) or '.')}#{anchor}"
@@ -107,17 +107,17 @@ class Here:
 
     def entrant(self, dimension: str, name: str) -> str:
         """An entrant's opponents in a dimension."""
-        return self.section(f"e{self.site.dimensions[dimension]}-{self.site.entrants[name]}")
+        return self.section(f"e{self.layout.dimensions[dimension]}-{self.layout.entrants[name]}")
 
     def pair(self, dimension: str, a: str, b: str) -> str:
         """The battles of two entrants in a dimension."""
-        key = self.site.pair_key(dimension, a, b)
-        return self.to(self.site.pair_file(key), "m{}-{}-{}".format(*key))
+        key = self.layout.pair_key(dimension, a, b)
+        return self.to(self.layout.pair_file(key), "m{}-{}-{}".format(*key))
 
     def prompt(self, prompt_id: str) -> str:
         """A prompt with all its answers and judgments."""
-        return self.to(self.site.prompt_files[prompt_id], f"p{self.site.prompts[prompt_id]}")
+        return self.to(self.layout.prompt_files[prompt_id], f"p{self.layout.prompts[prompt_id]}")
 
-    def bout(self, bout: Bout) -> str:
+    def battle(self, battle: JudgedBattle) -> str:
         """One battle: its prompt, both answers and both judge texts."""
-        return self.to(self.site.prompt_files[bout.prompt_id], f"b{bout.number}")
+        return self.to(self.layout.prompt_files[battle.prompt_id], f"b{battle.number}")

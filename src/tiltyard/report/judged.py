@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DECODER = msgspec.json.Decoder(Judgment)
 
 
-class Bout(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True):
     """One judgment in brief. `slots` are the verdicts as said of the slots shown, `said` the same of the entrants."""
 
     number: int
@@ -65,24 +65,26 @@ class Bout(msgspec.Struct, frozen=True, kw_only=True):
         return self.word(places[0]) if places else "not asked"
 
 
-def list_bouts(folder: Path, dimensions: Sequence[str]) -> tuple[Bout, ...]:
+def list_judged(folder: Path, dimensions: Sequence[str]) -> tuple[JudgedBattle, ...]:
     """Every judgment of every dimension in brief, in the order of the files."""
-    bouts: list[Bout] = []
+    battles: list[JudgedBattle] = []
     for dimension in dimensions:
         path = require(folder / "verdicts" / f"{dimension}.jsonl", folder)
-        bouts.extend(read_bouts(path, folder, dimension, first=len(bouts)))
-    return tuple(bouts)
+        battles.extend(read_judged(path, folder, dimension, first=len(battles)))
+    return tuple(battles)
 
 
-def read_bouts(path: Path, folder: Path, dimension: str, *, first: int = 0, command: str = RUN) -> Iterator[Bout]:
+def read_judged(
+    path: Path, folder: Path, dimension: str, *, first: int = 0, command: str = RUN
+) -> Iterator[JudgedBattle]:
     """The judgments of one file in brief, numbered from `first`."""
     file = path.relative_to(folder).as_posix()
     for number, (place, judgment) in enumerate(read_lines(path, DECODER, command), start=first):
         yield _brief(judgment, number, file, place, dimension)
 
 
-def _brief(judgment: Judgment, number: int, file: str, place: Line, dimension: str) -> Bout:
-    return Bout(
+def _brief(judgment: Judgment, number: int, file: str, place: Line, dimension: str) -> JudgedBattle:
+    return JudgedBattle(
         number=number,
         dimension=dimension,
         prompt_id=judgment.prompt_id,
@@ -100,11 +102,11 @@ def _brief(judgment: Judgment, number: int, file: str, place: Line, dimension: s
     )
 
 
-def read_judgment(folder: Path, bout: Bout) -> Judgment:
-    """The whole judgment of a bout, from its line."""
-    path = folder / bout.file
+def read_judgment(folder: Path, battle: JudgedBattle) -> Judgment:
+    """The whole judgment of a battle, from its line."""
+    path = folder / battle.file
     with path.open("rb") as file:
-        file.seek(bout.line.start)
-        line = file.read(bout.line.end - bout.line.start)
-    judgment: Judgment = decode(line, DECODER, path, bout.line.number)
+        file.seek(battle.line.start)
+        line = file.read(battle.line.end - battle.line.start)
+    judgment: Judgment = decode(line, DECODER, path, battle.line.number)
     return judgment

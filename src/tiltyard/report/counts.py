@@ -1,0 +1,147 @@
+"""Counts over the judged battles of a run: the judge's habits, and whether the written numbers follow from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.judging.records import Said
+from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.report.run import wins_and_losses
+from tiltyard.validity.agreement import wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.run import Dimension, Run
+
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """`hits` of `n`, with its Wilson interval."""
+
+    hits: int
+    n: int
+
+    @property
+    def value(self) -> float | None:
+        """The share itself; None of nothing."""
+        return self.hits / self.n if self.n else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its interval."""
+        return share_interval(self.hits, self.n)
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """A judge's habits over some judgments.
+
+    `flips`: of the judgments with two readable verdicts, those where the two differ; `opposite` of them name two
+    different winners, the others say tie one way round. `first_slot`: of all verdicts that name a winner, those that
+    name the answer shown first; without position bias the expected share is a half, as every pair is shown both ways.
+    """
+
+    flips: Share
+    opposite: int
+    first_slot: Share
+
+
+def share_interval(hits: float, n: float) -> tuple[float, float] | None:
+    """Wilson's interval of a share at 95 %: never outside 0 and 1, sensible at both ends; None of nothing."""
+    return wilson(hits, n, normal_quantile(LEVEL)) if n else None
+
+
+def behaviour(battles: Iterable[JudgedBattle]) -> Behaviour:
+    """The habits of the judge over these judgments."""
+    both = differ = opposite = first = decided = 0
+    for battle in battles:
+        first += sum(word is Said.A for word in battle.slots)
+        decided += sum(word in (Said.A, Said.B) for word in battle.slots)
+        if len(battle.said) == 2 and all(word.readable for word in battle.said):
+            both += 1
+            differ += battle.said[0] != battle.said[1]
+            opposite += set(battle.said) == {Said.A, Said.B}
+    return Behaviour(Share(differ, both), opposite, Share(first, decided))
+
+
+def behaviour_by(battles: Iterable[JudgedBattle], key: Callable[[JudgedBattle], str]) -> dict[str, Behaviour]:
+    """The habits of the judge per group, in the order in which the groups appear."""
+    groups: dict[str, list[JudgedBattle]] = {}
+    for battle in battles:
+        groups.setdefault(key(battle), []).append(battle)
+    return {name: behaviour(group) for name, group in groups.items()}
+
+
+def disagreements(run: Run) -> list[str]:
+    """A sentence for every number that does not follow from the verdict lines; none where all is well."""
+    found: list[str] = []
+    for dimension in run.dimensions:
+        battles = [battle for battle in run.battles if battle.dimension == dimension.name]
+        found += _decisive(dimension, battles) + _tallies(dimension, battles) + _board(dimension) + _means(dimension)
+    return found
+
+
+def _decisive(dimension: Dimension, battles: Sequence[JudgedBattle]) -> list[str]:
+    decisive = sum(battle.winner is not None for battle in battles)
+    if decisive == dimension.n_decisive:
+        return []
+    return [
+        f"{dimension.name}: elo_results.json counts {dimension.n_decisive} decisive matches, the verdicts {decisive}"
+    ]
+
+
+def _tallies(dimension: Dimension, battles: Sequence[JudgedBattle]) -> list[str]:
+    counted: dict[tuple[str, str], Counter[str]] = {}
+    for battle in battles:
+        if battle.settled:
+            first, second = sorted(battle.entrants)
+            cell = counted.setdefault((first, second), Counter())
+            cell[battle.winner or "tie"] += 1
+            cell["inconsistent"] += battle.inconsistent and battle.winner is None
+    rows = {(pair.entrant_a, pair.entrant_b): pair for pair in dimension.pairs}
+    found = []
+    for a, b in sorted(counted.keys() | rows.keys()):
+        cell, pair = counted.get((a, b), Counter()), rows.get((a, b))
+        written = (0, 0, 0, 0) if pair is None else (pair.a_wins, pair.b_wins, pair.ties, pair.inconsistent)
+        seen = (cell[a], cell[b], cell["tie"], cell["inconsistent"])
+        if written != seen:
+            found.append(f"{dimension.name}: {a} against {b} is {written} in pairwise_winrates.csv, {seen} in verdicts")
+    return found
+
+
+def _board(dimension: Dimension) -> list[str]:
+    """The board's wins, losses and ties against the pair table; a board that left battles out is not compared."""
+    if dimension.board is None or dimension.board.details.get("left_out"):
+        return []
+    totals: dict[str, list[int]] = {}
+    for pair in dimension.pairs:
+        for name in (pair.entrant_a, pair.entrant_b):
+            won, lost = wins_and_losses(pair, name)
+            cell = totals.setdefault(name, [0, 0, 0])
+            cell[0], cell[1], cell[2] = cell[0] + won, cell[1] + lost, cell[2] + pair.ties
+    return [
+        f"{dimension.name}: the board gives {entry.model} {entry.wins:g} wins, {entry.losses:g} losses and "
+        f"{entry.ties:g} ties, the pair table {totals.get(entry.model, [0, 0, 0])}"
+        for entry in dimension.board.ratings
+        if [entry.wins, entry.losses, entry.ties] != totals.get(entry.model, [0, 0, 0])
+    ]
+
+
+def _means(dimension: Dimension) -> list[str]:
+    if not dimension.elo:
+        return []
+    means = dict(zip(dimension.trace_entrants, dimension.traces.mean(axis=0), strict=True))
+    return [
+        f"{dimension.name}: the mean Elo of {name} is {line.mean} in elo_results.json, {means.get(name)} in the traces"
+        for name, line in dimension.elo.items()
+        if name not in means or not np.isclose(line.mean, means[name], rtol=1e-9, atol=1e-9)
+    ]
