@@ -16,7 +16,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import chdir
+from dataclasses import dataclass
 from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -30,7 +32,10 @@ _FORKS.set_forkserver_preload(["tests.forked_imports"])
 
 
 class Forked:
-    """A process that runs a function, with its streams in files of `folder`; else as `subprocess.Popen`."""
+    """A process that runs a function in `folder`, with its streams in files there; else as `subprocess.Popen`.
+
+    With `pipe` its standard output can be read as it comes, from `stdout`; with `together` both streams are one file.
+    """
 
     def __init__(
         self,
@@ -40,14 +45,22 @@ class Forked:
         *arguments: Any,
         environment: Mapping[str, str] | None = None,
         stdin: Path | None = None,
+        pipe: bool = False,
+        together: bool = False,
     ) -> None:
-        self.streams = folder / f"{name}.out", folder / f"{name}.err"
-        variables = {**(os.environ if environment is None else environment), **PLAIN_TERMINAL}
-        place = (str(folder), variables, str(stdin or os.devnull), *map(str, self.streams))
+        out = folder / f"{name}.out"
+        self.streams = out, out if together else folder / f"{name}.err"
+        reading, writing = multiprocessing.Pipe(duplex=False) if pipe else (None, None)
+        self._reading = reading
+        self.stdout = open(reading.fileno(), closefd=False, encoding="utf-8") if reading else None  # noqa: SIM115
+        variables = {**os.environ, **PLAIN_TERMINAL} if environment is None else dict(environment)
+        place = _Place(folder, variables, stdin or Path(os.devnull), *self.streams, writing)
         with chdir(ROOT):  # where the server, if it is started now, finds the tests
             forkserver.ensure_running()
         self.process: ForkServerProcess = _FORKS.Process(target=_enter, args=(place, work, arguments))
         self.process.start()
+        if writing is not None:
+            writing.close()
 
     @property
     def running(self) -> bool:
@@ -84,26 +97,46 @@ class Forked:
         return was_running and self.process.exitcode == -9
 
     def wait(self, timeout: float = 120) -> CompletedProcess[str]:
-        """Its exit code and what it said."""
+        """Its exit code and what it said, but for what was read from its pipe before."""
         self.process.join(timeout)
         if self.process.exitcode is None:
             raise subprocess.TimeoutExpired(str(self.process), timeout)
-        out, err = (stream.read_text(encoding="utf-8") for stream in self.streams)
-        return CompletedProcess([], self.process.exitcode, out, err)
+        piped = self._close_pipe()
+        out, err = (stream.read_text(encoding="utf-8") if stream.exists() else "" for stream in self.streams)
+        return CompletedProcess([], self.process.exitcode, out if piped is None else piped, err)
+
+    def _close_pipe(self) -> str | None:
+        """What was still to be read from the pipe, to its end."""
+        if self.stdout is None or self._reading is None:
+            return None
+        rest = "" if self.stdout.closed else self.stdout.read()
+        self.stdout.close()
+        self._reading.close()
+        return rest
 
 
-Place = tuple[str, dict[str, str], str, str, str]
+@dataclass(frozen=True)
+class _Place:
+    """Where a process works: its folder, its environment, its streams."""
+
+    folder: Path
+    environment: dict[str, str]
+    stdin: Path
+    out: Path
+    err: Path
+    pipe: Connection | None
 
 
-def _enter(place: Place, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+def _enter(place: _Place, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     """Become a process of one's own: folder, environment and streams. Then work."""
-    folder, environment, stdin, out, err = place
-    os.chdir(folder)
+    os.chdir(place.folder)
     os.environ.clear()
-    os.environ.update(environment)
-    writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    for number, (name, flags) in enumerate([(stdin, os.O_RDONLY), (out, writing), (err, writing)]):
-        os.dup2(os.open(name, flags, 0o644), number)
+    os.environ.update(place.environment)
+    os.dup2(os.open(place.stdin, os.O_RDONLY), 0)
+    os.dup2(_writing(place.out) if place.pipe is None else place.pipe.fileno(), 1)
+    os.dup2(1 if place.out == place.err else _writing(place.err), 2)
+    if place.pipe is not None:
+        place.pipe.close()
     sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115 (they live as long as the process)
     sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, closefd=False, encoding="utf-8")  # noqa: SIM115
@@ -112,6 +145,10 @@ def _enter(place: Place, work: Callable[..., None], arguments: tuple[Any, ...]) 
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+def _writing(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 
 
 def command(*arguments: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import random
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ import pytest
 
 from tests.arena.databases import Databases, own_server
 from tests.arena.engines import CHOICES, any_matchup, catalog, open_arena, play, sql
+from tests.forked import Forked, module
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
@@ -27,15 +29,17 @@ from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
 
-ROOT = Path(__file__).parents[2]
-
 
 class Voters:
     """A process full of voters, and the lines that it has said so far."""
 
     def __init__(self, url: str, name: str, clients: int, seconds: float) -> None:
-        command = [sys.executable, "-m", "tests.arena.voting_process", url, name, str(clients), str(seconds)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        self._folder = Path(tempfile.mkdtemp(prefix="ty-voters-"))
+        self.process = Forked(
+            *(self._folder, "streams", module, "tests.arena.voting_process"),
+            *(url, name, str(clients), str(seconds)),
+            pipe=True,
+        )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
         self.lines: list[str] = []
@@ -56,12 +60,8 @@ class Voters:
 
     def _end(self) -> None:
         self._reader.join(120)
-        self.process.wait(120)
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self.errors = self.process.stderr.read()
-        self.process.stdout.close()
-        self.process.stderr.close()
+        self.errors = self.process.wait(120).stderr
+        shutil.rmtree(self._folder)
 
 
 def seed(url: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Forked, command, script
 from tiltyard.demo.shipped import NOTE
 
 PROGRAM = """
@@ -31,6 +32,8 @@ def demo(folder: Path, *arguments: str, absent: tuple[str, ...] = ()) -> subproc
     """The command in a process of its own: no key, nothing to read from, and some packages absent."""
     env = {name: value for name, value in os.environ.items() if not name.endswith(("_KEY", "_URL"))}
     program = PROGRAM.format(absent=absent, arguments=list(arguments))
+    if not absent:
+        return Forked(folder, f"../{folder.name}-streams", script, program, environment=env).wait(400)
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
@@ -94,9 +97,7 @@ def test_the_commands_to_type_next_work(home: Path, done: subprocess.CompletedPr
     typed = re.findall(r"^  tiltyard (.*)$", done.stdout, re.MULTILINE)
     assert [line.split()[0] for line in typed] == ["arena", "rate", "run"]
     for line in typed[1:]:
-        again = subprocess.run(
-            [sys.executable, "-m", "tiltyard", *line.split()], cwd=home, capture_output=True, text=True, check=False
-        )
+        again = Forked(home, f"../{home.name}-streams", command, *line.split()).wait()
         assert again.returncode == 0, again.stderr
 
 

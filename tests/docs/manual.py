@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import io
-import json
+import multiprocessing
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TextIO
+from typing import Any
+
+from tests import forked
+from tests.forked import Forked
+from tests.processes import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVED = "http://127.0.0.1:8000"
-INTERPRETER = """
-import json, os, sys, traceback
-names = {"__name__": "__main__"}
-with os.fdopen(int(sys.argv[1]), "w") as answers:
-    for line in sys.stdin:
-        said = ""
-        try:
-            exec(compile(json.loads(line), "<the manual>", "exec"), names)
-        except BaseException:
-            said = traceback.format_exc()
-        print(json.dumps(said), file=answers, flush=True)
-"""
+QUOTED = re.compile(r'"[^"$`]*"|\'[^\']*\'')
+SHELL = re.compile(r"[|&;<>()$`\\*?\[#~]")
+"""What only a shell can do, outside of quotes."""
 
 
 def name_of(page: Path) -> str:
@@ -48,6 +48,19 @@ def workplace(folder: Path) -> Path:
     return folder
 
 
+def session(blocks: Connection) -> None:
+    """A Python session in which every warning is an error: runs each block it is given, and says how that went."""
+    names = {"__name__": "__main__"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        while (code := blocks.recv()) is not None:
+            try:
+                exec(compile(code, "<the manual>", "exec"), names)
+                blocks.send("")
+            except BaseException:
+                blocks.send(traceback.format_exc())
+
+
 def environment() -> dict[str, str]:
     """What a command runs with: this interpreter's commands first, plain output, 120 columns, no key."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -62,8 +75,9 @@ class Reader:
         self.page = name_of(page)
         self.folder = folder
         self._address = address
-        self._python: subprocess.Popen[str] | None = None
-        self._answers: TextIO = io.StringIO()
+        self._streams = (f"../{folder.name}-streams-{number}" for number in count(1))
+        self._python: Forked | None = None
+        self._blocks, self._typed = multiprocessing.Pipe()
 
     def type_in(self, kind: str, code: str) -> None:
         """Run a block, and fail unless it does what the page says."""
@@ -78,49 +92,34 @@ class Reader:
     def leave(self) -> None:
         """End the Python session."""
         if self._python is not None:
-            self._python.communicate(timeout=120)
-            self._answers.close()
+            self._blocks.send(None)
+            self._python.wait()
+        self._blocks.close()
+        self._typed.close()
 
     def _run_python(self, code: str) -> None:
         if self._python is None:
-            self._python = self._new_session()
-        assert self._python.stdin is not None
-        self._python.stdin.write(json.dumps(code) + "\n")
-        self._python.stdin.flush()
-        answer = self._answers.readline()
-        assert answer, f"{self.page}: Python ended at\n{code}"
-        assert json.loads(answer) == "", f"{self.page}:\n{code}\n{json.loads(answer)}"
+            self._python = self._forked(session, self._typed)
+            self._typed.close()
+        self._blocks.send(code)
+        try:
+            said = self._blocks.recv()
+        except EOFError:
+            said = f"Python ended: {self._python.wait()}"
+        assert said == "", f"{self.page}:\n{code}\n{said}"
 
-    def _new_session(self) -> subprocess.Popen[str]:
-        """A Python that runs what it is given, and says on a line of its own how that went."""
-        read, write = os.pipe()
-        session = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", INTERPRETER, str(write)],
-            cwd=self.folder,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[write],
-            text=True,
-        )
-        os.close(write)
-        self._answers = os.fdopen(read)
-        return session
+    def _forked(self, work: Callable[..., None], *arguments: Any) -> Forked:
+        return Forked(self.folder, next(self._streams), work, *arguments, environment=environment(), together=True)
 
     def _run_command(self, command: str, expected: str) -> None:
         """Run a command and compare what it prints; a line `…` stands for any lines."""
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=self.folder,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+        if command.startswith("tiltyard ") and not SHELL.search(QUOTED.sub("", command)):
+            said = self._forked(forked.command, *shlex.split(command)[1:]).wait(PATIENCE_SECONDS).stdout
+        else:
+            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            place = {"cwd": self.folder, "env": environment()}
+            said = subprocess.run(command, shell=True, text=True, check=False, **streams, **place).stdout
         wanted = [line.rstrip() for line in expected.rstrip().splitlines()]
         pattern = "".join("(?:.*\n)*" if line == "…" else re.escape(line) + "\n" for line in wanted)
-        printed = "".join(line.rstrip() + "\n" for line in done.stdout.rstrip().splitlines())
-        assert re.fullmatch(pattern, printed), f"{self.page}: $ {command}\n{done.stdout}"
+        printed = "".join(line.rstrip() + "\n" for line in said.rstrip().splitlines())
+        assert re.fullmatch(pattern, printed), f"{self.page}: $ {command}\n{said}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import signal
 import socket
-import subprocess
 import time
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from tests.docs.manual import DOCS, Reader, blocks, environment, workplace
+from tests.forked import Forked, command
 from tests.processes import PATIENCE_SECONDS
 
 PAGE = DOCS / "tutorials" / "running-an-arena.md"
@@ -24,7 +24,7 @@ def free_port() -> int:
         return port
 
 
-def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+def wait_for(address: str, server: Forked) -> None:
     """Come back when the server answers."""
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -51,17 +51,19 @@ def look_around(address: str) -> None:
 def test_the_arena_tutorial_runs_beside_its_server(tmp_path: Path) -> None:
     folder, port = workplace(tmp_path), free_port()
     address = f"http://127.0.0.1:{port}"
-    reader, server = Reader(PAGE, folder, address=address), None
+    reader = Reader(PAGE, folder, address=address)
+    server: Forked | None = None
     try:
         for kind, code in blocks(PAGE, "python", "console", "sh"):
             if kind == "sh":
                 assert code.startswith("tiltyard arena serve")
-                server = subprocess.Popen([*code.split(), "--port", str(port)], cwd=folder, env=environment())
+                words = [*code.split()[1:], "--port", str(port)]
+                server = Forked(folder, "../server", command, *words, environment=environment())
                 wait_for(address, server)
                 look_around(address)
             elif server is not None and server.poll() is None and "arena verify" in code:
                 server.send_signal(signal.SIGINT)  # the reader's Ctrl-C
-                assert server.wait(PATIENCE_SECONDS) == 0
+                assert server.wait(PATIENCE_SECONDS).returncode == 0
                 reader.type_in(kind, code)
             else:
                 reader.type_in(kind, code)
@@ -69,5 +71,4 @@ def test_the_arena_tutorial_runs_beside_its_server(tmp_path: Path) -> None:
         reader.leave()
         if server is not None and server.poll() is None:
             server.kill()
-            server.wait(120)
     assert server is not None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.forked import Forked, script
 from tiltyard.judging import VerdictCache
 from tiltyard.judging.cache import cache_path
 from tiltyard.judging.records import Verdict
@@ -39,12 +38,9 @@ for number in range(first, first + count):
 """
 
 
-def start(folder: Path, first: int, count: int, sync: float = 0.05) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(folder), str(first), str(count), str(sync)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def start(folder: Path, first: int, count: int, sync: float = 0.05) -> Forked:
+    name = f"../{folder.name}-{first}"
+    return Forked(folder, name, script, WRITER, str(folder), str(first), str(count), str(sync), pipe=True)
 
 
 def check_whole(folder: Path, acknowledged: set[int]) -> None:
@@ -68,7 +64,6 @@ def test_a_writer_killed_at_any_moment_loses_nothing_it_had_acknowledged(tmp_pat
         writer.send_signal(signal.SIGKILL)
         lines = writer.stdout.read().split("\n")
         writer.wait(60)
-        writer.stdout.close()
         acknowledged.update(int(line) for line in lines[:-1])
         check_whole(tmp_path, acknowledged)
     assert acknowledged
@@ -78,8 +73,8 @@ def test_a_writer_killed_at_any_moment_loses_nothing_it_had_acknowledged(tmp_pat
 def test_two_processes_write_at_once_and_every_line_is_whole(tmp_path: Path) -> None:
     writers = [start(tmp_path, first=first, count=400) for first in (0, 200)]
     for writer in writers:
-        out, _ = writer.communicate(timeout=60)
-        assert len(out.splitlines()) == 401
+        done = writer.wait(60)
+        assert (done.returncode, len(done.stdout.splitlines())) == (0, 401)
     check_whole(tmp_path, set(range(600)))
     lines = cache_path(tmp_path, "d").read_bytes().splitlines()
     keys = [msgspec.json.decode(line, type=Verdict).cache_key for line in lines]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import Forked, script
 
 RUN = """
 import asyncio, hashlib, json, sys
@@ -50,22 +50,19 @@ for judgment in found:
 """
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(folder)], cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True
-    )
+def start(folder: Path) -> Forked:
+    folder.mkdir(exist_ok=True)
+    return Forked(folder, "streams", script, RUN, str(folder), pipe=True)
 
 
-def end_or_kill(process: subprocess.Popen[str], seconds: float) -> bool:
+def end_or_kill(process: Forked, seconds: float) -> bool:
     """Kill a run after so many seconds of work; whether it was killed before it ended."""
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begin\n"
-        try:
-            assert process.wait(timeout=seconds) == 0
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            return process.wait(240) == -signal.SIGKILL
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begin\n"
+    try:
+        assert process.wait(seconds).returncode == 0
+    except subprocess.TimeoutExpired:
+        return process.kill()
     return False
 
 

@@ -5,30 +5,29 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
-import sys
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.server import FakeServerProcess
+from tests.forked import Forked, module
 from tests.llm.killable import accepted, answered
 from tests.llm.killable_conversations import COUNT, TURNS
 from tiltyard.bank import read_responses
 
-ROOT = Path(__file__).parents[2]
+NUMBERS = count(1)
 
 
-def start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.llm.killable_conversations", str(folder), *options]
-    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def start(folder: Path, *options: str) -> Forked:
+    return Forked(folder, f"streams-{next(NUMBERS)}", module, "tests.llm.killable_conversations", str(folder), *options)
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
+def finish(process: Forked) -> tuple[int, str, str]:
+    done = process.wait(60)
+    return done.returncode, done.stdout, done.stderr
 
 
 def run(folder: Path, *options: str) -> dict[str, Any]:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shlex
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
 
 import tiltyard as ty
 from tests.fakes import FakeServer
+from tests.forked import Forked, command
 from tests.placement.arena_files import answer_text, quality, write_arena, write_rows
 from tests.placement.conftest import answer_or_judge, read_json, read_lines
 
@@ -66,16 +65,8 @@ class Placed:
     folder: Path
 
 
-def tiltyard(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tiltyard", *arguments],
-        cwd=where,
-        env={**os.environ, "COLUMNS": "160", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def tiltyard(where: Path, *arguments: str) -> CompletedProcess[str]:
+    return Forked(where, f"../{where.name}-streams", command, *arguments).wait(300)
 
 
 @pytest.fixture(scope="module")
