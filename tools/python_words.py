@@ -175,8 +175,8 @@ PARAMETERS = {
     "Leaderboard.left_out": "Battles that were not rated, by reason.",
     "Leaderboard.remarks": "Sentences a reader should not miss.",
     "Leaderboard.details": "Results of the board as a whole: control coefficients, tie parameters, K sweep.",
-    "compare.before": "The first board, or ratings file.",
-    "compare.after": "The second; changes are listed in its order.",
+    "compare_boards.before": "The first board, or ratings file.",
+    "compare_boards.after": "The second; changes are listed in its order.",
     "rate.battles": "A path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.",
     "rate.method": "`bt` (Bradley–Terry), `elo`, `elo-perm`, `glicko2` or `winrate`. An option that the method "
     "does not "

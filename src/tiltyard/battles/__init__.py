@@ -2,12 +2,11 @@
 
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.formats import FORMAT_NAMES
-from tiltyard.battles.frames import battles_to_frame
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.reading import available_columns, find_problems, peek, read_battles
 from tiltyard.battles.stats import BattleStats, battle_stats
 from tiltyard.battles.table import BattleTable, Codes
-from tiltyard.battles.writing import write_battles
+from tiltyard.battles.writing import battles_to_frame, write_battles
 
 __all__ = [
     "FORMAT_NAMES",

@@ -8,16 +8,13 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.errors import BattleError, TiltyardError
-
-if TYPE_CHECKING:
-    from tiltyard.battles.battle import Battle
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BATCH_ROWS = 50_000
@@ -126,16 +123,6 @@ def _homes(data: object) -> set[str]:
 
 def _installed(library: str) -> bool:
     return importlib.util.find_spec(library) is not None
-
-
-def battles_to_frame(battles: BattleTable | Iterable[Battle | Mapping[str, Any]]) -> Any:
-    """The battles as a dataframe with the columns of a battle row: pandas if it is installed, else polars."""
-    table = battles
-    if not isinstance(table, BattleTable):
-        from tiltyard.battles.reading import read_battles
-
-        table = read_battles(battles)
-    return columns_to_frame(frame_columns(table))
 
 
 def columns_to_frame(columns: Mapping[str, Array | list[Any]]) -> Any:

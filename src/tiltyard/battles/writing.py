@@ -1,4 +1,4 @@
-"""Writing battles: `write_battles`, whole or not at all."""
+"""Writing battles: `write_battles` to a file, whole or not at all, and `battles_to_frame` to a dataframe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.fast import session
-from tiltyard.battles.frames import Array, Unfolded
+from tiltyard.battles.frames import Array, Unfolded, columns_to_frame, frame_columns
 from tiltyard.battles.headers import delimiter
 from tiltyard.battles.inputs import KNOWN_SUFFIXES, FileKind, PathLike, suffix_kind
 from tiltyard.battles.query import literal
@@ -142,3 +142,8 @@ def _opened(path: Path, zipped: bool) -> Iterator[BinaryIO]:
 def _empty() -> BattleTable:
     no_codes, no_bytes = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int8)
     return BattleTable((), no_codes, no_codes, no_bytes, no_bytes, np.zeros(0))
+
+
+def battles_to_frame(battles: Battles) -> Any:
+    """The battles as a dataframe with the columns of a battle row: pandas if it is installed, else polars."""
+    return columns_to_frame(frame_columns(read_battles(battles)))

@@ -1,12 +1,10 @@
 """Leaderboards: battles in, rated models out, with how every number came about."""
 
 from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.comparison import BoardComparison, compare
 from tiltyard.boards.elo import Elo, PermutationElo
 from tiltyard.boards.glicko2 import Glicko2
-from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+from tiltyard.boards.leaderboard import BoardComparison, EloReport, Leaderboard, RatingEntry, compare_boards
 from tiltyard.boards.rating import METHODS, Reading, make_estimator, rate, rate_by
-from tiltyard.boards.ratings_file import EloReport
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.win_rate import WinRate
 
@@ -23,7 +21,7 @@ __all__ = [
     "Reading",
     "Selection",
     "WinRate",
-    "compare",
+    "compare_boards",
     "make_estimator",
     "rate",
     "rate_by",

@@ -1,17 +1,25 @@
-"""A leaderboard: one `RatingEntry` per model, best first, and how every number on it came about."""
+"""A leaderboard (one `RatingEntry` per model, best first), its ratings file, and two leaderboards compared."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tiltyard.battles.frames import columns_to_arrow, columns_to_frame, columns_to_pandas, columns_to_polars
+from tiltyard.boards.charts import check_path, interval_chart, save_chart
+from tiltyard.boards.text import as_html, as_table, json_text
+from tiltyard.errors import BattleError, RatingError
 from tiltyard.files import write_text
+from tiltyard.ratings.agreement import kendall_tau, spearman_rho
+from tiltyard.ratings.ranks import ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -94,16 +102,12 @@ class Leaderboard:
         raise KeyError(model)
 
     def __str__(self) -> str:
-        from tiltyard.boards.text import as_table
-
         return as_table(self)
 
     def __repr__(self) -> str:
         return f"<Leaderboard: {len(self)} models by {self.settings.get('method')}, {self.n_battles:,.0f} battles>"
 
     def _repr_html_(self) -> str:
-        from tiltyard.boards.text import as_html
-
         return as_html(self)
 
     @property
@@ -129,35 +133,25 @@ class Leaderboard:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The board as JSON text; with a path, written there too."""
-        from tiltyard.boards.text import as_json
-
-        text = as_json(self)
+        text = EloReport.of(self).to_json()
         if path is not None:
             write_text(Path(path), text, new_folder=False)
         return text
 
     def to_frame(self) -> Any:
         """One row per model as a pandas frame, or a polars one where pandas is not installed."""
-        from tiltyard.battles.frames import columns_to_frame
-
         return columns_to_frame(self._columns())
 
     def to_pandas(self) -> Any:
         """One row per model, best first, as a pandas frame."""
-        from tiltyard.battles.frames import columns_to_pandas
-
         return columns_to_pandas(self._columns())
 
     def to_polars(self) -> Any:
         """One row per model, best first, as a polars frame."""
-        from tiltyard.battles.frames import columns_to_polars
-
         return columns_to_polars(self._columns())
 
     def to_arrow(self) -> Any:
         """One row per model, best first, as an Arrow table."""
-        from tiltyard.battles.frames import columns_to_arrow
-
         return columns_to_arrow(self._columns())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -171,14 +165,190 @@ class Leaderboard:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """A dot-and-interval chart as an Altair object; with a path, saved there as SVG, PNG or HTML."""
-        from tiltyard.boards.charts import check_path, interval_chart, save_chart
-
         if path is not None:
             check_path(Path(path))
         chart = interval_chart(self)
         if path is not None:
             save_chart(chart, Path(path))
         return chart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EloReport:
+    """What a ratings file holds: which arena, which model under test, which judge, and the ratings.
+
+    `details` holds every further field of the file (method, tie model, interval, hash of the battles, …). Unknown
+    fields are kept, so files of a later version load here.
+    """
+
+    arena: str | None = None
+    model: str | None = None
+    judge_model: str | None = None
+    n_bootstraps: int = 0
+    seed: int = 0
+    ratings: tuple[RatingEntry, ...]
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        board: Leaderboard,
+        *,
+        arena: str | None = None,
+        model: str | None = None,
+        judge_model: str | None = None,
+    ) -> EloReport:
+        """The report of a leaderboard; the judge is the one that its battles name, unless another is given."""
+        contents = board.to_dict()
+        contents.pop("ratings")
+        n_bootstraps = int(contents.pop("n_bootstraps", 0))
+        seed = int(contents.pop("seed", 0))
+        judges = contents.pop("judge_model", None)
+        return cls(
+            arena=arena,
+            model=model if model is not None else contents.get("evaluated"),
+            judge_model=judge_model if judge_model is not None else judges,
+            n_bootstraps=n_bootstraps,
+            seed=seed,
+            ratings=board.entries,
+            details=contents,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file's contents as plain values."""
+        return {
+            "arena": self.arena,
+            "model": self.model,
+            "judge_model": self.judge_model,
+            "n_bootstraps": self.n_bootstraps,
+            "seed": self.seed,
+            **self.details,
+            "ratings": [entry.to_dict() for entry in self.ratings],
+        }
+
+    def to_json(self) -> str:
+        """The file's text."""
+        return json_text(self.to_dict())
+
+    def write(self, path: str | Path) -> None:
+        """Write the file."""
+        write_text(Path(path), self.to_json(), new_folder=False)
+
+    @classmethod
+    def from_dict(cls, contents: dict[str, Any]) -> EloReport:
+        """Read plain values; unknown fields are kept as details, or as extras of their entry."""
+        rest = dict(contents)
+        try:
+            rows = rest.pop("ratings")
+            ratings = tuple(entry_from_dict(row, place) for place, row in enumerate(rows, start=1))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BattleError(
+                f"not a ratings file: {error!r} is missing or wrong. Expected `ratings: [{{model, rating, …}}]`."
+            ) from None
+        return cls(
+            arena=rest.pop("arena", None),
+            model=rest.pop("model", None),
+            judge_model=rest.pop("judge_model", None),
+            n_bootstraps=rest.pop("n_bootstraps", 0),
+            seed=rest.pop("seed", 0),
+            ratings=ratings,
+            details=rest,
+        )
+
+    @classmethod
+    def read(cls, path: str | Path) -> EloReport:
+        """Read a ratings file."""
+        try:
+            contents = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BattleError(f"{path}: cannot be read as a ratings file: {error}") from None
+        if not isinstance(contents, dict):
+            raise BattleError(f"{path}: not a ratings file: expected one JSON object with `ratings`.")
+        return cls.from_dict(contents)
+
+
+@dataclass(frozen=True, slots=True)
+class RankChange:
+    """One model's place on both boards, counted among the models that both have."""
+
+    model: str
+    rank_before: int
+    rank_after: int
+    rating_before: float
+    rating_after: float
+
+    @property
+    def places_gained(self) -> int:
+        """Positive when the model rose."""
+        return self.rank_before - self.rank_after
+
+
+@dataclass(frozen=True, slots=True)
+class BoardComparison:
+    """Kendall's tau-b, Spearman's rho and every model's move, over the models on both boards."""
+
+    kendall_tau: float
+    spearman_rho: float
+    changes: tuple[RankChange, ...]
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain values."""
+        return {
+            "kendall_tau": self.kendall_tau,
+            "spearman_rho": self.spearman_rho,
+            "only_before": list(self.only_before),
+            "only_after": list(self.only_after),
+            "changes": [
+                {
+                    "model": change.model,
+                    "rank_before": change.rank_before,
+                    "rank_after": change.rank_after,
+                    "places_gained": change.places_gained,
+                    "rating_before": change.rating_before,
+                    "rating_after": change.rating_after,
+                }
+                for change in self.changes
+            ],
+        }
+
+
+def compare_boards(before: Leaderboard | EloReport, after: Leaderboard | EloReport) -> BoardComparison:
+    """Compare the orders of two boards, or ratings files; changes are listed in the order of the second."""
+    old, new = _ratings(before), _ratings(after)
+    shared = [model for model in new if model in old]
+    if len(shared) < 2:
+        raise RatingError(f"the two boards share {len(shared)} models: at least 2 are needed to compare orders.")
+    left = np.array([old[model] for model in shared])
+    right = np.array([new[model] for model in shared])
+    rank_left, rank_right = ranks(left), ranks(right)
+    changes = tuple(
+        RankChange(model, int(rank_left[i]), int(rank_right[i]), old[model], new[model])
+        for i, model in enumerate(shared)
+    )
+    return BoardComparison(
+        kendall_tau=kendall_tau(left, right),
+        spearman_rho=spearman_rho(left, right),
+        changes=changes,
+        only_before=tuple(model for model in old if model not in new),
+        only_after=tuple(model for model in new if model not in old),
+    )
+
+
+def _ratings(board: Leaderboard | EloReport) -> dict[str, float]:
+    """Each model's rating, best first."""
+    entries = board.ratings if isinstance(board, EloReport) else board.entries
+    return {entry.model: entry.rating for entry in sorted(entries, key=lambda entry: entry.rank)}
+
+
+def entry_from_dict(row: dict[str, Any], place: int) -> RatingEntry:
+    """One entry; a file without ranks is ranked by its order."""
+    known = {field.name for field in fields(RatingEntry)} - {"extra"}
+    values = {name: value for name, value in row.items() if name in known}
+    values.setdefault("rank", place)
+    extra = {name: value for name, value in row.items() if name not in known}
+    return RatingEntry(**values, extra=extra)
 
 
 def whole(value: float) -> float | int:

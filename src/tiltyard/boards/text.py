@@ -122,13 +122,6 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def as_json(board: Leaderboard) -> str:
-    """The ratings file of the board."""
-    from tiltyard.boards.ratings_file import EloReport
-
-    return EloReport.of(board).to_json()
-
-
 def json_text(value: Any) -> str:
     """JSON as every file of ours has it: indented, not a number written as null."""
     return json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n"

@@ -146,19 +146,21 @@ def _compared(board: Leaderboard, path: Path) -> Leaderboard:
     """The board with how it differs from a ratings file."""
     from dataclasses import replace
 
-    from tiltyard.boards import EloReport, compare
+    from tiltyard.boards import EloReport, compare_boards
 
-    comparison = {"with": str(path), **compare(EloReport.read(path), board).to_dict()}
+    comparison = {"with": str(path), **compare_boards(EloReport.read(path), board).to_dict()}
     return replace(board, details={**board.details, "comparison": comparison})
 
 
 def _text(boards: dict[str, Leaderboard], by: str | None, format: Format) -> str:
     """One board, or one per value of a column, in a format."""
     from tiltyard.boards import text
-    from tiltyard.boards.ratings_file import EloReport
+    from tiltyard.boards.leaderboard import EloReport
 
     if by is None:
-        render = {"table": text.as_table, "json": text.as_json, "csv": text.as_csv, "md": text.as_markdown}
+        if format == "json":
+            return boards[""].to_json()
+        render = {"table": text.as_table, "csv": text.as_csv, "md": text.as_markdown}
         return render[format](boards[""])
     if format == "json":
         reports = {value: EloReport.of(board).to_dict() for value, board in boards.items()}

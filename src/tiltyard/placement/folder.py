@@ -9,8 +9,8 @@ import msgspec
 
 from tiltyard.battles import read_battles, write_battles
 from tiltyard.battles.table import concat, merge_equal
+from tiltyard.boards.leaderboard import EloReport
 from tiltyard.boards.rating import rate_with
-from tiltyard.boards.ratings_file import EloReport
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_arrays, write_lines, write_text
 from tiltyard.judging.records import Judgment

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.bank import Prompt
-from tiltyard.boards import EloReport, compare
+from tiltyard.boards import EloReport, compare_boards
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
 from tiltyard.judging.by_name import sitting
@@ -203,7 +203,7 @@ def _ranks(path: Path, standing: Standing) -> Mapping[str, Any] | None:
     if standing.board is None or not path.exists():
         return None
     try:
-        return compare(EloReport.read(path), standing.board).to_dict()
+        return compare_boards(EloReport.read(path), standing.board).to_dict()
     except TiltyardError:
         return None
 
