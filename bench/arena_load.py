@@ -45,8 +45,8 @@ def engine(
     folder: str, kind: str, cycles: int, clients: int = 64, models: int = 38, prompts: int = 15
 ) -> dict[str, Any]:
     """Matchups and votes a second with so many voters waiting at a time, then whether everything adds up."""
+    from tiltyard.arena import commands
     from tiltyard.arena import events as e
-    from tiltyard.arena import steps
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store.verify import verify
 
@@ -55,11 +55,11 @@ def engine(
             arena.append([*catalog(models, prompts), e.PhaseChanged(phase=4)])
             voters = [f"voter{number % 1000}" for number in range(cycles)]
             rng = np.random.default_rng(SEED)
-            _flood(arena, [steps.serve("warm") for _ in range(200)], clients)
-            served, matchups = _flood(arena, [steps.serve(voter) for voter in voters], clients)
+            _flood(arena, [commands.ServeMatchup("warm") for _ in range(200)], clients)
+            served, matchups = _flood(arena, [commands.ServeMatchup(voter) for voter in voters], clients)
             choices = [tuple(e.Choice)[number] for number in rng.integers(4, size=cycles)]
             asked = [
-                steps.vote(matchup.matchup_id, voter, choice)
+                commands.SubmitVote(matchup.matchup_id, voter, choice)
                 for matchup, voter, choice in zip(matchups, voters, choices, strict=True)
             ]
             voted, _ = _flood(arena, asked, clients)
@@ -82,7 +82,7 @@ def _flood(arena: Any, asks: list[Any], clients: int) -> tuple[dict[str, float],
     for place, ask in enumerate(asks):
         free.acquire()
         began = time.perf_counter()
-        future = arena.ask(ask)
+        future = arena.submit(ask)
         future.add_done_callback(done(place, began))
         futures.append(future)
     answers = [future.result() for future in futures]

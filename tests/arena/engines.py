@@ -8,7 +8,7 @@ import numpy as np
 from sqlalchemy import text
 
 from tiltyard.arena import events as e
-from tiltyard.arena.asks import Seen
+from tiltyard.arena.matchmaking import Matchup, Past
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
@@ -19,19 +19,7 @@ SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
 
 
-@dataclass(frozen=True)
-class Anything:
-    """A matchup, for no reason."""
-
-    a: int
-    b: int
-    prompt: int
-    lane: e.Lane = "exploration"
-    reason: str = "any"
-    probability: float = 0.25
-
-
-def any_matchup(state: ArenaState, rng: np.random.Generator, seen: Seen) -> Anything:
+def any_matchup(state: ArenaState, rng: np.random.Generator, seen: Past) -> Matchup:
     """Any two models that have answered one prompt."""
     servable = state.catalog.servable()
     prompts = np.flatnonzero(servable.sum(axis=0) >= 2)
@@ -39,7 +27,7 @@ def any_matchup(state: ArenaState, rng: np.random.Generator, seen: Seen) -> Anyt
         raise ArenaError("nothing to serve: no prompt has two answers. Import answers.")
     prompt = int(rng.choice(prompts))
     a, b = rng.choice(np.flatnonzero(servable[:, prompt]), 2, replace=False)
-    return Anything(int(a), int(b), prompt)
+    return Matchup(int(a), int(b), prompt, lane="exploration", reason="any", probability=0.25)
 
 
 @dataclass

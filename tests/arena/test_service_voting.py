@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.arena.engines import Clock, answer, catalog, open_arena, play, sql
-from tiltyard.arena import asks, steps
+from tiltyard.arena import commands
 from tiltyard.arena import events as e
-from tiltyard.arena.group_commit import Ask
+from tiltyard.arena.commands import Command
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import ChoiceDiffers, Gone, NotYours, TooLate, TooMany
@@ -248,10 +248,10 @@ class Letters:
     """A mailbox that keeps what it gets, group by group."""
 
     def __init__(self) -> None:
-        self.groups: list[list[Ask[Any]]] = []
+        self.groups: list[list[Command[Any]]] = []
         self._came = threading.Semaphore(0)
 
-    def take(self, done: Sequence[Ask[Any]]) -> None:
+    def take(self, done: Sequence[Command[Any]]) -> None:
         self.groups.append(list(done))
         for _ in done:
             self._came.release()
@@ -271,9 +271,9 @@ def test_all_that_was_committed_together_is_told_together_and_each_with_its_own_
             started.set()
             go_on.wait(60)
 
-        held = arena.ask(asks.Read(hold))
+        held = arena.submit(commands.ReadState(hold))
         started.wait(60)
-        asked = [steps.serve("ann"), steps.vote("nothing", "ann", A), steps.serve("bob")]
+        asked = [commands.ServeMatchup("ann"), commands.SubmitVote("nothing", "ann", A), commands.ServeMatchup("bob")]
         for ask in asked:
             arena.post(ask, letters)
         go_on.set()

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.arena.engines import SECOND, START, catalog, open_arena, sql
-from tiltyard.arena import steps
+from tiltyard.arena import commands
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.tables import site_texts as texts_table
@@ -80,7 +80,7 @@ def test_two_workers_never_serve_more_than_a_limit_allows(arena_url: str) -> Non
     quota = (Quota("matchup:session:ann", most, 3600),)
     with workers(arena_url) as (one, other):
         one.append(catalog())
-        asked = [arena.ask(steps.serve("ann", quota)) for _ in range(12) for arena in (one, other)]
+        asked = [arena.submit(commands.ServeMatchup("ann", quota)) for _ in range(12) for arena in (one, other)]
         errors = [future.exception(30) for future in asked]
     assert sum(error is None for error in errors) == most
     assert {type(error) for error in errors if error is not None} == {TooMany}
@@ -91,7 +91,7 @@ def test_two_workers_never_let_in_more_new_visitors_than_an_address_may_bring(ar
     quota = (Quota("session:address:192.0.2.1", 4, 3600),)
     with workers(arena_url) as (one, other):
         asked = [
-            arena.ask(steps.enter(f"cookie-{number}-{name}", "192.0.2.1", quota))
+            arena.submit(commands.EnterVoter(f"cookie-{number}-{name}", "192.0.2.1", quota))
             for number in range(8)
             for name, arena in (("one", one), ("other", other))
         ]
@@ -104,11 +104,15 @@ def test_two_workers_never_let_in_more_new_visitors_than_an_address_may_bring(ar
 def test_one_cookie_in_many_first_requests_is_one_visitor_and_one_session(arena_url: str) -> None:
     quota = (Quota("session:address:192.0.2.1", 1, 3600),)
     with workers(arena_url) as (one, other):
-        asked = [arena.ask(steps.enter("a-cookie", "192.0.2.1", quota)) for _ in range(10) for arena in (one, other)]
+        asked = [
+            arena.submit(commands.EnterVoter("a-cookie", "192.0.2.1", quota))
+            for _ in range(10)
+            for arena in (one, other)
+        ]
         told = {outcome(future) for future in asked}
         assert len(told) == 1
-        assert outcome(one.ask(steps.enter("another", "192.0.2.1", quota))) == "too many"
-        assert {outcome(other.ask(steps.enter("a-cookie", "192.0.2.1", quota)))} == told
+        assert outcome(one.submit(commands.EnterVoter("another", "192.0.2.1", quota))) == "too many"
+        assert {outcome(other.submit(commands.EnterVoter("a-cookie", "192.0.2.1", quota)))} == told
     assert told == {str(row[0]) for row in sql(arena_url, "SELECT voter FROM voters")}
     assert sql(arena_url, "SELECT sum(count) FROM rate_limits") == [(1,)]
 

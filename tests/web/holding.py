@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.processes import PATIENCE_SECONDS
-from tiltyard.arena import asks
+from tiltyard.arena import commands
 from tiltyard.arena.service import Arena
 
 
@@ -20,9 +20,9 @@ def held(arena: Arena, waiting: int = 0) -> Iterator[None]:
         started.set()
         go_on.wait(PATIENCE_SECONDS)
 
-    asked = [arena.ask(asks.Read(hold))]
+    asked = [arena.submit(commands.ReadState(hold))]
     assert started.wait(PATIENCE_SECONDS)
-    asked += [arena.ask(asks.Read(lambda _: None)) for _ in range(waiting)]
+    asked += [arena.submit(commands.ReadState(lambda _: None)) for _ in range(waiting)]
     try:
         yield
     finally:

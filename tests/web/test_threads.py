@@ -12,7 +12,7 @@ from tests.arena.engines import open_arena
 from tests.processes import PATIENCE_SECONDS, wait_until
 from tests.web.holding import held
 from tests.web.sites import QUICK, SmallSite, catalog, vote_once
-from tiltyard.arena import asks, steps
+from tiltyard.arena import commands
 from tiltyard.arena.background import Failures
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following import observatory as watching
@@ -96,16 +96,16 @@ def test_the_writer_outlives_a_failure_between_requests(
 
 @pytest.mark.parametrize("error", [ValueError("bad luck"), SystemExit(3)])
 def test_a_request_that_fails_in_the_writer_fails_alone(arena_url: str, error: BaseException) -> None:
-    def break_down(*_: object) -> Any:
-        raise error
+    class BreaksDown(commands.SkipMatchup):
+        def decide(self, *_: object) -> Any:
+            raise error
 
     with open_arena(arena_url) as arena:
         arena.append(catalog())
         first, second = arena.serve("ann"), arena.serve("bob")
-        broken: asks.Step[None] = asks.Step(first.matchup_id, "ann", break_down, lambda *_: None)
         with held(arena):
-            wrong = arena.ask(broken)
-            right = arena.ask(steps.vote(second.matchup_id, "bob", Choice.B))
+            wrong = arena.submit(BreaksDown(first.matchup_id, "ann"))
+            right = arena.submit(commands.SubmitVote(second.matchup_id, "bob", Choice.B))
         assert right.result(PATIENCE_SECONDS).choice is Choice.B
         with pytest.raises((ValueError, RuntimeError)):
             wrong.result(PATIENCE_SECONDS)
@@ -124,8 +124,8 @@ def test_a_mailbox_that_breaks_does_not_keep_others_from_their_answers(
     with Arena.open(sqlite_url) as arena:
         arena.append(catalog())
         with held(arena):
-            arena.post(steps.serve("ann"), Torn())
-            served = arena.ask(steps.serve("bob"))
+            arena.post(commands.ServeMatchup("ann"), Torn())
+            served = arena.submit(commands.ServeMatchup("bob"))
         assert served.result(PATIENCE_SECONDS).matchup_id
     assert "could not be handed back" in caplog.text
 

@@ -11,13 +11,15 @@ import queue
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tiltyard.arena.background import Failures
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from tiltyard.arena.commands import Command
 
 R = TypeVar("R")
 
@@ -45,41 +47,9 @@ class Load:
 class Mailbox(Protocol):
     """Where requests go when they are done. Called in the writing thread, once for all requests of a group."""
 
-    def take(self, done: Sequence[Ask[Any]]) -> None:
+    def take(self, done: Sequence[Command[Any]]) -> None:
         """Tell those who wait for these."""
         ...
-
-
-class Ask(Generic[R]):
-    """One request on its way: who runs it leaves an answer or an error, which count once the group is committed."""
-
-    def __init__(self) -> None:
-        self.mailbox: Mailbox | None = None
-        self._answer: R | None = None
-        self._error: BaseException | None = None
-
-    def answer(self, answer: R) -> None:
-        """What to say if the commit succeeds."""
-        self._answer = answer
-
-    def refuse(self, error: BaseException) -> None:
-        """What to raise if the commit succeeds."""
-        self._error = error
-
-    @property
-    def refused(self) -> bool:
-        """Whether there is nothing left to do for it."""
-        return self._error is not None
-
-    def reset(self) -> None:
-        """Forget what was left: the group will run again."""
-        self._answer, self._error = None, None
-
-    def result(self) -> R:
-        """What was answered, or the error. It holds from the moment at which the mailbox has the request."""
-        if self._error is not None:
-            raise self._error
-        return self._answer  # type: ignore[return-value]
 
 
 class GroupCommit:
@@ -91,12 +61,12 @@ class GroupCommit:
     """
 
     def __init__(
-        self, execute: Callable[[list[Ask[object]]], None], idle: Callable[[], None], idle_seconds: float
+        self, execute: Callable[[list[Command[object]]], None], idle: Callable[[], None], idle_seconds: float
     ) -> None:
         self._execute = execute
         self._idle = idle
         self._idle_seconds = idle_seconds
-        self._queue: queue.SimpleQueue[Ask[object] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Command[object] | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._began: float | None = None
         self._size = 0
@@ -105,12 +75,12 @@ class GroupCommit:
         self._thread = threading.Thread(target=self._work, name="arena writer", daemon=True)
         self._thread.start()
 
-    def ask(self, ask: Ask[R], mailbox: Mailbox) -> None:
-        """Take a request; the mailbox gets it back when it is done."""
+    def submit(self, command: Command[R], mailbox: Mailbox) -> None:
+        """Take a command; the mailbox gets it back when it is done."""
         if self._closed.is_set():
             raise ArenaError("the arena is closed. Open it again.")
-        ask.mailbox = mailbox
-        self._queue.put(ask)  # type: ignore[arg-type]
+        command.mailbox = mailbox
+        self._queue.put(command)  # type: ignore[arg-type]
 
     def close(self) -> None:
         """Finish what was asked, then stop."""
@@ -129,7 +99,7 @@ class GroupCommit:
     def _work(self) -> None:
         open_ = True
         while open_:
-            group: list[Ask[object]] = []
+            group: list[Command[object]] = []
             try:
                 group, open_ = self._gather()
                 if group:
@@ -143,7 +113,7 @@ class GroupCommit:
                 self.failures.clear()
         self._refuse_the_rest()
 
-    def _timed(self, group: list[Ask[object]]) -> None:
+    def _timed(self, group: list[Command[object]]) -> None:
         """Run a group, and note how long one of its requests took."""
         self._size = len(group)
         self._began = began = time.monotonic()
@@ -152,21 +122,21 @@ class GroupCommit:
         weight = max(LEAST_WEIGHT, len(group) / LARGEST_GROUP)
         self._seconds_each += weight * ((time.monotonic() - began) / len(group) - self._seconds_each)
 
-    def _gather(self) -> tuple[list[Ask[object]], bool]:
+    def _gather(self) -> tuple[list[Command[object]], bool]:
         """Wait for a request, then take all that are there. False beside them: it is time to stop."""
-        group: list[Ask[object]] = []
+        group: list[Command[object]] = []
         try:
-            ask = self._queue.get(timeout=self._idle_seconds)
-            while ask is not None:
-                group.append(ask)
+            command = self._queue.get(timeout=self._idle_seconds)
+            while command is not None:
+                group.append(command)
                 if len(group) == LARGEST_GROUP:
                     return group, True
-                ask = self._queue.get_nowait()
+                command = self._queue.get_nowait()
         except queue.Empty:
             return group, True
         return group, False
 
-    def _run(self, group: list[Ask[object]]) -> None:
+    def _run(self, group: list[Command[object]]) -> None:
         try:
             self._execute(group)
         except StoreError as error:
@@ -174,35 +144,35 @@ class GroupCommit:
         except BaseException as error:  # whatever it is, it goes to whoever asked
             if len(group) == 1:
                 _fail(group, error if isinstance(error, Exception) else RuntimeError(f"a request ended in {error!r}"))
-            for ask in group if len(group) > 1 else ():
-                ask.reset()
-                self._run([ask])
+            for command in group if len(group) > 1 else ():
+                command.reset()
+                self._run([command])
         else:
             _deliver(group)
 
     def _refuse_the_rest(self) -> None:
         while True:
             try:
-                ask = self._queue.get_nowait()
+                command = self._queue.get_nowait()
             except queue.Empty:
                 return
-            if ask is not None:
-                _fail([ask], ArenaError("the arena was closed before this was done. Open it again."))
+            if command is not None:
+                _fail([command], ArenaError("the arena was closed before this was done. Open it again."))
 
 
-def _fail(group: list[Ask[object]], error: Exception) -> None:
+def _fail(group: list[Command[object]], error: Exception) -> None:
     """The same words for each, and an error of its own: several threads may raise it."""
-    for ask in group:
-        ask.refuse(StoreError(str(error)) if isinstance(error, StoreError) else error)
+    for command in group:
+        command.refuse(StoreError(str(error)) if isinstance(error, StoreError) else error)
     _deliver(group)
 
 
-def _deliver(group: list[Ask[object]]) -> None:
+def _deliver(group: list[Command[object]]) -> None:
     """Hand the requests back, all those of one mailbox together: waking a thread costs more than an answer."""
-    by_mailbox: dict[Mailbox, list[Ask[object]]] = {}
-    for ask in group:
-        assert ask.mailbox is not None
-        by_mailbox.setdefault(ask.mailbox, []).append(ask)
+    by_mailbox: dict[Mailbox, list[Command[object]]] = {}
+    for command in group:
+        assert command.mailbox is not None
+        by_mailbox.setdefault(command.mailbox, []).append(command)
     for mailbox, done in by_mailbox.items():
         try:
             mailbox.take(done)

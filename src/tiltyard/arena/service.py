@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from tiltyard.arena import asks, steps
+from tiltyard.arena import commands
+from tiltyard.arena.executor import Executor
 from tiltyard.arena.group_commit import GroupCommit
 from tiltyard.arena.store import Store
-from tiltyard.arena.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Self
 
-    from tiltyard.arena.asks import Chooser, Receipt, Served
     from tiltyard.arena.background import Failures
+    from tiltyard.arena.commands import Command, Receipt, ServedMatchup
     from tiltyard.arena.events import AnyBody, Choice
-    from tiltyard.arena.group_commit import Ask, Load, Mailbox
+    from tiltyard.arena.group_commit import Load, Mailbox
+    from tiltyard.arena.matchmaking import Chooser
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store.visitors import Quota
 
@@ -61,17 +62,17 @@ class Arena:
     ) -> None:
         self.store = store
         self.now = now
-        self._worker = Worker(store, chooser or _default_chooser(), now, rng or np.random.default_rng(), new_id)
-        self._commits = GroupCommit(self._worker.execute, self._worker.idle, idle_seconds)
+        self._executor = Executor(store, chooser or _default_chooser(), now, rng or np.random.default_rng(), new_id)
+        self._commits = GroupCommit(self._executor.execute, self._executor.idle, idle_seconds)
 
     @classmethod
     def open(cls, url: str) -> Arena:
         """The arena at a URL, ready to serve."""
         return cls(Store.open(url))
 
-    def serve(self, voter: str, quotas: Sequence[Quota] = ()) -> Served:
+    def serve(self, voter: str, quotas: Sequence[Quota] = ()) -> ServedMatchup:
         """A matchup for this voter, kept and reserved before it is shown. May raise `TooMany`."""
-        return self.ask(steps.serve(voter, quotas)).result()
+        return self.submit(commands.ServeMatchup(voter, quotas)).result()
 
     def vote(
         self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota] = (), *, reveal: bool = True
@@ -81,49 +82,49 @@ class Arena:
         Without `reveal` there are no names yet, and the vote can be undone for the policy's `undo_seconds`. Raises
         `NotYours`, `ChoiceDiffers`, `Gone` or `TooMany`; `StoreError` where nothing could be confirmed.
         """
-        return self.ask(steps.vote(matchup_id, voter, choice, quotas, reveal=reveal)).result()
+        return self.submit(commands.SubmitVote(matchup_id, voter, choice, quotas, reveal=reveal)).result()
 
     def reveal(self, matchup_id: str, voter: str) -> Receipt:
         """The names of a vote that held them back; it is final from then on. Raises `NotYours`, `NoVote` or `Gone`."""
-        return self.ask(steps.reveal(matchup_id, voter)).result()
+        return self.submit(commands.RevealNames(matchup_id, voter)).result()
 
     def skip(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
         """Pass a matchup, which nobody can vote on then. Raises `NotYours`, `TooLate`, `Gone` or `TooMany`."""
-        self.ask(steps.skip(matchup_id, voter, quotas)).result()
+        self.submit(commands.SkipMatchup(matchup_id, voter, quotas)).result()
 
     def undo(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
         """Take back a fresh vote whose names were held back. Raises `NotYours`, `TooLate` or `TooMany`."""
-        self.ask(steps.undo(matchup_id, voter, quotas)).result()
+        self.submit(commands.UndoVote(matchup_id, voter, quotas)).result()
 
     def expire_due(self, now: int | None = None) -> int:
         """How many matchups were closed because nobody voted on them in time. Also done now and then by itself."""
-        return self.ask(asks.Expire(self.now() if now is None else now)).result()
+        return self.submit(commands.CloseExpired(self.now() if now is None else now)).result()
 
     def append(self, bodies: Sequence[AnyBody]) -> None:
         """Write events by hand: models, prompts, answers, settings, flags, exclusions. All are checked, or none is."""
-        self.ask(asks.Append(bodies)).result()
+        self.submit(commands.AppendEvents(bodies)).result()
 
     def voter(self, cookie_hash: str, address: str = "") -> str:
         """The random key of whoever holds this cookie; a new one on the first visit."""
-        steps.check_voter(cookie_hash)
-        return self.store.known_voter(cookie_hash) or self.ask(steps.enter(cookie_hash, address)).result()
+        commands.check_voter(cookie_hash)
+        return self.store.known_voter(cookie_hash) or self.submit(commands.EnterVoter(cookie_hash, address)).result()
 
     def read(self, look: Callable[[ArenaState], R]) -> R:
         """What `look` makes of the state, with everything in it that was acknowledged before.
 
         The writer waits meanwhile: take out what is needed, and keep neither the state nor its arrays.
         """
-        return self.ask(asks.Read(look)).result()
+        return self.submit(commands.ReadState(look)).result()
 
-    def ask(self, ask: Ask[R]) -> Future[R]:
+    def submit(self, command: Command[R]) -> Future[R]:
         """The answer to come. It will be done, so it cannot be cancelled."""
         waiting = _Waiting[R]()
-        self._commits.ask(ask, waiting)
+        self._commits.submit(command, waiting)
         return waiting.future
 
-    def post(self, ask: Ask[R], mailbox: Mailbox) -> None:
+    def post(self, command: Command[R], mailbox: Mailbox) -> None:
         """Ask without waiting: the mailbox gets the request back when it is done, with all others of its commit."""
-        self._commits.ask(ask, mailbox)
+        self._commits.submit(command, mailbox)
 
     def load(self) -> Load:
         """How busy the writing thread is."""
@@ -155,11 +156,11 @@ class _Waiting(Generic[R]):
         self.future: Future[R] = Future()
         self.future.set_running_or_notify_cancel()
 
-    def take(self, done: Sequence[Ask[Any]]) -> None:
+    def take(self, done: Sequence[Command[Any]]) -> None:
         """Say it."""
-        for ask in done:
+        for command in done:
             try:
-                self.future.set_result(ask.result())
+                self.future.set_result(command.result())
             except BaseException as error:  # it is what the caller is told
                 self.future.set_exception(error)
 

@@ -13,9 +13,9 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from tiltyard.arena import asks
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import lost_blindness
+from tiltyard.arena.commands import AppendEvents
 from tiltyard.arena.importing import in_parts
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.store.backlog import latest_events
@@ -108,7 +108,7 @@ async def _posted(request: Request, most_bytes: int = 65_536) -> Mapping[str, st
 
 async def _append(request: Request, bodies: Sequence[e.AnyBody]) -> None:
     """Write events; they are committed when this returns."""
-    await asyncio.wrap_future(site_of(request).engine.arena.ask(asks.Append(bodies)))
+    await asyncio.wrap_future(site_of(request).engine.arena.submit(AppendEvents(bodies)))
     for kind, n in Counter(str(body.__struct_config__.tag) for body in bodies).items():
         _log.info("administrator at %s: %d %s", request.state.address, n, kind)
 

@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response, StreamingResponse
 
 from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.commands import AppendEvents, RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.exporting import battle_rows
 from tiltyard.arena.store.reading import final_votes
@@ -33,7 +34,7 @@ from tiltyard.web.visitors import check_origin
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
-    from tiltyard.arena.asks import Receipt
+    from tiltyard.arena.commands import Receipt
     from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.service import Arena
     from tiltyard.arena.state import ArenaState
@@ -124,7 +125,7 @@ async def cast_vote(request: Request, matchup_id: str) -> Response:
     ballot = await json_of(request, Ballot)
     visitor = await site.visitors.returning(request)
     quotas = site.visitors.quotas(visitor, "vote")
-    receipt = await site.engine.vote(matchup_id, visitor.voter, ballot.choice, quotas, reveal=ballot.reveal)
+    receipt = await site.engine.run(SubmitVote(matchup_id, visitor.voter, ballot.choice, quotas, reveal=ballot.reveal))
     return _json(_told(receipt))
 
 
@@ -138,7 +139,7 @@ async def reveal_names(request: Request, matchup_id: str) -> Response:
     check_origin(request, site.settings)
     await nothing_of(request)
     visitor = await site.visitors.returning(request)
-    return _json(_told(await site.engine.reveal(matchup_id, visitor.voter)))
+    return _json(_told(await site.engine.run(RevealNames(matchup_id, visitor.voter))))
 
 
 @router.post(
@@ -150,7 +151,7 @@ async def skip_matchup(request: Request, matchup_id: str) -> Response:
     check_origin(request, site.settings)
     await nothing_of(request)
     visitor = await site.visitors.returning(request)
-    await site.engine.skip(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip"))
+    await site.engine.run(SkipMatchup(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
     return _json({"matchup_id": matchup_id, "status": Status.SKIPPED})
 
 
@@ -163,7 +164,7 @@ async def undo_vote(request: Request, matchup_id: str) -> Response:
     check_origin(request, site.settings)
     await nothing_of(request)
     visitor = await site.visitors.returning(request)
-    await site.engine.undo(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo"))
+    await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))
     return _json({"matchup_id": matchup_id, "status": Status.UNDONE})
 
 
@@ -212,7 +213,7 @@ async def battles(request: Request) -> Response:
     """
     engine = site_of(request).engine
     async with _exports.turn():
-        await engine.settle()
+        await engine.run(AppendEvents(()))  # chains what other processes have acknowledged
         seq, catalog = await engine.read(_names)
         file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog)
     headers = {"content-disposition": 'attachment; filename="battles.jsonl"', "x-log-seq": str(seq)}

@@ -19,6 +19,7 @@ from tiltyard import __version__
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import site_texts
+from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.web import admin, api, health, pages, vote
 from tiltyard.web.api_schema import without_validation_error
@@ -109,7 +110,7 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
         settings = replace(settings, secret=site_texts.secret(arena.store))
     engine = Engine(arena, settings.longest_wait)
     visitors = Visitors(engine, settings, lambda: observatory.snapshot.policy.limits)
-    return Site(settings, engine, observatory, visitors, Prepared(), Probes())
+    return Site(settings, engine, observatory, visitors, Prepared(), Probes(), FirstEffects())
 
 
 def _add_routes(app: FastAPI) -> None:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiltyard.arena import asks
+from tiltyard.arena.commands import ProbeWriter
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -67,7 +67,7 @@ class Probes:
             ended = self._ended
             if self._asked is not None and (ended is None or time.monotonic() - ended < PROBE_SECONDS):
                 return self._asked
-            began, asked = time.monotonic(), arena.ask(asks.Probe())
+            began, asked = time.monotonic(), arena.submit(ProbeWriter())
             self._asked, self._began, self._ended = asked, began, None
         asked.add_done_callback(self._note_end)
         return asked

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from tiltyard.arena import asks
+from tiltyard.arena.commands import AppendEvents, EnterVoter, MatchupCommand, ServeMatchup
 from tiltyard.web.failures import Failure
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from tiltyard.arena.group_commit import Ask, Load
+    from tiltyard.arena.commands import Command
+    from tiltyard.arena.group_commit import Load
 
 LONGEST_WAIT_SECONDS = 2.0
 """The default of the setting: a new matchup that would wait longer for the writer is refused."""
@@ -56,11 +57,11 @@ def busy(what: str) -> Failure:
     return Failure(503, "busy", said, {"retry-after": str(RETRY_SECONDS)})
 
 
-def admit(ask: Ask[Any], load: Load, longest_wait: float) -> None:
+def admit(command: Command[Any], load: Load, longest_wait: float) -> None:
     """Refuse a request to the writer that would wait too long. Votes, and what administrators write, come last."""
-    late = isinstance(ask, asks.Step) or (isinstance(ask, asks.Append) and bool(ask.bodies))
+    late = isinstance(command, MatchupCommand) or (isinstance(command, AppendEvents) and bool(command.bodies))
     if load.wait_seconds > longest_wait * (VOTES_WAIT if late else 1.0):
-        raise busy("vote" if late else "matchup" if isinstance(ask, asks.Serve | asks.Enter) else "page")
+        raise busy("vote" if late else "matchup" if isinstance(command, ServeMatchup | EnterVoter) else "page")
 
 
 class BoundedPages:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from tiltyard.arena.following.observatory import Observatory
+    from tiltyard.arena.vote_effect import FirstEffects
     from tiltyard.web.engine import Engine
     from tiltyard.web.prepared import Prepared
     from tiltyard.web.probing import Probes
@@ -33,6 +34,7 @@ class Site:
     visitors: Visitors
     prepared: Prepared
     probes: Probes
+    vote_effects: FirstEffects
 
     def facts(self) -> SiteFacts:
         """What the frame of every page says."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from tiltyard.arena.commands import EnterVoter, ServeMatchup
 from tiltyard.arena.integrity import MICROSECONDS, limit_key, limits_of
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import NotYours
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from tiltyard.arena.asks import Served
+    from tiltyard.arena.commands import ServedMatchup
     from tiltyard.arena.integrity import Act
     from tiltyard.arena.policy import Limits
     from tiltyard.web.engine import Engine
@@ -83,13 +84,13 @@ class Visitors:
         if visitor is not None:
             return visitor
         visitor, name = Visitor(request.state.address, ""), cookie_hash(request.state.cookie)
-        voter = await self._engine.enter(name, visitor.address, self.quotas(visitor, "session"))
+        voter = await self._engine.run(EnterVoter(name, visitor.address, self.quotas(visitor, "session")))
         self._remember(name, voter)
         return replace(visitor, voter=voter)
 
-    async def serve(self, visitor: Visitor) -> Served:
+    async def serve(self, visitor: Visitor) -> ServedMatchup:
         """A matchup."""
-        return await self._engine.serve(visitor.voter, self.quotas(visitor, "matchup"))
+        return await self._engine.run(ServeMatchup(visitor.voter, self.quotas(visitor, "matchup")))
 
     async def forget(self, request: Request) -> bool:
         """Cut the link from a cookie to its votes, and issue another cookie. Whether there was a link."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from tiltyard.arena.effect import PairVotes, effect_of, pair_votes
+from tiltyard.arena.commands import RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import Standing
+from tiltyard.arena.vote_effect import PairVotes, effect_of, pair_votes
 from tiltyard.arena.voting import SECOND, Gone, NotYours, Status, shows_names
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
@@ -21,10 +22,10 @@ from tiltyard.web.text import is_plain, rendered
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tiltyard.arena.asks import Served
-    from tiltyard.arena.effect import Effect
+    from tiltyard.arena.commands import ServedMatchup
     from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.store.showing import ShownMatchup
+    from tiltyard.arena.vote_effect import Effect
     from tiltyard.pages.markup import Html
     from tiltyard.web.visitors import Visitor
 
@@ -106,7 +107,7 @@ async def cast_vote(request: Request) -> Response:
     except ValueError:
         raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
     quotas = site.visitors.quotas(visitor, "vote")
-    await site.engine.vote(matchup_id, visitor.voter, choice, quotas, reveal=False)
+    await site.engine.run(SubmitVote(matchup_id, visitor.voter, choice, quotas, reveal=False))
     return _lead_to(f"/votes/{matchup_id}")
 
 
@@ -114,7 +115,7 @@ async def cast_vote(request: Request) -> Response:
 async def reveal_names(request: Request) -> Response:
     """Make a vote final; the answer leads to the names."""
     matchup_id, visitor, _ = await _asked(request)
-    await site_of(request).engine.reveal(matchup_id, visitor.voter)
+    await site_of(request).engine.run(RevealNames(matchup_id, visitor.voter))
     return _lead_to(f"/votes/{matchup_id}")
 
 
@@ -123,7 +124,7 @@ async def skip_pair(request: Request) -> Response:
     """Pass a pair; the answer leads to another."""
     site = site_of(request)
     matchup_id, visitor, _ = await _asked(request)
-    await site.engine.skip(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip"))
+    await site.engine.run(SkipMatchup(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
     return _lead_to("/")
 
 
@@ -132,7 +133,7 @@ async def undo_vote(request: Request) -> Response:
     """Take back a fresh vote whose names were held back."""
     site = site_of(request)
     matchup_id, visitor, _ = await _asked(request)
-    await site.engine.undo(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo"))
+    await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))
     return _lead_to(f"/votes/{matchup_id}")
 
 
@@ -153,7 +154,7 @@ async def vote_result(request: Request, matchup_id: str) -> Response:
     context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "choice": matchup.choice, "token": token}
     if matchup.status is Status.UNDONE:
         return site.page("vote_undone.html", context, here="vote")
-    effect = site.engine.effect(matchup.matchup_id, lambda: effect_on(snapshot, matchup))
+    effect = site.vote_effects.first(matchup.matchup_id, lambda: effect_on(snapshot, matchup))
     if not shows_names(matchup.status, matchup.undo_until, now):
         left = max(0, (matchup.undo_until or 0) - now) / SECOND
         return site.page("vote_held_back.html", {**context, "undo_left": left}, here="vote")
@@ -237,7 +238,7 @@ async def _asked(request: Request) -> tuple[str, Visitor, Mapping[str, str]]:
     return form.get("matchup_id", ""), await visitors.returning(request), form
 
 
-async def _texts(matchup: ShownMatchup | Served) -> dict[str, Shown]:
+async def _texts(matchup: ShownMatchup | ServedMatchup) -> dict[str, Shown]:
     texts = {"prompt": matchup.prompt, "answer_a": matchup.response_a, "answer_b": matchup.response_b}
     return {name: await shown(text) for name, text in texts.items()}
 

@@ -2,10 +2,11 @@
 
 from tiltyard.arena.matchmaking.choosing import FALLS_TO, next_matchup
 from tiltyard.arena.matchmaking.exposure import TrafficCap, contenders, exposure_targets, lane_opens
-from tiltyard.arena.matchmaking.matchup import Matchup, Past, Seen
+from tiltyard.arena.matchmaking.matchup import Chooser, Matchup, Past, Seen, served_event
 
 __all__ = [
     "FALLS_TO",
+    "Chooser",
     "Matchup",
     "Past",
     "Seen",
@@ -14,4 +15,5 @@ __all__ = [
     "exposure_targets",
     "lane_opens",
     "next_matchup",
+    "served_event",
 ]

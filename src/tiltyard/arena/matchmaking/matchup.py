@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tiltyard.arena.events import MatchupServed
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair  # noqa: TC001 - it is part of a type that others import
+from tiltyard.arena.voting import SECOND
 
 if TYPE_CHECKING:
     from tiltyard.arena.events import Lane
@@ -69,3 +74,28 @@ class Pick:
     prompt: int
     chance: float
     reason: str
+
+
+Chooser = Callable[[ArenaState, np.random.Generator, Past], Matchup]
+"""What picks the next matchup for a voter with this past."""
+
+
+def served_event(
+    state: ArenaState, chosen: Matchup, *, matchup_id: str, voter: str, seed: int, at: int
+) -> MatchupServed:
+    """The event of a chosen matchup: the answers as they are now, open until the policy's time is over."""
+    catalog = state.catalog
+    return MatchupServed(
+        matchup_id=matchup_id,
+        voter=voter,
+        prompt_id=catalog.prompts[chosen.prompt].prompt_id,
+        model_a=catalog.models[chosen.a].model,
+        model_b=catalog.models[chosen.b].model,
+        response_a=catalog.response_ids[chosen.a, chosen.prompt],
+        response_b=catalog.response_ids[chosen.b, chosen.prompt],
+        lane=chosen.lane,
+        reason=chosen.reason,
+        probability=float(chosen.probability),
+        seed=seed,
+        expires_at=at + state.policy.matchup_expires_seconds * SECOND,
+    )

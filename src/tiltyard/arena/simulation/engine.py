@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.asks import served_event
-from tiltyard.arena.matchmaking import Past, next_matchup
+from tiltyard.arena.matchmaking import Past, next_matchup, served_event
 from tiltyard.arena.memory_book import MemoryBook
 from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.tallies import pair_of

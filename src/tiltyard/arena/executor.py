@@ -1,4 +1,4 @@
-"""What the writing thread does with a group of requests: one transaction, in an order that keeps causes first."""
+"""What the writing thread does with a group of commands: one transaction, in an order that keeps causes first."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import numpy as np
 
-from tiltyard.arena import asks, voting
-from tiltyard.arena.admission import Admission
+from tiltyard.arena import voting
+from tiltyard.arena.commands import (
+    NO_SUCH_MATCHUP,
+    AppendEvents,
+    CloseExpired,
+    EnterVoter,
+    MatchupCommand,
+    ProbeWriter,
+    ReadState,
+    ServedMatchup,
+    ServeMatchup,
+    check_events,
+)
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
-from tiltyard.arena.matchmaking import Past
+from tiltyard.arena.matchmaking import Past, served_event
 from tiltyard.arena.store import ballots, log
 from tiltyard.arena.store.texts import Texts, responses_taken
 from tiltyard.arena.store.visitors import Usage, enter_voter, known_cookies
@@ -25,8 +36,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.commands import Command
     from tiltyard.arena.events import AnyBody
-    from tiltyard.arena.group_commit import Ask
+    from tiltyard.arena.matchmaking import Chooser
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.replica import Replica
     from tiltyard.arena.store.visitors import Quota
@@ -39,13 +51,13 @@ VOTERS_KEPT = 4096
 """Voters whose past is kept in memory."""
 
 
-class Worker:
-    """Executes groups of requests. It belongs to one thread, and so does everything it holds."""
+class Executor:
+    """Runs groups of commands. It belongs to one thread, and so does everything it holds."""
 
     def __init__(
         self,
         store: Store,
-        chooser: asks.Chooser,
+        chooser: Chooser,
         now: Callable[[], int],
         rng: np.random.Generator,
         new_id: Callable[[], str],
@@ -61,27 +73,27 @@ class Worker:
         self._pasts: OrderedDict[str, Past] = OrderedDict()
         self._tidied = time.monotonic()
 
-    def execute(self, group: Sequence[Ask[object]]) -> None:
+    def execute(self, group: Sequence[Command[object]]) -> None:
         """Run a group, commit it, and leave every request its answer. After an error nothing of it has happened."""
         replica = self._loaded()
-        writes = [ask for ask in group if not isinstance(ask, asks.Read)]
+        writes = [command for command in group if not isinstance(command, ReadState)]
         if writes:
             with self._store.database.write() as connection:
                 self._replica = None  # until the commit the state may be ahead of the database
                 self._write(connection, replica, writes)
             self._replica = replica
-        reads = [ask for ask in group if isinstance(ask, asks.Read)]
+        reads = [command for command in group if isinstance(command, ReadState)]
         if reads:
             self._follow(replica, wait=True)
-        for ask in reads:
-            _look(ask, replica)
+        for command in reads:
+            _look(command, replica)
 
     def idle(self) -> None:
         """Between groups: take in what others wrote, and now and then tidy up. After an error the log is read anew."""
         try:
             if time.monotonic() - self._tidied >= TIDY_SECONDS:
                 self._tidied, now = time.monotonic(), self._now()
-                self.execute([cast("Ask[object]", asks.Expire(now))])
+                self.execute([cast("Command[object]", CloseExpired(now))])
                 with self._store.database.write() as connection:
                     self._usage.tidy(connection, now)
             elif self._replica is not None:
@@ -102,29 +114,32 @@ class Worker:
         self._store.follow(replica, wait=wait)
         self._replica = replica
 
-    def _write(self, connection: sa.Connection, replica: Replica, group: Sequence[Ask[object]]) -> None:
+    def _write(self, connection: sa.Connection, replica: Replica, group: Sequence[Command[object]]) -> None:
         """Steps first: they may rest on matchups of other processes, which are then pending at the latest now."""
         now = self._now()
-        appends = [ask for ask in group if isinstance(ask, asks.Append)]
+        appends = [command for command in group if isinstance(command, AppendEvents)]
         locked = self._store.begin(connection, replica, wait=bool(appends))
         self._check_quotas(connection, group, now)
         stepped = self._steps(connection, replica, group, now)
         if locked:
             self._store.take_pending(connection, replica)
-        self._happened(connection, replica, stepped, locked=locked)
+        self._record_events(connection, replica, stepped, locked=locked)
         for append in appends:
             self._append(connection, replica, append, now)
         self._serve(connection, replica, group, now, locked=locked)
-        entering = [ask for ask in group if isinstance(ask, asks.Enter) and not ask.refused]
-        for ask in sorted(entering, key=lambda ask: ask.cookie_hash):  # in one order: workers may wait for each other
-            ask.answer(enter_voter(connection, ask.cookie_hash, ask.address, now))
-        probes = [ask for ask in group if isinstance(ask, asks.Probe)]
+        entering = [command for command in group if isinstance(command, EnterVoter) and not command.refused]
+        for command in sorted(entering, key=lambda enter: enter.cookie_hash):  # workers may wait for each other
+            command.answer(enter_voter(connection, command.cookie_hash, command.address, now))
+        probes = [command for command in group if isinstance(command, ProbeWriter)]
         if probes:
             self._usage.probe(connection, now)
         for probe in probes:
             probe.answer(replica.state.seq)
 
-    def _happened(self, connection: sa.Connection, replica: Replica, events: Sequence[Event], *, locked: bool) -> None:
+    def _record_events(
+        self, connection: sa.Connection, replica: Replica, events: Sequence[Event], *, locked: bool
+    ) -> None:
+        """Write events: with their place in the log where this process holds the lock, else as pending ones."""
         written = log.write_events(connection, events)
         if locked:
             replica.project(connection, written)
@@ -132,25 +147,25 @@ class Worker:
             log.leave_pending(connection, written)
 
     def _steps(
-        self, connection: sa.Connection, replica: Replica, group: Sequence[Ask[object]], now: int
+        self, connection: sa.Connection, replica: Replica, group: Sequence[Command[object]], now: int
     ) -> list[Event]:
         """Decide about matchups, and write what became of them."""
-        steps = [ask for ask in group if isinstance(ask, asks.Step) and not ask.refused]
-        expires = [ask for ask in group if isinstance(ask, asks.Expire)]
-        due = {ask: ballots.due_ballots(connection, ask.now, EXPIRED_AT_ONCE) for ask in expires}
+        steps = [command for command in group if isinstance(command, MatchupCommand) and not command.refused]
+        expires = [command for command in group if isinstance(command, CloseExpired)]
+        due = {command: ballots.due_ballots(connection, command.now, EXPIRED_AT_ONCE) for command in expires}
         names = [step.matchup_id for step in steps] + [name for ids in due.values() for name in ids]
         if not names:
-            for ask in expires:
-                ask.answer(0)
+            for command in expires:
+                command.answer(0)
             return []
         before = ballots.lock_ballots(connection, names)
         after, events = dict(before), list[Event]()
-        for ask, ids in due.items():
-            decisions = [voting.expire(after[name], ask.now) for name in ids]
+        for command, ids in due.items():
+            decisions = [voting.expire(after[name], command.now) for name in ids]
             after.update({decision.ballot.id: decision.ballot for decision in decisions})
-            happened = [Event(ask.now, decision.body) for decision in decisions if decision.body is not None]
+            happened = [Event(command.now, decision.body) for decision in decisions if decision.body is not None]
             events += happened
-            ask.answer(len(happened))
+            command.answer(len(happened))
         for step in steps:
             event = _decide(step, after, replica, now)
             if event is not None:
@@ -164,41 +179,41 @@ class Worker:
             return msgspec.structs.replace(body, salt=self._new_id())
         return body
 
-    def _append(self, connection: sa.Connection, replica: Replica, append: asks.Append, now: int) -> None:
+    def _append(self, connection: sa.Connection, replica: Replica, append: AppendEvents, now: int) -> None:
         bodies = append.bodies
         try:
-            Admission(replica.state).check(bodies)
+            check_events(bodies, replica.state)
             _check_responses(connection, [body for body in bodies if isinstance(body, ResponseAdded)])
         except StoreError:
             raise
         except ArenaError as error:
             append.refuse(error)
             return
-        self._happened(connection, replica, [Event(now, self._salted(body)) for body in bodies], locked=True)
+        self._record_events(connection, replica, [Event(now, self._salted(body)) for body in bodies], locked=True)
         for body in bodies:
             if isinstance(body, PromptAdded):
                 self._texts.forget(("prompt", body.prompt_id))
 
     def _serve(
-        self, connection: sa.Connection, replica: Replica, group: Sequence[Ask[object]], now: int, *, locked: bool
+        self, connection: sa.Connection, replica: Replica, group: Sequence[Command[object]], now: int, *, locked: bool
     ) -> None:
         """Choose and reserve one matchup after the other, then write them all."""
-        serves = [ask for ask in group if isinstance(ask, asks.Serve) and not ask.refused]
+        serves = [command for command in group if isinstance(command, ServeMatchup) and not command.refused]
         if not serves:
             return
-        self._load_pasts(connection, {ask.voter for ask in serves})
-        chosen = [(ask, body) for ask in serves if (body := self._choose(ask, replica, now)) is not None]
+        self._load_pasts(connection, {command.voter for command in serves})
+        chosen = [(command, body) for command in serves if (body := self._choose(command, replica, now)) is not None]
         served = [body for _, body in chosen]
         ballots.serve_ballots(connection, [(body, now) for body in served], replica.state.catalog)
-        self._happened(connection, replica, [Event(now, body) for body in served], locked=locked)
+        self._record_events(connection, replica, [Event(now, body) for body in served], locked=locked)
         texts = self._texts.get(
             connection,
             [("prompt", body.prompt_id) for body in served]
             + [("response", name) for body in served for name in (body.response_a, body.response_b)],
         )
-        for ask, body in chosen:
-            ask.answer(
-                asks.Served(
+        for command, body in chosen:
+            command.answer(
+                ServedMatchup(
                     matchup_id=body.matchup_id,
                     prompt=texts["prompt", body.prompt_id],
                     response_a=texts["response", body.response_a],
@@ -207,41 +222,43 @@ class Worker:
                 )
             )
 
-    def _choose(self, ask: asks.Serve, replica: Replica, now: int) -> MatchupServed | None:
+    def _choose(self, command: ServeMatchup, replica: Replica, now: int) -> MatchupServed | None:
         """A matchup for one voter, reserved; None where there is nothing to serve, and the voter is told why."""
         state, catalog = replica.state, replica.state.catalog
         seed = int(self._rng.integers(2**63 - 1))
         try:
-            chosen = self._chooser(state, np.random.default_rng(seed), self._pasts[ask.voter])
+            chosen = self._chooser(state, np.random.default_rng(seed), self._pasts[command.voter])
         except ArenaError as error:
-            ask.refuse(error)
+            command.refuse(error)
             return None
-        body = asks.served_event(state, chosen, matchup_id=self._new_id(), voter=ask.voter, seed=seed, at=now)
+        body = served_event(state, chosen, matchup_id=self._new_id(), voter=command.voter, seed=seed, at=now)
         state.reserve(body)
         self._note_served(body, now, catalog)
         return body
 
-    def _check_quotas(self, connection: sa.Connection, group: Sequence[Ask[object]], now: int) -> None:
+    def _check_quotas(self, connection: sa.Connection, group: Sequence[Command[object]], now: int) -> None:
         """Refuse what is over a limit, and count the rest. Entering counts once for a cookie that nobody knows yet."""
-        limited = [ask for ask in group if isinstance(ask, asks.Serve | asks.Step | asks.Enter) and ask.quotas]
+        limited = [command for command in group if command.quotas]
         if not limited:
             return
-        used = self._usage.used(connection, [quota for ask in limited for quota in ask.quotas], now)
-        entered = known_cookies(connection, [ask.cookie_hash for ask in limited if isinstance(ask, asks.Enter)])
+        used = self._usage.used(connection, [quota for command in limited for quota in command.quotas], now)
+        entered = known_cookies(
+            connection, [command.cookie_hash for command in limited if isinstance(command, EnterVoter)]
+        )
         noted: list[Quota] = []
-        for ask in limited:
-            if isinstance(ask, asks.Enter) and ask.cookie_hash in entered:
+        for command in limited:
+            if isinstance(command, EnterVoter) and command.cookie_hash in entered:
                 continue
-            over = next((quota for quota in ask.quotas if used[quota.name] >= quota.most), None)
+            over = next((quota for quota in command.quotas if used[quota.name] >= quota.most), None)
             if over is not None:
                 wait = self._usage.free_in(connection, over, now)
-                said = f"{over.most} in {over.seconds} seconds is the limit. Try again in {wait} seconds."
-                ask.refuse(voting.TooMany(said, wait))
+                message = f"{over.most} in {over.seconds} seconds is the limit. Try again in {wait} seconds."
+                command.refuse(voting.TooMany(message, wait))
                 continue
-            noted += ask.quotas
-            if isinstance(ask, asks.Enter):
-                entered.add(ask.cookie_hash)
-            used.update(quota.name for quota in ask.quotas)
+            noted += command.quotas
+            if isinstance(command, EnterVoter):
+                entered.add(command.cookie_hash)
+            used.update(quota.name for quota in command.quotas)
         self._usage.note(connection, noted, now)
 
     def _load_pasts(self, connection: sa.Connection, voters: set[str]) -> None:
@@ -261,18 +278,18 @@ class Worker:
             past.note((*pair, catalog.prompt(body.prompt_id)), at)
 
 
-def _decide(step: asks.Step[object], rows: dict[str, voting.Ballot], replica: Replica, now: int) -> Event | None:
+def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replica: Replica, now: int) -> Event | None:
     """What happened, if anything; the row and the answer are left where they belong."""
     ballot = rows.get(step.matchup_id)
     if ballot is None or ballot.voter != step.voter:
-        step.refuse(voting.NotYours("there is no such matchup for this voter. Ask for one."))
+        step.refuse(voting.NotYours(NO_SUCH_MATCHUP))
         return None
     decision = step.decide(ballot, now, replica.state)
     rows[ballot.id] = decision.ballot
     if decision.refusal is not None:
         step.refuse(decision.refusal)
     else:
-        step.answer(step.say(decision.ballot, now, replica.state))
+        step.answer(step.reply(decision.ballot, now, replica.state))
     return None if decision.body is None else Event(now, decision.body)
 
 
@@ -284,8 +301,8 @@ def _check_responses(connection: sa.Connection, added: Sequence[ResponseAdded]) 
             raise ArenaError(f"response {response.response_id!r} has another text already. Give the new one a new id.")
 
 
-def _look(ask: asks.Read[object], replica: Replica) -> None:
+def _look(command: ReadState[object], replica: Replica) -> None:
     try:
-        ask.answer(ask.look(replica.state))
+        command.answer(command.look(replica.state))
     except Exception as error:  # it is the caller's function, and goes back to the caller
-        ask.refuse(error)
+        command.refuse(error)

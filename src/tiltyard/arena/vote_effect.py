@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -11,6 +12,8 @@ from tiltyard.arena.rating_track import NO_HISTORY, SCORES
 from tiltyard.ratings.glicko2_kernels import rate_one_by_one
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from tiltyard.arena.events import Choice
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 Grid: TypeAlias = "NDArray[np.int32]"
 """Counts by the numbers of two models."""
+
+EFFECTS_KEPT = 20_000
+"""Votes whose effect a process can still tell: a voter looks at it within seconds."""
 
 FIRST, SECOND = np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)
 
@@ -76,3 +82,19 @@ def effect_of(now: Ratings, others: PairVotes, rating_rules: RatingRules, pair: 
 def pair_votes(wins: Grid, ties: Grid, both_bad: Grid, a: int, b: int) -> PairVotes:
     """The counted votes on two models."""
     return PairVotes(a=int(wins[a, b]), b=int(wins[b, a]), ties=int(ties[a, b]), both_bad=int(both_bad[a, b]))
+
+
+class FirstEffects:
+    """The effect of each vote as it was computed first, from figures that were published before the vote counted."""
+
+    def __init__(self) -> None:
+        self._effects: OrderedDict[str, Effect] = OrderedDict()
+
+    def first(self, matchup_id: str, compute: Callable[[], Effect | None]) -> Effect | None:
+        """The effect known of this vote; else what `compute` finds, which is then kept."""
+        found = self._effects.get(matchup_id)
+        if found is None and (found := compute()) is not None:
+            self._effects[matchup_id] = found
+            while len(self._effects) > EFFECTS_KEPT:
+                self._effects.popitem(last=False)
+        return found

@@ -1,0 +1,282 @@
+"""What the writer can be asked to do, and what it answers. `Arena.submit` takes commands, `Executor` runs them.
+
+A command checks what can be checked without the database when it is made. What it then does to a matchup is decided by
+the rules of `voting`, and what may be appended by hand by `check_events`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import msgspec
+
+from tiltyard.arena import events as e
+from tiltyard.arena import voting
+from tiltyard.arena.policy import PHASES
+from tiltyard.errors import ArenaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tiltyard.arena.group_commit import Mailbox
+    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.store.visitors import Quota
+    from tiltyard.arena.voting import Ballot, Decision
+
+R = TypeVar("R")
+
+SAFE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,200}\Z")
+"""Keys of voters and matchups: anything else is refused before it reaches the database."""
+
+NO_SUCH_MATCHUP = "there is no such matchup for this voter. Ask for one."
+
+BY_VOTERS = (e.MatchupServed, e.Voted, e.Revealed, e.Skipped, e.Expired, e.Undone)
+"""Events that only voters' commands may write."""
+
+
+class Command(Generic[R]):
+    """One request to the writer. Whoever runs it leaves an answer or an error, valid once the group is committed.
+
+    `quotas` are used up by running it; where one is exhausted, the command is refused.
+    """
+
+    def __init__(self, quotas: Sequence[Quota] = ()) -> None:
+        self.quotas = quotas
+        self.mailbox: Mailbox | None = None
+        self._answer: R | None = None
+        self._error: BaseException | None = None
+
+    def answer(self, answer: R) -> None:
+        """Set what the caller gets if the commit succeeds."""
+        self._answer = answer
+
+    def refuse(self, error: BaseException) -> None:
+        """Set what the caller's `result` raises if the commit succeeds."""
+        self._error = error
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is nothing left to do for it."""
+        return self._error is not None
+
+    def reset(self) -> None:
+        """Forget answer and error: the group will run again."""
+        self._answer, self._error = None, None
+
+    def result(self) -> R:
+        """The answer, or the error raised. Valid from the moment the mailbox has the command back."""
+        if self._error is not None:
+            raise self._error
+        return self._answer  # type: ignore[return-value]
+
+
+class ServedMatchup(msgspec.Struct, frozen=True, kw_only=True):
+    """What a voter is shown, and nothing that tells who wrote it."""
+
+    matchup_id: str
+    prompt: str
+    response_a: str
+    response_b: str
+    expires_at: int
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wrote the two answers."""
+
+    model_a: str
+    model_b: str
+    display_a: str
+    display_b: str
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a voter is told once the vote is committed: the names, or until when the vote can be undone."""
+
+    matchup_id: str
+    choice: e.Choice
+    names: Names | None = None
+    undo_until: int | None = None
+
+
+class EnterVoter(Command[str]):
+    """Find the random key of whoever holds this cookie, or make one. Only a first visit uses the quotas."""
+
+    def __init__(self, cookie_hash: str, address: str, quotas: Sequence[Quota] = ()) -> None:
+        super().__init__(quotas)
+        check_voter(cookie_hash)
+        self.cookie_hash = cookie_hash
+        self.address = address
+
+
+class ServeMatchup(Command[ServedMatchup]):
+    """Choose a matchup for this voter, and write it down before it is shown."""
+
+    def __init__(self, voter: str, quotas: Sequence[Quota] = ()) -> None:
+        super().__init__(quotas)
+        check_voter(voter)
+        self.voter = voter
+
+
+class MatchupCommand(Command[R]):
+    """Do something with a matchup that was served to this voter."""
+
+    def __init__(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
+        super().__init__(quotas)
+        if not SAFE_ID.match(matchup_id) or not SAFE_ID.match(voter):
+            raise voting.NotYours(NO_SUCH_MATCHUP)
+        self.matchup_id = matchup_id
+        self.voter = voter
+
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
+        """What becomes of the matchup."""
+        raise NotImplementedError
+
+    def reply(self, ballot: Ballot, now: int, state: ArenaState) -> R:
+        """What to tell the voter, given the matchup as it is afterwards."""
+        raise NotImplementedError
+
+
+class _WithReceipt(MatchupCommand[Receipt]):
+    """A command whose answer names the models, unless the vote can still be undone."""
+
+    def reply(self, ballot: Ballot, now: int, state: ArenaState) -> Receipt:
+        assert ballot.choice is not None
+        if not voting.shows_names(ballot.status, ballot.undo_until, now):
+            return Receipt(matchup_id=ballot.id, choice=ballot.choice, undo_until=ballot.undo_until)
+        a, b = state.catalog.models[ballot.a], state.catalog.models[ballot.b]
+        names = Names(model_a=a.model, model_b=b.model, display_a=a.display_name, display_b=b.display_name)
+        return Receipt(matchup_id=ballot.id, choice=ballot.choice, names=names)
+
+
+class _WithoutReply(MatchupCommand[None]):
+    """A command that is either done or refused."""
+
+    def reply(self, ballot: Ballot, now: int, state: ArenaState) -> None:  # noqa: ARG002
+        return None
+
+
+class SubmitVote(_WithReceipt):
+    """Vote. Without `reveal` the names are held back while the vote can be undone."""
+
+    def __init__(
+        self, matchup_id: str, voter: str, choice: e.Choice, quotas: Sequence[Quota] = (), *, reveal: bool = True
+    ) -> None:
+        super().__init__(matchup_id, voter, quotas)
+        self.choice = choice
+        self.reveal = reveal
+
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
+        """Count the vote, or refuse it."""
+        undo_seconds = state.policy.undo_seconds
+        return voting.vote(ballot, self.choice, now, reveal=self.reveal, undo_seconds=undo_seconds)
+
+
+class RevealNames(_WithReceipt):
+    """Show the names of a vote, which is final from then on."""
+
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
+        """Make the vote final."""
+        return voting.reveal(ballot, now)
+
+
+class SkipMatchup(_WithoutReply):
+    """Pass a matchup."""
+
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
+        """Close the matchup without a vote."""
+        return voting.skip(ballot, now)
+
+
+class UndoVote(_WithoutReply):
+    """Take back a fresh vote whose names were held back."""
+
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
+        """Take the vote back."""
+        return voting.undo(ballot, now)
+
+
+class CloseExpired(Command[int]):
+    """Close the matchups that were not voted on in time; the answer is how many."""
+
+    def __init__(self, now: int) -> None:
+        super().__init__()
+        self.now = now
+
+
+class AppendEvents(Command[None]):
+    """Write these events by hand: all of them, or none. Even an empty list chains what other processes have written."""
+
+    def __init__(self, bodies: Sequence[e.AnyBody]) -> None:
+        super().__init__()
+        self.bodies = bodies
+
+
+class ProbeWriter(Command[int]):
+    """Commit a write that means nothing, to find out whether votes could be written; the answer is the log's length."""
+
+
+class ReadState(Command[R]):
+    """Call a function with the state, between two groups."""
+
+    def __init__(self, look: Callable[[ArenaState], R]) -> None:
+        super().__init__()
+        self.look = look
+
+
+def check_voter(name: str) -> None:
+    """Refuse what cannot be the key of a voter."""
+    if not SAFE_ID.match(name):
+        raise voting.NotYours(f"{name[:40]!r} is not the key of a voter. Come back without the cookie.")
+
+
+def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
+    """Fail at the first event that may not be written by hand; each may rely on those before it.
+
+    Nothing is ever removed from the catalog, so what passes here still holds when the event is chained.
+    """
+    models: set[str] = set()
+    prompts: set[str] = set()
+    for body in bodies:
+        if isinstance(body, BY_VOTERS):
+            name = type(body).__name__
+            raise ArenaError(f"{name} is not written by hand: serve, vote, reveal, skip or undo instead.")
+        _check_content(body)
+        match body:
+            case e.ModelAdded():
+                models.add(body.model)
+            case e.PromptAdded():
+                prompts.add(body.prompt_id)
+            case e.Excluded() | e.Restored():
+                _check_votes_exist(body.matchup_ids, state)
+        if isinstance(body, e.ResponseAdded | e.ModelEnabled | e.ModelDisabled) and body.model not in models:
+            state.catalog.model(body.model)
+        if isinstance(body, e.ResponseAdded | e.PromptEnabled | e.PromptDisabled) and body.prompt_id not in prompts:
+            state.catalog.prompt(body.prompt_id)
+
+
+def _check_content(body: e.AnyBody) -> None:
+    match body:
+        case e.PhaseChanged() if body.phase not in PHASES:
+            raise ArenaError(f"there is no phase {body.phase}; the phases are 1 to {PHASES[-1]}.")
+        case e.ModelAdded():
+            _check_texts(f"model {body.model!r}", body.model, body.display_name, body.provider, body.licence, body.link)
+        case e.PromptAdded():
+            _check_texts(f"prompt {body.prompt_id!r}", body.prompt_id, body.text, body.subject or "", *body.tags)
+        case e.ResponseAdded():
+            _check_texts(f"response {body.response_id!r}", body.response_id, body.text)
+
+
+def _check_votes_exist(matchup_ids: tuple[str, ...], state: ArenaState) -> None:
+    known = {vote.matchup_id for vote in state.book.find(matchup_ids)}
+    missing = [name for name in matchup_ids if name not in known]
+    if missing:
+        raise ArenaError(f"{len(missing)} of {len(matchup_ids)} matchups have no vote, such as {missing[0]!r}.")
+
+
+def _check_texts(what: str, name: str, *texts: str) -> None:
+    if not name:
+        raise ArenaError(f"{what} has an empty name. Give it one.")
+    for text in (name, *texts):
+        if "\x00" in text or (not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)):
+            raise ArenaError(f"{what} contains a NUL character or half a surrogate pair. Remove it; it is no text.")
