@@ -43,7 +43,7 @@ def folder() -> Path:
 
 
 def material(pairs: int) -> dict[str, Any]:
-    """What a docket is built from: prompts, every entrant's answers, planned matchups, the rubric."""
+    """What a plan is built from: prompts, every entrant's answers, planned matchups, the rubric."""
     from tiltyard.bank import Prompt, Response
     from tiltyard.judging import Matchup, default_rubric
 
@@ -97,7 +97,7 @@ def outcomes(judged: Any) -> dict[str, int]:
 
 def write_cache(where: Path, entries: Iterator[tuple[str, bool, str]]) -> None:
     """A verdict cache of (key, swapped, verdict), written at once."""
-    from tiltyard.judging import Said, Verdict
+    from tiltyard.judging import Verdict, VerdictLabel
     from tiltyard.judging.cache import cache_path
 
     with cache_path(where, DIMENSION).open("wb") as file:
@@ -107,7 +107,7 @@ def write_cache(where: Path, entries: Iterator[tuple[str, bool, str]]) -> None:
                 rubric_version="1",
                 judge_model=f"scripted/{MODEL}",
                 position_swap=swapped,
-                verdict=Said(said),
+                verdict=VerdictLabel(said),
                 reasoning=f"VERDICT: {said}".rjust(REASONING_CHARACTERS, "x"),
                 timestamp="2026-01-01T00:00:00+00:00",
                 input_tokens=700,
@@ -121,13 +121,13 @@ def write_cache(where: Path, entries: Iterator[tuple[str, bool, str]]) -> None:
 
 @job
 def judging_plan(pairs: int) -> Task:
-    """The docket of planned pairs, and the keys of all its questions."""
-    from tiltyard.judging import Docket, JudgeSettings
+    """The plan of planned pairs, and the keys of all its questions."""
+    from tiltyard.judging import JudgeSettings, JudgingPlan
     from tiltyard.judging.questioning import Questions
 
     given, settings = material(pairs), JudgeSettings(model=MODEL)
     return Task(
-        lambda: Questions(Docket.build(**given), settings),
+        lambda: Questions(JudgingPlan.build(**given), settings),
         lambda made: {"questions": len({key for pair in made.keys[DIMENSION] for key in pair})},
         repeats=2,
     )
@@ -135,13 +135,13 @@ def judging_plan(pairs: int) -> Task:
 
 @job
 def judging_settle(pairs: int) -> Task:
-    """All of it: docket, questions, a cache that holds every answer, judgments."""
-    from tiltyard.judging import Docket, JudgeSettings, judge
+    """All of it: plan, questions, a cache that holds every answer, judgments."""
+    from tiltyard.judging import JudgeSettings, JudgingPlan, judge
     from tiltyard.judging.questioning import Questions
     from tiltyard.llm.providers.scripted import ScriptedProvider
 
     given, where = material(pairs), folder()
-    keys = Questions(Docket.build(**given), JudgeSettings(model=MODEL)).keys[DIMENSION]
+    keys = Questions(JudgingPlan.build(**given), JudgeSettings(model=MODEL)).keys[DIMENSION]
     kinds = itertools.cycle(KINDS.values())
     write_cache(
         where,
@@ -155,7 +155,7 @@ def judging_settle(pairs: int) -> Task:
     provider = ScriptedProvider(lambda _: "VERDICT: TIE")
 
     def run() -> dict[str, int]:
-        return outcomes(asyncio.run(judge(Docket.build(**given), judge_with(provider, where))))
+        return outcomes(asyncio.run(judge(JudgingPlan.build(**given), judge_with(provider, where))))
 
     return Task(run, lambda ended: {"ended": ended, "asked": provider.asked.total()}, repeats=2)
 
@@ -219,8 +219,8 @@ def _asked(server: Any) -> dict[str, Any]:
 
 @job
 def requests_ours(requests: int, concurrency: int, latency: float, repeats: int) -> Task:
-    """Our judge, from docket to judgments: questions, requests, verdicts on disk, pairs settled."""
-    from tiltyard.judging import Docket, judge
+    """Our judge, from plan to judgments: questions, requests, verdicts on disk, pairs settled."""
+    from tiltyard.judging import JudgingPlan, judge
     from tiltyard.llm.providers.anthropic import AnthropicProvider
 
     given, server = material(requests // 2), _server(latency)
@@ -229,7 +229,7 @@ def requests_ours(requests: int, concurrency: int, latency: float, repeats: int)
         provider = AnthropicProvider(api_key="none", base_url=server.anthropic_url)
         model = judge_with(provider, folder(), batch=False, concurrency=concurrency)
         try:
-            return outcomes(await judge(Docket.build(**given), model))
+            return outcomes(await judge(JudgingPlan.build(**given), model))
         finally:
             await model.aclose()
 
@@ -245,10 +245,10 @@ def requests_bare(requests: int, concurrency: int, latency: float, repeats: int,
     """The official SDK alone: requests made ready outside the clock, replies counted and dropped."""
     import anthropic
 
-    from tiltyard.judging import Docket, JudgeSettings
+    from tiltyard.judging import JudgeSettings, JudgingPlan
     from tiltyard.judging.questioning import Questions
 
-    questions = Questions(Docket.build(**material(requests // 2)), JudgeSettings(model=MODEL))
+    questions = Questions(JudgingPlan.build(**material(requests // 2)), JudgeSettings(model=MODEL))
     server = _server(latency)
     ready = [_body(question.request) for place in range(requests // 2) for question in questions.make(DIMENSION, place)]
 
@@ -303,7 +303,7 @@ def batch_collected(requests: int, characters: int) -> Task:
 
     The script makes each reply as it is taken, so that those that are held are held by us.
     """
-    from tiltyard.judging import Docket, judge
+    from tiltyard.judging import JudgingPlan, judge
     from tiltyard.llm.provider import BatchLimits
     from tiltyard.llm.providers.scripted import ScriptedBatchProvider
 
@@ -321,7 +321,7 @@ def batch_collected(requests: int, characters: int) -> Task:
     model = judge_with(provider, folder(), batch=True, poll_initial_seconds=0.0, poll_max_seconds=0.0)
 
     def run() -> dict[str, int]:
-        judged = asyncio.run(judge(Docket.build(**given), model))
+        judged = asyncio.run(judge(JudgingPlan.build(**given), model))
         held.append(_held_mb())
         return outcomes(judged)
 

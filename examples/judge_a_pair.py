@@ -14,8 +14,8 @@ from tiltyard.bank import Prompt
 from tiltyard.judging import (
     AskingParts,
     Case,
-    Docket,
     JudgeSettings,
+    JudgingPlan,
     LanguageModelJudge,
     Matchup,
     default_rubric,
@@ -46,11 +46,11 @@ async def ask(name, says, folder):
     """Judge the one pair and say what came of it."""
     rubric = default_rubric()
     matchup = Matchup(prompt_id="tides", dimension=rubric.dimension, entrant_a="otter", entrant_b="heron")
-    docket = Docket({rubric.dimension: rubric}, {rubric.dimension: [Case(matchup, PROMPT, *ANSWERS.values())]})
-    sitting = LanguageModelJudge(
+    plan = JudgingPlan({rubric.dimension: rubric}, {rubric.dimension: [Case(matchup, PROMPT, *ANSWERS.values())]})
+    chosen = LanguageModelJudge(
         ScriptedProvider(says), JudgeSettings(model=name), folder=folder, asking=AskingParts(prices=PriceTable.load())
     )
-    judged = await judge(docket, sitting)
+    judged = await judge(plan, chosen)
     (judgment,) = judged.judgments[rubric.dimension]
     stats = judged.stats[rubric.dimension]
     winner = "inconsistent" if judgment.inconsistent else judgment.winner or "tie"

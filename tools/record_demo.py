@@ -25,9 +25,9 @@ import msgspec
 
 from tiltyard.bank import responses_path
 from tiltyard.files import file_sha256, write_json, write_lines, write_text
-from tiltyard.judging.by_name import sitting
-from tiltyard.judging.docket import Docket
+from tiltyard.judging.by_name import closing_judge
 from tiltyard.judging.judge import judge
+from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.questions import TEMPLATE_VERSION
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.generate import generate_missing
@@ -37,10 +37,10 @@ from tiltyard.tournament.run import asking_parts, make_judge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tiltyard.judging.docket import Case
+    from tiltyard.judging.plan import Case
     from tiltyard.judging.records import Judgment
     from tiltyard.tournament.config import Setup
-    from tiltyard.tournament.plan import Plan
+    from tiltyard.tournament.plan import RunPlan
 
 MATERIAL = Path(__file__).parent.parent / "src" / "tiltyard" / "demo" / "material"
 JUDGE = "local/qwen2.5-coder-1.5b-instruct"
@@ -141,21 +141,21 @@ async def record_verdicts(address: str, work: Path) -> None:
     """Ask the judge what it has not said yet."""
     setup = _setup(work, address)
     asking = asking_parts(setup, _say, budget_usd=None, max_batch=None)
-    async with sitting(make_judge(setup, JUDGE, asking)) as chosen:
-        for prompt_id, docket in _dockets(make_plan(setup, RunOptions(mode="headline"))):
-            judged = await judge(docket, chosen)
+    async with closing_judge(make_judge(setup, JUDGE, asking)) as chosen:
+        for prompt_id, judging_plan in _judging_plans(make_plan(setup, RunOptions(mode="headline"))):
+            judged = await judge(judging_plan, chosen)
             settled = [judgment for judgments in judged.judgments.values() for judgment in judgments]
             decided = sum(judgment.winner is not None for judgment in settled)
-            _say(f"{', '.join(docket.cases)} {prompt_id}: {len(settled)} judgments, {decided} decisive")
+            _say(f"{', '.join(judging_plan.cases)} {prompt_id}: {len(settled)} judgments, {decided} decisive")
 
 
-def _dockets(plan: Plan) -> list[tuple[str, Docket]]:
+def _judging_plans(plan: RunPlan) -> list[tuple[str, JudgingPlan]]:
     """The matches of each prompt, so that a recording that is ended early has whole prompts."""
     rubrics = {rubric.dimension: rubric for rubric in plan.rubrics}
-    return [(prompt.prompt_id, Docket(rubrics, _cases(plan, prompt.prompt_id))) for prompt in plan.bank]
+    return [(prompt.prompt_id, JudgingPlan(rubrics, _cases(plan, prompt.prompt_id))) for prompt in plan.bank]
 
 
-def _cases(plan: Plan, prompt_id: str) -> dict[str, list[Case]]:
+def _cases(plan: RunPlan, prompt_id: str) -> dict[str, list[Case]]:
     return {
         dimension: [case for case in cases if case.matchup.prompt_id == prompt_id]
         for dimension, cases in plan.matches.by_dimension.items()
@@ -170,8 +170,8 @@ async def export(models: dict[str, Path], work: Path) -> None:
     plan = make_plan(setup, RunOptions(mode="headline"))
     rows: list[Judgment] = []
     missing: list[tuple[str, str]] = []
-    for prompt_id, docket in _dockets(plan):
-        judged = await judge(docket, chosen, skip_judging=True)
+    for prompt_id, judging_plan in _judging_plans(plan):
+        judged = await judge(judging_plan, chosen, skip_judging=True)
         for dimension, judgments in judged.judgments.items():
             if judged.stats[dimension].missing:
                 missing.append((dimension, prompt_id))
@@ -191,7 +191,7 @@ async def export(models: dict[str, Path], work: Path) -> None:
     _say(f"wrote {len(rows)} judgments")
 
 
-def provenance(models: dict[str, Path], plan: Plan, rows: list[Judgment]) -> dict[str, Any]:
+def provenance(models: dict[str, Path], plan: RunPlan, rows: list[Judgment]) -> dict[str, Any]:
     """Where the material comes from: models, runtime, settings, dates, licences, and what was recorded."""
     settings = plan.setup.config.judge
     verdicts = [verdict for row in rows for verdict in row.raw]

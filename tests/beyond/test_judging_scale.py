@@ -20,13 +20,13 @@ from tiltyard.bank import Prompt, Response
 from tiltyard.errors import Refused
 from tiltyard.judging import (
     AskingParts,
-    Docket,
     JudgeSettings,
+    JudgingPlan,
     Judgment,
     LanguageModelJudge,
     Rubric,
-    Said,
     VerdictCache,
+    VerdictLabel,
     judge,
 )
 from tiltyard.judging.cache import FRESH
@@ -135,7 +135,7 @@ def judged_and_rated(given: MatchList, folder: Path) -> None:
     )
     model = LanguageModelJudge(Forgetful(), JudgeSettings(model="judge-1"), folder=folder / "cache", asking=asking)
     write_matches(folder, given)
-    heard = asyncio.run(judge(Docket({"clarity": RUBRIC}, given.by_dimension), model))
+    heard = asyncio.run(judge(JudgingPlan({"clarity": RUBRIC}, given.by_dimension), model))
     standing = rate_all(heard, EloSettings(n_perms=2), folder)["clarity"]
     assert sum(1 for _ in standing.battles) == len(given.by_dimension["clarity"])
 
@@ -155,7 +155,7 @@ def test_planning_holds_no_texts_and_no_objects_per_pair(tmp_path: Path) -> None
     """Two keys of 32 bytes, 12 bytes each to find them by, and a mark: 90 bytes, and more while they are sorted."""
 
     def plan(given: MatchList) -> object:
-        questions = Questions(Docket({"clarity": RUBRIC}, given.by_dimension), JudgeSettings(model="judge-1"))
+        questions = Questions(JudgingPlan({"clarity": RUBRIC}, given.by_dimension), JudgeSettings(model="judge-1"))
         return questions, open_questions(questions, {"clarity": VerdictCache(tmp_path, "clarity")})
 
     assert bytes_per_pair(plan) < 300
@@ -178,7 +178,12 @@ class ManyJudgments(Sequence[Judgment]):
         return next(itertools.islice(self, place, None))
 
     def __iter__(self) -> Iterator[Judgment]:
-        words = ((Said.A, Said.B), (Said.B, Said.A), (Said.TIE, Said.TIE), (Said.A, Said.A))
+        words = (
+            (VerdictLabel.A, VerdictLabel.B),
+            (VerdictLabel.B, VerdictLabel.A),
+            (VerdictLabel.TIE, VerdictLabel.TIE),
+            (VerdictLabel.A, VerdictLabel.A),
+        )
         for number in range(self._count):
             a, b = ENTRANTS[number % 5], ENTRANTS[(number + 1 + number // 5 % 4) % 5]
             matchup = Matchup(prompt_id=f"p{number // 10}", dimension="clarity", entrant_a=a, entrant_b=b)
@@ -225,15 +230,15 @@ def test_a_cache_knows_all_that_was_added_when_its_index_is_made_anew(tmp_path: 
     """Past `FRESH` additions the index is rebuilt; the first verdict of a key stays its verdict throughout."""
     cache = VerdictCache(tmp_path, "clarity", sync_seconds=60.0)
     for number in range(FRESH + 100):
-        cache.add(verdict(f"{number * 2654435761 % 2**64:016x}".ljust(64, "0"), Said.A))
+        cache.add(verdict(f"{number * 2654435761 % 2**64:016x}".ljust(64, "0"), VerdictLabel.A))
     again = f"{7 * 2654435761 % 2**64:016x}".ljust(64, "0")
-    cache.add(verdict(again, Said.B))
+    cache.add(verdict(again, VerdictLabel.B))
     reopened = VerdictCache(tmp_path, "clarity")
     for one in (cache, reopened):
         assert len(one) == FRESH + 100
         found = one.get(again)
         assert found is not None
-        assert found.verdict is Said.A
+        assert found.verdict is VerdictLabel.A
         assert all(f"{n * 2654435761 % 2**64:016x}".ljust(64, "0") in one for n in range(0, FRESH + 100, 37))
         assert "e" * 64 not in one
 

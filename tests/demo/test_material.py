@@ -17,7 +17,7 @@ from tiltyard.errors import OptionError
 from tiltyard.files import file_sha256
 from tiltyard.judging.questions import CHOICES, TEMPLATE_VERSION, make_questions
 from tiltyard.judging.reading import read_label
-from tiltyard.judging.records import Judgment, Matchup, Said
+from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
 from tiltyard.judging.rubric import Rubric
 from tiltyard.tournament.config import Setup, load_setup
 
@@ -142,7 +142,7 @@ def test_every_verdict_is_what_the_reply_says(recorded: list[Judgment]) -> None:
         assert verdict.verdict.readable
         assert verdict.score_a is not None
         assert 0 <= verdict.score_a <= 1
-    assert {verdict.verdict for verdict in verdicts} == {Said.A, Said.B, Said.TIE}
+    assert {verdict.verdict for verdict in verdicts} == {VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE}
 
 
 def test_most_judgments_hold_in_both_orders_and_some_do_not(recorded: list[Judgment]) -> None:

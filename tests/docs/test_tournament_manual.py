@@ -11,14 +11,14 @@ from tiltyard.tournament.config import (
     Config,
     EloSettings,
     Entrant,
-    JudgeSettings,
+    JudgeSection,
     PromptSettings,
 )
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tournaments.md").read_text(encoding="utf-8")
 SETTINGS = [
     name
-    for kind in (Config, Entrant, PromptSettings, CacheSettings, JudgeSettings, EloSettings)
+    for kind in (Config, Entrant, PromptSettings, CacheSettings, JudgeSection, EloSettings)
     for name in kind.__struct_fields__
 ]
 

@@ -11,13 +11,13 @@ from tiltyard.bank import Prompt
 from tiltyard.judging import (
     AskingParts,
     Case,
-    Docket,
     JudgeSettings,
+    JudgingPlan,
     LanguageModelJudge,
     Matchup,
     Rubric,
-    Said,
     Verdict,
+    VerdictLabel,
 )
 from tiltyard.llm.prices import Price, PriceTable
 from tiltyard.llm.providers.scripted import ScriptedProvider
@@ -35,13 +35,13 @@ def case(prompt_id: str = "p1", dimension: str = "clarity", a: str = "otter", b:
     return Case(matchup, prompt, f"{a} answers {prompt_id}", f"{b} answers {prompt_id}")
 
 
-def docket(count: int = 2, dimensions: tuple[str, ...] = ("clarity",), **changes: Any) -> Docket:
+def judging_plan(count: int = 2, dimensions: tuple[str, ...] = ("clarity",), **changes: Any) -> JudgingPlan:
     rubrics = {name: Rubric(name, "7", f"Judge {name}.") for name in dimensions}
     cases = {name: [case(f"p{number}", name) for number in range(1, count + 1)] for name in dimensions}
-    return Docket(rubrics, cases, **changes)
+    return JudgingPlan(rubrics, cases, **changes)
 
 
-def verdict(key: str = "k", said: Said = Said.A, *, swapped: bool = False, **changes: Any) -> Verdict:
+def verdict(key: str = "k", said: VerdictLabel = VerdictLabel.A, *, swapped: bool = False, **changes: Any) -> Verdict:
     fields: dict[str, Any] = {
         "cache_key": key,
         "rubric_version": "7",

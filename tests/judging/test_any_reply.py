@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tiltyard.judging.questions import CHOICES
 from tiltyard.judging.reading import MIN_CHOICE_MASS, read_reply
-from tiltyard.judging.records import Said
+from tiltyard.judging.records import VerdictLabel
 from tiltyard.llm.providers import anthropic
 from tiltyard.llm.providers.chat import batch_reply, chat_reply
 from tiltyard.llm.providers.json_values import an_object, decode
@@ -113,8 +113,8 @@ def check(reply: Reply, body: Any) -> None:
     kept = msgspec.json.decode(msgspec.json.encode(reply), type=Reply)
     for form, choices in CHOICES.items():
         reading = read_reply(kept, choices)
-        assert (reading.why is None) == reading.said.readable
-        if not reading.said.readable:
+        assert (reading.why is None) == reading.label.readable
+        if not reading.label.readable:
             continue
         assert kept.error is None
         assert kept.stop is not Stop.REFUSAL
@@ -122,13 +122,13 @@ def check(reply: Reply, body: Any) -> None:
         assert not re.match(r"(?i)<think(ing)?>", answer)
         if form == "reasoned":
             assert kept.stop is Stop.END
-            assert answer.split("\n")[-1].strip(" *\r").upper() == f"VERDICT: {reading.said.value}"
+            assert answer.split("\n")[-1].strip(" *\r").upper() == f"VERDICT: {reading.label.value}"
             continue
         label = answer.strip("*.()[] ").upper()
         if kept.stop is Stop.LENGTH or reading.choice_mass is None:
             assert label in choices
         if reading.choice_mass is None:
-            assert reading.said is (Said.TIE if label == "C" else Said(label))
+            assert reading.label is (VerdictLabel.TIE if label == "C" else VerdictLabel(label))
         else:
             assert reading.choice_mass >= MIN_CHOICE_MASS
             assert _likeliest(body, choices) >= MIN_CHOICE_MASS
@@ -229,10 +229,17 @@ def test_many_more_replies_are_read_or_named(what: str) -> None:
 
 def test_replies_of_every_kind_are_among_the_examples() -> None:
     """A property of replies that all fail would hold for any reader."""
-    found: set[tuple[Said, bool]] = set()
+    found: set[tuple[VerdictLabel, bool]] = set()
     for seed in range(500):
         reply = chat_reply(sent(completion(random.Random(seed))), CHOICES["label"])
         reading = read_reply(reply, CHOICES["label"])
-        found.add((reading.said, reading.choice_mass is not None))
-    assert {said for said, _ in found} >= {Said.A, Said.B, Said.TIE, Said.UNPARSED, Said.TRUNCATED, Said.REFUSED}
-    assert {(Said.A, True), (Said.UNPARSED, True), (Said.UNPARSED, False)} <= found
+        found.add((reading.label, reading.choice_mass is not None))
+    assert {said for said, _ in found} >= {
+        VerdictLabel.A,
+        VerdictLabel.B,
+        VerdictLabel.TIE,
+        VerdictLabel.UNPARSED,
+        VerdictLabel.TRUNCATED,
+        VerdictLabel.REFUSED,
+    }
+    assert {(VerdictLabel.A, True), (VerdictLabel.UNPARSED, True), (VerdictLabel.UNPARSED, False)} <= found

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.judging.cases import case, docket, make_judge, verdict
+from tests.judging.cases import case, judging_plan, make_judge, verdict
 from tiltyard.judging import (
     Case,
     Judgment,
     Matchup,
-    Said,
+    VerdictLabel,
     bias_rows,
     judge,
     length_preference,
@@ -21,10 +21,10 @@ from tiltyard.judging import (
     settle,
 )
 
-A, B, TIE, LOST = Said.A, Said.B, Said.TIE, Said.UNPARSED
+A, B, TIE, LOST = VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE, VerdictLabel.UNPARSED
 
 
-def judged(prompt_id: str, forward: Said, swapped: Said, b: str = "heron") -> Judgment:
+def judged(prompt_id: str, forward: VerdictLabel, swapped: VerdictLabel, b: str = "heron") -> Judgment:
     matchup = Matchup(prompt_id=prompt_id, dimension="d", entrant_a="otter", entrant_b=b)
     return settle(matchup, [verdict("f", forward), verdict("s", swapped, swapped=True)])
 
@@ -65,7 +65,7 @@ def test_nothing_judged_is_nothing_said() -> None:
 
 
 def test_the_rows_of_a_run_are_by_judge_pair_and_source(tmp_path: Path) -> None:
-    cases = docket(3)
+    cases = judging_plan(3)
     result = asyncio.run(judge(cases, make_judge(tmp_path, lambda request: "VERDICT: A")))
     rows = bias_rows(cases, result)
     assert [(row.dimension, row.group, row.name) for row in rows] == [

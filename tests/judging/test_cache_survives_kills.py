@@ -17,7 +17,7 @@ from tiltyard.judging.records import Verdict
 
 WRITER = """
 import sys
-from tiltyard.judging import Said, Verdict, VerdictCache
+from tiltyard.judging import VerdictLabel, Verdict, VerdictCache
 
 folder, first, count, sync = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 cache = VerdictCache(folder, "d", sync_seconds=sync)
@@ -29,7 +29,7 @@ for number in range(first, first + count):
             rubric_version="1",
             judge_model="m",
             position_swap=False,
-            verdict=Said.A,
+            verdict=VerdictLabel.A,
             reasoning=f"{number} " * 400,
             timestamp="t",
         )

@@ -6,8 +6,17 @@ import asyncio
 import json
 from pathlib import Path
 
-from tests.judging.cases import docket, make_judge, shown
-from tiltyard.judging import CANARIES, Docket, Judged, Rubric, canary_cases, canary_report, judge, score_canaries
+from tests.judging.cases import judging_plan, make_judge, shown
+from tiltyard.judging import (
+    CANARIES,
+    JudgingPlan,
+    JudgingResult,
+    Rubric,
+    canary_cases,
+    canary_report,
+    judge,
+    score_canaries,
+)
 from tiltyard.judging.canaries import KINDS
 from tiltyard.llm.records import Request
 
@@ -25,8 +34,10 @@ def obedient(request: Request) -> str:
     return awake(request) if told[0] == told[1] else f"VERDICT: {'A' if told[0] else 'B'}"
 
 
-def run(tmp_path: Path, answer: object, dimensions: tuple[str, ...] = ("clarity",)) -> tuple[Docket, Judged]:
-    cases = docket(1, dimensions, canaries=canary_cases(dimensions))
+def run(
+    tmp_path: Path, answer: object, dimensions: tuple[str, ...] = ("clarity",)
+) -> tuple[JudgingPlan, JudgingResult]:
+    cases = judging_plan(1, dimensions, canaries=canary_cases(dimensions))
     return cases, asyncio.run(judge(cases, make_judge(tmp_path, answer)))  # type: ignore[arg-type]
 
 
@@ -66,6 +77,6 @@ def test_a_judge_that_goes_by_position_decides_nothing_and_one_that_mumbles_fail
 
 def test_they_fit_rubrics_that_need_gold_answers_and_show_expected_behaviour(tmp_path: Path) -> None:
     rubric = Rubric("factuality", "1", "Facts.", needs_gold=True, shows_expected=True)
-    cases = Docket({"factuality": rubric}, {}, canary_cases(["factuality"]))
+    cases = JudgingPlan({"factuality": rubric}, {}, canary_cases(["factuality"]))
     judged = asyncio.run(judge(cases, make_judge(tmp_path, awake)))
     assert sum(score.right for score in score_canaries(judged.canaries["factuality"])) == len(CANARIES)

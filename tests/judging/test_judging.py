@@ -1,4 +1,4 @@
-"""Judging a docket with a language model: what is asked, kept, asked again, and settled."""
+"""Judging a plan with a language model: what is asked, kept, asked again, and settled."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.judging.cases import PRICES, case, docket, make_judge, prefers, shown
+from tests.judging.cases import PRICES, case, judging_plan, make_judge, prefers, shown
 from tiltyard.errors import JudgingError
 from tiltyard.judging import (
     Case,
-    Docket,
-    Judged,
+    JudgingOptions,
+    JudgingPlan,
+    JudgingResult,
     Judgment,
     Matchup,
     Rubric,
-    Said,
-    Terms,
     Verdict,
     VerdictCache,
+    VerdictLabel,
     canary_cases,
     judge,
 )
@@ -32,36 +32,39 @@ from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvi
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 
 
-def run(cases: Docket, judge_: Any, **terms: Any) -> Judged:
+def run(cases: JudgingPlan, judge_: Any, **terms: Any) -> JudgingResult:
     return asyncio.run(judge(cases, judge_, **terms))
 
 
-def winners(judged: Judged, dimension: str = "clarity") -> list[str | None]:
+def winners(judged: JudgingResult, dimension: str = "clarity") -> list[str | None]:
     return [judgment.winner for judgment in judged.judgments[dimension]]
 
 
-def test_both_orders_are_asked_and_settled_in_the_order_of_the_docket(tmp_path: Path) -> None:
+def test_both_orders_are_asked_and_settled_in_the_order_of_the_plan(tmp_path: Path) -> None:
     provider = ScriptedProvider(prefers("heron"))
-    judged = run(docket(3), make_judge(tmp_path, provider))
+    judged = run(judging_plan(3), make_judge(tmp_path, provider))
     assert [judgment.prompt_id for judgment in judged.judgments["clarity"]] == ["p1", "p2", "p3"]
     assert winners(judged) == ["heron"] * 3
     assert sum(provider.asked.values()) == 6
     first = judged.judgments["clarity"][0]
-    assert [(verdict.position_swap, verdict.verdict) for verdict in first.raw] == [(False, Said.B), (True, Said.A)]
+    assert [(verdict.position_swap, verdict.verdict) for verdict in first.raw] == [
+        (False, VerdictLabel.B),
+        (True, VerdictLabel.A),
+    ]
     assert judged.judge_model == first.raw[0].judge_model == "scripted/judge-1"
     assert first.raw[0].timestamp == "2026-09-21T14:13:20+00:00"
 
 
 def test_a_judge_that_always_says_a_is_inconsistent_everywhere(tmp_path: Path) -> None:
-    judged = run(docket(2), make_judge(tmp_path, lambda request: "VERDICT: A"))
+    judged = run(judging_plan(2), make_judge(tmp_path, lambda request: "VERDICT: A"))
     assert all(judgment.inconsistent for judgment in judged.judgments["clarity"])
     assert winners(judged) == [None, None]
 
 
 def test_what_is_cached_is_not_asked_again(tmp_path: Path) -> None:
-    first = run(docket(2), make_judge(tmp_path, prefers("otter")))
+    first = run(judging_plan(2), make_judge(tmp_path, prefers("otter")))
     provider = ScriptedProvider(prefers("heron"))
-    second = run(docket(3), make_judge(tmp_path, provider))
+    second = run(judging_plan(3), make_judge(tmp_path, provider))
     assert winners(second) == ["otter", "otter", "heron"]
     assert sum(provider.asked.values()) == 2
     stats = second.stats["clarity"]
@@ -71,17 +74,17 @@ def test_what_is_cached_is_not_asked_again(tmp_path: Path) -> None:
 
 
 def test_another_judge_or_budget_of_tokens_misses_the_cache(tmp_path: Path) -> None:
-    run(docket(1), make_judge(tmp_path, prefers("otter")))
+    run(judging_plan(1), make_judge(tmp_path, prefers("otter")))
     for change in ({"model": "judge-2"}, {"max_tokens": 101}, {"options": {"temperature": 0}}, {"reply": "label"}):
         provider = ScriptedProvider(lambda request: "B")
-        run(docket(1), make_judge(tmp_path, provider, max_attempts=1, **change))
+        run(judging_plan(1), make_judge(tmp_path, provider, max_attempts=1, **change))
         assert sum(provider.asked.values()) == 2, change
 
 
 def test_skip_judging_asks_nothing_and_says_what_is_missing(tmp_path: Path) -> None:
-    run(docket(1), make_judge(tmp_path, prefers("otter")))
+    run(judging_plan(1), make_judge(tmp_path, prefers("otter")))
     provider = ScriptedProvider(prefers("otter"))
-    judged = run(docket(3), make_judge(tmp_path, provider), skip_judging=True)
+    judged = run(judging_plan(3), make_judge(tmp_path, provider), skip_judging=True)
     assert not provider.asked
     assert [judgment.status for judgment in judged.judgments["clarity"]] == ["ok", "failed", "failed"]
     stats = judged.stats["clarity"]
@@ -90,7 +93,7 @@ def test_skip_judging_asks_nothing_and_says_what_is_missing(tmp_path: Path) -> N
 
 def test_all_dimensions_are_asked_in_one_go_and_counted_apart(tmp_path: Path) -> None:
     provider = ScriptedBatchProvider(prefers("otter"))
-    judged = run(docket(2, ("clarity", "brevity")), make_judge(tmp_path, provider))
+    judged = run(judging_plan(2, ("clarity", "brevity")), make_judge(tmp_path, provider))
     assert len(provider._batches) == 1
     assert list(judged.judgments) == ["clarity", "brevity"]
     for dimension in judged.judgments:
@@ -106,14 +109,14 @@ def test_all_dimensions_are_asked_in_one_go_and_counted_apart(tmp_path: Path) ->
 
 
 def test_an_unknown_price_is_unknown_and_not_zero(tmp_path: Path) -> None:
-    judged = run(docket(1), make_judge(tmp_path, prefers("otter"), model="judge-9"))
+    judged = run(judging_plan(1), make_judge(tmp_path, prefers("otter"), model="judge-9"))
     assert judged.stats["clarity"].cost is None
 
 
 class TestPrewarm:
     def test_one_real_question_per_dimension_goes_first_and_is_used(self, tmp_path: Path) -> None:
         provider = ScriptedBatchProvider(prefers("otter"))
-        judged = run(docket(2, ("clarity", "brevity")), make_judge(tmp_path, provider), prewarm=True)
+        judged = run(judging_plan(2, ("clarity", "brevity")), make_judge(tmp_path, provider), prewarm=True)
         sizes = [len(batch.requests) for batch in provider._batches.values()]
         assert sizes == [2, 6]
         systems = [request.system for _, request in next(iter(provider._batches.values())).requests]
@@ -122,9 +125,9 @@ class TestPrewarm:
         assert winners(judged) == ["otter", "otter"]
 
     def test_it_is_skipped_where_the_question_is_cached(self, tmp_path: Path) -> None:
-        run(docket(1), make_judge(tmp_path, prefers("otter")))
+        run(judging_plan(1), make_judge(tmp_path, prefers("otter")))
         provider = ScriptedBatchProvider(prefers("otter"))
-        run(docket(2), make_judge(tmp_path, provider), prewarm=True)
+        run(judging_plan(2), make_judge(tmp_path, provider), prewarm=True)
         assert [len(batch.requests) for batch in provider._batches.values()] == [2]
 
 
@@ -149,7 +152,7 @@ REFUSED = Reply(text="I cannot", stop=Stop.REFUSAL)
 class TestAskingAgain:
     def test_a_reply_cut_off_is_asked_for_again_with_more_room(self, tmp_path: Path) -> None:
         script = Script(CUT_OFF, CUT_OFF, "VERDICT: A")
-        judged = run(docket(1), make_judge(tmp_path, script))
+        judged = run(judging_plan(1), make_judge(tmp_path, script))
         assert [request.max_tokens for request in script.requests] == [100, 200, 400]
         assert winners(judged) == ["otter"]
         assert judged.judgments["clarity"][0].raw[0].attempts == 3
@@ -161,7 +164,7 @@ class TestAskingAgain:
     )
     def test_it_ends_after_three_attempts_under_its_own_name(self, tmp_path: Path, reply: Any, name: str) -> None:
         script = Script(reply)
-        judged = run(docket(1), make_judge(tmp_path, script))
+        judged = run(judging_plan(1), make_judge(tmp_path, script))
         assert len(script.requests) == 3
         judgment = judged.judgments["clarity"][0]
         assert (judgment.status, judgment.winner) == ("failed", None)
@@ -169,36 +172,36 @@ class TestAskingAgain:
         assert judged.stats["clarity"].failures == {name: 1}
 
     def test_a_later_run_does_not_ask_again_unless_told_to(self, tmp_path: Path) -> None:
-        run(docket(1), make_judge(tmp_path, Script("It depends.")))
+        run(judging_plan(1), make_judge(tmp_path, Script("It depends.")))
         again = Script("VERDICT: A")
-        judged = run(docket(1), make_judge(tmp_path, again))
+        judged = run(judging_plan(1), make_judge(tmp_path, again))
         assert not again.requests
         assert judged.stats["clarity"].failures == {"unparsed": 1}
-        told = run(docket(1), make_judge(tmp_path, again), retry_failed=True)
+        told = run(judging_plan(1), make_judge(tmp_path, again), retry_failed=True)
         assert len(again.requests) == 1
         assert winners(told) == ["otter"]
         assert told.judgments["clarity"][0].raw[0].attempts == 4
 
     def test_an_interrupted_run_goes_on_where_it_stopped(self, tmp_path: Path) -> None:
         """Two of three attempts are on disk: one is left, with the room that the second would have given it."""
-        run(docket(1), make_judge(tmp_path, Script(CUT_OFF), max_attempts=2))
+        run(judging_plan(1), make_judge(tmp_path, Script(CUT_OFF), max_attempts=2))
         script = Script("It depends.")
-        judged = run(docket(1), make_judge(tmp_path, script, max_attempts=3))
+        judged = run(judging_plan(1), make_judge(tmp_path, script, max_attempts=3))
         assert [request.max_tokens for request in script.requests] == [400]
         assert judged.judgments["clarity"][0].raw[0].attempts == 3
 
     def test_a_final_error_is_kept_and_not_asked_again(self, tmp_path: Path) -> None:
         script = Script(Reply(error="errored: invalid_request_error", final=True))
         for _ in range(2):
-            judged = run(docket(1), make_judge(tmp_path, script))
+            judged = run(judging_plan(1), make_judge(tmp_path, script))
             assert judged.stats["clarity"].failures == {"error": 1}
         assert len(script.requests) == 1
         assert judged.judgments["clarity"][0].raw[0].error == "errored: invalid_request_error"
 
     def test_an_error_that_may_pass_is_asked_again_by_the_next_run(self, tmp_path: Path) -> None:
-        run(docket(1), make_judge(tmp_path, Script(Reply(error="expired"))))
+        run(judging_plan(1), make_judge(tmp_path, Script(Reply(error="expired"))))
         script = Script("VERDICT: A")
-        judged = run(docket(1), make_judge(tmp_path, script))
+        judged = run(judging_plan(1), make_judge(tmp_path, script))
         assert winners(judged) == ["otter"]
         assert judged.judgments["clarity"][0].raw[0].attempts == 1
         assert judged.stats["clarity"].failures == {}
@@ -213,7 +216,9 @@ def test_cases_with_the_same_texts_are_asked_once_and_each_sees_its_own_side(tmp
     """The second case shows forward what the first shows swapped: one pair of verdicts serves both."""
     cases = [same_texts("p1", "otter", "heron", ("good", "bad")), same_texts("p2", "crane", "stork", ("bad", "good"))]
     provider = ScriptedProvider(prefers("good"))
-    judged = run(Docket({"clarity": Rubric("clarity", "1", "x")}, {"clarity": cases}), make_judge(tmp_path, provider))
+    judged = run(
+        JudgingPlan({"clarity": Rubric("clarity", "1", "x")}, {"clarity": cases}), make_judge(tmp_path, provider)
+    )
     assert sum(provider.asked.values()) == 2
     assert winners(judged) == ["otter", "stork"]
     assert [[verdict.position_swap for verdict in judgment.raw] for judgment in judged.judgments["clarity"]] == [
@@ -225,13 +230,15 @@ def test_cases_with_the_same_texts_are_asked_once_and_each_sees_its_own_side(tmp
 def test_two_equal_answers_are_one_question_and_never_a_winner(tmp_path: Path) -> None:
     cases = [same_texts("p1", "otter", "heron", ("same", "same"))]
     provider = ScriptedProvider(lambda request: "VERDICT: A")
-    judged = run(Docket({"clarity": Rubric("clarity", "1", "x")}, {"clarity": cases}), make_judge(tmp_path, provider))
+    judged = run(
+        JudgingPlan({"clarity": Rubric("clarity", "1", "x")}, {"clarity": cases}), make_judge(tmp_path, provider)
+    )
     assert sum(provider.asked.values()) == 1
     assert judged.judgments["clarity"][0].inconsistent
 
 
 def test_canaries_are_judged_along_and_kept_apart(tmp_path: Path) -> None:
-    judged = run(docket(1, canaries=canary_cases(["clarity"])), make_judge(tmp_path, prefers("otter")))
+    judged = run(judging_plan(1, canaries=canary_cases(["clarity"])), make_judge(tmp_path, prefers("otter")))
     assert len(judged.judgments["clarity"]) == 1
     assert len(judged.canaries["clarity"]) == 8
     assert judged.stats["clarity"].cases == 9
@@ -241,20 +248,23 @@ def test_canaries_are_judged_along_and_kept_apart(tmp_path: Path) -> None:
 
 def test_whoever_listens_hears_every_fresh_verdict(tmp_path: Path) -> None:
     heard: list[tuple[Matchup, Verdict]] = []
-    cases = docket(2)
+    cases = judging_plan(2)
     run(cases, make_judge(tmp_path, prefers("otter")), on_verdict=lambda *what: heard.append(what))
     assert Counter(matchup.prompt_id for matchup, _ in heard) == {"p1": 2, "p2": 2}
-    assert {(matchup.prompt_id, verdict.for_entrants) for matchup, verdict in heard} == {("p1", Said.A), ("p2", Said.A)}
+    assert {(matchup.prompt_id, verdict.for_entrants) for matchup, verdict in heard} == {
+        ("p1", VerdictLabel.A),
+        ("p2", VerdictLabel.A),
+    }
     run(cases, make_judge(tmp_path, prefers("otter")), on_verdict=lambda *what: heard.append(what))
     assert len(heard) == 4
 
 
 def test_pending_lists_what_would_be_asked_and_asks_nothing(tmp_path: Path) -> None:
-    run(docket(1), make_judge(tmp_path, prefers("otter")))
+    run(judging_plan(1), make_judge(tmp_path, prefers("otter")))
     provider = ScriptedProvider(prefers("otter"))
     judge_ = make_judge(tmp_path, provider)
-    asks = list(judge_.pending(docket(3)))
-    assert [ask.shelf for ask in asks] == ["clarity"] * 4
+    asks = list(judge_.pending(judging_plan(3)))
+    assert [ask.group for ask in asks] == ["clarity"] * 4
     assert len({ask.key for ask in asks}) == 4
     assert not provider.asked
 
@@ -263,7 +273,7 @@ def test_a_reply_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
     from tiltyard.judging.questioning import Questions, VerdictSink, make_asks, open_questions
 
     judge_ = make_judge(tmp_path, prefers("otter"))
-    questions = Questions(docket(1), judge_._settings)
+    questions = Questions(judging_plan(1), judge_._settings)
     caches = {"clarity": judge_.cache("clarity")}
     pending = open_questions(questions, caches)
     sink = VerdictSink(
@@ -278,7 +288,7 @@ def test_a_reply_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
     assert [sink(again[0], Reply(text="VERDICT: A")), sink(again[0], Reply(text="VERDICT: B"))] == [None, None]
     found = caches["clarity"].get(ask.key)
     assert found is not None
-    assert found.verdict is Said.A
+    assert found.verdict is VerdictLabel.A
 
 
 def test_log_probabilities_give_soft_scores(tmp_path: Path) -> None:
@@ -287,7 +297,7 @@ def test_log_probabilities_give_soft_scores(tmp_path: Path) -> None:
         better = "A" if shown(request)[0].startswith("otter") else "B"
         return Reply(text=better, choice_probabilities={"A": 0.2, "B": 0.2, "TIE": 0.0} | {better: 0.8})
 
-    judged = run(docket(1), make_judge(tmp_path, answer, reply="label"))
+    judged = run(judging_plan(1), make_judge(tmp_path, answer, reply="label"))
     assert winners(judged) == ["otter"]
     assert [verdict.score_a for verdict in judged.judgments["clarity"][0].raw] == [0.8, 0.2]
 
@@ -296,14 +306,14 @@ def test_a_secret_in_an_error_never_reaches_the_cache(tmp_path: Path) -> None:
     secret = "sk-planted-0123456789"
     keep_secret(secret)
     reply = Reply(error=f"errored: bad key {secret}", text=f"header x-api-key: {secret}", final=True)
-    run(docket(1), make_judge(tmp_path, lambda request: reply))
+    run(judging_plan(1), make_judge(tmp_path, lambda request: reply))
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"errored: bad key" in written
     assert secret.encode() not in written
 
 
 def test_judgments_are_a_sequence(tmp_path: Path) -> None:
-    judgments = run(docket(3), make_judge(tmp_path, prefers("otter"))).judgments["clarity"]
+    judgments = run(judging_plan(3), make_judge(tmp_path, prefers("otter"))).judgments["clarity"]
     assert len(judgments) == 3
     assert judgments[-1] == list(judgments)[2]
     assert [judgment.prompt_id for judgment in judgments[1:]] == ["p2", "p3"]
@@ -312,15 +322,15 @@ def test_judgments_are_a_sequence(tmp_path: Path) -> None:
     assert isinstance(judgments[0], Judgment)
 
 
-def test_an_empty_docket_is_judged_without_a_call(tmp_path: Path) -> None:
-    judged = run(docket(0), make_judge(tmp_path, prefers("otter")), prewarm=True)
+def test_an_empty_plan_is_judged_without_a_call(tmp_path: Path) -> None:
+    judged = run(judging_plan(0), make_judge(tmp_path, prefers("otter")), prewarm=True)
     assert list(judged.judgments["clarity"]) == []
     assert judged.stats["clarity"].questions == 0
 
 
 def test_a_dimension_without_a_rubric_is_an_error() -> None:
     with pytest.raises(JudgingError, match=r"rubrics\.brevity\.path"):
-        Docket({}, {"brevity": [case()]})
+        JudgingPlan({}, {"brevity": [case()]})
 
 
 def test_a_judge_of_one_order_must_be_accepted_by_name(tmp_path: Path) -> None:
@@ -328,15 +338,15 @@ def test_a_judge_of_one_order_must_be_accepted_by_name(tmp_path: Path) -> None:
         name = "once"
         both_orders = False
 
-        async def hear(self, docket: Docket, terms: Terms) -> Any:
+        async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Any:
             raise AssertionError
 
     with pytest.raises(JudgingError, match="once heard cases in one order only"):
-        run(docket(1), Once())
+        run(judging_plan(1), Once())
 
 
 def test_the_cache_of_a_run_is_the_file_of_its_dimension(tmp_path: Path) -> None:
-    judged = run(docket(1), make_judge(tmp_path, prefers("otter")))
+    judged = run(judging_plan(1), make_judge(tmp_path, prefers("otter")))
     cache = VerdictCache(tmp_path, "clarity")
     for verdict in judged.judgments["clarity"][0].raw:
         assert cache.get(verdict.cache_key) == verdict

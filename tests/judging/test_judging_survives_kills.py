@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.judging.cases import NOON, docket, make_judge, shown
+from tests.judging.cases import NOON, judging_plan, make_judge, shown
 from tiltyard.judging import canary_cases, judge
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider
 from tiltyard.llm.records import Reply, Stop
@@ -37,7 +37,7 @@ def answer(request):
 
 
 provider = ScriptedBatchProvider(answer, folder=folder / "provider", polls=2, clock=lambda: NOON)
-cases = docket(12, ("clarity", "brevity"), canaries=canary_cases(["clarity"]))
+cases = judging_plan(12, ("clarity", "brevity"), canaries=canary_cases(["clarity"]))
 print("begin", flush=True)
 judged = asyncio.run(judge(cases, make_judge(folder / "cache", provider), prewarm=True))
 groups = [*judged.judgments.values(), *judged.canaries.values()]

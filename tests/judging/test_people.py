@@ -13,8 +13,8 @@ import pytest
 
 from tests.judging.cases import make_judge, shown
 from tiltyard.errors import JudgingError
-from tiltyard.judging import JudgeCheck, RecordedJudge, Rubric, Said, check_judge, read_labelled_pairs
-from tiltyard.judging.people import _own_names, majority
+from tiltyard.judging import JudgeCheck, RecordedJudge, Rubric, VerdictLabel, check_judge, read_labelled_pairs
+from tiltyard.judging.human_agreement import _own_names, majority
 from tiltyard.llm.records import Request
 from tiltyard.validity.agreement import Estimate
 
@@ -33,17 +33,17 @@ def pair(label: str | None = "A", **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("votes", "word"),
     [
-        ({"A": 3, "B": 1}, Said.A),
+        ({"A": 3, "B": 1}, VerdictLabel.A),
         ({"A": 2, "B": 2}, None),
-        ({"A": 2, "B": 1, "TIE": 1}, Said.A),
-        ({"A": 1, "B": 1, "TIE": 2}, Said.TIE),
-        ({"A": 1, "TIE": 1, "BOTH_BAD": 1}, Said.TIE),
-        ({"b": 1}, Said.B),
+        ({"A": 2, "B": 1, "TIE": 1}, VerdictLabel.A),
+        ({"A": 1, "B": 1, "TIE": 2}, VerdictLabel.TIE),
+        ({"A": 1, "TIE": 1, "BOTH_BAD": 1}, VerdictLabel.TIE),
+        ({"b": 1}, VerdictLabel.B),
         ({"A": 0}, None),
         ({}, None),
     ],
 )
-def test_people_say_what_more_of_them_said_than_anything_else(votes: dict[str, int], word: Said | None) -> None:
+def test_people_say_what_more_of_them_said_than_anything_else(votes: dict[str, int], word: VerdictLabel | None) -> None:
     assert majority(votes) is word
 
 
@@ -52,7 +52,7 @@ def test_a_pair_is_named_by_prompt_id_or_id_or_line(tmp_path: Path) -> None:
     pairs = read_labelled_pairs(path)
     assert [found.case.matchup.prompt_id for found in pairs] == ["x", "7", "3"]
     assert {(found.case.matchup.entrant_a, found.case.matchup.entrant_b) for found in pairs} == {("A", "B")}
-    assert [found.people for found in pairs] == [Said.A] * 3
+    assert [found.people for found in pairs] == [VerdictLabel.A] * 3
 
 
 @pytest.mark.parametrize(
@@ -251,4 +251,4 @@ def test_gpt3_prefers_the_left_answer(real_data: Path, llmfao_pairs: Path) -> No
 
 def test_labelled_benchmarks_are_read_as_they_are(real_data: Path) -> None:
     pairs = read_labelled_pairs(real_data / "llmbar" / "pairs.jsonl")
-    assert Counter(found.people for found in pairs) == {Said.A: 206, Said.B: 213}
+    assert Counter(found.people for found in pairs) == {VerdictLabel.A: 206, VerdictLabel.B: 213}

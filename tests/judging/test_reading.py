@@ -10,30 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.judging.reading import read_label, read_probabilities, read_reply, read_verdict_line
-from tiltyard.judging.records import Said
+from tiltyard.judging.records import VerdictLabel
 from tiltyard.llm.records import Reply, Stop
 
 READABLE = [
-    ("VERDICT: A", Said.A),
-    ("VERDICT: B", Said.B),
-    ("VERDICT: TIE", Said.TIE),
-    ("verdict: a", Said.A),
-    ("Verdict: Tie", Said.TIE),
-    ("VERDICT:B", Said.B),
-    ("VERDICT : B", Said.B),
-    ("**VERDICT: A**", Said.A),
-    ("**VERDICT:** B", Said.B),
-    ("VERDICT: **TIE**", Said.TIE),
-    ("__VERDICT: A__", Said.A),
-    ("`VERDICT: B`", Said.B),
-    ("### VERDICT: A", Said.A),
-    ("VERDICT: A.", Said.A),
-    ("VERDICT: [B]", Said.B),
-    ("VERDICT： A", Said.A),
-    ("Both are fine.\n\nVERDICT: TIE\n\n  \n", Said.TIE),
-    ("I first thought VERDICT: A.\nVERDICT: B", Said.B),
-    ("VERDICT: A\nOn reflection:\nVERDICT: B", Said.B),
-    ("Windows.\r\nVERDICT: A\r\n", Said.A),
+    ("VERDICT: A", VerdictLabel.A),
+    ("VERDICT: B", VerdictLabel.B),
+    ("VERDICT: TIE", VerdictLabel.TIE),
+    ("verdict: a", VerdictLabel.A),
+    ("Verdict: Tie", VerdictLabel.TIE),
+    ("VERDICT:B", VerdictLabel.B),
+    ("VERDICT : B", VerdictLabel.B),
+    ("**VERDICT: A**", VerdictLabel.A),
+    ("**VERDICT:** B", VerdictLabel.B),
+    ("VERDICT: **TIE**", VerdictLabel.TIE),
+    ("__VERDICT: A__", VerdictLabel.A),
+    ("`VERDICT: B`", VerdictLabel.B),
+    ("### VERDICT: A", VerdictLabel.A),
+    ("VERDICT: A.", VerdictLabel.A),
+    ("VERDICT: [B]", VerdictLabel.B),
+    ("VERDICT： A", VerdictLabel.A),
+    ("Both are fine.\n\nVERDICT: TIE\n\n  \n", VerdictLabel.TIE),
+    ("I first thought VERDICT: A.\nVERDICT: B", VerdictLabel.B),
+    ("VERDICT: A\nOn reflection:\nVERDICT: B", VerdictLabel.B),
+    ("Windows.\r\nVERDICT: A\r\n", VerdictLabel.A),
 ]
 
 UNREADABLE = [
@@ -71,7 +71,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("text", "said"), READABLE)
-def test_a_verdict_line_is_read(text: str, said: Said) -> None:
+def test_a_verdict_line_is_read(text: str, said: VerdictLabel) -> None:
     assert read_verdict_line(text) is said
 
 
@@ -80,8 +80,8 @@ def test_anything_else_is_no_verdict(text: str) -> None:
     assert read_verdict_line(text) is None
 
 
-@given(st.text(), st.sampled_from([Said.A, Said.B, Said.TIE]))
-def test_whatever_goes_before_the_last_line_decides_nothing(reasoning: str, said: Said) -> None:
+@given(st.text(), st.sampled_from([VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE]))
+def test_whatever_goes_before_the_last_line_decides_nothing(reasoning: str, said: VerdictLabel) -> None:
     assert read_verdict_line(f"{reasoning}\nVERDICT: {said.value}") is said
 
 
@@ -93,8 +93,8 @@ def test_a_verdict_above_the_last_line_does_not_count(before: str, word: str, la
 
 @given(st.text())
 def test_no_text_breaks_the_reader(text: str) -> None:
-    assert read_verdict_line(text) in (None, Said.A, Said.B, Said.TIE)
-    assert read_label(text) in (None, Said.A, Said.B, Said.TIE)
+    assert read_verdict_line(text) in (None, VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE)
+    assert read_label(text) in (None, VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE)
 
 
 def test_a_line_made_to_slow_the_reader_down_does_not() -> None:
@@ -106,23 +106,23 @@ def test_a_line_made_to_slow_the_reader_down_does_not() -> None:
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Reply(text="VERDICT: A"), Said.A),
-        (Reply(text="no idea"), Said.UNPARSED),
-        (Reply(text=""), Said.UNPARSED),
-        (Reply(text="VERDICT: A", stop=Stop.LENGTH), Said.TRUNCATED),
-        (Reply(text="VERDICT: A", stop=Stop.REFUSAL), Said.REFUSED),
-        (Reply(error="expired"), Said.ERROR),
-        (Reply(text="<think>VERDICT: B\n</think>VERDICT: A"), Said.A),
-        (Reply(text="<think>So.</think>\nA is better.\nVERDICT: A"), Said.A),
-        (Reply(text="<think>So.\nVERDICT: A"), Said.UNPARSED),
-        (Reply(text="<think>So.\nVERDICT: A", stop=Stop.LENGTH), Said.TRUNCATED),
-        (Reply(text="<think>So.</think>\nVERDICT: A", stop=Stop.LENGTH), Said.TRUNCATED),
-        (Reply(text="VERDICT: A", error="errored: overloaded_error"), Said.ERROR),
+        (Reply(text="VERDICT: A"), VerdictLabel.A),
+        (Reply(text="no idea"), VerdictLabel.UNPARSED),
+        (Reply(text=""), VerdictLabel.UNPARSED),
+        (Reply(text="VERDICT: A", stop=Stop.LENGTH), VerdictLabel.TRUNCATED),
+        (Reply(text="VERDICT: A", stop=Stop.REFUSAL), VerdictLabel.REFUSED),
+        (Reply(error="expired"), VerdictLabel.ERROR),
+        (Reply(text="<think>VERDICT: B\n</think>VERDICT: A"), VerdictLabel.A),
+        (Reply(text="<think>So.</think>\nA is better.\nVERDICT: A"), VerdictLabel.A),
+        (Reply(text="<think>So.\nVERDICT: A"), VerdictLabel.UNPARSED),
+        (Reply(text="<think>So.\nVERDICT: A", stop=Stop.LENGTH), VerdictLabel.TRUNCATED),
+        (Reply(text="<think>So.</think>\nVERDICT: A", stop=Stop.LENGTH), VerdictLabel.TRUNCATED),
+        (Reply(text="VERDICT: A", error="errored: overloaded_error"), VerdictLabel.ERROR),
     ],
 )
-def test_a_reply_is_read_or_named(reply: Reply, said: Said) -> None:
+def test_a_reply_is_read_or_named(reply: Reply, said: VerdictLabel) -> None:
     reading = read_reply(reply)
-    assert reading.said is said
+    assert reading.label is said
     assert (reading.why is None) == said.readable
 
 
@@ -132,47 +132,51 @@ CHOICES = ("A", "B", "TIE")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("A", Said.A),
-        (" b. ", Said.B),
-        ("**TIE**", Said.TIE),
+        ("A", VerdictLabel.A),
+        (" b. ", VerdictLabel.B),
+        ("**TIE**", VerdictLabel.TIE),
         ("A B", None),
         ("VERDICT: A", None),
         ("", None),
         ("C", None),
-        ("<think>B? No, A.</think>\n\nA", Said.A),
+        ("<think>B? No, A.</think>\n\nA", VerdictLabel.A),
         ("<think>\nA", None),
     ],
 )
-def test_a_one_word_reply_is_the_word_alone(text: str, said: Said | None) -> None:
-    assert read_reply(Reply(text=text), CHOICES).said is (said or Said.UNPARSED)
+def test_a_one_word_reply_is_the_word_alone(text: str, said: VerdictLabel | None) -> None:
+    assert read_reply(Reply(text=text), CHOICES).label is (said or VerdictLabel.UNPARSED)
     assert "<think>" in text or read_label(text) is said
 
 
 def test_the_third_option_of_a_multiple_choice_is_a_tie() -> None:
     options = ("A", "B", "C")
-    assert [read_label(text, options) for text in ("a", "B)", "C")] == [Said.A, Said.B, Said.TIE]
+    assert [read_label(text, options) for text in ("a", "B)", "C")] == [
+        VerdictLabel.A,
+        VerdictLabel.B,
+        VerdictLabel.TIE,
+    ]
     assert [read_label(text, options) for text in ("TIE", "D")] == [None, None]
     reading = read_reply(Reply(text="C", choice_probabilities={"A": 0.3, "B": 0.1, "C": 0.6}), options)
-    assert (reading.said, reading.score_a) == (Said.TIE, pytest.approx(0.6))
-    assert read_reply(Reply(text="A", choice_probabilities={"TIE": 1.0}), options).said is Said.UNPARSED
+    assert (reading.label, reading.score_a) == (VerdictLabel.TIE, pytest.approx(0.6))
+    assert read_reply(Reply(text="A", choice_probabilities={"TIE": 1.0}), options).label is VerdictLabel.UNPARSED
 
 
 @pytest.mark.parametrize(
     ("chances", "said", "score_a"),
     [
-        ({"A": 0.7, "B": 0.2, "TIE": 0.1}, Said.A, 0.75),
-        ({"A": 0.1, "B": 0.6, "TIE": 0.3}, Said.B, 0.25),
-        ({"A": 0.2, "B": 0.3, "TIE": 0.5}, Said.TIE, 0.45),
-        ({"A": 0.2, "B": 0.6}, Said.B, 0.25),
-        ({"A": 0.5, "B": 0.5}, Said.TIE, 0.5),
-        ({"A": 0.4, "TIE": 0.4, "B": 0.2}, Said.TIE, 0.6),
+        ({"A": 0.7, "B": 0.2, "TIE": 0.1}, VerdictLabel.A, 0.75),
+        ({"A": 0.1, "B": 0.6, "TIE": 0.3}, VerdictLabel.B, 0.25),
+        ({"A": 0.2, "B": 0.3, "TIE": 0.5}, VerdictLabel.TIE, 0.45),
+        ({"A": 0.2, "B": 0.6}, VerdictLabel.B, 0.25),
+        ({"A": 0.5, "B": 0.5}, VerdictLabel.TIE, 0.5),
+        ({"A": 0.4, "TIE": 0.4, "B": 0.2}, VerdictLabel.TIE, 0.6),
     ],
 )
 def test_probabilities_give_the_likeliest_word_and_a_soft_score(
-    chances: dict[str, float], said: Said, score_a: float
+    chances: dict[str, float], said: VerdictLabel, score_a: float
 ) -> None:
     reading = read_reply(Reply(text="A", stop=Stop.LENGTH, choice_probabilities=chances), CHOICES)
-    assert reading.said is said
+    assert reading.label is said
     assert reading.score_a == pytest.approx(score_a)
     assert reading.choice_mass == pytest.approx(sum(chances.values()))
 
@@ -180,8 +184,8 @@ def test_probabilities_give_the_likeliest_word_and_a_soft_score(
 def test_words_that_were_never_likely_are_no_verdict_and_the_reason_names_how_likely() -> None:
     sorry = Reply(text="Sorry", choice_probabilities={"A": math.exp(-14), "B": math.exp(-17), "TIE": 0.0})
     reading = read_reply(sorry, CHOICES)
-    assert (reading.said, reading.score_a, reading.choice_mass) == (
-        Said.UNPARSED,
+    assert (reading.label, reading.score_a, reading.choice_mass) == (
+        VerdictLabel.UNPARSED,
         None,
         pytest.approx(8.7e-7, rel=0.01),
     )
@@ -189,37 +193,40 @@ def test_words_that_were_never_likely_are_no_verdict_and_the_reason_names_how_li
     nearly = Reply(text="A", choice_probabilities={"A": 0.3, "B": 0.1, "TIE": 0.0999})
     assert "a probability of 0.49 together" in str(read_reply(nearly, CHOICES).why)
     enough = Reply(text="A", choice_probabilities={"A": 0.3, "B": 0.1, "TIE": 0.1})
-    assert read_reply(enough, CHOICES).said is Said.A
-    assert read_reply(nearly, CHOICES, min_choice_mass=0.4).said is Said.A
-    assert read_reply(enough, CHOICES, min_choice_mass=0.6).said is Said.UNPARSED
+    assert read_reply(enough, CHOICES).label is VerdictLabel.A
+    assert read_reply(nearly, CHOICES, min_choice_mass=0.4).label is VerdictLabel.A
+    assert read_reply(enough, CHOICES, min_choice_mass=0.6).label is VerdictLabel.UNPARSED
     assert (
-        read_reply(Reply(text="A", choice_probabilities={"A": 0.0}), CHOICES, min_choice_mass=0).said is Said.UNPARSED
+        read_reply(Reply(text="A", choice_probabilities={"A": 0.0}), CHOICES, min_choice_mass=0).label
+        is VerdictLabel.UNPARSED
     )
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("A", Said.A),  # one token was allowed, and it was the answer
-        (" A\n", Said.A),
-        ("<think>B? No.</think> A", Said.A),
-        ("", Said.TRUNCATED),
-        ("T", Said.TRUNCATED),
-        ("A is better because", Said.TRUNCATED),
-        ("Sorry", Said.TRUNCATED),
-        ("<think>\nA", Said.TRUNCATED),
-        ("<think>\nHm.</think>", Said.TRUNCATED),
+        ("A", VerdictLabel.A),  # one token was allowed, and it was the answer
+        (" A\n", VerdictLabel.A),
+        ("<think>B? No.</think> A", VerdictLabel.A),
+        ("", VerdictLabel.TRUNCATED),
+        ("T", VerdictLabel.TRUNCATED),
+        ("A is better because", VerdictLabel.TRUNCATED),
+        ("Sorry", VerdictLabel.TRUNCATED),
+        ("<think>\nA", VerdictLabel.TRUNCATED),
+        ("<think>\nHm.</think>", VerdictLabel.TRUNCATED),
     ],
 )
-def test_a_reply_that_was_cut_off_counts_only_as_one_whole_word_with_probabilities(text: str, said: Said) -> None:
+def test_a_reply_that_was_cut_off_counts_only_as_one_whole_word_with_probabilities(
+    text: str, said: VerdictLabel
+) -> None:
     sure = {"A": 0.9, "B": 0.1, "TIE": 0.0}
-    assert read_reply(Reply(text=text, stop=Stop.LENGTH, choice_probabilities=sure), CHOICES).said is said
-    assert read_reply(Reply(text=text, stop=Stop.LENGTH), CHOICES).said is Said.TRUNCATED
+    assert read_reply(Reply(text=text, stop=Stop.LENGTH, choice_probabilities=sure), CHOICES).label is said
+    assert read_reply(Reply(text=text, stop=Stop.LENGTH), CHOICES).label is VerdictLabel.TRUNCATED
 
 
 @pytest.mark.parametrize("chances", [{"C": 1.0}, {"A": 0.0}, {"A": math.nan}, {"A": math.inf}, {"A": 2.0, "B": -1.0}])
 def test_probabilities_that_are_none_are_unparsed(chances: dict[str, float]) -> None:
-    assert read_probabilities(chances).said is Said.UNPARSED
+    assert read_probabilities(chances).label is VerdictLabel.UNPARSED
 
 
 chance = st.floats(0, 1)
@@ -229,6 +236,6 @@ chance = st.floats(0, 1)
 def test_exchanging_the_slots_exchanges_word_and_score(a: float, b: float, tie: float) -> None:
     one = read_probabilities({"A": a, "B": b, "TIE": tie})
     other = read_probabilities({"A": b, "B": a, "TIE": tie})
-    assert one.said is other.said.other_slot
+    assert one.label is other.label.other_slot
     if one.score_a is not None and other.score_a is not None:
         assert one.score_a + other.score_a == pytest.approx(1)

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.judging.cases import case, docket, make_judge, prefers
+from tests.judging.cases import case, judging_plan, make_judge, prefers
 from tiltyard.errors import JudgingError
-from tiltyard.judging import Docket, Judged, RecordedJudge, Rubric, Said, judge
+from tiltyard.judging import JudgingPlan, JudgingResult, RecordedJudge, Rubric, VerdictLabel, judge
 
 ROW = {"prompt_id": "p1", "entrant_a": "otter", "entrant_b": "heron"}
 
@@ -24,47 +24,50 @@ def write(folder: Path, *rows: dict[str, Any], name: str = "said.jsonl") -> Path
     return path
 
 
-def hear(path: Path, cases: Docket, **terms: Any) -> Judged:
-    return asyncio.run(judge(cases, RecordedJudge(path), **terms))
+def recall(path: Path, cases: JudgingPlan, **options: Any) -> JudgingResult:
+    return asyncio.run(judge(cases, RecordedJudge(path), **options))
 
 
 def test_one_row_may_hold_both_orders(tmp_path: Path) -> None:
     path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B", "reasoning": "Clear.", "timestamp": "t"})
-    judged = hear(path, docket(1))
+    judged = recall(path, judging_plan(1))
     judgment = judged.judgments["clarity"][0]
     assert judged.judge_model == "recorded/said.jsonl"
     assert judged.both_orders
     assert judgment.winner == "otter"
-    assert [(verdict.verdict, verdict.position_swap) for verdict in judgment.raw] == [(Said.A, False), (Said.B, True)]
+    assert [(verdict.verdict, verdict.position_swap) for verdict in judgment.raw] == [
+        (VerdictLabel.A, False),
+        (VerdictLabel.B, True),
+    ]
     assert (judgment.raw[0].reasoning, judgment.raw[0].timestamp) == ("Clear.", "t")
 
 
 def test_two_rows_with_the_entrants_exchanged_are_the_two_orders(tmp_path: Path) -> None:
     exchanged = {"prompt_id": "p1", "entrant_a": "heron", "entrant_b": "otter"}
     path = write(tmp_path, exchanged | {"verdict": "A"}, ROW | {"verdict": "B"})
-    assert hear(path, docket(1)).judgments["clarity"][0].winner == "heron"
+    assert recall(path, judging_plan(1)).judgments["clarity"][0].winner == "heron"
 
 
 def test_the_pair_is_found_whichever_entrant_a_matchup_names_first(tmp_path: Path) -> None:
     path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B"})
-    other_way = Docket({"clarity": Rubric("clarity", "1", "x")}, {"clarity": [case("p1", a="heron", b="otter")]})
-    judgment = hear(path, other_way).judgments["clarity"][0]
+    other_way = JudgingPlan({"clarity": Rubric("clarity", "1", "x")}, {"clarity": [case("p1", a="heron", b="otter")]})
+    judgment = recall(path, other_way).judgments["clarity"][0]
     assert judgment.winner == "otter"
-    assert [verdict.verdict for verdict in judgment.raw] == [Said.B, Said.A]
+    assert [verdict.verdict for verdict in judgment.raw] == [VerdictLabel.B, VerdictLabel.A]
 
 
 def test_a_pair_it_never_heard_is_refused_by_name(tmp_path: Path) -> None:
     path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B"})
     with pytest.raises(JudgingError, match=r"recorded/said\.jsonl never heard prompt 'p2', 'otter' against 'heron'"):
-        hear(path, docket(2))
+        recall(path, judging_plan(2))
 
 
 def test_one_order_is_accepted_only_where_the_caller_says_so(tmp_path: Path) -> None:
     path = write(tmp_path, ROW | {"verdict": "B"})
     assert not RecordedJudge(path).both_orders
     with pytest.raises(JudgingError, match="one order only"):
-        hear(path, docket(1))
-    judged = hear(path, docket(1), single_order=True)
+        recall(path, judging_plan(1))
+    judged = recall(path, judging_plan(1), single_order=True)
     assert not judged.both_orders
     assert judged.judgments["clarity"][0].winner == "heron"
     assert judged.stats["clarity"].questions == 1
@@ -73,24 +76,24 @@ def test_one_order_is_accepted_only_where_the_caller_says_so(tmp_path: Path) -> 
 def test_a_dimension_is_heard_before_a_row_without_one(tmp_path: Path) -> None:
     both = {"verdict": "A", "verdict_swapped": "B"}
     path = write(tmp_path, ROW | both, ROW | {"dimension": "brevity", "verdict": "B", "verdict_swapped": "A"})
-    judged = hear(path, docket(1, ("clarity", "brevity")))
+    judged = recall(path, judging_plan(1, ("clarity", "brevity")))
     assert judged.judgments["clarity"][0].winner == "otter"
     assert judged.judgments["brevity"][0].winner == "heron"
 
 
 def test_a_recorded_failure_stays_a_failure(tmp_path: Path) -> None:
     path = write(tmp_path, ROW | {"verdict": "refused", "verdict_swapped": "B"})
-    judged = hear(path, docket(1))
+    judged = recall(path, judging_plan(1))
     assert judged.judgments["clarity"][0].status == "failed"
     assert judged.stats["clarity"].failures == {"refused": 1}
     assert judged.stats["clarity"].cache_hits == 1
 
 
 def test_the_verdict_file_of_a_run_is_a_recording(tmp_path: Path) -> None:
-    live = asyncio.run(judge(docket(3), make_judge(tmp_path / "cache", prefers("heron"))))
+    live = asyncio.run(judge(judging_plan(3), make_judge(tmp_path / "cache", prefers("heron"))))
     path = tmp_path / "clarity.jsonl"
     path.write_bytes(b"".join(msgspec.json.encode(judgment) + b"\n" for judgment in live.judgments["clarity"]))
-    again = hear(path, docket(3))
+    again = recall(path, judging_plan(3))
     assert [judgment.winner for judgment in again.judgments["clarity"]] == ["heron"] * 3
     assert [verdict.reasoning for verdict in again.judgments["clarity"][0].raw] == [
         verdict.reasoning for verdict in live.judgments["clarity"][0].raw
@@ -100,19 +103,19 @@ def test_the_verdict_file_of_a_run_is_a_recording(tmp_path: Path) -> None:
 def test_a_matchup_that_the_run_never_judged_was_never_heard(tmp_path: Path) -> None:
     unjudged = {"prompt_id": "p2", "entrant_a": "otter", "entrant_b": "heron", "winner": None, "raw": []}
     path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B"}, unjudged)
-    assert hear(path, docket(1)).judgments["clarity"][0].winner == "otter"
+    assert recall(path, judging_plan(1)).judgments["clarity"][0].winner == "otter"
     with pytest.raises(JudgingError, match="never heard prompt 'p2'"):
-        hear(path, docket(2))
+        recall(path, judging_plan(2))
 
 
 def test_csv_and_left_right_rows_are_read(tmp_path: Path) -> None:
     ours = tmp_path / "ours.csv"
     ours.write_text("prompt_id,entrant_a,entrant_b,verdict,verdict_swapped\np1,otter,heron,tie,TIE\n")
-    judgment = hear(ours, docket(1)).judgments["clarity"][0]
+    judgment = recall(ours, judging_plan(1)).judgments["clarity"][0]
     assert (judgment.winner, judgment.inconsistent, judgment.status) == (None, False, "ok")
     theirs = tmp_path / "theirs.csv"
     theirs.write_text("id,prompt,model_x,model_y,winner,left,right\n0,p1,1,2,right,otter,heron\n")
-    assert hear(theirs, docket(1), single_order=True).judgments["clarity"][0].winner == "heron"
+    assert recall(theirs, judging_plan(1), single_order=True).judgments["clarity"][0].winner == "heron"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +157,7 @@ def test_pairs_of_one_order_and_of_both_are_settled_each_in_its_way(tmp_path: Pa
         ROW | {"prompt_id": "p2", "verdict": "A", "verdict_swapped": "A"},
         ROW | {"prompt_id": "p3", "verdict": "A", "verdict_swapped": "B"},
     )
-    judged = hear(path, docket(3), single_order=True)
+    judged = recall(path, judging_plan(3), single_order=True)
     settled = [(one.winner, one.inconsistent, one.status, len(one.raw)) for one in judged.judgments["clarity"]]
     assert settled == [("heron", False, "ok", 1), (None, True, "ok", 2), ("otter", False, "ok", 2)]
     assert not judged.both_orders
@@ -165,24 +168,24 @@ def test_pairs_of_one_order_and_of_both_are_settled_each_in_its_way(tmp_path: Pa
 def test_one_recorded_order_means_the_same_whichever_entrant_a_matchup_names_first(
     tmp_path: Path, said: str, winner: str | None
 ) -> None:
-    """The file shows otter as A; the docket has heron first."""
+    """The file shows otter as A; the plan has heron first."""
     path = write(tmp_path, ROW | {"verdict": said})
-    other_way = Docket({"clarity": Rubric("clarity", "1", "x")}, {"clarity": [case("p1", a="heron", b="otter")]})
-    judgment = hear(path, other_way, single_order=True).judgments["clarity"][0]
+    other_way = JudgingPlan({"clarity": Rubric("clarity", "1", "x")}, {"clarity": [case("p1", a="heron", b="otter")]})
+    judgment = recall(path, other_way, single_order=True).judgments["clarity"][0]
     assert (judgment.winner, judgment.status) == (winner, "ok")
-    assert [(verdict.verdict, verdict.position_swap) for verdict in judgment.raw] == [(Said(said), True)]
-    same_way = hear(path, docket(1), single_order=True).judgments["clarity"][0]
+    assert [(verdict.verdict, verdict.position_swap) for verdict in judgment.raw] == [(VerdictLabel(said), True)]
+    same_way = recall(path, judging_plan(1), single_order=True).judgments["clarity"][0]
     assert same_way.winner == winner
     assert not same_way.raw[0].position_swap
 
 
 def test_the_verdicts_of_a_forward_run_are_a_recording_of_one_order(tmp_path: Path) -> None:
     forward = make_judge(tmp_path / "cache", prefers("heron"), orders="forward")
-    live = asyncio.run(judge(docket(3), forward, single_order=True))
+    live = asyncio.run(judge(judging_plan(3), forward, single_order=True))
     path = tmp_path / "clarity.jsonl"
     path.write_bytes(b"".join(msgspec.json.encode(judgment) + b"\n" for judgment in live.judgments["clarity"]))
     assert not RecordedJudge(path).both_orders
-    again = hear(path, docket(3), single_order=True)
+    again = recall(path, judging_plan(3), single_order=True)
     assert [judgment.winner for judgment in again.judgments["clarity"]] == ["heron"] * 3
 
 

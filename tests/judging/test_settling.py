@@ -11,7 +11,7 @@ import pytest
 
 from tests.judging.cases import verdict
 from tiltyard.battles import Battle, Outcome, read_battles
-from tiltyard.judging import Matchup, Said, settle, settle_one, to_battle
+from tiltyard.judging import Matchup, VerdictLabel, settle, settle_one, to_battle
 from tiltyard.judging.reading import read_probabilities
 
 MATCHUP = Matchup(prompt_id="p", dimension="d", entrant_a="otter", entrant_b="heron")
@@ -32,7 +32,7 @@ TABLE = {
 
 @pytest.mark.parametrize(("forward", "swapped"), TABLE)
 def test_two_readable_verdicts_settle(forward: str, swapped: str) -> None:
-    judgment = settle(MATCHUP, [verdict("f", Said(forward)), verdict("s", Said(swapped), swapped=True)])
+    judgment = settle(MATCHUP, [verdict("f", VerdictLabel(forward)), verdict("s", VerdictLabel(swapped), swapped=True)])
     assert (judgment.winner, judgment.inconsistent, judgment.status) == (*TABLE[forward, swapped], "ok")
     battle = to_battle(judgment)
     assert battle is not None
@@ -40,11 +40,13 @@ def test_two_readable_verdicts_settle(forward: str, swapped: str) -> None:
     assert battle.winner == {"otter": Outcome.A, "heron": Outcome.B, None: Outcome.TIE}[judgment.winner]
 
 
-FAILURES = [word for word in Said if not word.readable]
+FAILURES = [word for word in VerdictLabel if not word.readable]
 
 
-@pytest.mark.parametrize(("failure", "other"), list(itertools.product(FAILURES, Said)))
-def test_a_failure_in_either_order_fails_the_judgment_and_makes_no_battle(failure: Said, other: Said) -> None:
+@pytest.mark.parametrize(("failure", "other"), list(itertools.product(FAILURES, VerdictLabel)))
+def test_a_failure_in_either_order_fails_the_judgment_and_makes_no_battle(
+    failure: VerdictLabel, other: VerdictLabel
+) -> None:
     for pair in ((failure, other), (other, failure)):
         judgment = settle(MATCHUP, [verdict("f", pair[0]), verdict("s", pair[1], swapped=True)])
         assert (judgment.winner, judgment.inconsistent, judgment.status) == (None, False, "failed")
@@ -61,19 +63,19 @@ def test_a_missing_verdict_fails_the_judgment(count: int) -> None:
     [("A", False, "otter"), ("B", False, "heron"), ("A", True, "heron"), ("B", True, "otter"), ("TIE", False, None)],
 )
 def test_a_single_verdict_settles_where_the_caller_says_so(said: str, swapped: bool, winner: str | None) -> None:
-    judgment = settle_one(MATCHUP, verdict("f", Said(said), swapped=swapped))
+    judgment = settle_one(MATCHUP, verdict("f", VerdictLabel(said), swapped=swapped))
     assert (judgment.winner, judgment.inconsistent, judgment.status) == (winner, False, "ok")
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_single_failure_is_a_failed_judgment(failure: Said) -> None:
+def test_a_single_failure_is_a_failed_judgment(failure: VerdictLabel) -> None:
     assert settle_one(MATCHUP, verdict("f", failure)).status == "failed"
 
 
 def soft_battle(forward: tuple[str, float | None], swapped: tuple[str, float | None]) -> Battle:
     verdicts = [
-        verdict("f", Said(forward[0]), score_a=forward[1]),
-        verdict("s", Said(swapped[0]), swapped=True, score_a=swapped[1]),
+        verdict("f", VerdictLabel(forward[0]), score_a=forward[1]),
+        verdict("s", VerdictLabel(swapped[0]), swapped=True, score_a=swapped[1]),
     ]
     battle = to_battle(settle(MATCHUP, verdicts))
     assert battle is not None
@@ -123,7 +125,7 @@ def test_a_score_that_contradicts_the_outcome_or_lacks_an_order_is_left_out(
 
 
 def test_a_single_verdict_makes_no_soft_score() -> None:
-    battle = to_battle(settle_one(MATCHUP, verdict("f", Said.A, score_a=0.75)))
+    battle = to_battle(settle_one(MATCHUP, verdict("f", VerdictLabel.A, score_a=0.75)))
     assert battle is not None
     assert battle.score_a is None
 

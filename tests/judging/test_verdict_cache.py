@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.judging.cases import verdict
 from tiltyard.errors import JudgingError
-from tiltyard.judging import Said, VerdictCache
+from tiltyard.judging import VerdictCache, VerdictLabel
 from tiltyard.judging.cache import _SortedIndex, cache_path
 
 
@@ -38,35 +38,35 @@ def test_what_was_added_is_found_now_and_after_reopening(tmp_path: Path) -> None
 
 def test_the_first_readable_verdict_is_never_replaced(tmp_path: Path) -> None:
     cache = VerdictCache(tmp_path, "d")
-    cache.add(verdict("k", Said.UNPARSED))
-    cache.add(verdict("k", Said.A))
-    cache.add(verdict("k", Said.B))
-    cache.add(verdict("k", Said.ERROR))
+    cache.add(verdict("k", VerdictLabel.UNPARSED))
+    cache.add(verdict("k", VerdictLabel.A))
+    cache.add(verdict("k", VerdictLabel.B))
+    cache.add(verdict("k", VerdictLabel.ERROR))
     for opened in (cache, VerdictCache(tmp_path, "d")):
         found = opened.get("k")
         assert found is not None
-        assert found.verdict is Said.A
-        assert [attempt.verdict for attempt in opened.attempts("k")] == [Said.UNPARSED]
+        assert found.verdict is VerdictLabel.A
+        assert [attempt.verdict for attempt in opened.attempts("k")] == [VerdictLabel.UNPARSED]
 
 
 def test_failures_are_attempts_and_no_verdict(tmp_path: Path) -> None:
     cache = VerdictCache(tmp_path, "d")
-    cache.add(verdict("k", Said.TRUNCATED))
-    cache.add(verdict("k", Said.REFUSED, attempts=2))
+    cache.add(verdict("k", VerdictLabel.TRUNCATED))
+    cache.add(verdict("k", VerdictLabel.REFUSED, attempts=2))
     for opened in (cache, VerdictCache(tmp_path, "d")):
         assert "k" not in opened
         assert opened.get("k") is None
         assert len(opened) == 0
-        assert [attempt.verdict for attempt in opened.attempts("k")] == [Said.TRUNCATED, Said.REFUSED]
+        assert [attempt.verdict for attempt in opened.attempts("k")] == [VerdictLabel.TRUNCATED, VerdictLabel.REFUSED]
 
 
 def test_of_two_readable_lines_in_a_file_the_first_counts(tmp_path: Path) -> None:
-    lines = [msgspec.json.encode(verdict("k", said)) for said in (Said.B, Said.A)]
+    lines = [msgspec.json.encode(verdict("k", said)) for said in (VerdictLabel.B, VerdictLabel.A)]
     cache_path(tmp_path, "d").write_bytes(b"\n".join(lines) + b"\n")
     cache = VerdictCache(tmp_path, "d")
     found = cache.get("k")
     assert found is not None
-    assert found.verdict is Said.B
+    assert found.verdict is VerdictLabel.B
     assert len(cache) == 1
 
 
@@ -91,11 +91,11 @@ def test_a_torn_end_is_closed_and_passed_over_wherever_it_was_torn(tmp_path: Pat
 
 def test_a_torn_key_can_be_asked_and_kept_again(tmp_path: Path) -> None:
     path = cache_path(tmp_path, "d")
-    path.write_bytes(msgspec.json.encode(verdict("k", Said.A))[:40])
-    VerdictCache(tmp_path, "d").add(verdict("k", Said.B))
+    path.write_bytes(msgspec.json.encode(verdict("k", VerdictLabel.A))[:40])
+    VerdictCache(tmp_path, "d").add(verdict("k", VerdictLabel.B))
     found = VerdictCache(tmp_path, "d").get("k")
     assert found is not None
-    assert found.verdict is Said.B
+    assert found.verdict is VerdictLabel.B
 
 
 def test_unknown_fields_and_foreign_lines_do_no_harm(tmp_path: Path) -> None:
@@ -118,14 +118,14 @@ def test_unknown_fields_and_foreign_lines_do_no_harm(tmp_path: Path) -> None:
 
 def test_two_caches_on_one_file_see_each_other(tmp_path: Path) -> None:
     one, other = VerdictCache(tmp_path, "d"), VerdictCache(tmp_path, "d")
-    one.add(verdict("k", Said.A))
-    other.add(verdict("k", Said.B))
-    other.add(verdict("l", Said.TIE))
+    one.add(verdict("k", VerdictLabel.A))
+    other.add(verdict("k", VerdictLabel.B))
+    other.add(verdict("l", VerdictLabel.TIE))
     one.refresh()
     for cache in (one, other):
         found = cache.get("k")
         assert found is not None
-        assert found.verdict is Said.A
+        assert found.verdict is VerdictLabel.A
         assert "l" in cache
     assert len(cache_path(tmp_path, "d").read_bytes().splitlines()) == 2
 
@@ -152,11 +152,11 @@ def test_a_folder_that_cannot_be_used_is_an_error_that_names_it(tmp_path: Path) 
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from(list(Said))), max_size=30))
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from(list(VerdictLabel))), max_size=30))
 def test_reopening_never_changes_what_the_cache_says(tmp_path_factory: pytest.TempPathFactory, steps: list) -> None:
     folder = tmp_path_factory.mktemp("cache")
     live = VerdictCache(folder, "d")
-    expected: dict[str, Said] = {}
+    expected: dict[str, VerdictLabel] = {}
     for number, (key, said) in enumerate(steps):
         live.add(verdict(key, said, attempts=number))
         if said.readable:

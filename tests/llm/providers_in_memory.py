@@ -23,15 +23,15 @@ def request(text: str, **changes: object) -> Request:
     return Request(**fields)  # type: ignore[arg-type]
 
 
-def asks(count: int, shelf: str = "factuality") -> list[Ask]:
-    return [Ask(f"k{number}", request(f"question {number}"), shelf) for number in range(count)]
+def asks(count: int, group: str = "factuality") -> list[Ask]:
+    return [Ask(f"k{number}", request(f"question {number}"), group) for number in range(count)]
 
 
 def answer(asked: Request) -> Reply:
     return Reply(text=f"answer to {asked.user}", usage=Usage(input_tokens=100, output_tokens=10), model=asked.model)
 
 
-class Shelf:
+class Kept:
     """A sink in memory. It insists that no key ends twice."""
 
     def __init__(self, follow: Callable[[Ask, Reply], Ask | None] = lambda ask, reply: None) -> None:
@@ -56,7 +56,7 @@ def larger_budget(ask: Ask, reply: Reply) -> Ask | None:
     """Ask a truncated reply again with twice the tokens, two times at most."""
     if reply.stop is Stop.LENGTH and ask.attempt < 3:
         bigger = msgspec.structs.replace(ask.request, max_tokens=ask.request.max_tokens * 2)
-        return Ask(ask.key, bigger, ask.shelf, ask.attempt + 1)
+        return Ask(ask.key, bigger, ask.group, ask.attempt + 1)
     return None
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.llm.clock import START, run_virtually
-from tests.llm.providers_in_memory import BatchesInMemory, Shelf, Unlucky, answer, asks, larger_budget, request
+from tests.llm.providers_in_memory import BatchesInMemory, Kept, Unlucky, answer, asks, larger_budget, request
 from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.journal import Journal
@@ -53,18 +53,18 @@ def sizes(provider: BatchesInMemory) -> list[int]:
 
 
 def test_all_go_into_one_batch_and_cost_half(tmp_path: Path) -> None:
-    shelf = Shelf()
-    provider, totals, _ = ask(tmp_path, shelf, asks(30))
+    kept = Kept()
+    provider, totals, _ = ask(tmp_path, kept, asks(30))
     assert sizes(provider) == [30]
     assert not provider.asked
-    assert len(shelf.ended) == 30
-    assert all(reply.batched for reply in shelf.ended.values())
+    assert len(kept.ended) == 30
+    assert all(reply.batched for reply in kept.ended.values())
     assert totals.all.cost == pytest.approx(30 * (100 * 1 + 10 * 5) / 1e6 / 2)
     assert not Journal.in_folder(tmp_path, lambda: 0.0).open
 
 
 def test_custom_ids_are_legal_unique_and_begin_with_the_intent(tmp_path: Path) -> None:
-    provider, _, _ = ask(tmp_path, Shelf(), asks(25), settings=AskingSettings(max_batch=10))
+    provider, _, _ = ask(tmp_path, Kept(), asks(25), settings=AskingSettings(max_batch=10))
     ids = [custom_id for batch in provider.batches.values() for custom_id, _ in batch.requests]
     assert len(set(ids)) == 25
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", custom_id) for custom_id in ids)
@@ -73,9 +73,9 @@ def test_custom_ids_are_legal_unique_and_begin_with_the_intent(tmp_path: Path) -
 
 def test_batches_are_split_at_the_requests_the_bytes_and_the_callers_limit(tmp_path: Path) -> None:
     one = BatchesInMemory(lambda: 0.0).encoded_size(request("question 10"))
-    by_requests, _, _ = ask(tmp_path / "a", Shelf(), asks(25), limits=BatchLimits(requests=10, bytes=10**9))
-    by_bytes, _, _ = ask(tmp_path / "b", Shelf(), asks(25), limits=BatchLimits(requests=1000, bytes=7 * one))
-    by_caller, _, _ = ask(tmp_path / "c", Shelf(), asks(25), settings=AskingSettings(max_batch=20))
+    by_requests, _, _ = ask(tmp_path / "a", Kept(), asks(25), limits=BatchLimits(requests=10, bytes=10**9))
+    by_bytes, _, _ = ask(tmp_path / "b", Kept(), asks(25), limits=BatchLimits(requests=1000, bytes=7 * one))
+    by_caller, _, _ = ask(tmp_path / "c", Kept(), asks(25), settings=AskingSettings(max_batch=20))
     assert sizes(by_requests) == [10, 10, 5]
     assert sizes(by_bytes) == [7, 7, 7, 4]
     assert sizes(by_caller) == [20, 5]
@@ -83,36 +83,36 @@ def test_batches_are_split_at_the_requests_the_bytes_and_the_callers_limit(tmp_p
 
 def test_models_do_not_share_a_batch(tmp_path: Path) -> None:
     what = [Ask(f"k{n}", request(f"q{n}", model=("gpt-5", "gpt-4o")[n % 2]), "s") for n in range(10)]
-    provider, _, _ = ask(tmp_path, Shelf(), what)
+    provider, _, _ = ask(tmp_path, Kept(), what)
     assert sizes(provider) == [5, 5]
 
 
 def test_a_request_too_large_for_any_batch_fails_alone(tmp_path: Path) -> None:
     what = [*asks(3), Ask("big", request("x" * 5000), "s")]
-    shelf = Shelf()
-    _, totals, _ = ask(tmp_path, shelf, what, limits=BatchLimits(requests=10, bytes=2000))
-    assert shelf.ended["big"].error == "too large for a batch"
+    kept = Kept()
+    _, totals, _ = ask(tmp_path, kept, what, limits=BatchLimits(requests=10, bytes=2000))
+    assert kept.ended["big"].error == "too large for a batch"
     assert (totals.all.done, totals.all.failed) == (3, 1)
 
 
 def test_few_asks_go_directly_below_the_floor(tmp_path: Path) -> None:
-    below, _, _ = ask(tmp_path / "a", Shelf(), asks(99), settings=AskingSettings(batch_floor=100))
-    at, _, _ = ask(tmp_path / "b", Shelf(), asks(100), settings=AskingSettings(batch_floor=100))
-    never, _, _ = ask(tmp_path / "c", Shelf(), asks(100), settings=AskingSettings(batch=False))
+    below, _, _ = ask(tmp_path / "a", Kept(), asks(99), settings=AskingSettings(batch_floor=100))
+    at, _, _ = ask(tmp_path / "b", Kept(), asks(100), settings=AskingSettings(batch_floor=100))
+    never, _, _ = ask(tmp_path / "c", Kept(), asks(100), settings=AskingSettings(batch=False))
     assert (sizes(below), below.asked.total()) == ([], 99)
     assert (sizes(at), at.asked.total()) == ([100], 0)
     assert (sizes(never), never.asked.total()) == ([], 100)
 
 
 def test_the_pause_between_polls_grows_from_first_to_longest(tmp_path: Path) -> None:
-    provider, _, _ = ask(tmp_path, Shelf(), asks(3), provider={"minutes": 30.0})
+    provider, _, _ = ask(tmp_path, Kept(), asks(3), provider={"minutes": 30.0})
     pauses = [later - earlier for earlier, later in zip(provider.polled_at, provider.polled_at[1:], strict=False)]
     assert pauses[:4] == pytest.approx([30, 45, 67.5, 101.25])
     assert max(pauses) == pytest.approx(300)
 
 
 def test_several_batches_are_polled_together(tmp_path: Path) -> None:
-    _, _, seconds = ask(tmp_path, Shelf(), asks(50), settings=AskingSettings(max_batch=5), provider={"minutes": 10.0})
+    _, _, seconds = ask(tmp_path, Kept(), asks(50), settings=AskingSettings(max_batch=5), provider={"minutes": 10.0})
     assert seconds < 20 * 60  # ten batches one after the other would take a hundred minutes
 
 
@@ -124,8 +124,8 @@ def test_expired_canceled_errored_and_missing_entries_are_sent_once_more(tmp_pat
             bad[int(asked.user.split()[1])] if before == 0 and int(asked.user.split()[1]) < 4 else answer(asked)
         )
 
-    shelf = Shelf()
-    provider, totals, _ = ask(tmp_path, shelf, asks(10), prepare)
+    kept = Kept()
+    provider, totals, _ = ask(tmp_path, kept, asks(10), prepare)
     assert sizes(provider) == [10, 4]
     assert (totals.all.done, totals.all.failed) == (10, 0)
     assert max(provider.answered.values()) == 1
@@ -137,10 +137,10 @@ def test_an_entry_that_never_succeeds_ends_as_a_failure(tmp_path: Path) -> None:
             Reply(error="expired") if asked.user == "question 0" else answer(asked)
         )
 
-    shelf = Shelf()
-    provider, totals, _ = ask(tmp_path, shelf, asks(5), prepare, settings=AskingSettings(max_resubmits=2))
+    kept = Kept()
+    provider, totals, _ = ask(tmp_path, kept, asks(5), prepare, settings=AskingSettings(max_resubmits=2))
     assert sizes(provider) == [5, 1, 1]
-    assert shelf.ended["k0"].error == "expired"
+    assert kept.ended["k0"].error == "expired"
     assert (totals.all.done, totals.all.failed) == (4, 1)
 
 
@@ -148,10 +148,10 @@ def test_an_entry_that_is_refused_for_good_is_not_sent_again(tmp_path: Path) -> 
     def prepare(provider):
         provider.outcome = lambda custom_id, asked, before: Reply(error="errored: invalid_request_error", final=True)
 
-    shelf = Shelf()
-    provider, _, _ = ask(tmp_path, shelf, asks(5), prepare)
+    kept = Kept()
+    provider, _, _ = ask(tmp_path, kept, asks(5), prepare)
     assert sizes(provider) == [5]
-    assert shelf.failed == set(shelf.ended)
+    assert kept.failed == set(kept.ended)
 
 
 def test_strangers_and_repeated_results_are_ignored_and_counted(tmp_path: Path) -> None:
@@ -162,12 +162,12 @@ def test_strangers_and_repeated_results_are_ignored_and_counted(tmp_path: Path) 
                 yield item
 
     notices: list[str] = []
-    shelf = Shelf()
+    kept = Kept()
 
     async def work(now):
         provider = Repeating(now)
         provider.strangers = 2
-        return await ask_all(asks(5), provider, shelf, folder=tmp_path, prices=PRICES, now=now, notice=notices.append)
+        return await ask_all(asks(5), provider, kept, folder=tmp_path, prices=PRICES, now=now, notice=notices.append)
 
     totals = run_virtually(work)
     assert totals.all.done == 5
@@ -182,12 +182,12 @@ def test_truncated_replies_go_into_a_further_batch_with_more_tokens(tmp_path: Pa
             else Reply(stop=Stop.LENGTH, usage=Usage(output_tokens=10))
         )
 
-    shelf = Shelf(larger_budget)
-    provider, totals, _ = ask(tmp_path, shelf, asks(5), prepare)
+    kept = Kept(larger_budget)
+    provider, totals, _ = ask(tmp_path, kept, asks(5), prepare)
     assert sizes(provider) == [5, 1]
     assert totals.all.done == 5
     assert totals.all.usage.output_tokens == 5 * 10 + 10
-    assert shelf.heard[-1][0].attempt == 2
+    assert kept.heard[-1][0].attempt == 2
 
 
 def test_results_that_break_off_are_read_again_from_the_start(tmp_path: Path) -> None:
@@ -203,10 +203,10 @@ def test_results_that_break_off_are_read_again_from_the_start(tmp_path: Path) ->
 
         provider.on_results = on_results
 
-    shelf = Shelf()
-    provider, totals, _ = ask(tmp_path, shelf, asks(10), prepare)
+    kept = Kept()
+    provider, totals, _ = ask(tmp_path, kept, asks(10), prepare)
     assert provider.calls["results"] == 3
-    assert totals.all.done == len(shelf.heard) == 10
+    assert totals.all.done == len(kept.heard) == 10
 
 
 def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
@@ -217,8 +217,8 @@ def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
 
         provider.on_submit = on_submit
 
-    shelf = Shelf()
-    provider, totals, _ = ask(tmp_path, shelf, asks(6), prepare, settings=AskingSettings(max_batch=2, max_tries=3))
+    kept = Kept()
+    provider, totals, _ = ask(tmp_path, kept, asks(6), prepare, settings=AskingSettings(max_batch=2, max_tries=3))
     assert sizes(provider) == [2, 2, 2]
     assert totals.all.done == 6
 
@@ -231,7 +231,7 @@ def test_a_queue_that_never_opens_ends_the_run_with_its_word(tmp_path: Path) -> 
         provider.on_submit = on_submit
 
     with pytest.raises(TryLater, match="too many batches"):
-        ask(tmp_path, Shelf(), asks(6), prepare)
+        ask(tmp_path, Kept(), asks(6), prepare)
     assert not Journal.in_folder(tmp_path, lambda: 0.0).open
 
 
@@ -247,8 +247,8 @@ def test_a_batch_that_was_accepted_though_the_connection_was_lost_is_found(tmp_p
 
             provider.on_submit = on_submit
 
-        shelf = Shelf()
-        provider, totals, _ = ask(tmp_path, shelf, asks(6), prepare, provider={"keeps_tags": keeps_tags})
+        kept = Kept()
+        provider, totals, _ = ask(tmp_path, kept, asks(6), prepare, provider={"keeps_tags": keeps_tags})
         assert sizes(provider) == [6]
         assert totals.all.done == 6
 
@@ -264,7 +264,7 @@ def test_a_batch_that_was_lost_on_the_way_is_sent_again(tmp_path: Path) -> None:
 
         provider.on_submit = on_submit
 
-    provider, totals, seconds = ask(tmp_path, Shelf(), asks(6), prepare)
+    provider, totals, seconds = ask(tmp_path, Kept(), asks(6), prepare)
     assert sizes(provider) == [6]
     assert totals.all.done == 6
     assert seconds > 60  # it was looked for as long as it might still have appeared
@@ -278,7 +278,7 @@ def test_a_network_that_stays_away_ends_the_run(tmp_path: Path) -> None:
         provider.on_submit = on_submit
 
     with pytest.raises(TryLater, match="no route"):
-        ask(tmp_path, Shelf(), asks(6), prepare)
+        ask(tmp_path, Kept(), asks(6), prepare)
 
 
 def test_an_outage_while_batches_run_is_borne_for_an_hour(tmp_path: Path) -> None:
@@ -292,10 +292,10 @@ def test_an_outage_while_batches_run_is_borne_for_an_hour(tmp_path: Path) -> Non
 
         return prepare
 
-    _, totals, _ = ask(tmp_path / "short", Shelf(), asks(6), away(50))
+    _, totals, _ = ask(tmp_path / "short", Kept(), asks(6), away(50))
     assert totals.all.done == 6
     with pytest.raises(TryLater, match="no route"):
-        ask(tmp_path / "long", Shelf(), asks(6), away(90))
+        ask(tmp_path / "long", Kept(), asks(6), away(90))
 
 
 def test_a_refused_batch_stops_the_run_and_leaves_nothing_open(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_refused_batch_stops_the_run_and_leaves_nothing_open(tmp_path: Path) -
         provider.on_submit = on_submit
 
     with pytest.raises(Refused, match="the key"):
-        ask(tmp_path, Shelf(), asks(6), prepare)
+        ask(tmp_path, Kept(), asks(6), prepare)
     assert not Journal.in_folder(tmp_path, lambda: 0.0).open
 
 
@@ -343,18 +343,18 @@ def test_whatever_goes_wrong_every_key_ends_once_and_no_answer_is_paid_twice(
         provider.on_results = lambda place: luck.lost(0.03)
         provider.outcome = lambda custom_id, asked, before: luck.entry(asked)
 
-    shelf = Shelf(larger_budget)
+    kept = Kept(larger_budget)
     provider, totals, _ = ask(
         tmp_path_factory.mktemp("asking"),
-        shelf,
+        kept,
         asks(count),
         prepare,
         settings=AskingSettings(max_batch=max_batch, max_tries=50),
         provider={"keeps_tags": tags},
     )
-    assert set(shelf.ended) == {f"k{number}" for number in range(count)}
+    assert set(kept.ended) == {f"k{number}" for number in range(count)}
     assert totals.all.done + totals.all.failed == count
-    assert totals.all.failed == len(shelf.failed)
+    assert totals.all.failed == len(kept.failed)
     assert max(provider.answered.values(), default=0) <= 1
 
 
@@ -369,14 +369,14 @@ def test_whatever_goes_wrong_directly_every_key_ends_once(
         luck.trouble(0.2)
         return luck.entry(asked) or Reply(error="missing")
 
-    shelf = Shelf(larger_budget)
+    kept = Kept(larger_budget)
     provider, totals, _ = ask(
         tmp_path_factory.mktemp("asking"),
-        shelf,
+        kept,
         asks(count),
         settings=AskingSettings(batch=False, concurrency=concurrency, max_tries=50),
         provider={"reply": reply},
     )
-    assert set(shelf.ended) == {f"k{number}" for number in range(count)}
+    assert set(kept.ended) == {f"k{number}" for number in range(count)}
     assert totals.all.done + totals.all.failed == count
     assert not provider.batches

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.llm.clock import START, run_virtually
-from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider, Shelf, asks, request
+from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider, Kept, asks, request
 from tiltyard.errors import BudgetReached, OptionError, TryLater
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.budget import Budget
@@ -17,7 +17,7 @@ from tiltyard.llm.prices import Price, PriceTable
 from tiltyard.llm.records import Reply, Usage
 from tiltyard.llm.runner import ask_all
 from tiltyard.llm.settings import AskingSettings
-from tiltyard.llm.totals import Tally
+from tiltyard.llm.totals import RunningTotals
 
 DEAR = PriceTable({"dear": Price(input=0, output=1e6, cache_write_1h=0, cache_read=0)}, "today")
 """One dollar for each token of a reply; half of that in a batch."""
@@ -33,7 +33,7 @@ def costing(tokens: int):
 
 
 def ask(folder, provider_of, what, budget, **options):
-    sink, tally = options.pop("sink", Shelf()), Tally()
+    sink, tally = options.pop("sink", Kept()), RunningTotals()
 
     async def work(now):
         provider = provider_of(now)
@@ -114,7 +114,7 @@ def test_money_set_aside_for_a_batch_that_never_arrived_is_free_again(tmp_path: 
 
 
 def test_what_stopped_at_the_budget_goes_on_with_a_larger_one(tmp_path: Path) -> None:
-    sink = Shelf()
+    sink = Kept()
     (_, _, error, _), _ = ask(
         tmp_path, lambda now: BatchesInMemory(now, reply=costing(10)), dear(30), Budget(50.0), sink=sink
     )

@@ -59,7 +59,7 @@ def test_each_turn_is_asked_with_the_models_own_replies_before_it(tmp_path: Path
     generated, _ = talk(tmp_path, lambda now: DirectProvider(remember))
     assert texts(tmp_path) == WHOLE
     assert (generated.present, generated.written, generated.failed) == (0, 3, {})
-    assert generated.totals.shelves["otter"].done == 1 + 2 + 3
+    assert generated.totals.groups["otter"].done == 1 + 2 + 3
     last = next(request for request in asked if request.user == "Why?")
     assert last.earlier == (("Hello.", "[0 before] Hello."), ("Who?", "[1 before] Who?"))
     assert {request.system for request in asked} == {"Be brief."}

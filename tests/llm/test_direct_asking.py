@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.llm.clock import START, run_virtually
-from tests.llm.providers_in_memory import DirectProvider, Shelf, answer, asks, larger_budget, request
+from tests.llm.providers_in_memory import DirectProvider, Kept, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.asking import Ask
-from tiltyard.llm.patience import Width, backoff_seconds
+from tiltyard.llm.patience import ConcurrencyLimit, backoff_seconds
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.records import Reply, Stop
 from tiltyard.llm.runner import ask_all
 from tiltyard.llm.settings import AskingSettings
-from tiltyard.llm.totals import Tally
+from tiltyard.llm.totals import RunningTotals
 from tiltyard.llm.trial import Trial
 
 PRICES = PriceTable.load()
@@ -44,12 +44,12 @@ def ask(folder, provider, sink, what, **options):
 
 
 def test_every_reply_reaches_the_sink_and_the_totals(tmp_path: Path) -> None:
-    shelf, steps = Shelf(), []
+    kept, steps = Kept(), []
     what = asks(20, "factuality") + [a for a in asks(25, "tone") if a.key not in {f"k{n}" for n in range(20)}]
-    totals, _ = ask(tmp_path, DirectProvider(), shelf, what, watch=steps.append)
-    assert set(shelf.ended) == {f"k{number}" for number in range(25)}
-    assert (totals.shelves["factuality"].sent, totals.shelves["factuality"].done) == (20, 20)
-    assert totals.shelves["tone"].done == 5
+    totals, _ = ask(tmp_path, DirectProvider(), kept, what, watch=steps.append)
+    assert set(kept.ended) == {f"k{number}" for number in range(25)}
+    assert (totals.groups["factuality"].sent, totals.groups["factuality"].done) == (20, 20)
+    assert totals.groups["tone"].done == 5
     assert totals.all.usage.input_tokens == 25 * 100
     assert totals.all.cost == pytest.approx(25 * (100 * 1 + 10 * 5) / 1e6)
     assert sum(step.done for step in steps) == 25
@@ -58,35 +58,35 @@ def test_every_reply_reaches_the_sink_and_the_totals(tmp_path: Path) -> None:
 
 def test_the_width_starts_at_four_and_doubles_every_round_trip(tmp_path: Path) -> None:
     provider = DirectProvider(seconds=1.0)
-    _, seconds = ask(tmp_path, provider, Shelf(), asks(28), settings=AskingSettings(concurrency=64))
+    _, seconds = ask(tmp_path, provider, Kept(), asks(28), settings=AskingSettings(concurrency=64))
     assert seconds == pytest.approx(3.0)  # 4 + 8 + 16 = 28
     assert provider.most_out == 16
 
 
 def test_no_more_are_out_than_allowed(tmp_path: Path) -> None:
     provider = DirectProvider()
-    ask(tmp_path, provider, Shelf(), asks(200), settings=AskingSettings(concurrency=5))
+    ask(tmp_path, provider, Kept(), asks(200), settings=AskingSettings(concurrency=5))
     assert provider.most_out == 5
 
 
 def test_trouble_halves_the_width_once_for_all_that_were_out() -> None:
-    width = Width(16)
+    width = ConcurrencyLimit(16)
     for _ in range(12):
         width.replied()
     assert width.now == 16
-    width.pressed(sent_at=10.0, now=11.0)
-    width.pressed(sent_at=10.0, now=11.0)
+    width.back_off(sent_at=10.0, now=11.0)
+    width.back_off(sent_at=10.0, now=11.0)
     assert width.now == 8
-    width.pressed(sent_at=11.5, now=12.0)
+    width.back_off(sent_at=11.5, now=12.0)
     assert width.now == 4
     for _ in range(10):
-        width.pressed(sent_at=20.0, now=20.0)
+        width.back_off(sent_at=20.0, now=20.0)
     assert width.now == 1
 
 
 def test_after_trouble_the_width_grows_by_one_a_round_trip() -> None:
-    width = Width(16)
-    width.pressed(sent_at=0.0, now=1.0)
+    width = ConcurrencyLimit(16)
+    width.back_off(sent_at=0.0, now=1.0)
     assert width.now == 2
     for _ in range(3):
         width.replied()
@@ -110,10 +110,10 @@ def test_answers_that_come_damaged_do_not_slow_the_others_down(
                 raise TryLater("incomplete", damaged=damaged)
             return reply
 
-    shelf = Shelf()
+    kept = Kept()
     settings = AskingSettings(concurrency=16)
-    totals, seconds = ask(tmp_path, Damaged(seconds=0.5), shelf, asks(480), settings=settings)
-    assert len(shelf.ended) == 480
+    totals, seconds = ask(tmp_path, Damaged(seconds=0.5), kept, asks(480), settings=settings)
+    assert len(kept.ended) == 480
     assert fastest < seconds < slowest
     assert (totals.all.without_usage > 480 * 0.3) is damaged  # what came damaged was paid for
 
@@ -130,10 +130,10 @@ def test_a_rate_limited_provider_is_asked_at_its_pace(tmp_path: Path) -> None:
                 raise TryLater("429", 2.0)
             return await super().ask(asked)
 
-    shelf = Shelf()
-    _, seconds = ask(tmp_path, Narrow(), shelf, asks(400), settings=AskingSettings(concurrency=32))
-    assert len(shelf.ended) == 400
-    assert not shelf.failed
+    kept = Kept()
+    _, seconds = ask(tmp_path, Narrow(), kept, asks(400), settings=AskingSettings(concurrency=32))
+    assert len(kept.ended) == 400
+    assert not kept.failed
     assert refused < 80
     assert seconds < 400  # four at a time take 100 s, one at a time 400 s
 
@@ -148,7 +148,7 @@ def test_the_providers_word_about_when_to_return_counts_for_everyone(tmp_path: P
                 raise TryLater("429", 30.0)
             return await super().ask(asked)
 
-    ask(tmp_path, Once(seconds=1.0), Shelf(), asks(20), settings=AskingSettings(concurrency=4))
+    ask(tmp_path, Once(seconds=1.0), Kept(), asks(20), settings=AskingSettings(concurrency=4))
     assert not [moment for moment in asked_at if 0 < moment < 30]
     assert len(asked_at) == 21
 
@@ -169,29 +169,29 @@ def test_an_ask_that_never_gets_through_fails_under_its_name(tmp_path: Path) -> 
             calls += 1
             raise TryLater("no route to host")
 
-    shelf = Shelf()
-    totals, _ = ask(tmp_path, Deaf(), shelf, asks(1), settings=AskingSettings(max_tries=4))
+    kept = Kept()
+    totals, _ = ask(tmp_path, Deaf(), kept, asks(1), settings=AskingSettings(max_tries=4))
     assert calls == 4
-    assert shelf.ended["k0"].error == "no answer in 4 tries"
-    assert shelf.ended["k0"].text == "no route to host"
+    assert kept.ended["k0"].error == "no answer in 4 tries"
+    assert kept.ended["k0"].text == "no route to host"
     assert (totals.all.done, totals.all.failed) == (0, 1)
 
 
 def test_an_error_that_may_pass_is_tried_again_and_a_final_one_is_not(tmp_path: Path) -> None:
     errors = {"question 0": Reply(error="errored: overloaded"), "question 1": Reply(error="too long", final=True)}
     provider = DirectProvider(lambda asked: errors.get(asked.user) or answer(asked))
-    shelf = Shelf()
-    ask(tmp_path, provider, shelf, asks(3), settings=AskingSettings(max_resubmits=2))
-    assert shelf.failed == {"k0", "k1"}
+    kept = Kept()
+    ask(tmp_path, provider, kept, asks(3), settings=AskingSettings(max_resubmits=2))
+    assert kept.failed == {"k0", "k1"}
     assert sorted(provider.asked.values()) == [1, 1, 3]
 
 
 def test_a_truncated_reply_is_asked_again_with_more_tokens(tmp_path: Path) -> None:
     provider = DirectProvider(lambda asked: answer(asked) if asked.max_tokens >= 40 else Reply(stop=Stop.LENGTH))
-    shelf = Shelf(larger_budget)
-    totals, _ = ask(tmp_path, provider, shelf, asks(3))
-    assert [reply.stop for reply in shelf.ended.values()] == [Stop.END] * 3
-    assert [asked.attempt for asked, _ in shelf.heard].count(3) == 3
+    kept = Kept(larger_budget)
+    totals, _ = ask(tmp_path, provider, kept, asks(3))
+    assert [reply.stop for reply in kept.ended.values()] == [Stop.END] * 3
+    assert [asked.attempt for asked, _ in kept.heard].count(3) == 3
     assert (totals.all.sent, totals.all.done, totals.all.failed) == (9, 3, 0)
 
 
@@ -205,10 +205,10 @@ def test_a_refusal_stops_what_is_new_and_keeps_what_was_out(tmp_path: Path) -> N
                 raise Refused("no such model. Check its name.")
             return await super().ask(asked)
 
-    shelf, tally, provider = Shelf(), Tally(), Strict()
+    kept, tally, provider = Kept(), RunningTotals(), Strict()
     with pytest.raises(Refused, match="no such model"):
-        ask(tmp_path, provider, shelf, iter(asks(1000)), tally=tally)
-    assert set(shelf.ended) == {"k0", "k1", "k3"}
+        ask(tmp_path, provider, kept, iter(asks(1000)), tally=tally)
+    assert set(kept.ended) == {"k0", "k1", "k3"}
     assert tally.totals().all.done == 3
 
 
@@ -219,10 +219,10 @@ def test_a_question_that_is_refused_fails_alone(tmp_path: Path) -> None:
                 raise QuestionRefused("400: too long. Shorten it.", "invalid_request_error", "too long")
             return await super().ask(asked)
 
-    shelf = Shelf()
-    totals, _ = ask(tmp_path, Strict(), shelf, asks(50))
-    assert shelf.failed == {"k2"}
-    reply = shelf.ended["k2"]
+    kept = Kept()
+    totals, _ = ask(tmp_path, Strict(), kept, asks(50))
+    assert kept.failed == {"k2"}
+    reply = kept.ended["k2"]
     assert (reply.error, reply.text, reply.final) == ("errored: invalid_request_error", "too long", True)
     assert (totals.all.done, totals.all.failed, totals.all.sent) == (49, 1, 50)
 
@@ -265,7 +265,7 @@ def test_a_refusal_does_not_wait_for_those_who_pause(tmp_path: Path) -> None:
 
     async def work(now):
         with pytest.raises(Refused):
-            await ask_all(asks(3), Mixed(), Shelf(), folder=tmp_path, prices=PRICES, now=now)
+            await ask_all(asks(3), Mixed(), Kept(), folder=tmp_path, prices=PRICES, now=now)
         seconds.append(now() - START)
 
     run_virtually(work)
@@ -281,11 +281,11 @@ def test_a_sink_that_cannot_write_stops_the_run(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_waits_for_replies_on_their_way_and_keeps_them(tmp_path: Path) -> None:
-    shelf, provider, notices = Shelf(), DirectProvider(seconds=3.0), []
+    kept, provider, notices = Kept(), DirectProvider(seconds=3.0), []
 
     async def work(now):
         task = asyncio.create_task(
-            ask_all(iter(asks(1000)), provider, shelf, folder=tmp_path, prices=PRICES, notice=notices.append, now=now)
+            ask_all(iter(asks(1000)), provider, kept, folder=tmp_path, prices=PRICES, notice=notices.append, now=now)
         )
         await asyncio.sleep(4.0)
         task.cancel()
@@ -293,17 +293,17 @@ def test_an_interrupt_waits_for_replies_on_their_way_and_keeps_them(tmp_path: Pa
             await task
 
     run_virtually(work)
-    assert len(shelf.ended) == 4 + 8 == sum(provider.asked.values())
+    assert len(kept.ended) == 4 + 8 == sum(provider.asked.values())
     assert "8 replies on their way" in notices[0]
 
 
 def test_an_interrupt_does_not_wait_for_ever(tmp_path: Path) -> None:
-    shelf, provider = Shelf(), DirectProvider(seconds=3600.0)
+    kept, provider = Kept(), DirectProvider(seconds=3600.0)
     settings = AskingSettings(interrupt_grace_seconds=10.0)
 
     async def work(now):
         task = asyncio.create_task(
-            ask_all(iter(asks(9)), provider, shelf, folder=tmp_path, prices=PRICES, settings=settings, now=now)
+            ask_all(iter(asks(9)), provider, kept, folder=tmp_path, prices=PRICES, settings=settings, now=now)
         )
         await asyncio.sleep(1.0)
         task.cancel()
@@ -312,7 +312,7 @@ def test_an_interrupt_does_not_wait_for_ever(tmp_path: Path) -> None:
         return now() - START
 
     assert run_virtually(work) == pytest.approx(11.0)
-    assert not shelf.ended
+    assert not kept.ended
 
 
 def test_asks_are_taken_one_by_one(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_asks_are_taken_one_by_one(tmp_path: Path) -> None:
 
 def test_batches_asked_for_where_there_are_none_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="memory takes no batches"):
-        ask(tmp_path, DirectProvider(), Shelf(), asks(1), settings=AskingSettings(batch=True))
+        ask(tmp_path, DirectProvider(), Kept(), asks(1), settings=AskingSettings(batch=True))
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_every_prompt_gets_a_response_with_how_it_was_made(tmp_path: Path) -> No
     assert response.diagnostics["usage"]["output_tokens"] == 4
     assert response.diagnostics["seed"] == OTTER.seed_for("p3")
     assert len(response.diagnostics["system_sha256"]) == 64
-    assert generated.totals.shelves["otter"].done == 5
+    assert generated.totals.groups["otter"].done == 5
 
 
 def test_only_what_is_missing_is_asked(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from tiltyard.bank import Response, append_responses, read_responses
 from tiltyard.battles import Battle, Outcome, Source, read_battles, write_battles
 from tiltyard.files import json_line, write_lines
 from tiltyard.judging.cache import VerdictCache
-from tiltyard.judging.records import Said, Verdict
-from tiltyard.llm.conversations import Conversations
+from tiltyard.judging.records import Verdict, VerdictLabel
+from tiltyard.llm.conversations import TurnLog
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.records import Reply
 
@@ -26,7 +26,7 @@ def verdict(text: str) -> Verdict:
         rubric_version="1",
         judge_model="m",
         position_swap=False,
-        verdict=Said.A,
+        verdict=VerdictLabel.A,
         reasoning=text,
         timestamp="2026-01-01T00:00:00+00:00",
     )
@@ -52,14 +52,14 @@ def test_a_verdict_of_an_older_file_is_read_as_it_stands(tmp_path: Path) -> None
 
 
 def test_a_turn_of_a_conversation_is_one_line_and_comes_back_from_older_files_too(tmp_path: Path) -> None:
-    kept = Conversations.of(tmp_path, "otter")
+    kept = TurnLog.of(tmp_path, "otter")
     kept.keep("k", "p", 1, Reply(text=ENDS))
     one_line(kept.path)
     # a carriage return between two values is a blank to JSON, and the end of a line to `bytes.splitlines`
     kept.path.write_bytes(
         kept.path.read_bytes().replace(b"\\u2028", "\u2028".encode()).replace(b',"turn"', b',\r"turn"')
     )
-    again = Conversations.of(tmp_path, "otter")
+    again = TurnLog.of(tmp_path, "otter")
     again.read()
     assert again.get("k") == Reply(text=ENDS)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.llm.clock import run_virtually
-from tests.llm.providers_in_memory import DirectProvider, Shelf, asks
+from tests.llm.providers_in_memory import DirectProvider, Kept, asks
 from tiltyard.llm.locking import folder_lock
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.runner import ask_all
@@ -47,7 +47,7 @@ def test_an_error_lets_go_of_the_lock(tmp_path: Path) -> None:
 
 def test_asks_are_not_looked_at_before_the_folder_is_ours(tmp_path: Path) -> None:
     """Two calls for the same asks: the second reads the cache when its turn comes, and finds everything in it."""
-    cache = Shelf()
+    cache = Kept()
     provider = DirectProvider()
 
     def missing():

@@ -85,11 +85,9 @@ def test_tokens_are_a_quarter_of_the_bytes() -> None:
 
 def test_a_quote_counts_queries_tokens_and_money_by_shelf() -> None:
     """40 characters of user text and 8 of system text are 12 tokens; the reply may have 10."""
-    what = [
-        Ask(f"{shelf}{n}", request("u" * 40, system="s" * 8), shelf) for shelf in ("tone", "facts") for n in range(5)
-    ]
+    what = [Ask(f"{kept}{n}", request("u" * 40, system="s" * 8), kept) for kept in ("tone", "facts") for n in range(5)]
     found = quote(what, PRICES)
-    assert (found.shelves["tone"].queries, found.shelves["tone"].input_tokens, found.shelves["tone"].output_tokens) == (
+    assert (found.groups["tone"].queries, found.groups["tone"].input_tokens, found.groups["tone"].output_tokens) == (
         5,
         60,
         50,
@@ -98,7 +96,7 @@ def test_a_quote_counts_queries_tokens_and_money_by_shelf() -> None:
     assert found.all.batch == pytest.approx(found.all.direct / 2)
     assert found.all.direct_cached == pytest.approx(found.all.direct)
     known_length = quote(what, PRICES, output_tokens={"tone": 4})
-    assert known_length.shelves["tone"].output_tokens == 20
+    assert known_length.groups["tone"].output_tokens == 20
 
 
 def test_a_cached_rubric_is_paid_double_once_and_a_tenth_after() -> None:
@@ -122,8 +120,8 @@ def test_a_quote_with_an_unknown_price_says_so() -> None:
     what = [*asks(2), Ask("x", request("q", model="llama"), "tone")]
     found = quote(what, PRICES)
     assert found.unknown_models == {"llama"}
-    assert found.shelves["tone"].direct is None
+    assert found.groups["tone"].direct is None
     assert found.all.batch is None
     assert found.all.queries == 3
-    assert found.shelves["factuality"].direct is not None
+    assert found.groups["factuality"].direct is not None
     assert MODEL not in found.unknown_models

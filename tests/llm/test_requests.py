@@ -22,7 +22,7 @@ from tiltyard.llm.quote import quote
 from tiltyard.llm.records import Request
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
-from tiltyard.tournament.run import make_docket
+from tiltyard.tournament.run import make_judging_plan
 
 TEXT = st.text(max_size=12)
 TURNS = st.lists(st.tuples(TEXT, TEXT), max_size=3).map(tuple)
@@ -65,7 +65,7 @@ def test_a_single_turn_keeps_the_fingerprint_it_had(
 
 def test_the_questions_of_the_golden_run_still_have_the_keys_of_its_verdicts(tmp_path: Path) -> None:
     plan = make_plan(load_setup(make_folder(tmp_path, judge="scripted/judge.yaml")), RunOptions(mode="headline"))
-    questions = Questions(make_docket(plan), JudgeSettings(model="judge.yaml"))
+    questions = Questions(make_judging_plan(plan), JudgeSettings(model="judge.yaml"))
     for dimension, keys in questions.keys.items():
         lines = (GOLDEN / "verdicts" / f"{dimension}.jsonl").read_text(encoding="utf-8").splitlines()
         golden = {verdict["cache_key"] for line in lines for verdict in json.loads(line)["raw"]}

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.llm.clock import run_virtually
-from tests.llm.providers_in_memory import BatchesInMemory, Shelf, Unlucky, answer, asks, larger_budget, request
+from tests.llm.providers_in_memory import BatchesInMemory, Kept, Unlucky, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.journal import JOURNAL_FILE, Journal
@@ -93,11 +93,11 @@ def tell(tmp_path: Path, tale, **provider):
 
 def test_a_batch_under_way_is_taken_up_again(tmp_path: Path) -> None:
     async def tale(story):
-        await story.killed_run(asks(8), Shelf())
+        await story.killed_run(asks(8), Kept())
         assert "batches go on without us" in story.notices[-1]
         assert story.open == 1
-        shelf = Shelf()
-        totals = await story.run(asks(8), shelf)
+        kept = Kept()
+        totals = await story.run(asks(8), kept)
         assert story.sizes == [8]
         assert (totals.all.sent, totals.all.found, totals.all.done) == (8, 8, 8)
         assert story.open == 0
@@ -109,12 +109,12 @@ def test_a_batch_under_way_is_taken_up_again(tmp_path: Path) -> None:
 def test_a_batch_whose_id_was_never_written_is_found_and_adopted(tmp_path: Path, keeps_tags: bool) -> None:
     async def tale(story):
         story.kill_once("after")
-        await story.killed_run(asks(8), Shelf(), "submit")
+        await story.killed_run(asks(8), Kept(), "submit")
         story.provider.strangers = 2
-        shelf = Shelf()
-        await story.run(asks(8), shelf)
+        kept = Kept()
+        await story.run(asks(8), kept)
         assert story.sizes == [8]
-        assert len(shelf.ended) == 8
+        assert len(kept.ended) == 8
         assert "had been accepted after all" in " ".join(story.notices)
 
     tell(tmp_path, tale, keeps_tags=keeps_tags)
@@ -124,9 +124,9 @@ def test_a_batch_whose_id_was_never_written_is_found_and_adopted(tmp_path: Path,
 def test_a_batch_that_never_arrived_is_sent_after_a_second_look(tmp_path: Path, keeps_tags: bool) -> None:
     async def tale(story):
         story.kill_once("before")
-        await story.killed_run(asks(8), Shelf(), "submit")
+        await story.killed_run(asks(8), Kept(), "submit")
         began = story.now()
-        await story.run(asks(8), Shelf())
+        await story.run(asks(8), Kept())
         assert story.sizes == [8]
         assert min(batch.state.created_at for batch in story.provider.batches.values()) >= began + 60
 
@@ -139,13 +139,13 @@ def test_other_peoples_batches_of_the_same_size_are_not_adopted(tmp_path: Path) 
     async def tale(story):
         foreign = [(f"theirs-{n}", request(f"their question {n}")) for n in range(8)]
         story.kill_once("after")
-        await story.killed_run(asks(8), Shelf(), "submit")
+        await story.killed_run(asks(8), Kept(), "submit")
         story.provider.batches[story.provider.accept(foreign)].ends_at = 0.0
         story.provider.batches[story.provider.accept(foreign)].ends_at = story.now() + DAY
-        shelf = Shelf()
+        kept = Kept()
         began = story.now()
-        await story.run(asks(8), shelf)
-        assert all(reply.text.startswith("answer to question") for reply in shelf.ended.values())
+        await story.run(asks(8), kept)
+        assert all(reply.text.startswith("answer to question") for reply in kept.ended.values())
         assert story.sizes == [8, 8, 8]
         assert story.now() - began < DAY
 
@@ -155,24 +155,24 @@ def test_other_peoples_batches_of_the_same_size_are_not_adopted(tmp_path: Path) 
 def test_while_a_foreign_batch_might_be_ours_nothing_is_sent(tmp_path: Path) -> None:
     async def tale(story):
         story.kill_once("before")
-        await story.killed_run(asks(8), Shelf(), "submit")
+        await story.killed_run(asks(8), Kept(), "submit")
         foreign = story.provider.accept([(f"theirs-{n}", request(f"their question {n}")) for n in range(8)])
         story.provider.batches[foreign].ends_at = story.now() + DAY
-        shelf = Shelf()
+        kept = Kept()
         began = story.now()
-        await story.run(asks(8), shelf)
+        await story.run(asks(8), kept)
         ours = list(story.provider.batches.values())[-1]
         assert ours.state.created_at >= began + DAY
         assert story.sizes == [8, 8]
-        assert len(shelf.ended) == 8
+        assert len(kept.ended) == 8
 
     tell(tmp_path, tale)
 
 
 def test_a_run_that_asks_for_less_leaves_the_rest_for_later(tmp_path: Path) -> None:
     async def tale(story):
-        await story.killed_run(asks(8), Shelf())
-        first, second = Shelf(), Shelf()
+        await story.killed_run(asks(8), Kept())
+        first, second = Kept(), Kept()
         await story.run(asks(8)[:3], first)
         assert set(first.ended) == {"k0", "k1", "k2"}
         assert story.open == 1
@@ -186,11 +186,11 @@ def test_a_run_that_asks_for_less_leaves_the_rest_for_later(tmp_path: Path) -> N
 
 def test_a_run_about_something_else_leaves_open_batches_alone(tmp_path: Path) -> None:
     async def tale(story):
-        await story.killed_run(asks(8), Shelf())
+        await story.killed_run(asks(8), Kept())
         calls = story.provider.calls["state"]
         other = [Ask("other", request("another question"), "tone")]
         story.provider.minutes = 0.0
-        await story.run(other, Shelf())
+        await story.run(other, Kept())
         assert story.provider.calls["state"] == calls + 1
         assert story.open == 1
 
@@ -199,11 +199,11 @@ def test_a_run_about_something_else_leaves_open_batches_alone(tmp_path: Path) ->
 
 def test_the_same_key_with_another_request_is_another_question(tmp_path: Path) -> None:
     async def tale(story):
-        await story.killed_run(asks(2), Shelf())
-        changed = [Ask(ask.key, request(ask.request.user + ", edited"), ask.shelf) for ask in asks(2)]
-        shelf = Shelf()
-        await story.run(changed, shelf)
-        assert {reply.text for reply in shelf.ended.values()} == {
+        await story.killed_run(asks(2), Kept())
+        changed = [Ask(ask.key, request(ask.request.user + ", edited"), ask.group) for ask in asks(2)]
+        kept = Kept()
+        await story.run(changed, kept)
+        assert {reply.text for reply in kept.ended.values()} == {
             "answer to question 0, edited",
             "answer to question 1, edited",
         }
@@ -213,11 +213,11 @@ def test_the_same_key_with_another_request_is_another_question(tmp_path: Path) -
 
 def test_what_is_in_a_batch_is_not_asked_directly(tmp_path: Path) -> None:
     async def tale(story):
-        await story.killed_run(asks(8), Shelf())
+        await story.killed_run(asks(8), Kept())
         story.settings = AskingSettings(batch=False)
-        shelf = Shelf()
-        await story.run(asks(12), shelf)
-        assert len(shelf.ended) == 12
+        kept = Kept()
+        await story.run(asks(12), kept)
+        assert len(kept.ended) == 12
         assert story.provider.asked.total() == 4
         assert story.sizes == [8]
 
@@ -231,16 +231,16 @@ def test_a_larger_budget_under_way_is_recognised_by_a_caller_who_forgot_it(tmp_p
         return answer(asked) if asked.max_tokens >= 20 else Reply(stop=Stop.LENGTH)
 
     async def tale(story):
-        task = asyncio.create_task(story.run(asks(4), Shelf(larger_budget)))
+        task = asyncio.create_task(story.run(asks(4), Kept(larger_budget)))
         while len(story.provider.batches) < 2:
             await asyncio.sleep(10.0)
         await asyncio.sleep(1.0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        shelf = Shelf(larger_budget)
-        await story.run(asks(4), shelf)
-        assert [(ask.attempt, ask.request.max_tokens) for ask, _ in shelf.heard] == [(2, 20)] * 4
+        kept = Kept(larger_budget)
+        await story.run(asks(4), kept)
+        assert [(ask.attempt, ask.request.max_tokens) for ask, _ in kept.heard] == [(2, 20)] * 4
         assert story.sizes == [4, 4]
         assert story.open == 0
 
@@ -252,14 +252,14 @@ def test_a_crash_between_a_truncated_reply_and_its_second_attempt_repeats_nothin
         return answer(asked) if asked.max_tokens >= 20 else Reply(stop=Stop.LENGTH)
 
     async def tale(story):
-        task = asyncio.create_task(story.run(asks(4), Shelf(larger_budget)))
+        task = asyncio.create_task(story.run(asks(4), Kept(larger_budget)))
         await asyncio.sleep(1.0)
         story.kill_once("before")
         with pytest.raises(Killed):
             await task
-        shelf = Shelf(larger_budget)
-        await story.run(asks(4), shelf)
-        assert len(shelf.ended) == 4
+        kept = Kept(larger_budget)
+        await story.run(asks(4), kept)
+        assert len(kept.ended) == 4
         assert set(story.provider.accepted.values()) == {1}
 
     tell(tmp_path, tale, reply=short)
@@ -293,11 +293,11 @@ def test_two_mishaps_between_a_truncated_reply_and_its_second_attempt_repeat_not
         story.provider.encoded_size = encoded_size
         for _ in range(2 if second == "killed" else 1):
             with pytest.raises(Killed):
-                await story.run(asks(4), Shelf(larger_budget))
+                await story.run(asks(4), Kept(larger_budget))
         assert len(measured) == 9
-        shelf = Shelf(larger_budget)
-        await story.run(asks(4), shelf)
-        assert len(shelf.ended) == 4
+        kept = Kept(larger_budget)
+        await story.run(asks(4), kept)
+        assert len(kept.ended) == 4
         assert set(story.provider.accepted.values()) == {1}
 
     tell(tmp_path, tale, reply=short)
@@ -305,7 +305,7 @@ def test_two_mishaps_between_a_truncated_reply_and_its_second_attempt_repeat_not
 
 def test_a_journal_torn_anywhere_in_its_last_line_is_mended(tmp_path: Path) -> None:
     async def tale(story):
-        await story.killed_run(asks(2), Shelf())
+        await story.killed_run(asks(2), Kept())
 
     tell(tmp_path, tale)
     whole = (tmp_path / JOURNAL_FILE).read_bytes()
@@ -335,7 +335,7 @@ def test_the_journal_is_on_disk_before_the_provider_hears_of_the_batch(tmp_path:
             seen.append([msgspec.json.decode(line)["kind"] for line in lines])
 
         story.provider.on_submit = on_submit
-        await story.run(asks(3), Shelf())
+        await story.run(asks(3), Kept())
 
     tell(tmp_path, tale)
     assert seen == [["intent"], ["intent"]]
@@ -347,9 +347,9 @@ def test_the_journal_is_on_disk_before_the_provider_hears_of_the_batch(tmp_path:
 
 def test_results_that_no_provider_keeps_any_more_are_asked_anew(tmp_path: Path) -> None:
     async def tale(story):
-        await story.killed_run(asks(4), Shelf())
+        await story.killed_run(asks(4), Kept())
         await asyncio.sleep(30 * DAY)
-        await story.run(asks(4), Shelf())
+        await story.run(asks(4), Kept())
         assert story.sizes == [4, 4]
 
     tell(tmp_path, tale)
@@ -360,16 +360,16 @@ def test_a_batch_the_provider_does_not_know_says_how_to_go_on(tmp_path: Path) ->
         raise Refused("There is no batch batch_0000.")
 
     async def tale(story):
-        await story.killed_run(asks(4), Shelf())
+        await story.killed_run(asks(4), Kept())
         story.provider.on_state = gone
         with pytest.raises(Refused, match="There is no batch batch_0000") as caught:
-            await story.run(asks(4), Shelf())
+            await story.run(asks(4), Kept())
         assert story.sizes == [4]
         line = str(caught.value).rpartition("sent again: ")[2]
         with (tmp_path / JOURNAL_FILE).open("a") as journal:
             journal.write(line + "\n")
         story.provider.on_state = lambda: None
-        await story.run(asks(4), Shelf())
+        await story.run(asks(4), Kept())
         assert story.sizes == [4, 4]
 
     tell(tmp_path, tale)

@@ -16,7 +16,7 @@ from tests.placement.arena_files import Style, quality_of, write_arena, write_ro
 from tiltyard.battles import Outcome, Source, read_battles
 from tiltyard.errors import BankError, BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
-from tiltyard.placement.arena import Arena, read_arena
+from tiltyard.placement.arena import HumanArena, read_human_arena
 from tiltyard.placement.cells import Exchange
 
 MODELS = ("otter", "heron", "crane", "egret")
@@ -50,7 +50,7 @@ def vote(question: str | None, a: str, b: str, winner: str = "model_a", **more: 
     } | more
 
 
-def held(arena: Arena) -> set[tuple[str, str]]:
+def held(arena: HumanArena) -> set[tuple[str, str]]:
     cells = arena.cells
     return {(cells.question_ids[q], cells.models[m]) for q, m in zip(cells.question, cells.model, strict=True)}
 
@@ -70,7 +70,7 @@ def test_every_published_shape_gives_the_same_arena(style: Style, kind: str, tmp
         tmp_path / "plain.jsonl", models=MODELS, rows=24, seed=5, rows_per_question=2, languages=("fr", "en")
     )
 
-    arena, expected = read_arena(written.path), read_arena(plain.path)
+    arena, expected = read_human_arena(written.path), read_human_arena(plain.path)
 
     every, same_cells = range(len(arena.cells)), range(len(expected.cells))
     assert arena.exchanges(every) == expected.exchanges(same_cells)
@@ -88,7 +88,7 @@ def test_every_published_shape_gives_the_same_arena(style: Style, kind: str, tmp
 @pytest.mark.parametrize(("style", "kind"), STYLES)
 def test_the_better_answer_won_in_every_pair(style: Style, kind: str, tmp_path: Path) -> None:
     written = write_arena(tmp_path / f"votes.{kind}", models=MODELS, rows=40, seed=1, style=style)
-    arena = read_arena(written.path)
+    arena = read_human_arena(written.path)
 
     first, second = (arena.exchanges(side.tolist()) for side in (arena.pairs.first, arena.pairs.second))
 
@@ -105,7 +105,7 @@ def test_the_better_answer_won_in_every_pair(style: Style, kind: str, tmp_path: 
 def test_an_exchange_holds_what_a_judge_is_shown(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "votes.jsonl", [vote("q1", "otter", "heron", language="English")])
 
-    arena = read_arena(path, name="my arena")
+    arena = read_human_arena(path, name="my arena")
 
     assert arena.exchanges([1, 0]) == [
         Exchange("q1", "heron", "English", "ask q1", "heron on q1", ("ask q1",)),
@@ -117,8 +117,8 @@ def test_an_exchange_holds_what_a_judge_is_shown(tmp_path: Path) -> None:
 
 def test_several_turns_are_shown_with_labels_and_only_on_request(tmp_path: Path) -> None:
     written = write_arena(tmp_path / "votes.jsonl", models=MODELS, rows=1, turns=2)
-    first = read_arena(written.path).exchanges([0])[0]
-    whole = read_arena(written.path, turns="all").exchanges([0])[0]
+    first = read_human_arena(written.path).exchanges([0])[0]
+    whole = read_human_arena(written.path, turns="all").exchanges([0])[0]
 
     assert first.prompt == "Question 0?"
     assert first.turns == ("Question 0?",)
@@ -135,7 +135,7 @@ def test_where_every_row_has_one_turn_the_first_turn_is_all(rows: int, seed: int
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "votes.jsonl"
         write_arena(path, models=MODELS, rows=rows, seed=seed, rows_per_question=shared)
-        first, whole = read_arena(path), read_arena(path, turns="all")
+        first, whole = read_human_arena(path), read_human_arena(path, turns="all")
         every = range(len(first.cells))
         assert first.exchanges(every) == whole.exchanges(every)
         assert first.pairs.first.tolist() == whole.pairs.first.tolist()
@@ -143,7 +143,7 @@ def test_where_every_row_has_one_turn_the_first_turn_is_all(rows: int, seed: int
 
 def test_equal_rows_are_separate_votes_on_one_cell_each(tmp_path: Path) -> None:
     rows = [vote("q1", "otter", "heron"), vote("q1", "otter", "heron"), vote("q1", "heron", "otter", "tie")]
-    arena = read_arena(write_rows(tmp_path / "votes.jsonl", rows))
+    arena = read_human_arena(write_rows(tmp_path / "votes.jsonl", rows))
 
     assert len(arena.cells) == 2
     assert arena.pairs.first.tolist() == [0, 0, 1]
@@ -162,7 +162,7 @@ def test_battles_without_text_are_anchors_and_counted(kind: str, tmp_path: Path)
         vote("q3", "otter", "crane", conversation_a=talk(image, part), conversation_b=talk(image, part)),  # type: ignore[arg-type]
         vote("q4", "heron", "crane", conversation_a=talk(part, part), conversation_b=[]),  # type: ignore[arg-type]
     ]
-    arena = read_arena(write_rows(tmp_path / f"votes.{kind}", rows))
+    arena = read_human_arena(write_rows(tmp_path / f"votes.{kind}", rows))
 
     assert len(arena.battles) == 4
     assert held(arena) == {("q1", "otter"), ("q1", "heron"), ("q4", "heron")}
@@ -175,7 +175,7 @@ def test_battles_without_text_are_anchors_and_counted(kind: str, tmp_path: Path)
 
 def test_a_file_without_any_text_has_no_cell(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "votes.csv", [{"model_a": "otter", "model_b": "heron", "winner": "tie"}])
-    arena = read_arena(path)
+    arena = read_human_arena(path)
 
     assert len(arena.battles) == 1
     assert len(arena.cells) == len(arena.pairs) == 0
@@ -184,7 +184,7 @@ def test_a_file_without_any_text_has_no_cell(tmp_path: Path) -> None:
 
 def test_sides_that_were_asked_different_things_are_not_shown(tmp_path: Path) -> None:
     rows = [vote("q1", "otter", "heron", conversation_b=talk("another", "heron")), vote("q2", "otter", "heron")]
-    arena = read_arena(write_rows(tmp_path / "votes.jsonl", rows))
+    arena = read_human_arena(write_rows(tmp_path / "votes.jsonl", rows))
 
     assert held(arena) == {("q2", "otter"), ("q2", "heron")}
     assert "whose two sides were asked different things: 1" in arena.remarks[0]
@@ -196,14 +196,14 @@ def test_only_people_are_anchors_and_the_others_are_counted(tmp_path: Path) -> N
         vote("q2", "otter", "egret", source="llm-judge"),
         vote("q3", "heron", "crane", source="human"),
     ]
-    arena = read_arena(write_rows(tmp_path / "votes.jsonl", rows))
+    arena = read_human_arena(write_rows(tmp_path / "votes.jsonl", rows))
 
     assert arena.battles.models == ("crane", "heron", "otter")
     assert (arena.battles.source == Source.HUMAN).all()
     assert held(arena) == {("q1", "otter"), ("q1", "heron"), ("q3", "heron"), ("q3", "crane")}
     assert arena.remarks == ("Battles decided by a language model: 1 (left out: only human battles are anchors).",)
     with pytest.raises(NoBattles, match="no battle was decided by people"):
-        read_arena(write_rows(tmp_path / "judged.jsonl", rows[1:2]))
+        read_human_arena(write_rows(tmp_path / "judged.jsonl", rows[1:2]))
 
 
 def test_texts_stay_with_their_rows_when_bad_rows_and_judges_are_left_out(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_texts_stay_with_their_rows_when_bad_rows_and_judges_are_left_out(tmp_pa
         vote("q4", "crane", "heron", "model_b", source="human"),
     ]
     for kind in ("jsonl", "parquet"):
-        arena = read_arena(write_rows(tmp_path / f"votes.{kind}", rows), on_bad="skip")
+        arena = read_human_arena(write_rows(tmp_path / f"votes.{kind}", rows), on_bad="skip")
         assert [one.answer for one in arena.exchanges([0, 1])] == ["crane on q4", "heron on q4"]
         assert arena.pairs.outcome.tolist() == [B]
         assert dict(arena.battles.skipped) == {"model against itself": 1, "unknown winner": 1}
@@ -231,23 +231,23 @@ LANGUAGES = [
 def test_a_language_keeps_its_battles_and_cells_in_any_case(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "votes.jsonl", LANGUAGES)
 
-    french = read_arena(path, languages=["FRENCH"])
-    both = read_arena(path, languages=["english", "French"])
+    french = read_human_arena(path, languages=["FRENCH"])
+    both = read_human_arena(path, languages=["english", "French"])
 
     assert french.battles.models == french.cells.models == ("crane", "otter")
     assert held(french) == {("q2", "otter"), ("q2", "crane")}
     assert french.cells.languages == ("French",)
     assert len(both.battles) == len(both.pairs) == 3
-    assert [one.language for one in read_arena(path).exchanges([0, 2, 6])] == ["English", "French", None]
+    assert [one.language for one in read_human_arena(path).exchanges([0, 2, 6])] == ["English", "French", None]
 
 
 def test_an_unknown_language_is_answered_with_those_there_are(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "votes.jsonl", LANGUAGES)
     with pytest.raises(OptionError, match=r"no human battle is in 'Welsh'\. There are English \(2\), French \(1\)\."):
-        read_arena(path, languages=["English", "Welsh"])
+        read_human_arena(path, languages=["English", "Welsh"])
     mute = write_rows(tmp_path / "mute.jsonl", [vote("q1", "otter", "heron")])
     with pytest.raises(OptionError, match=r"mute\.jsonl does not say the language"):
-        read_arena(mute, languages=["English"])
+        read_human_arena(mute, languages=["English"])
 
 
 @pytest.mark.parametrize(("kind", "place"), [("jsonl", "{}:{}"), ("parquet", "{}: row {}")])
@@ -256,12 +256,12 @@ def test_one_question_with_two_prompts_names_both_rows(kind: str, place: str, tm
     path = write_rows(tmp_path / f"votes.{kind}", [vote("q1", "otter", "heron"), vote("q2", "otter", "heron"), other])
 
     with pytest.raises(BattleError) as caught:
-        read_arena(path)
+        read_human_arena(path)
 
     said = str(caught.value)
     later, earlier = place.format(path, 3), place.format(path, 1)
     assert said.startswith(f"{later}: question_id 'q1' has another prompt than in {earlier}.")
-    skipped = read_arena(path, on_bad="skip")
+    skipped = read_human_arena(path, on_bad="skip")
     assert len(skipped.battles) == 3
     assert ("q1", "crane") not in held(skipped)
     assert "whose text contradicts an earlier row: 1" in skipped.remarks[0]
@@ -272,16 +272,16 @@ def test_one_model_with_two_answers_names_both_rows(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "votes.jsonl", [vote("q1", "otter", "heron"), other])
 
     with pytest.raises(BattleError) as caught:
-        read_arena(path)
+        read_human_arena(path)
 
     assert f"{path}:2: 'otter' has another answer to question_id 'q1' than in {path}:1." in str(caught.value)
-    assert held(read_arena(path, on_bad="skip")) == {("q1", "otter"), ("q1", "heron")}
+    assert held(read_human_arena(path, on_bad="skip")) == {("q1", "otter"), ("q1", "heron")}
 
 
 def test_rows_without_an_id_are_questions_of_their_own(tmp_path: Path) -> None:
     rows = [vote(None, "otter", "heron"), vote(None, "otter", "heron")]
     rows[1]["conversation_a"] = talk("ask None", "something else")
-    arena = read_arena(write_rows(tmp_path / "votes.jsonl", rows))
+    arena = read_human_arena(write_rows(tmp_path / "votes.jsonl", rows))
 
     assert arena.cells.question_ids == ("(row 1)", "(row 2)")
     assert len(arena.cells) == 4
@@ -291,7 +291,7 @@ def test_several_files_are_one_arena(tmp_path: Path) -> None:
     one = write_rows(tmp_path / "one.parquet", [vote("q1", "otter", "heron")])
     two = write_rows(tmp_path / "two.jsonl.gz", [vote("q1", "otter", "crane"), vote("q2", "egret", "crane")])
 
-    arena = read_arena([one, two])
+    arena = read_human_arena([one, two])
 
     assert arena.name == "one+two"
     assert arena.files == (one, two)
@@ -338,7 +338,7 @@ ANSWERS = [
 
 def test_a_bank_and_a_responses_file_are_joined_to_battles(bank: Path, battles: Path, tmp_path: Path) -> None:
     answers = lines(tmp_path / "answers.jsonl", ANSWERS)
-    arena = read_arena(battles, prompts=bank, answers=answers)
+    arena = read_human_arena(battles, prompts=bank, answers=answers)
 
     assert held(arena) == {("q1", "otter"), ("q1", "heron"), ("q2", "otter"), ("q3", "otter")}
     assert len(arena.battles) == 3
@@ -362,7 +362,7 @@ def test_a_folder_of_responses_does_as_well_as_a_file(bank: Path, battles: Path,
     torn = tmp_path / "answers" / "responses_heron.jsonl"
     torn.write_bytes(torn.read_bytes() + b'{"entrant_id": "heron", "prompt')
 
-    arena = read_arena(battles, prompts=bank, answers=tmp_path / "answers")
+    arena = read_human_arena(battles, prompts=bank, answers=tmp_path / "answers")
 
     assert held(arena) == {("q1", "otter"), ("q1", "heron"), ("q2", "otter"), ("q3", "otter")}
     assert {one.answer for one in arena.exchanges(range(4))} == {
@@ -375,7 +375,7 @@ def test_a_folder_of_responses_does_as_well_as_a_file(bank: Path, battles: Path,
 
 def test_a_language_filters_own_answers_by_their_battles(bank: Path, battles: Path, tmp_path: Path) -> None:
     answers = lines(tmp_path / "answers.jsonl", ANSWERS)
-    arena = read_arena(battles, prompts=bank, answers=answers, languages=["EN"])
+    arena = read_human_arena(battles, prompts=bank, answers=answers, languages=["EN"])
 
     assert held(arena) == {("q1", "otter"), ("q1", "heron")}
     assert len(arena.battles) == 1
@@ -398,14 +398,14 @@ def test_texts_beside_the_battles_that_cannot_be_used_are_named(bank: Path, batt
         (tmp_path / "absent", "no responses file or folder"),
     ):
         with pytest.raises(BankError, match=message):
-            read_arena(battles, prompts=bank, answers=answers)
+            read_human_arena(battles, prompts=bank, answers=answers)
     with pytest.raises(OptionError, match="answers were given without prompts"):
-        read_arena(battles, answers=lacking)
+        read_human_arena(battles, answers=lacking)
 
 
 def test_the_battles_of_an_arena_are_those_that_read_battles_gives(tmp_path: Path) -> None:
     written = write_arena(tmp_path / "votes.parquet", models=MODELS, rows=60, seed=3, languages=("en", "fr"))
-    arena, table = read_arena(written.path), read_battles(written.path)
+    arena, table = read_human_arena(written.path), read_battles(written.path)
 
     assert arena.battles.models == table.models
     for name in ("model_a", "model_b", "outcome", "weight"):
@@ -417,7 +417,7 @@ def test_the_battles_of_an_arena_are_those_that_read_battles_gives(tmp_path: Pat
 @pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "parquet"])
 def test_a_file_that_changes_under_an_arena_is_noticed(kind: str, tmp_path: Path) -> None:
     path = write_rows(tmp_path / f"votes.{kind}", [vote("q1", "otter", "heron"), vote("q2", "otter", "heron")])
-    arena = read_arena(path)
+    arena = read_human_arena(path)
     write_rows(path, [vote("q1", "otter", "heron")])
 
     with pytest.raises(BattleError, match="has changed"):

@@ -54,7 +54,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     from tiltyard.placement.options import PlaceOptions
     from tiltyard.placement.parts import asking_parts, make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
-    from tiltyard.placement.rounds import Bench
+    from tiltyard.placement.rounds import Participants
     from tiltyard.placement.run import carry_out, run_folder, utc_now
     from tiltyard.report import write_report
 
@@ -67,7 +67,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     name, known = name_of(options)
     judging = make_judge(options, asking)
     plan = with_judge(make_plan(options, name, known), judging.name)
-    bench = Bench(judging, make_answers(plan, known, asking), on_look=lambda look: note(f"round {look.round}:"))
+    bench = Participants(judging, make_answers(plan, known, asking), on_look=lambda look: note(f"round {look.round}:"))
     asyncio.run(carry_out(plan, bench, run_folder(plan, utc_now), prices=asking.prices, finish=write_report))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tiltyard.bank import Prompt, Response
 from tiltyard.files import write_json
-from tiltyard.judging.records import Judgment, Said, Verdict, settle
+from tiltyard.judging.records import Judgment, Verdict, VerdictLabel, settle
 from tiltyard.judging.rubric import Rubric
 from tiltyard.tournament.artifacts import write_matches, write_standings, write_verdicts
 from tiltyard.tournament.config import EloSettings
@@ -121,8 +121,8 @@ def _judgments(rng: np.random.Generator, matches: MatchList, dimension: str, wor
 def spoken(rng: np.random.Generator, swap: bool, lead: float, number: int, words: int = 60) -> Verdict:
     """One verdict of the simulated judge; some of those on swapped sides fail."""
     leaning = (-lead if swap else lead) + 0.25 + 0.4 * rng.standard_normal()
-    said = Said.TIE if abs(leaning) < 0.25 else (Said.A if leaning > 0 else Said.B)
-    failures = {11: Said.UNPARSED, 23: Said.TRUNCATED, 37: Said.REFUSED, 41: Said.ERROR}
+    said = VerdictLabel.TIE if abs(leaning) < 0.25 else (VerdictLabel.A if leaning > 0 else VerdictLabel.B)
+    failures = {11: VerdictLabel.UNPARSED, 23: VerdictLabel.TRUNCATED, 37: VerdictLabel.REFUSED, 41: VerdictLabel.ERROR}
     failed = failures.get(number % 97) if swap else None
     text = NASTY[number % len(NASTY)] if number < 12 else _text(rng, words)
     return Verdict(
@@ -131,13 +131,13 @@ def spoken(rng: np.random.Generator, swap: bool, lead: float, number: int, words
         judge_model=JUDGE,
         position_swap=swap,
         verdict=failed or said,
-        reasoning="" if failed is Said.ERROR else f"{text}\nVERDICT: {said}",
+        reasoning="" if failed is VerdictLabel.ERROR else f"{text}\nVERDICT: {said}",
         timestamp="2026-05-02T10:00:00+00:00",
         input_tokens=int(rng.integers(300, 900)),
         output_tokens=int(rng.integers(80, 200)),
         cache_read_input_tokens=1200,
         attempts=3 if failed else 1,
-        error="the <server> said 500" if failed is Said.ERROR else None,
+        error="the <server> said 500" if failed is VerdictLabel.ERROR else None,
     )
 
 

@@ -15,7 +15,7 @@ from run_folders import ENTRANTS, make_run
 
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
-from tiltyard.judging.records import Matchup, Said, settle
+from tiltyard.judging.records import Matchup, VerdictLabel, settle
 from tiltyard.report import read_run, render_run, write_report
 from tiltyard.tournament.artifacts import write_standings, write_verdicts
 from tiltyard.tournament.config import EloSettings
@@ -146,7 +146,7 @@ def rejudged(folder: Path, verdict_of) -> Path:
 
 
 def test_a_dimension_of_ties_has_no_elo_and_says_so(copy: Path) -> None:
-    rejudged(copy, lambda verdict: msgspec.structs.replace(verdict, verdict=Said.TIE))
+    rejudged(copy, lambda verdict: msgspec.structs.replace(verdict, verdict=VerdictLabel.TIE))
     page = read_page(write_report(copy).read_text(encoding="utf-8"))
     assert "No decisive match, so no Elo" in page["d0"].text
     assert rows(part(page["d0"], "The judge’s habits"))["all judgments"].values == [0.0, 0, 179, 0, 0]

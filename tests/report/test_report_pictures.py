@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from page_tree import read_page
 
-from tiltyard.judging.records import Said
-from tiltyard.judging.run_folder import Line
+from tiltyard.judging.records import VerdictLabel
+from tiltyard.judging.run_folder import LineSpan
 from tiltyard.pages import svg
 from tiltyard.report.counts import behaviour, behaviour_by, share_interval
 from tiltyard.report.judged import JudgedBattle
@@ -52,7 +52,7 @@ def test_wilson_intervals_of_textbook_shares() -> None:
 
 
 def battle(forward: str, swapped: str, judge: str = "j") -> JudgedBattle:
-    slots = tuple(Said(word) for word in (forward, swapped))
+    slots = tuple(VerdictLabel(word) for word in (forward, swapped))
     said = (slots[0], slots[1].other_slot)
     return JudgedBattle(
         number=0,
@@ -67,7 +67,7 @@ def battle(forward: str, swapped: str, judge: str = "j") -> JudgedBattle:
         said=said,
         judges=(judge,),
         file="f",
-        line=Line(1, 0, 1),
+        line=LineSpan(1, 0, 1),
     )
 
 

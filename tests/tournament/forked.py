@@ -15,11 +15,13 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
     from tiltyard.report import write_report
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.plan import RunOptions, make_plan
-    from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge
+    from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
 
     setup = load_setup(config)
     plan = make_plan(setup, RunOptions(mode="headline"))
     asking = asking_parts(setup, lambda line: None, budget_usd=None, max_batch=None)
     asking = replace(asking, settings=replace(asking.settings, adoption_grace_seconds=grace_seconds))
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(carry_out(plan, make_docket(plan), judge, Path(folder), prices=asking.prices, finish=write_report))
+    asyncio.run(
+        carry_out(plan, make_judging_plan(plan), judge, Path(folder), prices=asking.prices, finish=write_report)
+    )

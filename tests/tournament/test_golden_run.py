@@ -23,7 +23,7 @@ from tiltyard.llm.prices import PriceTable
 from tiltyard.report import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
-from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge
+from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
 
 GOLDEN = Path(__file__).parent / "golden"
 NOON = datetime(2026, 4, 27, 12, 0, tzinfo=UTC)
@@ -83,7 +83,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = root / "run"
     judge = make_judge(setup, plan.judge_model, asking)
     asyncio.run(
-        carry_out(plan, make_docket(plan), judge, folder, prices=PriceTable.load(), now=ticking(), finish=write_report)
+        carry_out(
+            plan, make_judging_plan(plan), judge, folder, prices=PriceTable.load(), now=ticking(), finish=write_report
+        )
     )
     return folder
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tiltyard.judging.records import Judgment, Matchup, Said, Verdict, settle
+from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle
 from tiltyard.tournament.config import EloSettings
-from tiltyard.tournament.standings import rate_dimension, tally_pairs
+from tiltyard.tournament.standings import rate_dimension
 
 
-def verdict(said: Said, *, swapped: bool) -> Verdict:
+def verdict(said: VerdictLabel, *, swapped: bool) -> Verdict:
     return Verdict(
         cache_key="k",
         rubric_version="1",
@@ -22,21 +22,21 @@ def verdict(said: Said, *, swapped: bool) -> Verdict:
     )
 
 
-def judged(a: str, b: str, forward: Said, swapped: Said, prompt: str = "p1") -> Judgment:
+def judged(a: str, b: str, forward: VerdictLabel, swapped: VerdictLabel, prompt: str = "p1") -> Judgment:
     matchup = Matchup(prompt_id=prompt, dimension="d", entrant_a=a, entrant_b=b)
     return settle(matchup, [verdict(forward, swapped=False), verdict(swapped, swapped=True)])
 
 
 def test_pairs_are_sorted_inconsistent_counts_twice_and_failed_nowhere() -> None:
     rows = [
-        judged("otter", "heron", Said.A, Said.B),  # both orders say otter
-        judged("heron", "otter", Said.A, Said.B),  # both say heron
-        judged("otter", "heron", Said.TIE, Said.TIE),
-        judged("otter", "heron", Said.A, Said.A),  # each order says the first slot
-        judged("otter", "heron", Said.A, Said.TIE),
-        judged("otter", "heron", Said.A, Said.UNPARSED),
+        judged("otter", "heron", VerdictLabel.A, VerdictLabel.B),  # both orders say otter
+        judged("heron", "otter", VerdictLabel.A, VerdictLabel.B),  # both say heron
+        judged("otter", "heron", VerdictLabel.TIE, VerdictLabel.TIE),
+        judged("otter", "heron", VerdictLabel.A, VerdictLabel.A),  # each order says the first slot
+        judged("otter", "heron", VerdictLabel.A, VerdictLabel.TIE),
+        judged("otter", "heron", VerdictLabel.A, VerdictLabel.UNPARSED),
     ]
-    (pair,) = tally_pairs(rows)
+    (pair,) = rate_dimension("clarity", rows, EloSettings(n_perms=2), "judge").pairs
     assert (pair.entrant_a, pair.entrant_b) == ("heron", "otter")
     assert (pair.a_wins, pair.b_wins, pair.ties, pair.inconsistent) == (1, 1, 3, 2)
 
@@ -46,7 +46,12 @@ def test_permutation_elo_equals_the_plain_loop_over_decisive_judgments() -> None
     rows = []
     for number in range(60):
         a, b = rng.choice(["crane", "heron", "otter"], 2, replace=False)
-        words = [(Said.A, Said.B), (Said.B, Said.A), (Said.TIE, Said.TIE), (Said.A, Said.A)][rng.integers(4)]
+        words = [
+            (VerdictLabel.A, VerdictLabel.B),
+            (VerdictLabel.B, VerdictLabel.A),
+            (VerdictLabel.TIE, VerdictLabel.TIE),
+            (VerdictLabel.A, VerdictLabel.A),
+        ][rng.integers(4)]
         rows.append(judged(str(a), str(b), *words, prompt=f"p{number % 9}"))
     settings = EloSettings(n_perms=30, shuffle_seed=5, default_k=16.0)
     standing = rate_dimension("d", rows, settings, "j")
@@ -72,7 +77,7 @@ def test_permutation_elo_equals_the_plain_loop_over_decisive_judgments() -> None
 
 
 def test_a_dimension_without_a_decisive_match_is_empty_not_a_crash() -> None:
-    standing = rate_dimension("d", [judged("otter", "heron", Said.TIE, Said.TIE)], EloSettings(), "j")
+    standing = rate_dimension("d", [judged("otter", "heron", VerdictLabel.TIE, VerdictLabel.TIE)], EloSettings(), "j")
     assert (standing.n_decisive, dict(standing.elo), standing.board) == (0, {}, None)
     assert "tie" in (standing.board_missing or "")
     assert len(standing.battles) == 1

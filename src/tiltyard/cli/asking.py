@@ -17,12 +17,12 @@ from tiltyard.errors import OptionError, Refused, TiltyardError
 from tiltyard.llm.prices import how_to_state_prices
 
 if TYPE_CHECKING:
-    from tiltyard.judging.docket import Docket
     from tiltyard.judging.judge import Judge
-    from tiltyard.judging.records import Matchup, Said, Verdict
+    from tiltyard.judging.plan import JudgingPlan
+    from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
     from tiltyard.llm.asking import Progress
     from tiltyard.llm.prices import PriceTable
-    from tiltyard.llm.quote import Quote, ShelfQuote
+    from tiltyard.llm.quote import GroupQuote, Quote
 
 PricesOption = Annotated[
     Path | None, typer.Option(help="A price file (JSON) that adds models to those whose price is known.")
@@ -30,9 +30,9 @@ PricesOption = Annotated[
 
 
 def quote_table(quote: Quote) -> str:
-    """Queries, tokens and price per shelf, with and without batch and cache."""
+    """Queries, tokens and price per group, with and without batch and cache."""
     header = ["", "queries", "input tokens", "output ≤", "direct", "+ cache", "batch", "batch + cache"]
-    rows = [[shelf, *_quote_cells(row)] for shelf, row in quote.shelves.items()]
+    rows = [[group, *_quote_cells(row)] for group, row in quote.groups.items()]
     if len(rows) > 1:
         rows.append(["all", *_quote_cells(quote.all)])
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
@@ -48,13 +48,13 @@ def quote_table(quote: Quote) -> str:
     ]
     lines += [how_to_state_prices(quote.unknown_models)] if quote.unknown_models else []
     lines += [
-        f"{shelf}: the rubric is shorter than the provider caches, so every query pays for it in full"
-        for shelf in sorted(quote.too_short_to_cache)
+        f"{group}: the rubric is shorter than the provider caches, so every query pays for it in full"
+        for group in sorted(quote.too_short_to_cache)
     ]
     return "\n".join(lines)
 
 
-def _quote_cells(row: ShelfQuote) -> list[str]:
+def _quote_cells(row: GroupQuote) -> list[str]:
     prices = (row.direct, row.direct_cached, row.batch, row.batch_cached)
     return [f"{row.queries:,}", f"{row.input_tokens:,}", f"{row.output_tokens:,}", *map(money, prices)]
 
@@ -75,14 +75,16 @@ def confirm(question: str, *, yes: bool) -> None:
         raise OptionError("nothing was asked.")
 
 
-def agree_to_price(judge: Judge, docket: Docket, prices: PriceTable, *, yes: bool, retry_failed: bool = False) -> None:
+def agree_to_price(
+    judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, yes: bool, retry_failed: bool = False
+) -> None:
     """Show what a judge will be asked and what that costs, and have it confirmed; nothing where nothing is asked."""
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.llm.quote import quote
 
     if not isinstance(judge, LanguageModelJudge):
         return
-    needed = quote(judge.pending(docket, retry_failed=retry_failed), prices)
+    needed = quote(judge.pending(judging_plan, retry_failed=retry_failed), prices)
     if needed.all.queries:
         note(quote_table(needed))
         confirm(f"Ask {judge.name} {needed.all.queries:,} questions?", yes=yes)
@@ -101,7 +103,7 @@ def interruptible(how_to_go_on: str) -> Iterator[None]:
 
 @dataclass
 class _Row:
-    """What is known of one shelf so far."""
+    """What is known of one group so far."""
 
     cached: int = 0
     sent: int = 0
@@ -119,11 +121,11 @@ class _Row:
 
 
 class ProgressView:
-    """Progress per shelf: a live table on a terminal, now and then a plain line elsewhere."""
+    """Progress per group: a live table on a terminal, now and then a plain line elsewhere."""
 
     def __init__(self, *, every: int = 100) -> None:
         self._rows: dict[str, _Row] = {}
-        self._waiting: dict[tuple[str, ...], Said] = {}
+        self._waiting: dict[tuple[str, ...], VerdictLabel] = {}
         self._every = every
         self._steps = 0
         self._live: Any = None
@@ -149,14 +151,14 @@ class ProgressView:
             note(f"this command stopped before its end; its cost so far: {self._paid()}.")
 
     def _paid(self) -> str:
-        """The money of all shelves."""
+        """The money of all groups."""
         costs = [row.cost for row in self._rows.values()]
         known = None if None in costs else sum(cost for cost in costs if cost is not None)
         return money(known, without_usage=sum(row.without_usage for row in self._rows.values()))
 
     def watch(self, step: Progress) -> None:
         """Take one step into account."""
-        row = self._rows.setdefault(step.shelf, _Row())
+        row = self._rows.setdefault(step.group, _Row())
         row.cached += step.cached
         row.sent += step.sent
         row.done += step.done
@@ -184,18 +186,18 @@ class ProgressView:
 
     def _say(self) -> None:
         parts = []
-        for shelf, row in self._rows.items():
+        for group, row in self._rows.items():
             extra = [f"{row.cached:,} cached"] if row.cached else []
             extra += [f"{row.failed:,} failed"] if row.failed else []
             extra += [f"{row.flips} flipped"] if row.settled else []
-            parts.append(", ".join([f"{shelf} {row.done:,} of {row.sent:,}", *extra]))
+            parts.append(", ".join([f"{group} {row.done:,} of {row.sent:,}", *extra]))
         note("; ".join(parts))
 
     def _table(self) -> Any:
         from rich.table import Table
 
         table = Table("", "cached", "sent", "done", "failed", "flipped", "cost", box=None)
-        for shelf, row in self._rows.items():
+        for group, row in self._rows.items():
             counts = (f"{count:,}" for count in (row.cached, row.sent, row.done, row.failed))
-            table.add_row(shelf, *counts, row.flips, money(row.cost, without_usage=row.without_usage))
+            table.add_row(group, *counts, row.flips, money(row.cost, without_usage=row.without_usage))
         return table

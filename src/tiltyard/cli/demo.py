@@ -15,7 +15,7 @@ from tiltyard.errors import MissingExtra
 
 if TYPE_CHECKING:
     from tiltyard.demo.live import Live
-    from tiltyard.tournament.run import Finished
+    from tiltyard.tournament.run import RunResult
 
 DEFAULT_FOLDER = Path("tiltyard-demo")
 
@@ -87,7 +87,7 @@ def _headline(out: Path) -> None:
             typer.echo(f"   {line}".rstrip())
 
 
-def _run(out: Path, mode: str) -> Finished:
+def _run(out: Path, mode: str) -> RunResult:
     from tiltyard.demo.judged import plan_run, run_plan
     from tiltyard.demo.shipped import CONFIG
 

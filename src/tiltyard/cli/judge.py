@@ -12,7 +12,7 @@ from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.judging.people import JudgeCheck
+    from tiltyard.judging.human_agreement import JudgeCheck
     from tiltyard.llm.asking import Watch
 
 app = typer.Typer(no_args_is_help=True, help="A judge against people, and a run judged again by another judge.")
@@ -60,9 +60,9 @@ def check_command(
     """Compare a judge with people on labelled pairs: agreement, kappa, flips, slot and length preference."""
     import asyncio
 
-    from tiltyard.judging.by_name import judge_by_name, sitting
+    from tiltyard.judging.by_name import closing_judge, judge_by_name
+    from tiltyard.judging.human_agreement import check_judge, labelled_plan, read_labelled_pairs
     from tiltyard.judging.language_model import AskingParts
-    from tiltyard.judging.people import check_judge, labelled_docket, read_labelled_pairs
     from tiltyard.judging.rubric import Rubric, default_rubric
     from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.settings import AskingSettings
@@ -83,10 +83,10 @@ def check_command(
         reply=reply,
         min_choice_mass=min_choice_mass,
     )
-    agree_to_price(judge, labelled_docket(labelled, chosen_rubric), asking.prices, yes=yes)
+    agree_to_price(judge, labelled_plan(labelled, chosen_rubric), asking.prices, yes=yes)
 
     async def check(watch: Watch) -> JudgeCheck:
-        async with sitting(judge):
+        async with closing_judge(judge):
             return await check_judge(
                 labelled, judge, rubric=chosen_rubric, single_order=single_order, own=own, watch=watch
             )
@@ -132,7 +132,7 @@ def rejudge_command(
     from tiltyard.tournament.rejudge import change_lines, prepare, rejudge
 
     job = prepare(folder, judge_model, out=out, budget_usd=budget, notice=note)
-    agree_to_price(job.judge, job.docket, job.asking.prices, yes=yes)
+    agree_to_price(job.judge, job.judging_plan, job.asking.prices, yes=yes)
     with interruptible(GO_ON), ProgressView() as progress:
         changes = asyncio.run(rejudge(job, watch=progress.watch))
     typer.echo("\n".join(change_lines(changes)))

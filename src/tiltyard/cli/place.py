@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
     from tiltyard.judging.language_model import AskingParts
     from tiltyard.placement.answers import Answers
-    from tiltyard.placement.folder import Rated
+    from tiltyard.placement.folder import FolderRatings
     from tiltyard.placement.options import PlaceOptions
-    from tiltyard.placement.plan import Plan
-    from tiltyard.placement.rounds import Look
-    from tiltyard.placement.run import Finished
+    from tiltyard.placement.plan import PlacementPlan
+    from tiltyard.placement.rounds import RoundResult
+    from tiltyard.placement.run import PlacementResult
 
 Given = TypeVar("Given")
 
@@ -166,7 +166,7 @@ def _place(
     from tiltyard.placement.answers import ModelAnswers
     from tiltyard.placement.parts import asking_parts, make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
-    from tiltyard.placement.rounds import Bench
+    from tiltyard.placement.rounds import Participants
     from tiltyard.placement.run import carry_out, run_folder, utc_now
     from tiltyard.report import write_report
 
@@ -187,32 +187,32 @@ def _place(
         interruptible("the same command goes on where it stopped, and asks nothing twice."),
         ProgressView() as progress,
     ):
-        bench = Bench(judge, answers, progress.watch, progress.verdict, _say_look)
+        bench = Participants(judge, answers, progress.watch, progress.verdict, _say_look)
         if isinstance(answers, ModelAnswers):
             answers.watch = progress.watch
         finished = asyncio.run(carry_out(plan, bench, folder, prices=asking.prices, finish=write_report))
     _say_result(finished, format)
 
 
-def _quote(plan: Plan, judge: Judge, answers: Answers, asking: AskingParts, *, yes: bool) -> None:
+def _quote(plan: PlacementPlan, judge: Judge, answers: Answers, asking: AskingParts, *, yes: bool) -> None:
     """Show what will be asked at most, and have it confirmed."""
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.llm.quote import quote
     from tiltyard.placement.answers import ModelAnswers
-    from tiltyard.placement.quoting import likely_docket, likely_exchanges
+    from tiltyard.placement.quoting import likely_exchanges, likely_judging_plan
 
     exchanges = likely_exchanges(plan)
     at_hand = answers.at_hand() if isinstance(answers, ModelAnswers) else answers.known() or {}
     asks = list(answers.asks(exchanges)) if isinstance(answers, ModelAnswers) else []
     if isinstance(judge, LanguageModelJudge):
-        asks += judge.pending(likely_docket(plan, exchanges, at_hand))
+        asks += judge.pending(likely_judging_plan(plan, exchanges, at_hand))
     needed = quote(asks, asking.prices)
     if needed.all.queries:
         note(quote_table(needed))
         confirm(f"Ask up to {needed.all.queries:,} questions?", yes=yes)
 
 
-def _say_look(look: Look) -> None:
+def _say_look(look: RoundResult) -> None:
     if look.standing is None:
         note(f"round {look.round}: {look.battles} battles, which do not allow a rating yet")
         return
@@ -228,7 +228,7 @@ def _interval(low: float | None, high: float | None) -> str:
     return f"[{', '.join(ends)}]"
 
 
-def _say_result(finished: Finished, format: Format) -> None:
+def _say_result(finished: PlacementResult, format: Format) -> None:
     """The board on standard output; what it means below it, or, beside a format for programs, on standard error."""
     from tiltyard.placement.summary import summary_lines
 
@@ -241,7 +241,7 @@ def _say_result(finished: Finished, format: Format) -> None:
     note(f"saved in {finished.folder}; look at {finished.folder / 'report.html'}")
 
 
-def _text(rated: Rated, format: Format) -> str:
+def _text(rated: FolderRatings, format: Format) -> str:
     from tiltyard.boards.text import as_csv, as_markdown, as_table
 
     if format == "json":

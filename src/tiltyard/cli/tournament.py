@@ -14,8 +14,8 @@ from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardErro
 
 if TYPE_CHECKING:
     from tiltyard.tournament.config import Setup
-    from tiltyard.tournament.plan import Plan
-    from tiltyard.tournament.run import Finished
+    from tiltyard.tournament.plan import RunPlan
+    from tiltyard.tournament.run import RunResult
 
 MOST_NAMED = 5
 """How many failed prompts of an entrant are shown."""
@@ -74,18 +74,18 @@ def run_command(
         raise typer.Exit(THE_ANSWER_IS_NO)
 
 
-def _run(plan: Plan, *, yes: bool) -> Finished:
+def _run(plan: RunPlan, *, yes: bool) -> RunResult:
     """Quote, judge, rate, write, and say what came out."""
     import asyncio
 
     from tiltyard.report import write_report
-    from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge, run_folder, utc_now
+    from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan, run_folder, utc_now
 
-    docket = make_docket(plan)
+    judging_plan = make_judging_plan(plan)
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
     judge = make_judge(plan.setup, plan.judge_model, asking, silent=plan.options.skip_judging)
     if not plan.options.skip_judging:
-        agree_to_price(judge, docket, asking.prices, yes=yes, retry_failed=plan.options.retry_failed)
+        agree_to_price(judge, judging_plan, asking.prices, yes=yes, retry_failed=plan.options.retry_failed)
     folder = run_folder(plan, utc_now)
     again = _again(plan, folder, yes=yes)
     limit = "" if plan.options.budget_usd is None else f" --budget {plan.options.budget_usd:g}"
@@ -94,7 +94,7 @@ def _run(plan: Plan, *, yes: bool) -> Finished:
             finished = asyncio.run(
                 carry_out(
                     plan,
-                    docket,
+                    judging_plan,
                     judge,
                     folder,
                     prices=asking.prices,
@@ -114,7 +114,7 @@ def _run(plan: Plan, *, yes: bool) -> Finished:
     return finished
 
 
-def _say_what_came_out(finished: Finished) -> None:
+def _say_what_came_out(finished: RunResult) -> None:
     """Ratings and the gate on standard output, how it was judged and where it is kept beside it."""
     from tiltyard.tournament.gate import verdict_lines
     from tiltyard.tournament.summary import failure_lines, summary_table, usage_lines
@@ -129,7 +129,7 @@ def _say_what_came_out(finished: Finished) -> None:
     note(f"run folder: {finished.folder}; report: {finished.folder / 'report.html'}")
 
 
-def _again(plan: Plan, folder: Path, *, yes: bool) -> str:
+def _again(plan: RunPlan, folder: Path, *, yes: bool) -> str:
     """The command that goes on with a run: what was asked for, in the same folder, but for the budget."""
     options = plan.options
     changed = {

@@ -16,15 +16,15 @@ from tiltyard.errors import TiltyardError
 from tiltyard.report import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
-from tiltyard.tournament.run import asking_parts, carry_out, make_docket, make_judge
+from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tiltyard.tournament.plan import Mode, Plan
-    from tiltyard.tournament.run import Finished
-    from tiltyard.tournament.standings import Standing
+    from tiltyard.tournament.plan import Mode, RunPlan
+    from tiltyard.tournament.run import RunResult
+    from tiltyard.tournament.standings import DimensionRatings
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,21 @@ def load_facts(folder: Path) -> Facts:
     )
 
 
-def plan_run(config: Path, mode: Mode, folder: Path) -> Plan:
+def plan_run(config: Path, mode: Mode, folder: Path) -> RunPlan:
     """What a run of the tournament would do."""
     return make_plan(load_setup(config), RunOptions(mode=mode, output_dir=folder))
 
 
-def run_plan(plan: Plan, folder: Path, notice: Callable[[str], None]) -> Finished:
+def run_plan(plan: RunPlan, folder: Path, notice: Callable[[str], None]) -> RunResult:
     """Judge, rate and write a run folder with its report; an earlier run there is replaced."""
     asking = asking_parts(plan.setup, notice, budget_usd=None, max_batch=None)
     judge = make_judge(plan.setup, plan.judge_model, asking)
-    return asyncio.run(carry_out(plan, make_docket(plan), judge, folder, prices=asking.prices, finish=write_report))
+    return asyncio.run(
+        carry_out(plan, make_judging_plan(plan), judge, folder, prices=asking.prices, finish=write_report)
+    )
 
 
-def board_text(standing: Standing) -> str:
+def board_text(standing: DimensionRatings) -> str:
     """A dimension's Bradley–Terry board with its intervals, or why there is none."""
     if standing.board is None:
         return f"no board: {standing.board_missing}"
@@ -72,7 +74,7 @@ def board_text(standing: Standing) -> str:
         return f"no board: {error}"
 
 
-def said_of(finished: Finished) -> str:
+def said_of(finished: RunResult) -> str:
     """A run in one line: judgments, decisive ones, those that changed with the order, failures."""
     pairs = [pair for standing in finished.standings.values() for pair in standing.pairs]
     settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in pairs)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.llm.asking import Watch
-    from tiltyard.tournament.run import Finished
+    from tiltyard.tournament.run import RunResult
 
 CONFIG = "live.yaml"
 FOLDER = "live"
@@ -37,7 +37,7 @@ class Live:
     """What came of it: the answers, and the run that judged them."""
 
     generated: Generated
-    finished: Finished
+    finished: RunResult
 
 
 def run_live(folder: Path, notice: Callable[[str], None], watch: Watch | None = None) -> Live:

@@ -3,13 +3,19 @@
 from tiltyard.judging.bias import Bias, BiasRow, bias_rows, length_preference, measure_bias, measure_bias_by
 from tiltyard.judging.cache import VerdictCache
 from tiltyard.judging.canaries import CANARIES, Canary, CanaryScore, canary_cases, canary_report, score_canaries
-from tiltyard.judging.docket import Case, Docket
-from tiltyard.judging.judge import Hearing, Judge, Judged, JudgingStats, Terms, judge
+from tiltyard.judging.human_agreement import (
+    JudgeCheck,
+    LabelledPair,
+    check_judge,
+    compare_with_people,
+    read_labelled_pairs,
+)
+from tiltyard.judging.judge import Judge, JudgingOptions, JudgingResult, JudgingStats, Verdicts, judge
 from tiltyard.judging.language_model import AskingParts, JudgeSettings, LanguageModelJudge
-from tiltyard.judging.people import JudgeCheck, LabelledPair, check_judge, compare_with_people, read_labelled_pairs
+from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.questions import TEMPLATE_VERSION, Question, make_questions, system_text
 from tiltyard.judging.recorded import RecordedJudge
-from tiltyard.judging.records import Judgment, Matchup, Said, Verdict, settle, settle_one, to_battle
+from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle, settle_one, to_battle
 from tiltyard.judging.rubric import Rubric, default_rubric
 
 __all__ = [
@@ -21,12 +27,12 @@ __all__ = [
     "Canary",
     "CanaryScore",
     "Case",
-    "Docket",
-    "Hearing",
     "Judge",
     "JudgeCheck",
     "JudgeSettings",
-    "Judged",
+    "JudgingOptions",
+    "JudgingPlan",
+    "JudgingResult",
     "JudgingStats",
     "Judgment",
     "LabelledPair",
@@ -35,10 +41,10 @@ __all__ = [
     "Question",
     "RecordedJudge",
     "Rubric",
-    "Said",
-    "Terms",
     "Verdict",
     "VerdictCache",
+    "VerdictLabel",
+    "Verdicts",
     "bias_rows",
     "canary_cases",
     "canary_report",

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiltyard.judging.records import Judgment, Said
+from tiltyard.judging.records import Judgment, VerdictLabel
 from tiltyard.validity.agreement import Estimate, share
 
 if TYPE_CHECKING:
-    from tiltyard.judging.docket import Case, Docket
-    from tiltyard.judging.judge import Judged
+    from tiltyard.judging.judge import JudgingResult
+    from tiltyard.judging.plan import Case, JudgingPlan
 
 Group = Callable[[Judgment], str]
 
@@ -57,11 +57,11 @@ def measure_bias_by(judgments: Iterable[Judgment], group: Group) -> dict[str, Bi
     return {name: tally.bias() for name, tally in tallies.items()}
 
 
-def bias_rows(docket: Docket, judged: Judged) -> list[BiasRow]:
+def bias_rows(plan: JudgingPlan, judged: JudgingResult) -> list[BiasRow]:
     """The bias of a run by dimension: over all, by judge, by pair of entrants and by source of the prompts."""
     rows = []
     for dimension, judgments in judged.judgments.items():
-        sources = {case.prompt.prompt_id: case.prompt.source for case in docket.cases.get(dimension, ())}
+        sources = {case.prompt.prompt_id: case.prompt.source for case in plan.cases.get(dimension, ())}
         tallies: dict[tuple[str, str], _Tally] = {("all", ""): _Tally()}
         for judgment in judgments:
             for name in _groups(judgment, sources):
@@ -116,8 +116,8 @@ class _Tally:
         for verdict in judgment.raw:
             self._read.append(verdict.verdict.readable)
             self._read_prompts.append(judgment.prompt_id)
-            if verdict.verdict in (Said.A, Said.B):
-                self._firsts.append(verdict.verdict is Said.A)
+            if verdict.verdict in (VerdictLabel.A, VerdictLabel.B):
+                self._firsts.append(verdict.verdict is VerdictLabel.A)
                 self._first_prompts.append(judgment.prompt_id)
 
     def bias(self) -> Bias:

@@ -89,7 +89,7 @@ def _find(given: str, look_in: Sequence[Path]) -> Path:
 
 
 @asynccontextmanager
-async def sitting(judge: Judge) -> AsyncIterator[Judge]:
+async def closing_judge(judge: Judge) -> AsyncIterator[Judge]:
     """The judge while it is needed; its connections are closed afterwards, whatever happens."""
     try:
         yield judge

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.bank import Prompt
-from tiltyard.judging.docket import Case
+from tiltyard.judging.plan import Case
 from tiltyard.judging.records import Matchup
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Judging a docket: a judge hears every case, and its verdicts are settled into judgments in the docket's order."""
+"""Judging a plan: a judge gives its verdicts on every case, and they are settled into judgments in the plan's order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiltyard.judging.records import Judgment, Matchup, Verdict, settle, settle_
 from tiltyard.llm.records import Usage
 
 if TYPE_CHECKING:
-    from tiltyard.judging.docket import Case, Docket
+    from tiltyard.judging.plan import Case, JudgingPlan
     from tiltyard.llm.asking import Watch
 
 OnVerdict = Callable[[Matchup, Verdict], None]
@@ -19,8 +19,8 @@ OnVerdict = Callable[[Matchup, Verdict], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How a run wants its cases heard.
+class JudgingOptions:
+    """How a run wants its cases judged.
 
     `skip_judging`: nothing is asked, only what is kept already counts. `prewarm`: one question of each dimension goes
     ahead of the others. `retry_failed`: questions that failed for good in an earlier run are asked anew.
@@ -45,7 +45,7 @@ class Terms:
 class JudgingStats:
     """How the judging of one dimension went; canaries are counted in.
 
-    `questions` is twice the cases where both orders are heard. `cache_hits` were answered before this run;
+    `questions` is twice the cases where both orders are judged. `cache_hits` were answered before this run;
     `fresh_calls` counts replies that came in during it (re-asks included), `usage` and `cost` (None: no price is known)
     are theirs, but for the `replies_without_usage`, whose tokens the provider did not state.
     `failures` counts questions by the name of what they ended in; `missing` those that were never answered.
@@ -62,8 +62,8 @@ class JudgingStats:
     replies_without_usage: int = 0
 
 
-class Hearing(Protocol):
-    """What a judge has said of a docket."""
+class Verdicts(Protocol):
+    """What a judge has said of a plan."""
 
     @property
     def stats(self) -> Mapping[str, JudgingStats]:
@@ -71,7 +71,10 @@ class Hearing(Protocol):
         ...
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        """The verdicts on a case (`docket.hearings(dimension)[place]`), forward first; fewer where some are missing."""
+        """The verdicts on case number `place` of a dimension, forward first; fewer where some are missing.
+
+        Canaries are numbered after the cases, as in `JudgingPlan.cases_and_canaries`.
+        """
         ...
 
 
@@ -85,17 +88,17 @@ class Judge(Protocol):
 
     @property
     def both_orders(self) -> bool:
-        """Whether every case is heard with the answers in both orders."""
+        """Whether every case is judged with the answers in both orders."""
         ...
 
-    async def hear(self, docket: Docket, terms: Terms) -> Hearing:
-        """Hear every case and canary of a docket."""
+    async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
+        """Judge every case and canary of a plan."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The judgments of a docket by dimension, in its order; those of the canaries apart; and how it went.
+class JudgingResult:
+    """The judgments of a plan by dimension, in its order; those of the canaries apart; and how it went.
 
     The sequences read verdicts from the cache as they are walked, so a run of any size stays small in memory; take a
     `list` of one to keep it.
@@ -109,7 +112,7 @@ class Judged:
 
 
 async def judge(
-    docket: Docket,
+    plan: JudgingPlan,
     judge: Judge,
     *,
     skip_judging: bool = False,
@@ -119,12 +122,12 @@ async def judge(
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
     give_up_after: int | None = None,
-) -> Judged:
-    """The judgments of every case and canary of a docket.
+) -> JudgingResult:
+    """The judgments of every case and canary of a plan.
 
     What is cached is not asked again; everything else goes out in one go over all dimensions, after one question per
     dimension where `prewarm` is set. With `skip_judging` nothing is asked; cases without both verdicts come back as
-    failed, and `stats` says how many verdicts are missing. `single_order` accepts a judge that heard only one order:
+    failed, and `stats` says how many verdicts are missing. `single_order` accepts a judge that saw one order only:
     its single verdict is then the judgment, and position bias stays in it. With `give_up_after`, a judge whose first so
     many questions all end without a readable verdict is a `JudgingError`; what it said is kept. Without it that
     happens after 20, or where questions go out in batches, when 20 or more are back and none was answered readably.
@@ -134,25 +137,25 @@ async def judge(
             f"{judge.name} heard cases in one order only, so position bias cannot be seen. "
             "Say that single verdicts are accepted, or use a judge that hears both orders."
         )
-    terms = Terms(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after)
-    hearing = await judge.hear(docket, terms)
+    options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after)
+    verdicts = await judge.judge(plan, options)
     cases: dict[str, Sequence[Judgment]] = {}
     canaries: dict[str, Sequence[Judgment]] = {}
-    for dimension in docket.dimensions:
-        ordinary = docket.cases.get(dimension, ())
-        extra = docket.canaries.get(dimension, ())
-        cases[dimension] = Judgments(hearing, dimension, ordinary, 0, single_order=not judge.both_orders)
-        canaries[dimension] = Judgments(hearing, dimension, extra, len(ordinary), single_order=not judge.both_orders)
-    return Judged(judge.name, judge.both_orders, cases, canaries, hearing.stats)
+    for dimension in plan.dimensions:
+        ordinary = plan.cases.get(dimension, ())
+        extra = plan.canaries.get(dimension, ())
+        cases[dimension] = Judgments(verdicts, dimension, ordinary, 0, single_order=not judge.both_orders)
+        canaries[dimension] = Judgments(verdicts, dimension, extra, len(ordinary), single_order=not judge.both_orders)
+    return JudgingResult(judge.name, judge.both_orders, cases, canaries, verdicts.stats)
 
 
 class Judgments(Sequence[Judgment]):
     """The judgments of some cases, settled from the judge's verdicts each time they are looked at."""
 
     def __init__(
-        self, hearing: Hearing, dimension: str, cases: Sequence[Case], first: int, *, single_order: bool
+        self, verdicts: Verdicts, dimension: str, cases: Sequence[Case], first: int, *, single_order: bool
     ) -> None:
-        self._hearing = hearing
+        self._verdicts = verdicts
         self._dimension = dimension
         self._cases = cases
         self._first = first
@@ -178,7 +181,7 @@ class Judgments(Sequence[Judgment]):
 
     def _settled(self, number: int) -> Judgment:
         matchup = self._cases[number].matchup
-        verdicts = self._hearing.verdicts(self._dimension, self._first + number)
+        verdicts = self._verdicts.verdicts(self._dimension, self._first + number)
         if self._single_order and len(verdicts) == 1:
             return settle_one(matchup, verdicts[0])
         return settle(matchup, verdicts)

@@ -31,15 +31,15 @@ from tiltyard.llm.asking import Progress
 from tiltyard.llm.provider import BatchProvider
 from tiltyard.llm.runner import ask_all
 from tiltyard.llm.settings import AskingSettings
-from tiltyard.llm.totals import ShelfTotals, Tally
+from tiltyard.llm.totals import GroupTotals, RunningTotals
 from tiltyard.llm.trial import GIVE_UP_AFTER
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from tiltyard.judging.docket import Docket
-    from tiltyard.judging.judge import Hearing, Terms
+    from tiltyard.judging.judge import JudgingOptions, Verdicts
+    from tiltyard.judging.plan import JudgingPlan
     from tiltyard.judging.questions import ReplyForm
     from tiltyard.judging.records import Verdict
     from tiltyard.llm.asking import Ask
@@ -88,7 +88,7 @@ class AskingParts:
     prices: PriceTable
     settings: AskingSettings = field(default_factory=AskingSettings)
     budget: Budget | None = None
-    tally: Tally | None = None
+    tally: RunningTotals | None = None
     notice: Callable[[str], None] | None = None
     now: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -127,57 +127,57 @@ class LanguageModelJudge:
             self._caches[dimension] = VerdictCache(self._folder, dimension)
         return self._caches[dimension]
 
-    def pending(self, docket: Docket, *, retry_failed: bool = False) -> Iterable[Ask]:
-        """What `hear` would ask first, made as it is walked: for a quote before anything is sent."""
-        questions, caches = self._prepare(docket)
+    def pending(self, plan: JudgingPlan, *, retry_failed: bool = False) -> Iterable[Ask]:
+        """What `judge` would ask first, made as it is walked: for a quote before anything is sent."""
+        questions, caches = self._prepare(plan)
         pending = open_questions(questions, caches, retry_failed=retry_failed)
         return make_asks(pending, pending, questions, caches)
 
-    async def hear(self, docket: Docket, terms: Terms) -> Hearing:
+    async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
         """Ask what is not cached (nothing with `skip_judging`), and give back what the cache then holds."""
-        questions, caches = self._prepare(docket)
+        questions, caches = self._prepare(plan)
         hits = {
             name: sum(key in caches[name] for pair in keys for key in pair) for name, keys in questions.keys.items()
         }
-        if terms.watch is not None:
+        if options.watch is not None:
             for name, count in hits.items():
-                terms.watch(Progress(name, cached=count))
+                options.watch(Progress(name, cached=count))
         pending = (
             OpenQuestions(questions)
-            if terms.skip_judging
-            else open_questions(questions, caches, retry_failed=terms.retry_failed)
+            if options.skip_judging
+            else open_questions(questions, caches, retry_failed=options.retry_failed)
         )
-        tally = Tally(terms.watch)
+        tally = RunningTotals(options.watch)
         try:
-            await self._ask_open(_Asking(questions, pending, self._sink(questions, pending, terms), tally), terms)
+            await self._ask_open(_Asking(questions, pending, self._sink(questions, pending, options), tally), options)
         finally:
             if self._asking.tally is not None:
                 self._asking.tally.add(tally.totals())
             for cache in self._caches.values():
                 cache.flush()
-        return _Heard(questions, caches, hits, tally)
+        return _CachedVerdicts(questions, caches, hits, tally)
 
-    def _sink(self, questions: Questions, pending: OpenQuestions, terms: Terms) -> VerdictSink:
+    def _sink(self, questions: Questions, pending: OpenQuestions, options: JudgingOptions) -> VerdictSink:
         return VerdictSink(
             questions,
             pending,
             self.cache,
             judge_model=self.name,
             now=self._asking.now,
-            on_verdict=terms.on_verdict,
+            on_verdict=options.on_verdict,
             trial=self._trial,
         )
 
-    async def _ask_open(self, asking: _Asking, terms: Terms) -> None:
+    async def _ask_open(self, asking: _Asking, options: JudgingOptions) -> None:
         """Ask the open questions: the first of each dimension, then enough to know whether the judge answers, then all.
 
         One by one, the trial holds the others back by itself; batches need one of their own, where it is asked for.
         """
         left = _Left(asking.pending)
-        self._trial.enough = terms.give_up_after or GIVE_UP_AFTER
-        if terms.prewarm:
+        self._trial.enough = options.give_up_after or GIVE_UP_AFTER
+        if options.prewarm:
             await self._ask(left.take(_first_of_each(asking.questions, asking.pending)), asking)
-        while left and terms.give_up_after is not None and self._asks_in_batches:
+        while left and options.give_up_after is not None and self._asks_in_batches:
             wanted = self._trial.failures_left()
             if wanted > len(left):
                 break
@@ -188,13 +188,13 @@ class LanguageModelJudge:
     def _asks_in_batches(self) -> bool:
         return isinstance(self._provider, BatchProvider) and self._asking.settings.batch is not False
 
-    def _prepare(self, docket: Docket) -> tuple[Questions, dict[str, VerdictCache]]:
-        """The questions of a docket (made once for the same docket), and the caches with what others have added."""
-        caches = {dimension: self.cache(dimension) for dimension in docket.dimensions}
+    def _prepare(self, plan: JudgingPlan) -> tuple[Questions, dict[str, VerdictCache]]:
+        """The questions of a plan (made once for the same plan), and the caches with what others have added."""
+        caches = {dimension: self.cache(dimension) for dimension in plan.dimensions}
         for cache in caches.values():
             cache.refresh()
-        if self._questions is None or self._questions.docket is not docket:
-            self._questions = Questions(docket, self._settings)
+        if self._questions is None or self._questions.plan is not plan:
+            self._questions = Questions(plan, self._settings)
         return self._questions, caches
 
     async def _ask(self, keys: Collection[str], asking: _Asking) -> None:
@@ -221,12 +221,12 @@ class LanguageModelJudge:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What the asks of one hearing have in common."""
+    """What the asks of one verdicts have in common."""
 
     questions: Questions
     pending: OpenQuestions
     sink: VerdictSink
-    tally: Tally
+    tally: RunningTotals
 
 
 def _first_of_each(questions: Questions, pending: OpenQuestions) -> list[str]:
@@ -257,17 +257,17 @@ class _Left(Collection[str]):
         return key in self._pending and key not in self._taken
 
 
-class _Heard:
-    """What the caches hold on the questions of a docket."""
+class _CachedVerdicts:
+    """What the caches hold on the questions of a plan."""
 
     def __init__(
-        self, questions: Questions, caches: dict[str, VerdictCache], hits: dict[str, int], tally: Tally
+        self, questions: Questions, caches: dict[str, VerdictCache], hits: dict[str, int], tally: RunningTotals
     ) -> None:
         self._keys = questions.keys
         self._caches = caches
-        shelves = tally.totals().shelves
+        groups = tally.totals().groups
         self.stats = {
-            name: self._dimension_stats(name, hits[name], shelves.get(name, ShelfTotals())) for name in questions.keys
+            name: self._dimension_stats(name, hits[name], groups.get(name, GroupTotals())) for name in questions.keys
         }
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
@@ -288,7 +288,7 @@ class _Heard:
             return verdict
         return msgspec.structs.replace(verdict, position_swap=swapped)
 
-    def _dimension_stats(self, dimension: str, hits: int, totals: ShelfTotals) -> JudgingStats:
+    def _dimension_stats(self, dimension: str, hits: int, totals: GroupTotals) -> JudgingStats:
         cache, pairs = self._caches[dimension], self._keys[dimension]
         failures: Counter[str] = Counter()
         missing = 0

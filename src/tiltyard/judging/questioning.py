@@ -13,7 +13,7 @@ import msgspec
 from tiltyard.judging.question_keys import QuestionKeys
 from tiltyard.judging.questions import make_questions
 from tiltyard.judging.reading import read_reply
-from tiltyard.judging.records import Said, Verdict
+from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.keys import redact
 from tiltyard.llm.records import Usage
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tiltyard.judging.cache import VerdictCache
-    from tiltyard.judging.docket import Case, Docket
     from tiltyard.judging.judge import OnVerdict
     from tiltyard.judging.language_model import JudgeSettings
+    from tiltyard.judging.plan import Case, JudgingPlan
     from tiltyard.judging.questions import Question
     from tiltyard.judging.rubric import Rubric
     from tiltyard.llm.records import Reply
@@ -35,26 +35,26 @@ LONGER = 2
 
 
 class Questions:
-    """The keys of all questions of a docket; the questions themselves are made when they are needed.
+    """The keys of all questions of a plan; the questions themselves are made when they are needed.
 
     A million cases then take a hundred megabytes, not the ten gigabytes that their texts would take twice over.
     """
 
-    def __init__(self, docket: Docket, settings: JudgeSettings) -> None:
-        self.docket = docket
+    def __init__(self, plan: JudgingPlan, settings: JudgeSettings) -> None:
+        self.plan = plan
         self.settings = settings
-        self.cases: dict[str, Sequence[Case]] = {name: docket.hearings(name) for name in docket.dimensions}
+        self.cases: dict[str, Sequence[Case]] = {name: plan.cases_and_canaries(name) for name in plan.dimensions}
         self.keys: dict[str, QuestionKeys] = {}
         self._last: tuple[str, int, tuple[Question, Question]] | None = None
         asked = 2 if settings.orders == "both" else 1
         for dimension, cases in self.cases.items():
-            made = (self._make(case, docket.rubrics[dimension])[:asked] for case in cases)
+            made = (self._make(case, plan.rubrics[dimension])[:asked] for case in cases)
             self.keys[dimension] = QuestionKeys(([question.key for question in pair] for pair in made), asked)
 
     def make(self, dimension: str, place: int) -> tuple[Question, Question]:
         """Both questions about a case; the last ones are kept, since both orders are asked one after the other."""
         if self._last is None or self._last[:2] != (dimension, place):
-            made = self._make(self.cases[dimension][place], self.docket.rubrics[dimension])
+            made = self._make(self.cases[dimension][place], self.plan.rubrics[dimension])
             self._last = (dimension, place, made)
         return self._last[2]
 
@@ -74,7 +74,7 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """One question that is still open: where it stands in the docket, and how often it may be asked in all."""
+    """One question that is still open: where it stands in the plan, and how often it may be asked in all."""
 
     dimension: str
     place: int
@@ -83,7 +83,7 @@ class Pending:
 
 
 class OpenQuestions(Mapping[str, Pending]):
-    """The questions that have no readable verdict and may still be asked, by key, in the docket's order.
+    """The questions that have no readable verdict and may still be asked, by key, in the plan's order.
 
     Cases with the same texts share a key, and are asked once. What is held is a byte for each question, and the limit
     of those few that may be asked more often than others.
@@ -153,7 +153,7 @@ def open_questions(
 
 def counted(attempts: Iterable[Verdict]) -> list[Verdict]:
     """The attempts that the judge itself failed. An error on the way to it is none: the next run may try again."""
-    return [attempt for attempt in attempts if attempt.verdict is not Said.ERROR]
+    return [attempt for attempt in attempts if attempt.verdict is not VerdictLabel.ERROR]
 
 
 def never_failed_first(keys: Iterable[str], caches: Mapping[str, VerdictCache]) -> Iterator[str]:
@@ -181,7 +181,7 @@ def make_asks(
             continue
         request = questions.make(where.dimension, where.place)[where.swapped].request
         asked = counted(attempts)
-        cut_off = sum(attempt.verdict is Said.TRUNCATED for attempt in asked)
+        cut_off = sum(attempt.verdict is VerdictLabel.TRUNCATED for attempt in asked)
         if cut_off:
             request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER**cut_off)
         yield Ask(key, request, where.dimension, attempt=len(asked) + 1)
@@ -220,7 +220,7 @@ class VerdictSink:
 
     def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
         """Keep one reply."""
-        cache = self._cache_of(ask.shelf)
+        cache = self._cache_of(ask.group)
         if ask.key in cache:
             return None
         where = self._pending.get(ask.key)
@@ -238,22 +238,22 @@ class VerdictSink:
 
     def _read(self, ask: Ask, reply: Reply, where: Pending | None) -> Verdict:
         settings = self._questions.settings
-        reading = read_reply(reply, ask.request.choices, min_choice_mass=settings.min_choice_mass)
-        rubric = self._questions.docket.rubrics.get(ask.shelf)
+        parsed = read_reply(reply, ask.request.choices, min_choice_mass=settings.min_choice_mass)
+        rubric = self._questions.plan.rubrics.get(ask.group)
         return Verdict(
             cache_key=ask.key,
             rubric_version=rubric.version if rubric else "",
             judge_model=self._judge_model,
             position_swap=where is not None and where.swapped,
-            verdict=reading.said,
+            verdict=parsed.label,
             reasoning=reply.text if reply.error is None else redact(reply.text),
             timestamp=datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds"),
             **_tokens(reply.usage),
             attempts=ask.attempt,
             batched=reply.batched,
-            error=None if reading.why is None else redact(reading.why),
-            score_a=reading.score_a,
-            choice_mass=msgspec.UNSET if reading.choice_mass is None else reading.choice_mass,
+            error=None if parsed.why is None else redact(parsed.why),
+            score_a=parsed.score_a,
+            choice_mass=msgspec.UNSET if parsed.choice_mass is None else parsed.choice_mass,
             final=reply.error is not None and reply.final,
         )
 
@@ -267,10 +267,10 @@ def _tokens(usage: Usage | None) -> dict[str, int | None]:
 
 def _follow_up(ask: Ask, verdict: Verdict, where: Pending | None) -> Ask | None:
     """One more ask, where the judge failed and may be asked again. What errors deserve was decided below us."""
-    if verdict.verdict.readable or verdict.verdict is Said.ERROR or where is None or ask.attempt >= where.limit:
+    if verdict.verdict.readable or verdict.verdict is VerdictLabel.ERROR or where is None or ask.attempt >= where.limit:
         return None
     request = ask.request
-    if verdict.verdict is Said.TRUNCATED:
+    if verdict.verdict is VerdictLabel.TRUNCATED:
         request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER)
     return replace(ask, request=request, attempt=ask.attempt + 1)
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiltyard.judging.records import Said
+from tiltyard.judging.records import VerdictLabel
 from tiltyard.llm.records import Stop
 from tiltyard.llm.thinking import answer_start
 
@@ -20,7 +20,7 @@ _EMPHASIS = r"[*_`#~\s]*"
 _LABEL = rf"{_EMPHASIS}[\[(]?(?P<label>A|B|TIE)[\])]?{_EMPHASIS}[.!]?{_EMPHASIS}"
 _VERDICT_LINE = re.compile(rf"{_EMPHASIS}VERDICT{_EMPHASIS}[:：]{_LABEL}", re.IGNORECASE | re.ASCII)
 _BARE_LABEL = re.compile(_LABEL.replace("|TIE", "|C|TIE"), re.IGNORECASE | re.ASCII)
-_MEANT = {"A": Said.A, "B": Said.B, "C": Said.TIE, "TIE": Said.TIE}
+_MEANT = {"A": VerdictLabel.A, "B": VerdictLabel.B, "C": VerdictLabel.TIE, "TIE": VerdictLabel.TIE}
 """What a word of `Request.choices` says."""
 _LONGEST_LINE = 80
 """A longer line says more than a verdict; and matching stays quick whatever a judge writes."""
@@ -29,19 +29,19 @@ MIN_CHOICE_MASS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedReply:
     """What a reply says. `score_a` is the soft preference for the first slot; `why` says more about a failure.
 
     `choice_mass` is the probability of the allowed words together, where there are probabilities.
     """
 
-    said: Said
+    label: VerdictLabel
     score_a: float | None = None
     why: str | None = None
     choice_mass: float | None = None
 
 
-def read_reply(reply: Reply, choices: tuple[str, ...] = (), *, min_choice_mass: float = MIN_CHOICE_MASS) -> Reading:
+def read_reply(reply: Reply, choices: tuple[str, ...] = (), *, min_choice_mass: float = MIN_CHOICE_MASS) -> ParsedReply:
     """The verdict of a reply, or what kept it from being one. `choices` are those of the request, where it had any.
 
     Thoughts before the answer are skipped. A reply that was cut off has no last line, whatever stands at its end; one
@@ -50,26 +50,30 @@ def read_reply(reply: Reply, choices: tuple[str, ...] = (), *, min_choice_mass: 
     end every answer so.
     """
     if reply.error is not None:
-        return Reading(Said.ERROR, why=reply.error)
+        return ParsedReply(VerdictLabel.ERROR, why=reply.error)
     if reply.stop is Stop.REFUSAL:
-        return Reading(Said.REFUSED, why="the judge declined")
+        return ParsedReply(VerdictLabel.REFUSED, why="the judge declined")
     cut_off = reply.stop is Stop.LENGTH
     start = answer_start(reply.text)
     if start is None:
         why = "cut off at max_tokens while thinking" if cut_off else "the thoughts have no end"
-        return Reading(Said.TRUNCATED if cut_off else Said.UNPARSED, why=why)
+        return ParsedReply(VerdictLabel.TRUNCATED if cut_off else VerdictLabel.UNPARSED, why=why)
     answer = reply.text[start:]
     chances = reply.choice_probabilities if choices else None
     if cut_off and (chances is None or read_label(answer, choices) is None):
-        return Reading(Said.TRUNCATED, why="cut off at max_tokens")
+        return ParsedReply(VerdictLabel.TRUNCATED, why="cut off at max_tokens")
     if chances is not None:
         meant = {_MEANT[word].value: chances[word] for word in choices if word in chances}
         return read_probabilities(meant, min_choice_mass=min_choice_mass)
-    said = read_label(answer, choices) if choices else read_verdict_line(answer)
-    return Reading(said) if said is not None else Reading(Said.UNPARSED, why=_no_verdict(answer, choices))
+    label = read_label(answer, choices) if choices else read_verdict_line(answer)
+    return (
+        ParsedReply(label)
+        if label is not None
+        else ParsedReply(VerdictLabel.UNPARSED, why=_no_verdict(answer, choices))
+    )
 
 
-def read_verdict_line(text: str) -> Said | None:
+def read_verdict_line(text: str) -> VerdictLabel | None:
     """The verdict in the last non-empty line of a text, which must be `VERDICT: A`, `B` or `TIE` and nothing more.
 
     Markdown emphasis around it, letter case and a closing full stop do not matter. A verdict anywhere else in the text
@@ -77,34 +81,36 @@ def read_verdict_line(text: str) -> Said | None:
     Windows perhaps after a carriage return, and with nothing else.
     """
     word = _match(_VERDICT_LINE, text)
-    return Said(word) if word else None
+    return VerdictLabel(word) if word else None
 
 
-def read_label(text: str, choices: Sequence[str] = ("A", "B", "TIE")) -> Said | None:
+def read_label(text: str, choices: Sequence[str] = ("A", "B", "TIE")) -> VerdictLabel | None:
     """The verdict of a one-word reply; None when there is anything beside the word, or it is none of the choices."""
     word = _match(_BARE_LABEL, text) if len(text.split(maxsplit=1)) == 1 else None
     return _MEANT[word] if word and word in choices else None
 
 
-def read_probabilities(probabilities: Mapping[str, float], *, min_choice_mass: float = MIN_CHOICE_MASS) -> Reading:
+def read_probabilities(probabilities: Mapping[str, float], *, min_choice_mass: float = MIN_CHOICE_MASS) -> ParsedReply:
     """The likeliest of the three words, with P(A) + P(TIE)/2 as the soft preference for the first slot.
 
     A and B equally likely are a tie. What the three are likely together must reach `min_choice_mass`: how little is
     left for each of them says nothing about the answers when the judge had other words in mind.
     """
-    chance = {word: probabilities.get(word.value, 0.0) for word in (Said.A, Said.B, Said.TIE)}
+    chance = {word: probabilities.get(word.value, 0.0) for word in (VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE)}
     total = sum(chance.values())
     if not (math.isfinite(total) and min(chance.values()) >= 0):
-        return Reading(Said.UNPARSED, why="what the server gives are no probabilities")
+        return ParsedReply(VerdictLabel.UNPARSED, why="what the server gives are no probabilities")
     mass = min(total, 1.0)
     if mass < min_choice_mass or total == 0:
         shown = math.floor(mass * 100) / 100
         why = f"the allowed answers have a probability of {shown:.2f} together; a verdict needs {min_choice_mass:.2f}"
-        return Reading(Said.UNPARSED, why=why, choice_mass=mass)
-    said = max((Said.TIE, Said.A, Said.B), key=lambda word: chance[word])
-    if chance[Said.A] == chance[Said.B]:
-        said = Said.TIE
-    return Reading(said, score_a=chance[Said.A] / total + chance[Said.TIE] / total / 2, choice_mass=mass)
+        return ParsedReply(VerdictLabel.UNPARSED, why=why, choice_mass=mass)
+    label = max((VerdictLabel.TIE, VerdictLabel.A, VerdictLabel.B), key=lambda word: chance[word])
+    if chance[VerdictLabel.A] == chance[VerdictLabel.B]:
+        label = VerdictLabel.TIE
+    return ParsedReply(
+        label, score_a=chance[VerdictLabel.A] / total + chance[VerdictLabel.TIE] / total / 2, choice_mass=mass
+    )
 
 
 def _no_verdict(answer: str, choices: Sequence[str]) -> str:

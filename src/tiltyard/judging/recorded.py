@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 from tiltyard.bank.records import read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.judge import JudgingStats
-from tiltyard.judging.records import Said, Verdict
+from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.llm.asking import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tiltyard.judging.docket import Docket
-    from tiltyard.judging.judge import Hearing, Terms
+    from tiltyard.judging.judge import JudgingOptions, Verdicts
+    from tiltyard.judging.plan import JudgingPlan
     from tiltyard.judging.records import Matchup
 
-_WORDS = {word.value.lower(): word for word in Said}
+_WORDS = {word.value.lower(): word for word in VerdictLabel}
 _SIDES = {"left": "A", "right": "B", "tie": "TIE"}
 _Shown = tuple[str, str, str]
 """Prompt, the entrant shown as A, the entrant shown as B."""
@@ -36,7 +36,7 @@ _Shown = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    said: Said
+    label: VerdictLabel
     reasoning: str
     timestamp: str
     where: str
@@ -68,26 +68,26 @@ class RecordedJudge:
             (prompt, second, first) in words for words in self._words.values() for prompt, first, second in words
         )
 
-    async def hear(self, docket: Docket, terms: Terms) -> Hearing:
-        """The recorded verdicts on a docket; a pair that the file does not know is an error that names it."""
+    async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
+        """The recorded verdicts on a plan; a pair that the file does not know is an error that names it."""
         verdicts: dict[str, list[tuple[Verdict, ...]]] = {}
-        for dimension in docket.dimensions:
-            version = docket.rubrics[dimension].version
-            verdicts[dimension] = [self._recall(case.matchup, version) for case in docket.hearings(dimension)]
-        recalled = _Recalled(verdicts)
-        if terms.watch is not None:
+        for dimension in plan.dimensions:
+            version = plan.rubrics[dimension].version
+            verdicts[dimension] = [self._recall(case.matchup, version) for case in plan.cases_and_canaries(dimension)]
+        recalled = _RecordedVerdicts(verdicts)
+        if options.watch is not None:
             for dimension, stats in recalled.stats.items():
-                terms.watch(Progress(dimension, cached=stats.cache_hits))
+                options.watch(Progress(dimension, cached=stats.cache_hits))
         return recalled
 
     def _learn(self, dimension: str | None, shown: _Shown, word: _Word) -> None:
         words = self._words.setdefault(dimension, {})
         known = words.setdefault(shown, word)
-        if known.said is not word.said:
+        if known.label is not word.label:
             prompt, first, second = shown
             raise JudgingError(
-                f"{word.where}: {word.said.value} for prompt {prompt!r}, {first!r} against {second!r}, "
-                f"but {known.where} says {known.said.value}. Remove one of them."
+                f"{word.where}: {word.label.value} for prompt {prompt!r}, {first!r} against {second!r}, "
+                f"but {known.where} says {known.label.value}. Remove one of them."
             )
 
     def _recall(self, matchup: Matchup, rubric_version: str) -> tuple[Verdict, ...]:
@@ -117,14 +117,14 @@ class RecordedJudge:
             rubric_version=rubric_version,
             judge_model=self.name,
             position_swap=position_swap,
-            verdict=word.said,
+            verdict=word.label,
             reasoning=word.reasoning,
             timestamp=word.timestamp,
             score_a=word.score_a,
         )
 
 
-class _Recalled:
+class _RecordedVerdicts:
     """Verdicts that were all there before."""
 
     def __init__(self, verdicts: dict[str, list[tuple[Verdict, ...]]]) -> None:
@@ -205,11 +205,11 @@ def _words_of(row: Mapping[str, Any], where: str) -> Iterator[tuple[bool, _Word]
         yield bool(record.get("position_swap")), word
 
 
-def _said(value: object, where: str) -> Said:
+def _said(value: object, where: str) -> VerdictLabel:
     try:
         return _WORDS[str(value).strip().lower()]
     except KeyError:
-        raise JudgingError(f"{where}: unknown verdict {value!r}. It is one of {', '.join(Said)}.") from None
+        raise JudgingError(f"{where}: unknown verdict {value!r}. It is one of {', '.join(VerdictLabel)}.") from None
 
 
 def _share(value: object, where: str) -> float | None:

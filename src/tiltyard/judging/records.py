@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Said(enum.StrEnum):
+class VerdictLabel(enum.StrEnum):
     """What one verdict is: a word of the judge about the two slots as it saw them, or a named failure."""
 
     A = "A"
@@ -28,12 +28,12 @@ class Said(enum.StrEnum):
     @property
     def readable(self) -> bool:
         """Whether the judge said something about the pair."""
-        return self in (Said.A, Said.B, Said.TIE)
+        return self in (VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE)
 
     @property
-    def other_slot(self) -> Said:
+    def other_slot(self) -> VerdictLabel:
         """The same word with the two slots exchanged."""
-        return {Said.A: Said.B, Said.B: Said.A}.get(self, self)
+        return {VerdictLabel.A: VerdictLabel.B, VerdictLabel.B: VerdictLabel.A}.get(self, self)
 
 
 class Matchup(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     rubric_version: str
     judge_model: str
     position_swap: bool
-    verdict: Said
+    verdict: VerdictLabel
     reasoning: str
     timestamp: str
     input_tokens: int | None = 0
@@ -86,7 +86,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def for_entrants(self) -> Said:
+    def for_entrants(self) -> VerdictLabel:
         """The verdict about entrant_a (A) and entrant_b (B), whichever slot they sat in."""
         return self.verdict.other_slot if self.position_swap else self.verdict
 
@@ -115,15 +115,15 @@ def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
     readable = len(said) == 2 and all(word.readable for word in said)
     agreed = readable and said[0] == said[1]
     winner = None
-    if agreed and said[0] is not Said.TIE:
-        winner = matchup.entrant_a if said[0] is Said.A else matchup.entrant_b
+    if agreed and said[0] is not VerdictLabel.TIE:
+        winner = matchup.entrant_a if said[0] is VerdictLabel.A else matchup.entrant_b
     return _judgment(matchup, winner, verdicts, readable=readable, inconsistent=readable and not agreed)
 
 
 def settle_one(matchup: Matchup, verdict: Verdict) -> Judgment:
     """The judgment of a single verdict, for judges that heard one order only: what it said, position bias and all."""
     said = verdict.for_entrants
-    winner = {Said.A: matchup.entrant_a, Said.B: matchup.entrant_b}.get(said)
+    winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(said)
     return _judgment(matchup, winner, [verdict], readable=said.readable, inconsistent=False)
 
 

@@ -50,7 +50,7 @@ def read_object(path: Path, command: str = RUN) -> dict[str, Any]:
     return value
 
 
-class Line(msgspec.Struct, frozen=True):
+class LineSpan(msgspec.Struct, frozen=True):
     """Where one line stands: its number, and where its bytes begin and end."""
 
     number: int
@@ -58,12 +58,12 @@ class Line(msgspec.Struct, frozen=True):
     end: int
 
 
-def read_lines(path: Path, decoder: msgspec.json.Decoder[Any], command: str = RUN) -> Iterator[tuple[Line, Any]]:
+def read_lines(path: Path, decoder: msgspec.json.Decoder[Any], command: str = RUN) -> Iterator[tuple[LineSpan, Any]]:
     """Every record of a JSON Lines file with its place; a torn or wrong line is an error that names it."""
     start = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            place = Line(number, start, start + len(line))
+            place = LineSpan(number, start, start + len(line))
             start = place.end
             if line.strip():
                 yield place, decode(line, decoder, path, number, command)

@@ -12,12 +12,12 @@ from tiltyard.llm.records import Usage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tiltyard.judging.judge import Judged, JudgingStats
+    from tiltyard.judging.judge import JudgingResult, JudgingStats
     from tiltyard.judging.records import Judgment
     from tiltyard.llm.prices import PriceTable
 
 
-def usage_report(judged: Judged, prices: PriceTable) -> dict[str, Any]:
+def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
     """What the judging of a run took, canaries included; `cost_usd` is null where a price is not known.
 
     `replies_without_usage` were paid for, but the provider did not state their tokens: they are in no other figure.

@@ -15,7 +15,7 @@ from tiltyard.errors import Refused
 from tiltyard.llm.journal import intent_of
 
 if TYPE_CHECKING:
-    from tiltyard.llm.claims import Held
+    from tiltyard.llm.claims import OpenBatch
     from tiltyard.llm.journal import Journal, OpenIntent
     from tiltyard.llm.provider import BatchProvider, BatchState
 
@@ -39,7 +39,7 @@ class Adoption:
         self._now = now
         self._owners: dict[str, str | None] = {}
 
-    async def look(self, lost: Sequence[Held]) -> dict[str, str | None]:
+    async def look(self, lost: Sequence[OpenBatch]) -> dict[str, str | None]:
         """The batch id of each intent that was found, None for each that has no batch; the others are undecided."""
         asked_at = self._now()
         candidates = await self._candidates(min(held.open.first_try_at for held in lost) - CLOCK_SKEW_SECONDS)
@@ -53,7 +53,7 @@ class Adoption:
                 decided[held.open.id] = None
         return decided
 
-    def _listed_by(self, held: Held) -> float:
+    def _listed_by(self, held: OpenBatch) -> float:
         """From when on a batch that exists is surely in the list."""
         return min(held.open.last_try_at + ACCEPT_WINDOW_SECONDS, held.known_at) + self._grace_seconds
 

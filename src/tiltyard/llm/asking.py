@@ -16,7 +16,7 @@ class Ask:
 
     key: str
     request: Request
-    shelf: str
+    group: str
     """Which part of the work it belongs to (a dimension, an entrant): for progress, prices and budgets."""
     attempt: int = 1
 
@@ -37,7 +37,7 @@ class Progress:
     the provider did not state.
     """
 
-    shelf: str
+    group: str
     sent: int = 0
     done: int = 0
     failed: int = 0

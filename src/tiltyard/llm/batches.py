@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.adoption import Adoption
-from tiltyard.llm.claims import Claims, Held
+from tiltyard.llm.claims import Claims, OpenBatch
 from tiltyard.llm.collecting import Collector
 from tiltyard.llm.packing import Packer, Parcel
 from tiltyard.llm.patience import backoff_seconds
@@ -63,7 +63,7 @@ class Batches:
         self._recall = recall
         self._opened_at = now()
         self._claims = Claims()
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, OpenBatch] = {}
         self._parcels: dict[str, Parcel] = {}
         self._packer = Packer(provider, settings.max_batch)
         self._adoption = Adoption(provider, journal, grace_seconds=settings.adoption_grace_seconds, now=now)
@@ -113,7 +113,7 @@ class Batches:
             if entry.custom_id not in held:
                 held.put(entry, restored)
                 self._keeper.budget.promise(self._keeper.most(restored, batched=True))
-                self._keeper.tally.sent(restored.shelf, found=True)
+                self._keeper.tally.sent(restored.group, found=True)
 
     async def submit(self, asks: Iterator[Ask]) -> None:
         """Hand all asks over, in as many batches as it takes; where too much is out, some are collected meanwhile."""
@@ -146,11 +146,11 @@ class Batches:
             self._keeper.budget.settle(parcel.promised, 0.0)
         self._parcels.clear()
 
-    def _hold(self, intent: OpenIntent) -> Held:
+    def _hold(self, intent: OpenIntent) -> OpenBatch:
         if intent.id not in self._held:
             if intent.batch_id is not None:
                 self._notice(f"batch {intent.batch_id} of an earlier run is taken up again.")
-            self._held[intent.id] = Held(intent, self._recall, known_at=self._opened_at)
+            self._held[intent.id] = OpenBatch(intent, self._recall, known_at=self._opened_at)
         return self._held[intent.id]
 
     async def _promise(self, ask: Ask) -> float:
@@ -180,18 +180,18 @@ class Batches:
         asks = list(parcel.asks.values())
         intent = self._journal.intend(self._provider.name, [(ask, self.collector.tries(ask)) for ask in asks])
         self._claims.add(intent)
-        held = Held(intent, self._recall)
+        held = OpenBatch(intent, self._recall)
         for entry, ask in zip(intent.intent.entries, asks, strict=True):
             held.put(entry, ask)
-        for shelf, count in Counter(ask.shelf for ask in asks).items():
-            self._keeper.tally.sent(shelf, count)
+        for group, count in Counter(ask.group for ask in asks).items():
+            self._keeper.tally.sent(group, count)
         await self._submit(held, asks)
 
     @property
     def _requests_out(self) -> int:
         return sum(map(len, self._held.values()))
 
-    async def _submit(self, held: Held, asks: list[Ask]) -> None:
+    async def _submit(self, held: OpenBatch, asks: list[Ask]) -> None:
         entries = held.open.intent.entries
         requests = [(entry.custom_id, ask.request) for entry, ask in zip(entries, asks, strict=True)]
         tries = 0
@@ -214,7 +214,7 @@ class Batches:
                 self._held[held.open.id] = held
                 return
 
-    async def _unclear(self, held: Held, error: TryLater) -> None:
+    async def _unclear(self, held: OpenBatch, error: TryLater) -> None:
         """No word came back, so the batch may have been accepted: the provider's list will tell."""
         held.known_at = self._now()
         self._held[held.open.id] = held
@@ -224,7 +224,7 @@ class Batches:
             raise error
         await self._sleep(backoff_seconds(self._lost_in_a_row, None, self._rng))
 
-    async def _later(self, held: Held, error: TryLater, tries: int) -> None:
+    async def _later(self, held: OpenBatch, error: TryLater, tries: int) -> None:
         """The provider takes no batch now. Where others are under way, their end may make room."""
         if tries < self._settings.max_tries:
             await self._sleep(backoff_seconds(tries, error.retry_after, self._rng))
@@ -264,7 +264,7 @@ class Batches:
                 reached = reached or len(held) < waiting
         self._bear(None if reached else failure)
 
-    async def _collect_if_ended(self, held: Held, batch_id: str) -> None:
+    async def _collect_if_ended(self, held: OpenBatch, batch_id: str) -> None:
         try:
             state = await self._provider.state(batch_id)
             if state.ended:

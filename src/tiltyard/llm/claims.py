@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Held:
+class OpenBatch:
     """An open intent with those of its requests that this run asks for, by custom id.
 
     Where asks can be recalled, their texts are not held while they are with the provider, which may be for a day.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tiltyard.llm.asking import Ask
-    from tiltyard.llm.claims import Claims, Held
+    from tiltyard.llm.claims import Claims, OpenBatch
     from tiltyard.llm.journal import Entry, Journal, OpenIntent
     from tiltyard.llm.keeping import Keeper
     from tiltyard.llm.provider import BatchProvider
@@ -55,7 +55,7 @@ class Collector:
         self._again, self._indebted = [], {}
         return asks, intents
 
-    async def collect(self, held: Held, batch_id: str) -> None:
+    async def collect(self, held: OpenBatch, batch_id: str) -> None:
         """Keep every reply of an ended batch that this run asks for; interrupted, it can be begun anew."""
         strangers = 0
         async for custom_id, reply in self._provider.results(batch_id):
@@ -83,7 +83,7 @@ class Collector:
         """Something further is asked because of what this intent brought: close it only once that is safe."""
         self._indebted[intent.id] = intent
 
-    def give_up(self, held: Held, why: str) -> None:
+    def give_up(self, held: OpenBatch, why: str) -> None:
         """The intent came to nothing: ask its requests again, as if they had never gone out."""
         self._journal.abandoned(held.open, why)
         for ask, entry in held.drain():

@@ -30,14 +30,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class Conversations:
+class TurnLog:
     """The kept replies of an entrant's conversations by key. Whoever reads or writes holds the lock of the asking."""
 
     path: Path
     _replies: dict[str, Reply] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folder: Path, entrant_id: str) -> Conversations:
+    def of(cls, folder: Path, entrant_id: str) -> TurnLog:
         """Those beside the responses of an entrant; nothing is read yet."""
         return cls(folder / f"conversations_{entrant_id}.jsonl")
 

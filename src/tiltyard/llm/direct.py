@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import QuestionRefused, TryLater
-from tiltyard.llm.patience import Width, backoff_seconds
+from tiltyard.llm.patience import ConcurrencyLimit, backoff_seconds
 from tiltyard.llm.records import Reply, Usage
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class DirectAsking:
         self._rng = rng
         self._trial = trial
         self._begun = 0
-        self._width = Width(settings.concurrency)
+        self._limit = ConcurrencyLimit(settings.concurrency)
         self._out = 0
         self._not_before = float("-inf")
         self._exhausted = False
@@ -97,7 +97,7 @@ class DirectAsking:
 
     async def _turn(self, number: int) -> bool:
         """Whether worker `number` may take an ask, once it is its turn."""
-        while not self._over and (number >= self._width.now or self._begun >= self._most_at_once()):
+        while not self._over and (number >= self._limit.now or self._begun >= self._most_at_once()):
             await self._changed.wait()
         return not self._over
 
@@ -111,7 +111,7 @@ class DirectAsking:
         if self._stopped.is_set():
             return None
         self._keeper.budget.promise(promised)
-        self._keeper.tally.sent(ask.shelf)
+        self._keeper.tally.sent(ask.group)
         self._out += 1
         reply = None
         try:
@@ -149,16 +149,16 @@ class DirectAsking:
             except TryLater as error:
                 retry_after = error.retry_after
                 if not error.damaged:
-                    self._width.pressed(sent_at, self._now())
+                    self._limit.back_off(sent_at, self._now())
                 self._hold(retry_after)
                 usage = None if error.damaged else Usage()  # what came damaged was paid for
                 reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error), usage=usage)
                 allowed = self._settings.max_tries
             except QuestionRefused as error:
-                self._width.replied()
+                self._limit.replied()
                 return Reply(error=f"errored: {error.name}", text=error.words, final=True)
             else:
-                self._width.replied()
+                self._limit.replied()
                 allowed = self._settings.max_resubmits + 1
             tries += 1
             if reply.error is None or reply.final or tries >= allowed:

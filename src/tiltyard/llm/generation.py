@@ -22,12 +22,12 @@ from tiltyard.errors import ModelError, OptionError
 from tiltyard.files import write_lines
 from tiltyard.llm.asking import Ask, Watch
 from tiltyard.llm.budget import Budget
-from tiltyard.llm.conversations import Conversations
+from tiltyard.llm.conversations import TurnLog
 from tiltyard.llm.keys import redact
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 from tiltyard.llm.runner import DEFAULT_SETTINGS, Notice, ask_all
-from tiltyard.llm.totals import Tally
-from tiltyard.llm.trial import Failures, Trial
+from tiltyard.llm.totals import RunningTotals
+from tiltyard.llm.trial import FailureSummary, Trial
 
 if TYPE_CHECKING:
     import random
@@ -113,7 +113,7 @@ async def generate(
     watch: Watch | None = None,
     notice: Notice | None = None,
     budget: Budget | None = None,
-    tally: Tally | None = None,
+    tally: RunningTotals | None = None,
     now: Callable[[], float] = time.time,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     rng: random.Random | None = None,
@@ -121,14 +121,14 @@ async def generate(
     """Fill `responses_<entrant>.jsonl` in `folder`; what was there, what was added, and what failed.
 
     The journal of its batches lies in a folder of its own beside the file, so that entrants can be generated side by
-    side. The shelf of every ask is the entrant. `turns` are the user's messages by prompt id; a prompt that is not in
+    side. The group of every ask is the entrant. `turns` are the user's messages by prompt id; a prompt that is not in
     it is one message, its text. The response to several messages is the model's replies as `show_turns` shows them.
 
     A prompt that fails is named in `failures_<entrant>.jsonl` beside the responses, and the others go on. An entrant
     that has no response yet and fails on its first 20 prompts is a `ModelError`.
     """
     bench = _Bench(entrant, prompts, turns or {}, folder, timestamp, notice)
-    tally = tally or Tally(watch)
+    tally = tally or RunningTotals(watch)
     budget = budget or Budget(settings.budget_usd)
     try:
         for _ in range(bench.most_turns):
@@ -236,7 +236,7 @@ class _Bench:
         self._timestamp = timestamp
         self._notice = notice
         self._system_sha256 = hashlib.sha256(entrant.system.encode()).hexdigest()
-        self._conversations = Conversations.of(folder, entrant.entrant_id)
+        self._conversations = TurnLog.of(folder, entrant.entrant_id)
         self._failures_path = folder / f"failures_{entrant.entrant_id}.jsonl"
         self._failed_before: dict[str, _Failed] = {}
         self._have: set[str] | None = None
@@ -247,7 +247,7 @@ class _Bench:
         self.failed: dict[str, str] = {}
         self.trial = Trial(self._give_up)
 
-    def _give_up(self, failures: Failures) -> ModelError:
+    def _give_up(self, failures: FailureSummary) -> ModelError:
         return ModelError(
             f"{self._entrant.entrant_id} ({self._entrant.model}) answered none of the first {failures.total} prompts; "
             f"{failures.count} failed: {failures.why}{failures.quoted}. Check its model, address, options and account, "

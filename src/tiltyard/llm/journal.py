@@ -31,7 +31,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     custom_id: str
     key: str
-    shelf: str
+    group: str = msgspec.field(name="shelf")  # its name in journals that exist
     attempt: int
     fingerprint: str
     max_tokens: int
@@ -44,10 +44,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         tell, is how many tokens were allowed.
         """
         if self.fingerprint == ask.request.fingerprint:
-            return Ask(ask.key, ask.request, ask.shelf, self.attempt)
+            return Ask(ask.key, ask.request, ask.group, self.attempt)
         if self.attempt > ask.attempt:
             request = msgspec.structs.replace(ask.request, max_tokens=self.max_tokens)
-            return Ask(ask.key, request, ask.shelf, self.attempt)
+            return Ask(ask.key, request, ask.group, self.attempt)
         return None
 
 
@@ -150,7 +150,7 @@ class Journal:
             Entry(
                 custom_id=f"{name}-{number}",
                 key=ask.key,
-                shelf=ask.shelf,
+                group=ask.group,
                 attempt=ask.attempt,
                 fingerprint=ask.request.fingerprint,
                 max_tokens=ask.request.max_tokens,

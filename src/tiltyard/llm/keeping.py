@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from tiltyard.llm.budget import Budget
     from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.records import Reply
-    from tiltyard.llm.totals import Tally
+    from tiltyard.llm.totals import RunningTotals
 
 
 class Keeper:
     """Keeps replies and counts what they cost. Shared by direct asking and batches."""
 
-    def __init__(self, sink: Sink, tally: Tally, budget: Budget, prices: PriceTable) -> None:
+    def __init__(self, sink: Sink, tally: RunningTotals, budget: Budget, prices: PriceTable) -> None:
         self._sink = sink
         self.tally = tally
         self.budget = budget
@@ -53,4 +53,4 @@ class Keeper:
         """A reply into the tally and the budget; one whose tokens are not stated counts for all that was promised."""
         cost = self._prices.cost(ask.request.model, reply.usage or NO_TOKENS, reply.batched)
         self.budget.settle(promised, promised if reply.usage is None else cost or 0.0)
-        self.tally.reply(ask.shelf, reply.usage, cost, done=done, failed=failed)
+        self.tally.reply(ask.group, reply.usage, cost, done=done, failed=failed)

@@ -24,8 +24,8 @@ def backoff_seconds(tries: int, retry_after: float | None, rng: random.Random) -
     return longest * (1 - 0.5 * rng.random())
 
 
-class Width:
-    """How many requests may be out at once: it grows while all goes well and halves when the provider is pressed.
+class ConcurrencyLimit:
+    """How many requests may be out at once: it grows while all goes well and halves when the provider asks for time.
 
     The rule is TCP's. Before the first trouble each reply widens by one, so that the width doubles every round trip;
     after it each reply widens by one part of the width, so that it grows by one every round trip. Trouble halves it,
@@ -47,7 +47,7 @@ class Width:
         """A reply came."""
         self._width = min(self._most, self._width + (1.0 if self._calm else 1.0 / self._width))
 
-    def pressed(self, sent_at: float, now: float) -> None:
+    def back_off(self, sent_at: float, now: float) -> None:
         """The provider said `TryLater` to a request sent at that time."""
         if sent_at < self._halved_at:
             return

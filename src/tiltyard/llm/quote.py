@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ShelfQuote:
-    """About what one shelf will take. The four prices are in USD, None where a model's price is unknown.
+class GroupQuote:
+    """About what one group will take. The four prices are in USD, None where a model's price is unknown.
 
     `cached` prices suppose that the provider keeps each shared system text after it was sent once; in a batch that is
     the best case, since its requests run side by side. Where nothing is to be cached, both prices are the same.
@@ -31,8 +31,8 @@ class ShelfQuote:
     batch: float | None = 0.0
     batch_cached: float | None = 0.0
 
-    def __add__(self, other: ShelfQuote) -> ShelfQuote:
-        return ShelfQuote(
+    def __add__(self, other: GroupQuote) -> GroupQuote:
+        return GroupQuote(
             self.queries + other.queries,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
@@ -45,29 +45,29 @@ class ShelfQuote:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """About what asking will take, by shelf and in all, at prices `as_of` a date."""
+    """About what asking will take, by group and in all, at prices `as_of` a date."""
 
     as_of: str
-    shelves: Mapping[str, ShelfQuote] = field(default_factory=dict)
+    groups: Mapping[str, GroupQuote] = field(default_factory=dict)
     unknown_models: frozenset[str] = frozenset()
     too_short_to_cache: frozenset[str] = frozenset()
-    """Shelves whose system text is to be cached but is shorter than the provider caches."""
+    """Groups whose system text is to be cached but is shorter than the provider caches."""
 
     @property
-    def all(self) -> ShelfQuote:
-        """All shelves together."""
-        return sum(self.shelves.values(), ShelfQuote())
+    def all(self) -> GroupQuote:
+        """All groups together."""
+        return sum(self.groups.values(), GroupQuote())
 
 
 def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str, int] | None = None) -> Quote:
     """The quote for these asks, by the rule of thumb of `estimate_tokens`.
 
     A reply is taken to be as long as it may be (`max_tokens`), so that a quote is on the safe side; where it is known
-    how long the replies of a shelf are, say so in `output_tokens`. Earlier turns are input, each time they are sent.
+    how long the replies of a group are, say so in `output_tokens`. Earlier turns are input, each time they are sent.
     Follow-up asks (a larger budget, one more try) are not in it.
     """
     lengths = output_tokens or {}
-    shelves: dict[str, ShelfQuote] = {}
+    groups: dict[str, GroupQuote] = {}
     unknown, short = set(), set()
     system_tokens: dict[str, int] = {}
     sent: set[tuple[str, str]] = set()
@@ -77,23 +77,23 @@ def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str
         if system is None:
             system = system_tokens[request.system] = estimate_tokens(request.system)
         spoken = sum(estimate_tokens(words) for _, words in request.messages)
-        output = lengths.get(ask.shelf, request.max_tokens)
+        output = lengths.get(ask.group, request.max_tokens)
         price = prices.price(request.model)
         if price is None:
             unknown.add(request.model)
         elif request.cache_system and system < price.cache_minimum_tokens:
-            short.add(ask.shelf)
+            short.add(ask.group)
         again = (request.model, request.system) in sent
         sent.add((request.model, request.system))
         step = _one(price, system, spoken, output, cache=request.cache_system, again=again)
-        shelves[ask.shelf] = shelves.get(ask.shelf, ShelfQuote()) + step
-    return Quote(prices.as_of, shelves, frozenset(unknown), frozenset(short))
+        groups[ask.group] = groups.get(ask.group, GroupQuote()) + step
+    return Quote(prices.as_of, groups, frozenset(unknown), frozenset(short))
 
 
-def _one(price: Price | None, system: int, spoken: int, output: int, *, cache: bool, again: bool) -> ShelfQuote:
+def _one(price: Price | None, system: int, spoken: int, output: int, *, cache: bool, again: bool) -> GroupQuote:
     """The quote of one ask, whose system text was sent before (`again`) or not."""
     if price is None:
-        return ShelfQuote(1, system + spoken, output, None, None, None, None)
+        return GroupQuote(1, system + spoken, output, None, None, None, None)
     plain = Usage(input_tokens=system + spoken, output_tokens=output)
     cached = plain
     if cache and system >= price.cache_minimum_tokens:
@@ -104,7 +104,7 @@ def _one(price: Price | None, system: int, spoken: int, output: int, *, cache: b
             cache_creation_input_tokens=written,
             cache_read_input_tokens=read,
         )
-    return ShelfQuote(
+    return GroupQuote(
         1,
         system + spoken,
         output,

@@ -19,7 +19,7 @@ from tiltyard.llm.keeping import Keeper
 from tiltyard.llm.locking import folder_lock
 from tiltyard.llm.provider import BatchProvider, Provider
 from tiltyard.llm.settings import AskingSettings
-from tiltyard.llm.totals import Tally, Totals
+from tiltyard.llm.totals import RunningTotals, Totals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ async def ask_all(
     watch: Watch | None = None,
     notice: Notice | None = None,
     budget: Budget | None = None,
-    tally: Tally | None = None,
+    tally: RunningTotals | None = None,
     now: Callable[[], float] = time.time,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     rng: random.Random | None = None,
@@ -65,7 +65,7 @@ async def ask_all(
     keys as it allows; in batches, once they are back.
     """
     notice = notice or logging.getLogger("tiltyard.llm").info
-    tally = tally or Tally(watch)
+    tally = tally or RunningTotals(watch)
     keeper = Keeper(sink, tally, budget or Budget(settings.budget_usd), prices)
     rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
 

@@ -1,4 +1,4 @@
-"""What asking came to, shelf by shelf: `Tally` while it runs, `Totals` when it has ended."""
+"""What asking came to, group by group: `RunningTotals` while it runs, `Totals` when it has ended."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NO_TOKENS = Usage()
 
 
 @dataclass(frozen=True, slots=True)
-class ShelfTotals:
-    """What one shelf came to.
+class GroupTotals:
+    """What one group came to.
 
     `sent` counts the asks handed to the provider, `found` those of them that a batch of an earlier run already held.
     A `done` ask ended with a reply, a `failed` one without; every key ends as one of the two. An ask that was
@@ -35,8 +35,8 @@ class ShelfTotals:
     replies: int = 0
     without_usage: int = 0
 
-    def __add__(self, other: ShelfTotals) -> ShelfTotals:
-        return ShelfTotals(
+    def __add__(self, other: GroupTotals) -> GroupTotals:
+        return GroupTotals(
             self.sent + other.sent,
             self.found + other.found,
             self.done + other.done,
@@ -50,19 +50,19 @@ class ShelfTotals:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What asking came to, by shelf and in all."""
+    """What asking came to, by group and in all."""
 
-    shelves: Mapping[str, ShelfTotals] = field(default_factory=dict)
+    groups: Mapping[str, GroupTotals] = field(default_factory=dict)
 
     @property
-    def all(self) -> ShelfTotals:
-        """All shelves together."""
-        return sum(self.shelves.values(), ShelfTotals())
+    def all(self) -> GroupTotals:
+        """All groups together."""
+        return sum(self.groups.values(), GroupTotals())
 
     def __add__(self, other: Totals) -> Totals:
-        both: dict[str, ShelfTotals] = dict(self.shelves)
-        for shelf, totals in other.shelves.items():
-            both[shelf] = both.get(shelf, ShelfTotals()) + totals
+        both: dict[str, GroupTotals] = dict(self.groups)
+        for group, totals in other.groups.items():
+            both[group] = both.get(group, GroupTotals()) + totals
         return Totals(both)
 
 
@@ -73,7 +73,7 @@ def add_costs(first: float | None, second: float | None) -> float | None:
 
 @dataclass(slots=True)
 class _Count:
-    """What one shelf has come to so far: numbers that change in place, since every reply changes them."""
+    """What one group has come to so far: numbers that change in place, since every reply changes them."""
 
     sent: int = 0
     found: int = 0
@@ -87,7 +87,7 @@ class _Count:
     replies: int = 0
     without_usage: int = 0
 
-    def add(self, more: ShelfTotals) -> None:
+    def add(self, more: GroupTotals) -> None:
         self.sent += more.sent
         self.found += more.found
         self.done += more.done
@@ -103,50 +103,50 @@ class _Count:
         self.read += usage.cache_read_input_tokens
         self.cost = add_costs(self.cost, cost)
 
-    def totals(self) -> ShelfTotals:
+    def totals(self) -> GroupTotals:
         usage = Usage(
             input_tokens=self.input,
             output_tokens=self.output,
             cache_creation_input_tokens=self.written,
             cache_read_input_tokens=self.read,
         )
-        return ShelfTotals(
+        return GroupTotals(
             self.sent, self.found, self.done, self.failed, usage, self.cost, self.replies, self.without_usage
         )
 
 
-class Tally:
+class RunningTotals:
     """The running count. Hand one in to know what was done even when asking ends with an error or an interrupt."""
 
     def __init__(self, watch: Watch | None = None) -> None:
         self._watch = watch
         self._counts: defaultdict[str, _Count] = defaultdict(_Count)
 
-    def sent(self, shelf: str, count: int = 1, *, found: bool = False) -> None:
+    def sent(self, group: str, count: int = 1, *, found: bool = False) -> None:
         """Asks went out, or were found in a batch that had gone out before."""
-        counts = self._counts[shelf]
+        counts = self._counts[group]
         counts.sent += count
         counts.found += count if found else 0
         if self._watch is not None:
-            self._watch(Progress(shelf, sent=count))
+            self._watch(Progress(group, sent=count))
 
-    def reply(self, shelf: str, usage: Usage | None, cost: float | None, *, done: int = 0, failed: int = 0) -> None:
+    def reply(self, group: str, usage: Usage | None, cost: float | None, *, done: int = 0, failed: int = 0) -> None:
         """A reply came: its tokens (None: not stated), its price, and whether it ended a key."""
         unstated = int(usage is None)
-        counts = self._counts[shelf]
+        counts = self._counts[group]
         counts.done += done
         counts.failed += failed
         counts.replies += 1
         counts.without_usage += unstated
         counts.add_tokens(usage or NO_TOKENS, cost)
         if self._watch is not None:
-            self._watch(Progress(shelf, done=done, failed=failed, cost=cost, without_usage=unstated))
+            self._watch(Progress(group, done=done, failed=failed, cost=cost, without_usage=unstated))
 
     def add(self, totals: Totals) -> None:
         """Take in what another tally has counted, and shown."""
-        for shelf, more in totals.shelves.items():
-            self._counts[shelf].add(more)
+        for group, more in totals.groups.items():
+            self._counts[group].add(more)
 
     def totals(self) -> Totals:
         """What there is so far."""
-        return Totals({shelf: counts.totals() for shelf, counts in self._counts.items()})
+        return Totals({group: counts.totals() for group, counts in self._counts.items()})

@@ -20,7 +20,7 @@ _LONGEST_QUOTE = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class FailureSummary:
     """How many questions failed, all of them, and the commonest way: its name, how many, and what was said, quoted."""
 
     total: int
@@ -37,7 +37,7 @@ class Trial:
     `give_up` makes the error that is raised once `enough` have failed.
     """
 
-    give_up: Callable[[Failures], TiltyardError]
+    give_up: Callable[[FailureSummary], TiltyardError]
     enough: int = GIVE_UP_AFTER
     _passed: bool = False
     _kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -60,8 +60,8 @@ class Trial:
             raise self.give_up(self._failures())
         return left
 
-    def _failures(self) -> Failures:
+    def _failures(self) -> FailureSummary:
         (name, why), count = self._kinds.most_common(1)[0]
         words = " ".join(redact(self._examples[name, why]).split())
         quoted = f" (“{'…' if len(words) > _LONGEST_QUOTE else ''}{words[-_LONGEST_QUOTE:]}”)" if words else ""
-        return Failures(self._kinds.total(), name, redact(why), count, quoted)
+        return FailureSummary(self._kinds.total(), name, redact(why), count, quoted)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tiltyard.judging.language_model import AskingParts
     from tiltyard.llm.asking import Watch
     from tiltyard.llm.provider import Provider
-    from tiltyard.placement.arena import Arena
+    from tiltyard.placement.arena import HumanArena
     from tiltyard.placement.cells import Exchange
 
 
@@ -97,7 +97,7 @@ def _name_in(path: Path) -> str:
     return path.name.removesuffix(".jsonl").removeprefix("responses_")
 
 
-def answers_in_arena(arena: Arena, model: str) -> dict[str, str]:
+def answers_in_arena(arena: HumanArena, model: str) -> dict[str, str]:
     """A model's own answers as the arena holds them: to place it as if people had never voted on it."""
     if model not in arena.cells.models:
         return {}

@@ -1,7 +1,7 @@
 """The arena a model is placed in: human battles, and the questions and answers they were decided on.
 
-`read_arena` keeps codes only: which cells (question, model) there are, and which human battles have both answers at
-hand. `Arena.exchanges` reads the texts of a few cells when they are needed.
+`read_human_arena` keeps codes only: which cells (question, model) there are, and which human battles have both answers
+at hand. `HumanArena.exchanges` reads the texts of a few cells when they are needed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tiltyard.battles import BattleTable
     from tiltyard.battles.conversation_talk import Turns
     from tiltyard.battles.reading import OnBad
-    from tiltyard.placement.arena_cells import Holdings, Texts
+    from tiltyard.placement.arena_cells import ArenaContents, TextSource
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arena:
+class HumanArena:
     """Human battles, and the texts of those that have some.
 
     `battles` are all human battles (of the languages asked for); `cells` the questions and answers at hand, `pairs` the
@@ -45,7 +45,7 @@ class Arena:
     cells: Cells
     pairs: HumanPairs
     remarks: tuple[str, ...]
-    texts: Texts
+    texts: TextSource
 
     def exchanges(self, cells: Sequence[int]) -> list[Exchange]:
         """The question and the answer of some cells, in their order, read from the files now."""
@@ -66,7 +66,7 @@ class Arena:
         return exchanges
 
 
-def read_arena(
+def read_human_arena(
     paths: str | Path | Sequence[str | Path],
     *,
     format: str = "auto",
@@ -76,7 +76,7 @@ def read_arena(
     prompts: Path | None = None,
     answers: Path | None = None,
     name: str | None = None,
-) -> Arena:
+) -> HumanArena:
     """The arena of some battle files.
 
     The texts stand in the files themselves (`conversation_a`, `conversation_b`, as LMArena and compar:IA publish them),
@@ -104,10 +104,10 @@ def read_arena(
 
 
 def _arena(
-    name: str | None, parts: Sequence[Part], battles: BattleTable, held: Holdings, remarks: tuple[str, ...]
-) -> Arena:
+    name: str | None, parts: Sequence[Part], battles: BattleTable, held: ArenaContents, remarks: tuple[str, ...]
+) -> HumanArena:
     files = (*(part.path for part in parts), *held.files)
-    return Arena(
+    return HumanArena(
         name=name or "+".join(dict.fromkeys(_stem(part.name) for part in parts)),
         files=files,
         sha256={str(file): file_sha256(file) for file in files},

@@ -1,4 +1,4 @@
-"""Gathering the cells of an arena: `CellBook` enters each (question, model) once, and notes who met whom over it."""
+"""Gathering the cells of an arena: `CellBuilder` enters each (question, model) once, and notes who met whom over it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tiltyard.battles.conversation_talk import Talk
 
 
-class Texts(Protocol):
+class TextSource(Protocol):
     """Where the texts of cells are read from."""
 
     def talks(self, cells: Sequence[int]) -> list[Talk]:
@@ -28,24 +28,24 @@ class Texts(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Holdings:
+class ArenaContents:
     """What an arena has to show: cells, pairs, their texts, what was left out, and the files beside the battles."""
 
     cells: Cells
     pairs: HumanPairs
-    texts: Texts
+    texts: TextSource
     remarks: tuple[str, ...]
     files: tuple[Path, ...] = ()
 
 
-class Trouble(NamedTuple):
+class Contradiction(NamedTuple):
     """A text that contradicts an earlier one: in what, and which row the earlier one came from."""
 
     what: str
     earlier: int
 
 
-class CellBook:
+class CellBuilder:
     """The cells and pairs of human battles, entered row by row.
 
     A row without a question id is a question of its own. `rows` and `sides` say where the text of each cell stands.
@@ -66,10 +66,10 @@ class CellBook:
         self.rows = array("q")
         self.sides = array("b")
 
-    def add_row(self, at: int, row: int, asked: Sequence[int], replied: Sequence[int]) -> Trouble | None:
+    def add_row(self, at: int, row: int, asked: Sequence[int], replied: Sequence[int]) -> Contradiction | None:
         """Enter both sides of the battle at a position, by fingerprints (0 = no text), or say what stands against it.
 
-        `row` is what the row is called in `rows` and in a `Trouble`. A row with a trouble leaves no trace.
+        `row` is what the row is called in `rows` and in a `Contradiction`. A row with a trouble leaves no trace.
         """
         question = self._questions[at] if self._questions[at] >= 0 else -1 - at
         sides = [side for side in (0, 1) if asked[side]]
@@ -83,14 +83,14 @@ class CellBook:
                 column.append(value)
         return None
 
-    def _trouble(self, question: int, model: int, asked: int, replied: int) -> Trouble | None:
+    def _trouble(self, question: int, model: int, asked: int, replied: int) -> Contradiction | None:
         known = self._asked.get(question)
         if known is not None and known[0] != asked:
-            return Trouble(f"question_id {self._ids[question]!r} has another prompt", known[1])
+            return Contradiction(f"question_id {self._ids[question]!r} has another prompt", known[1])
         cell = self._cells.get((question, model))
         if cell is not None and self._replied[cell] != replied:
             name = self._battles.models[model]
-            return Trouble(f"{name!r} has another answer to question_id {self._ids[question]!r}", self.rows[cell])
+            return Contradiction(f"{name!r} has another answer to question_id {self._ids[question]!r}", self.rows[cell])
         return None
 
     def _enter(self, at: int, row: int, question: int, side: int, asked: int, replied: int) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.battles.conversation_talk import Silence, Talk
 from tiltyard.errors import BattleError
-from tiltyard.placement.arena_cells import CellBook, Holdings
+from tiltyard.placement.arena_cells import ArenaContents, CellBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tiltyard.battles import BattleTable
     from tiltyard.battles.conversations import Conversations
     from tiltyard.placement.arena_anchors import Rows
-    from tiltyard.placement.arena_cells import Trouble
+    from tiltyard.placement.arena_cells import Contradiction
 
 SILENCES = {
     Silence.NO_TEXT: "without text",
@@ -46,12 +46,12 @@ class RowTexts:
         return talks
 
 
-def texts_in_rows(said: Conversations, rows: Rows, battles: BattleTable, *, skip: bool) -> Holdings:
+def texts_in_rows(said: Conversations, rows: Rows, battles: BattleTable, *, skip: bool) -> ArenaContents:
     """The cells and pairs of the kept rows; `battles` holds the same rows, over the models that are left.
 
     A row that contradicts an earlier one is an error, or with `skip` lends no text.
     """
-    book = CellBook(battles)
+    book = CellBuilder(battles)
     asked, replied, silence = said.asked[rows], said.replied[rows], said.silence[rows].max(axis=1)
     differing = (silence == 0) & (asked[:, 0] != asked[:, 1])
     contradictions = 0
@@ -69,10 +69,10 @@ def texts_in_rows(said: Conversations, rows: Rows, battles: BattleTable, *, skip
         for words, count in counts.items()
         if count
     ]
-    return Holdings(book.cells(), book.pairs(), RowTexts(said, book.rows, book.sides), tuple(remarks))
+    return ArenaContents(book.cells(), book.pairs(), RowTexts(said, book.rows, book.sides), tuple(remarks))
 
 
-def _contradiction(said: Conversations, row: int, trouble: Trouble) -> BattleError:
+def _contradiction(said: Conversations, row: int, trouble: Contradiction) -> BattleError:
     return BattleError(
         f"{said.place(row)}: {trouble.what} than in {said.place(trouble.earlier)}. Give different texts different ids, "
         "or leave such texts out with --on-bad skip."

@@ -11,23 +11,23 @@ import numpy as np
 from tiltyard.bank import Prompt
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import OptionError
-from tiltyard.judging.docket import Case
-from tiltyard.judging.people import LabelledPair, compare_with_people
-from tiltyard.judging.records import Judgment, Matchup, Said
+from tiltyard.judging.human_agreement import LabelledPair, compare_with_people
+from tiltyard.judging.plan import Case
+from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
 from tiltyard.placement.plan import decided_pairs
 from tiltyard.placement.rounds import hear_cases
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import JudgingStats
-    from tiltyard.placement.plan import Plan
-    from tiltyard.placement.rounds import Bench
+    from tiltyard.placement.plan import PlacementPlan
+    from tiltyard.placement.rounds import Participants
     from tiltyard.validity.agreement import Estimate
 
-_SAID = {Outcome.A: Said.A, Outcome.B: Said.B, Outcome.TIE: Said.TIE}
+_SAID = {Outcome.A: VerdictLabel.A, Outcome.B: VerdictLabel.B, Outcome.TIE: VerdictLabel.TIE}
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class JudgeCalibration:
     """The sample of human-decided battles, what the judge said of each, and how the two compare."""
 
     pairs: list[LabelledPair]
@@ -38,7 +38,7 @@ class Calibration:
 
     def lines(self) -> list[dict[str, Any]]:
         """The contents of `calibration.jsonl`."""
-        labels = {Said.A: Outcome.A.label, Said.B: Outcome.B.label, Said.TIE: Outcome.TIE.label}
+        labels = {VerdictLabel.A: Outcome.A.label, VerdictLabel.B: Outcome.B.label, VerdictLabel.TIE: Outcome.TIE.label}
         return [
             {
                 **msgspec.to_builtins(judgment),
@@ -49,7 +49,7 @@ class Calibration:
         ]
 
 
-def sample_pairs(plan: Plan) -> list[LabelledPair]:
+def sample_pairs(plan: PlacementPlan) -> list[LabelledPair]:
     """Battles that people decided, drawn by seed: distinct pairs of answers, as many as were asked for."""
     arena, wanted = plan.arena, plan.options.calibrate
     chosen = _distinct(plan)
@@ -72,7 +72,7 @@ def sample_pairs(plan: Plan) -> list[LabelledPair]:
     return pairs
 
 
-def _distinct(plan: Plan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _distinct(plan: PlacementPlan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The first vote on each pair of answers: the judge is asked about a pair once, however many people voted on it."""
     arena = plan.arena
     decided = decided_pairs(arena, plan.model)
@@ -82,12 +82,12 @@ def _distinct(plan: Plan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return decided[np.unique(key, return_index=True)[1]]
 
 
-async def calibrate_judge(plan: Plan, bench: Bench, pairs: list[LabelledPair]) -> Calibration:
+async def calibrate_judge(plan: PlacementPlan, bench: Participants, pairs: list[LabelledPair]) -> JudgeCalibration:
     """Have the judge hear the sample."""
     judgments, stats = await hear_cases(plan, bench, [pair.case for pair in pairs], first=True)
     found = compare_with_people(pairs, judgments, judge_model=bench.judge.name, both_orders=plan.options.swap == "both")
     flips = flip_facts(found.bias.flip_rate) if plan.options.swap == "both" else None
-    return Calibration(pairs, judgments, stats, as_dict(found.agreement), flips)
+    return JudgeCalibration(pairs, judgments, stats, as_dict(found.agreement), flips)
 
 
 def flip_facts(rate: Estimate) -> dict[str, Any]:

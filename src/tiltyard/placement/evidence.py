@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.battles.outcome import Outcome, Source
-from tiltyard.judging.records import Judgment, Said
+from tiltyard.judging.records import Judgment, VerdictLabel
 from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED
 from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts
 from tiltyard.ratings.one_model import OneModelRows
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from tiltyard.battles.table import BattleTable
     from tiltyard.judging.records import Verdict
-    from tiltyard.placement.field import Field
+    from tiltyard.placement.field import HumanBoard
 
-_SHARES = {Said.A: 1.0, Said.B: 0.0, Said.TIE: 0.5}
+_SHARES = {VerdictLabel.A: 1.0, VerdictLabel.B: 0.0, VerdictLabel.TIE: 0.5}
 _RESULTS = np.full(len(Outcome), -1, dtype=np.int8)
 _RESULTS[[Outcome.A, Outcome.B, Outcome.TIE]] = FIRST_WON, SECOND_WON, TIED
 
@@ -34,7 +34,7 @@ def human_part(table: BattleTable) -> BattleTable:
     return table.take(table.source == Source.HUMAN).compact()
 
 
-def battle_rows(table: BattleTable, model: str, field: Field) -> OneModelRows:
+def battle_rows(table: BattleTable, model: str, field: HumanBoard) -> OneModelRows:
     """The new model's judged battles from its point of view."""
     judged = judged_part(table)
     judged = judged.take(judged.outcome != Outcome.BOTH_BAD)
@@ -51,7 +51,7 @@ def battle_rows(table: BattleTable, model: str, field: Field) -> OneModelRows:
     return OneModelRows(number[opponent].astype(np.int64), result, judged.weight, share, cluster)
 
 
-def calibration_rows(judgments: Iterable[Judgment], field: Field) -> CalibrationVerdicts:
+def calibration_rows(judgments: Iterable[Judgment], field: HumanBoard) -> CalibrationVerdicts:
     """The judge's readable verdicts on battles that people decided, as it was shown them."""
     rows = [
         (field.models.index(shown[0]), field.models.index(shown[1]), _share(verdict), 1.0 / len(judgment.raw), place)
@@ -73,7 +73,7 @@ def calibration_rows(judgments: Iterable[Judgment], field: Field) -> Calibration
     )
 
 
-def new_model_rows(judgments: Iterable[Judgment], model: str, field: Field) -> NewModelVerdicts:
+def new_model_rows(judgments: Iterable[Judgment], model: str, field: HumanBoard) -> NewModelVerdicts:
     """The judge's readable verdicts on the new model, from its point of view."""
     settled = [judgment for judgment in _settled(judgments) if _opponent(judgment, model) in field.models]
     rows = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Field:
+class HumanBoard:
     """The board of people's battles alone, and the same strengths in logits (0 is a rating of 1000)."""
 
     board: Leaderboard
@@ -24,7 +24,7 @@ class Field:
     anchors: Anchors
 
     @classmethod
-    def of(cls, battles: BattleTable, anchor: tuple[str, float] | None = None) -> Field:
+    def of(cls, battles: BattleTable, anchor: tuple[str, float] | None = None) -> HumanBoard:
         """Rate people's battles: Bradley–Terry with intervals by prompt, the largest connected group of models."""
         board = BradleyTerry(anchor=anchor, only_connected=True).fit(battles)
         models = tuple(str(name) for name in board.arrays["models"])

@@ -15,25 +15,25 @@ from tiltyard.errors import RunFolderError
 from tiltyard.files import write_arrays, write_lines, write_text
 from tiltyard.judging.records import Judgment
 from tiltyard.placement.evidence import human_part
-from tiltyard.placement.field import Field
+from tiltyard.placement.field import HumanBoard
 from tiltyard.placement.recipe import Recipe
 from tiltyard.placement.rounds import NO_ANSWER, judged_battles
-from tiltyard.placement.standing import calibration_details, judge_scale, stand, with_plain_rating
+from tiltyard.placement.standing import calibration_details, judge_scale, rate_new_model, with_plain_rating
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.placement.calibration import Calibration
-    from tiltyard.placement.plan import Plan
-    from tiltyard.placement.rounds import Held
-    from tiltyard.placement.standing import Standing
+    from tiltyard.placement.calibration import JudgeCalibration
+    from tiltyard.placement.plan import PlacementPlan
+    from tiltyard.placement.rounds import PanelResult
+    from tiltyard.placement.standing import NewModelRating
 
 KEPT_COLUMNS = ("question_id", "language")
 
 
-def write_evidence(folder: Path, plan: Plan, held: Held, calibration: Calibration | None) -> None:
+def write_evidence(folder: Path, plan: PlacementPlan, held: PanelResult, calibration: JudgeCalibration | None) -> None:
     """The files that ratings are made of: battles, verdicts, calibration; and the texts beside them."""
     held_bouts = [bout for bout in held.bouts if bout.judgment is not None]
     write_lines(folder / "verdicts.jsonl", (bout.judgment for bout in held_bouts))
@@ -60,26 +60,26 @@ def write_evidence(folder: Path, plan: Plan, held: Held, calibration: Calibratio
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rated:
+class FolderRatings:
     """What the files of a folder come to: the board, the joint fit (the same, for a plain run), and the report."""
 
     board: Leaderboard
     joint: Leaderboard
-    standing: Standing
+    standing: NewModelRating
     report: EloReport
 
 
-def rate_folder(folder: Path, recipe: Recipe) -> Rated:
+def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     """The ratings of a placement, from its battles and verdicts alone."""
     path = folder / "battles.jsonl"
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
-    field = Field.of(human_part(battles), recipe.anchor)
+    field = HumanBoard.of(human_part(battles), recipe.anchor)
     judgments = read_judgments(folder / "verdicts.jsonl")
     scale = None
     if recipe.mode == "calibrated":
         scale = judge_scale(field, read_judgments(folder / "calibration.jsonl"))
-    standing = stand(recipe, field, battles, judgments, scale)
+    standing = rate_new_model(recipe, field, battles, judgments, scale)
     board = joint
     if recipe.mode != "joint":
         board = with_plain_rating(standing.board, recipe.model, joint)
@@ -90,10 +90,10 @@ def rate_folder(folder: Path, recipe: Recipe) -> Rated:
     if standing.scaled is not None and scale is not None:
         details["calibration"] = calibration_details(scale, standing.scaled, recipe.overall_level)
     report = replace(report, details=details, n_bootstraps=recipe.bootstraps, seed=recipe.seed)
-    return Rated(board, joint, standing, report)
+    return FolderRatings(board, joint, standing, report)
 
 
-def write_ratings(folder: Path, rated: Rated) -> None:
+def write_ratings(folder: Path, rated: FolderRatings) -> None:
     """`elo_ratings.json`, `bootstrap_ratings.npz` and `leaderboard.txt`."""
     from tiltyard.boards.text import as_table
 
@@ -135,7 +135,7 @@ def read_recipe(folder: Path) -> Recipe:
 class Recomputed:
     """Ratings made again from the saved files, and what differs from the saved ones: nothing, if all is well."""
 
-    rated: Rated
+    rated: FolderRatings
     differences: Sequence[str]
 
 
@@ -168,7 +168,7 @@ def _differences(saved: EloReport, again: EloReport) -> list[str]:
     return found or ["the files differ in their spelling only"]
 
 
-def failure_counts(held: Held, no_answer: int) -> dict[str, int]:
+def failure_counts(held: PanelResult, no_answer: int) -> dict[str, int]:
     """Why battles of the panel have no result, by name."""
     counts: dict[str, int] = {NO_ANSWER: no_answer} if no_answer else {}
     for judgment in held.judgments:

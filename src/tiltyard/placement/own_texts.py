@@ -13,7 +13,7 @@ from tiltyard.bank.records import convert
 from tiltyard.bank.responses import Response, responses_path
 from tiltyard.battles.conversation_talk import Talk
 from tiltyard.errors import BankError
-from tiltyard.placement.arena_cells import Holdings
+from tiltyard.placement.arena_cells import ArenaContents
 from tiltyard.placement.cells import Cells, HumanPairs
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class OwnTexts:
         return [Talk((text_of[self.prompt_ids[cell]],), (answers[self.places[cell]],)) for cell in cells]
 
 
-def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_question: bool) -> Holdings:
+def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_question: bool) -> ArenaContents:
     """Every answer of a model with human battles to a prompt of the bank, and the battles with both answers.
 
     A question's language is that of its battles. Unless `every_question`, only questions of the battles count.
@@ -63,7 +63,7 @@ def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_qu
         found.pop((question, model), None)
         if place is not None and (every_question or question in language_of):
             found[question, model] = place
-    return Holdings(
+    return ArenaContents(
         cells=_cells(list(found), battles.models, language_of),
         pairs=_pairs(battles, asked, {key: cell for cell, key in enumerate(found)}),
         texts=OwnTexts(prompts, [question for question, _ in found], list(found.values())),

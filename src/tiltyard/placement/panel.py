@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tiltyard.placement.cells import Exchange
 
 
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedBattle(msgspec.Struct, frozen=True, kw_only=True):
     """One battle to be judged. `first` says whose answer stands first where only one order is heard.
 
     `sha256` is that of the prompt and the opponent's answer: the same panel means the same texts.
@@ -28,10 +28,10 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str = ""
 
 
-def seat_of(exchange: Exchange, *, model_first: bool) -> Seat:
+def planned_battle(exchange: Exchange, *, model_first: bool) -> PlannedBattle:
     """The seat at an exchange."""
     text = f"{exchange.prompt}\0{exchange.answer}"
-    return Seat(
+    return PlannedBattle(
         question_id=exchange.question_id,
         opponent=exchange.model,
         first="model" if model_first else "opponent",
@@ -46,7 +46,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     arena_sha256: dict[str, str]
     sampling: str
     seed: int
-    battles: tuple[Seat, ...]
+    battles: tuple[PlannedBattle, ...]
 
     @property
     def fingerprint(self) -> str:
@@ -75,10 +75,10 @@ def read_panel(path: Path) -> Panel:
     return panel
 
 
-def check_texts(seats: Sequence[Seat], exchanges: Sequence[Exchange], path: Path) -> None:
+def check_texts(seats: Sequence[PlannedBattle], exchanges: Sequence[Exchange], path: Path) -> None:
     """Refuse a panel whose texts are not those of this arena."""
     for seat, exchange in zip(seats, exchanges, strict=True):
-        if seat.sha256 != seat_of(exchange, model_first=True).sha256:
+        if seat.sha256 != planned_battle(exchange, model_first=True).sha256:
             raise RunFolderError(
                 f"{path}: question {seat.question_id!r} of {seat.opponent!r} has other texts in this arena. "
                 "Use the arena that the panel came from."

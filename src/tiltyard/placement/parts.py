@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tiltyard.judging.judge import Judge
     from tiltyard.placement.options import PlaceOptions
-    from tiltyard.placement.plan import Plan
+    from tiltyard.placement.plan import PlacementPlan
 
 BATCH_FLOOR = 1000
 """Fewer questions than this go out directly: somebody waits for a placement, and a batch may take a day."""
@@ -67,7 +67,7 @@ def make_judge(options: PlaceOptions, asking: AskingParts) -> Judge:
     )
 
 
-def make_answers(plan: Plan, known: Mapping[str, str] | None, asking: AskingParts) -> Answers:
+def make_answers(plan: PlacementPlan, known: Mapping[str, str] | None, asking: AskingParts) -> Answers:
     """Where the new model's answers come from."""
     options = plan.options
     if options.leave_one_out:
@@ -85,5 +85,5 @@ def make_answers(plan: Plan, known: Mapping[str, str] | None, asking: AskingPart
     return ModelAnswers(settings, provider, options.cache_dir / "answers" / _slug(plan), asking)
 
 
-def _slug(plan: Plan) -> str:
+def _slug(plan: PlacementPlan) -> str:
     return re.sub(r"[^\w.+-]+", "-", plan.arena.name)

@@ -11,9 +11,9 @@ import numpy as np
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import OptionError
 from tiltyard.judging.rubric import Rubric, default_rubric
-from tiltyard.placement.arena import Arena, read_arena
+from tiltyard.placement.arena import HumanArena, read_human_arena
 from tiltyard.placement.cells import Cells
-from tiltyard.placement.field import Field
+from tiltyard.placement.field import HumanBoard
 from tiltyard.placement.panel import Panel, check_texts, read_panel
 from tiltyard.placement.recipe import Recipe
 from tiltyard.placement.sampling import IDIOSYNCRASY, Chooser
@@ -33,7 +33,7 @@ DIMENSION = "quality"
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class PlacementPlan:
     """A placement, ready to be quoted and carried out.
 
     `human` are the battles that the new model is rated with (without its own, where people voted on it); `usable` are
@@ -42,9 +42,9 @@ class Plan:
 
     options: PlaceOptions
     model: str
-    arena: Arena
+    arena: HumanArena
     human: BattleTable
-    field: Field
+    field: HumanBoard
     rubric: Rubric
     usable: NDArray[np.int64]
     panel: Panel | None
@@ -132,9 +132,9 @@ class Plan:
         return lines
 
 
-def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None) -> Plan:
+def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None) -> PlacementPlan:
     """Read the arena and decide who can be met. `known` are the new model's answers, where they are fixed already."""
-    arena = read_arena(
+    arena = read_human_arena(
         options.arena,
         turns=options.turns,
         languages=options.languages or None,
@@ -147,7 +147,7 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
     rubric = default_rubric(DIMENSION) if options.rubric is None else Rubric.load(DIMENSION, options.rubric)
     panel = None if options.panel is None else read_panel(options.panel)
     usable = _usable_cells(arena, model, known, leave_one_out=options.leave_one_out)
-    plan = Plan(options, model, arena, human, Field.of(human, options.anchor), rubric, usable, panel)
+    plan = PlacementPlan(options, model, arena, human, HumanBoard.of(human, options.anchor), rubric, usable, panel)
     _check_opponents(plan)
     if panel is not None:
         _check_panel(plan, panel)
@@ -160,7 +160,7 @@ def without(battles: BattleTable, model: str) -> BattleTable:
     return battles.take((battles.model_a != code) & (battles.model_b != code)).compact()
 
 
-def _check_name(arena: Arena, model: str, *, leave_one_out: bool) -> None:
+def _check_name(arena: HumanArena, model: str, *, leave_one_out: bool) -> None:
     there = model in arena.battles.models
     if there and not leave_one_out:
         raise OptionError(
@@ -175,7 +175,7 @@ def _check_name(arena: Arena, model: str, *, leave_one_out: bool) -> None:
 
 
 def _usable_cells(
-    arena: Arena, model: str, known: Mapping[str, str] | None, *, leave_one_out: bool
+    arena: HumanArena, model: str, known: Mapping[str, str] | None, *, leave_one_out: bool
 ) -> NDArray[np.int64]:
     """The opponents' cells that the new model can be judged against.
 
@@ -199,7 +199,7 @@ def _usable_cells(
     return np.flatnonzero(answered[cells.question])
 
 
-def _check_opponents(plan: Plan) -> None:
+def _check_opponents(plan: PlacementPlan) -> None:
     """Refuse, before anything is spent, an arena in which nobody can be met."""
     if not len(plan.arena.cells):
         raise OptionError(
@@ -214,7 +214,7 @@ def _check_opponents(plan: Plan) -> None:
         )
 
 
-def _check_panel(plan: Plan, panel: Panel) -> None:
+def _check_panel(plan: PlacementPlan, panel: Panel) -> None:
     cells = seats_as_cells(plan.arena.cells, panel)
     missing = [seat for seat, cell in zip(panel.battles, cells, strict=True) if cell is None]
     assert plan.options.panel is not None
@@ -243,7 +243,7 @@ def seats_as_cells(cells: Cells, panel: Panel) -> list[int | None]:
     return [place.get((questions.get(s.question_id, -1), models.get(s.opponent, -1))) for s in panel.battles]
 
 
-def decided_pairs(arena: Arena, model: str) -> NDArray[np.int64]:
+def decided_pairs(arena: HumanArena, model: str) -> NDArray[np.int64]:
     """The pairs that people decided or tied, both texts at hand, the model under test not among them."""
     pairs, cells = arena.pairs, arena.cells
     rated = pairs.outcome != Outcome.BOTH_BAD
@@ -253,6 +253,6 @@ def decided_pairs(arena: Arena, model: str) -> NDArray[np.int64]:
     return np.flatnonzero(rated)
 
 
-def with_judge(plan: Plan, judge_model: str) -> Plan:
+def with_judge(plan: PlacementPlan, judge_model: str) -> PlacementPlan:
     """The plan with the judge's name as verdicts give it."""
     return replace(plan, options=replace(plan.options, judge=judge_model))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.judging.docket import Docket
+from tiltyard.judging.plan import JudgingPlan
 from tiltyard.placement.calibration import sample_pairs
-from tiltyard.placement.panel import seat_of
+from tiltyard.placement.panel import planned_battle
 from tiltyard.placement.plan import seats_as_cells
 from tiltyard.placement.rounds import make_case
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tiltyard.placement.cells import Exchange
-    from tiltyard.placement.plan import Plan
+    from tiltyard.placement.plan import PlacementPlan
 
 
-def likely_exchanges(plan: Plan) -> list[Exchange]:
+def likely_exchanges(plan: PlacementPlan) -> list[Exchange]:
     """Exchanges like those that the run will choose, as many as it will judge at most.
 
     Later rounds depend on verdicts that nobody has given yet; their number does not, and their length hardly.
@@ -32,7 +32,7 @@ def likely_exchanges(plan: Plan) -> list[Exchange]:
     return plan.arena.exchanges([int(plan.usable[cell]) for cell in chosen])
 
 
-def likely_docket(plan: Plan, exchanges: list[Exchange], answers: Mapping[str, str]) -> Docket:
+def likely_judging_plan(plan: PlacementPlan, exchanges: list[Exchange], answers: Mapping[str, str]) -> JudgingPlan:
     """What the judge would hear; where the new model has not answered yet, something as long as the opponent's answer.
 
     It must not be the same text: both orders would then be one question, and the quote half of what is asked.
@@ -40,7 +40,7 @@ def likely_docket(plan: Plan, exchanges: list[Exchange], answers: Mapping[str, s
     cases = []
     for exchange in exchanges:
         answer = answers.get(exchange.question_id, f"{exchange.answer} …")
-        cases.append(make_case(plan, seat_of(exchange, model_first=True), exchange, answer))
+        cases.append(make_case(plan, planned_battle(exchange, model_first=True), exchange, answer))
     if plan.options.calibrate:
         cases += [pair.case for pair in sample_pairs(plan)]
-    return Docket({plan.rubric.dimension: plan.rubric}, {plan.rubric.dimension: cases})
+    return JudgingPlan({plan.rubric.dimension: plan.rubric}, {plan.rubric.dimension: cases})

@@ -11,12 +11,12 @@ from tiltyard.bank import Prompt
 from tiltyard.battles import read_battles
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import JudgingError, ModelError, RatingError
-from tiltyard.judging.docket import Case, Docket
 from tiltyard.judging.judge import JudgingStats, judge
+from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, Matchup, to_battle
-from tiltyard.placement.panel import Panel, Seat, seat_of
+from tiltyard.placement.panel import Panel, PlannedBattle, planned_battle
 from tiltyard.placement.plan import seats_as_cells
-from tiltyard.placement.standing import Standing, stand
+from tiltyard.placement.standing import NewModelRating, rate_new_model
 from tiltyard.placement.stopping import decide
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import Watch
     from tiltyard.placement.answers import Answers
     from tiltyard.placement.cells import Exchange
-    from tiltyard.placement.plan import Plan
+    from tiltyard.placement.plan import PlacementPlan
     from tiltyard.placement.sampling import Belief, Chooser
     from tiltyard.ratings.judge_scale import JudgeScale
 
@@ -37,41 +37,41 @@ NO_ANSWER = "no answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Bout:
+class PanelBattle:
     """One battle of the panel: who sat there, both answers, and the judgment; none where the model gave no answer."""
 
-    seat: Seat
+    seat: PlannedBattle
     exchange: Exchange
     answer: str | None
     judgment: Judgment | None
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RoundResult:
     """What was known after a round; None where the battles did not yet allow a rating."""
 
     round: int
     battles: int
-    standing: Standing | None
+    standing: NewModelRating | None
 
 
 @dataclass(slots=True)
-class Bench:
+class Participants:
     """Who is asked, and who watches."""
 
     judge: Judge
     answers: Answers
     watch: Watch | None = None
     on_verdict: OnVerdict | None = None
-    on_look: Callable[[Look], None] | None = None
+    on_look: Callable[[RoundResult], None] | None = None
 
 
 @dataclass(slots=True)
-class Held:
+class PanelResult:
     """What the rounds came to."""
 
-    bouts: list[Bout] = field(default_factory=list)
-    looks: list[Look] = field(default_factory=list)
+    bouts: list[PanelBattle] = field(default_factory=list)
+    looks: list[RoundResult] = field(default_factory=list)
     stats: JudgingStats = field(default_factory=lambda: JudgingStats(0, 0))
     stopped: str = "all planned battles were judged"
 
@@ -81,9 +81,9 @@ class Held:
         return [bout.judgment for bout in self.bouts if bout.judgment is not None]
 
 
-async def hold_rounds(plan: Plan, bench: Bench, scale: JudgeScale | None) -> Held:
+async def hold_rounds(plan: PlacementPlan, bench: Participants, scale: JudgeScale | None) -> PanelResult:
     """Judge the panel round by round, until it is judged or the stopping rule says that it is enough."""
-    held = Held()
+    held = PanelResult()
     for number, seats in enumerate(_draws(plan, held, scale), start=1):
         await _hear(plan, bench, seats, held)
         _check_answered(plan, bench, held)
@@ -105,7 +105,9 @@ async def hold_rounds(plan: Plan, bench: Bench, scale: JudgeScale | None) -> Hel
     return held
 
 
-def _draws(plan: Plan, held: Held, scale: JudgeScale | None) -> Iterator[list[tuple[Seat, Exchange]]]:
+def _draws(
+    plan: PlacementPlan, held: PanelResult, scale: JudgeScale | None
+) -> Iterator[list[tuple[PlannedBattle, Exchange]]]:
     """The seats of each round, chosen when it begins, with what is known by then."""
     # The sides are drawn from a stream of their own: the same seats have the same sides however they were chosen.
     rng, sides = (np.random.default_rng(seed) for seed in np.random.SeedSequence(plan.options.seed).spawn(2))
@@ -123,13 +125,13 @@ def _draws(plan: Plan, held: Held, scale: JudgeScale | None) -> Iterator[list[tu
         first = sides.random(len(exchanges)) < 0.5
         both = plan.options.swap == "both"
         yield [
-            (seat_of(exchange, model_first=both or bool(lead)), exchange)
+            (planned_battle(exchange, model_first=both or bool(lead)), exchange)
             for exchange, lead in zip(exchanges, first, strict=True)
         ]
 
 
 def _choose(
-    chooser: Chooser, size: int, held: Held, taken: list[int], rng: np.random.Generator
+    chooser: Chooser, size: int, held: PanelResult, taken: list[int], rng: np.random.Generator
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     belief: Belief | None = None
     if held.looks and held.looks[-1].standing is not None:
@@ -137,7 +139,7 @@ def _choose(
     return chooser.choose(size, belief, taken, rng)
 
 
-def _panel_draws(plan: Plan, panel: Panel) -> Iterator[list[tuple[Seat, Exchange]]]:
+def _panel_draws(plan: PlacementPlan, panel: Panel) -> Iterator[list[tuple[PlannedBattle, Exchange]]]:
     cells = [cell for cell in seats_as_cells(plan.arena.cells, panel) if cell is not None]
     start = 0
     for size in plan.sizes:
@@ -146,7 +148,9 @@ def _panel_draws(plan: Plan, panel: Panel) -> Iterator[list[tuple[Seat, Exchange
         start += size
 
 
-async def _hear(plan: Plan, bench: Bench, seats: list[tuple[Seat, Exchange]], held: Held) -> None:
+async def _hear(
+    plan: PlacementPlan, bench: Participants, seats: list[tuple[PlannedBattle, Exchange]], held: PanelResult
+) -> None:
     """Get the answers and the verdicts of a round."""
     answers = await bench.answers.get([exchange for _, exchange in seats])
     cases = [
@@ -159,16 +163,16 @@ async def _hear(plan: Plan, bench: Bench, seats: list[tuple[Seat, Exchange]], he
     found = iter(judgments)
     for seat, exchange in seats:
         answer = answers.get(seat.question_id)
-        held.bouts.append(Bout(seat, exchange, answer, None if answer is None else next(found)))
+        held.bouts.append(PanelBattle(seat, exchange, answer, None if answer is None else next(found)))
 
 
 async def hear_cases(
-    plan: Plan, bench: Bench, cases: Sequence[Case], *, first: bool
+    plan: PlacementPlan, bench: Participants, cases: Sequence[Case], *, first: bool
 ) -> tuple[list[Judgment], JudgingStats]:
     """What the judge says of some cases."""
     dimension = plan.rubric.dimension
     judged = await judge(
-        Docket({dimension: plan.rubric}, {dimension: cases}),
+        JudgingPlan({dimension: plan.rubric}, {dimension: cases}),
         bench.judge,
         single_order=plan.options.swap == "random",
         prewarm=first and len(cases) > 1,
@@ -179,7 +183,7 @@ async def hear_cases(
     return list(judged.judgments[dimension]), judged.stats[dimension]
 
 
-def make_case(plan: Plan, seat: Seat, exchange: Exchange, answer: str) -> Case:
+def make_case(plan: PlacementPlan, seat: PlannedBattle, exchange: Exchange, answer: str) -> Case:
     """What the judge is shown of a battle; the one who stands first in the seat is entrant_a."""
     sides = [(plan.model, answer), (seat.opponent, exchange.answer)]
     (name_a, text_a), (name_b, text_b) = sides if seat.first == "model" else sides[::-1]
@@ -187,7 +191,7 @@ def make_case(plan: Plan, seat: Seat, exchange: Exchange, answer: str) -> Case:
     return Case(matchup, Prompt(prompt_id=seat.question_id, text=exchange.prompt), text_a, text_b)
 
 
-def _check_answered(plan: Plan, bench: Bench, held: Held) -> None:
+def _check_answered(plan: PlacementPlan, bench: Participants, held: PanelResult) -> None:
     if not held.judgments:
         why = next(iter(bench.answers.failed.values()), "no answer came")
         raise ModelError(
@@ -196,15 +200,15 @@ def _check_answered(plan: Plan, bench: Bench, held: Held) -> None:
         )
 
 
-def _look(plan: Plan, held: Held, scale: JudgeScale | None, number: int) -> Look:
+def _look(plan: PlacementPlan, held: PanelResult, scale: JudgeScale | None, number: int) -> RoundResult:
     battles = judged_battles(held.judgments)
     standing = None
     if len(battles):
         try:
-            standing = stand(plan.recipe, plan.field, concat([battles, plan.human]), held.judgments, scale)
+            standing = rate_new_model(plan.recipe, plan.field, concat([battles, plan.human]), held.judgments, scale)
         except RatingError:
             standing = None  # such as ten ties in a row: the next round will tell; the last one says it aloud
-    return Look(number, len(battles), standing)
+    return RoundResult(number, len(battles), standing)
 
 
 def judged_battles(judgments: Sequence[Judgment]) -> BattleTable:

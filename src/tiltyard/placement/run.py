@@ -17,14 +17,14 @@ from tiltyard.boards.bradley_terry import SCALE
 from tiltyard.boards.leaderboard import whole
 from tiltyard.files import write_json
 from tiltyard.judging.bias import measure_bias
-from tiltyard.judging.by_name import sitting
-from tiltyard.judging.judge import Judged, JudgingStats
+from tiltyard.judging.by_name import closing_judge
+from tiltyard.judging.judge import JudgingResult, JudgingStats
 from tiltyard.judging.usage import usage_report
-from tiltyard.placement.calibration import Calibration, calibrate_judge, flip_facts, sample_pairs
-from tiltyard.placement.field import Field
-from tiltyard.placement.folder import Rated, failure_counts, rate_folder, write_evidence, write_ratings
+from tiltyard.placement.calibration import JudgeCalibration, calibrate_judge, flip_facts, sample_pairs
+from tiltyard.placement.field import HumanBoard
+from tiltyard.placement.folder import FolderRatings, failure_counts, rate_folder, write_evidence, write_ratings
 from tiltyard.placement.panel import Panel
-from tiltyard.placement.rounds import Bench, Held, hold_rounds
+from tiltyard.placement.rounds import PanelResult, Participants, hold_rounds
 from tiltyard.placement.sampling import information_limit
 from tiltyard.placement.standing import judge_scale
 from tiltyard.placement.stopping import critical, stopping_looks
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tiltyard.judging.run_folder import Finish
     from tiltyard.llm.prices import PriceTable
-    from tiltyard.placement.plan import Plan
+    from tiltyard.placement.plan import PlacementPlan
 
     Clock = Callable[[], datetime]
 
@@ -45,16 +45,16 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Finished:
+class PlacementResult:
     """A placement that came to its end: where it is, what it found."""
 
     folder: Path
-    held: Held
-    rated: Rated
+    held: PanelResult
+    rated: FolderRatings
     manifest: dict[str, Any]
 
 
-def run_folder(plan: Plan, now: Clock) -> Path:
+def run_folder(plan: PlacementPlan, now: Clock) -> Path:
     """`<out>/<arena>-<model>-<UTC time>`; a slash in a name becomes a dash."""
     stamp = now().strftime("%Y%m%d_%H%M%S")
     name = re.sub(r"[^\w.+-]+", "-", f"{plan.arena.name}-{plan.model}").strip("-.")
@@ -66,14 +66,14 @@ def run_folder(plan: Plan, now: Clock) -> Path:
 
 
 async def carry_out(
-    plan: Plan,
-    bench: Bench,
+    plan: PlacementPlan,
+    bench: Participants,
     folder: Path,
     *,
     prices: PriceTable,
     now: Clock = utc_now,
     finish: Finish | None = None,
-) -> Finished:
+) -> PlacementResult:
     """Judge, save and rate. Interrupted anywhere, the same command asks nothing twice.
 
     `finish` is called with the complete folder: the command line writes the report there.
@@ -81,7 +81,7 @@ async def carry_out(
     started = _iso(now)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", _manifest(plan, started_at=started, finished_at=None))
-    async with sitting(bench.judge), aclosing(bench.answers):
+    async with closing_judge(bench.judge), aclosing(bench.answers):
         calibration = None
         scale = None
         if plan.options.calibrate:
@@ -99,10 +99,10 @@ async def carry_out(
     write_json(folder / "manifest.json", manifest)
     if finish is not None:
         finish(folder)
-    return Finished(folder, held, rated, manifest)
+    return PlacementResult(folder, held, rated, manifest)
 
 
-def _panel(plan: Plan, held: Held) -> Panel:
+def _panel(plan: PlacementPlan, held: PanelResult) -> Panel:
     sampling = "panel" if plan.panel is not None else plan.options.sampling
     return Panel(
         arena=plan.arena.name,
@@ -124,7 +124,7 @@ def _panel_facts(panel: Panel) -> dict[str, Any]:
 
 
 def _manifest(
-    plan: Plan, *, started_at: str, finished_at: str | None, results: dict[str, Any] | None = None
+    plan: PlacementPlan, *, started_at: str, finished_at: str | None, results: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """What ran, on what, with which seeds; `results` is what only the end knows."""
     from tiltyard import __version__
@@ -165,7 +165,13 @@ def _manifest(
     }
 
 
-def _results(plan: Plan, bench: Bench, held: Held, rated: Rated, calibration: Calibration | None) -> dict[str, Any]:
+def _results(
+    plan: PlacementPlan,
+    bench: Participants,
+    held: PanelResult,
+    rated: FolderRatings,
+    calibration: JudgeCalibration | None,
+) -> dict[str, Any]:
     entry = rated.board[plan.model]
     no_answer = sum(bout.judgment is None for bout in held.bouts)
     failed = failure_counts(held, no_answer)
@@ -202,7 +208,7 @@ def _entry_facts(entry: Any) -> dict[str, Any]:
     return {name: None if entry is None else getattr(entry, name) for name in names}
 
 
-def _calibration_facts(calibration: Calibration, rated: Rated) -> dict[str, Any]:
+def _calibration_facts(calibration: JudgeCalibration, rated: FolderRatings) -> dict[str, Any]:
     return {
         "asked": len(calibration.pairs),
         **rated.report.details["calibration"],
@@ -211,9 +217,9 @@ def _calibration_facts(calibration: Calibration, rated: Rated) -> dict[str, Any]
     }
 
 
-def _leave_one_out(plan: Plan, rated: Rated) -> dict[str, Any]:
+def _leave_one_out(plan: PlacementPlan, rated: FolderRatings) -> dict[str, Any]:
     """The placed rating against people's own, both measured from the same opponents' mean."""
-    everybody = Field.of(plan.arena.battles, plan.options.anchor)
+    everybody = HumanBoard.of(plan.arena.battles, plan.options.anchor)
     shift = float(np.mean([rated.board[name].rating - everybody.board[name].rating for name in plan.field.models]))
     own, placed = everybody.board[plan.model], rated.board[plan.model]
     human = own.rating + shift
@@ -229,7 +235,7 @@ def _leave_one_out(plan: Plan, rated: Rated) -> dict[str, Any]:
     }
 
 
-def _information(plan: Plan, rated: Rated) -> dict[str, Any]:
+def _information(plan: PlacementPlan, rated: FolderRatings) -> dict[str, Any]:
     """What a battle of the panel told, against the best possible, and what random opponents would have told."""
     fit = rated.standing.alone
     strength = (rated.board[plan.model].rating - 1000.0) / SCALE
@@ -242,12 +248,14 @@ def _information(plan: Plan, rated: Rated) -> dict[str, Any]:
     }
 
 
-def _usage(bench: Bench, held: Held, calibration: Calibration | None, prices: PriceTable) -> dict[str, Any]:
+def _usage(
+    bench: Participants, held: PanelResult, calibration: JudgeCalibration | None, prices: PriceTable
+) -> dict[str, Any]:
     judgments: dict[str, Any] = {"panel": held.judgments}
     stats: dict[str, JudgingStats] = {"panel": held.stats}
     if calibration is not None:
         judgments["calibration"], stats["calibration"] = calibration.judgments, calibration.stats
-    judged = Judged(bench.judge.name, bench.judge.both_orders, judgments, {}, stats)
+    judged = JudgingResult(bench.judge.name, bench.judge.both_orders, judgments, {}, stats)
     totals = bench.answers.totals.all
     return {
         **usage_report(judged, prices),
@@ -261,7 +269,7 @@ def _usage(bench: Bench, held: Held, calibration: Calibration | None, prices: Pr
     }
 
 
-def _hashes(plan: Plan) -> dict[str, str]:
+def _hashes(plan: PlacementPlan) -> dict[str, str]:
     """The SHA-256 of the arena's files by name: where they lie is nobody's business."""
     return {Path(path).name: digest for path, digest in plan.arena.sha256.items()}
 

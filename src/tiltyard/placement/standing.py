@@ -1,7 +1,7 @@
 """Where the new model stands: one fit with people's battles, or people's ratings held fixed, or the judge's own scale.
 
-`stand` is a pure function of the recipe, the battles and the verdicts. A run calls it after every round, at its end,
-and when it is computed again from the saved files; that is why the three agree.
+`rate_new_model` is a pure function of the recipe, the battles and the verdicts. A run calls it after every round, at
+its end, and when it is computed again from the saved files; that is why the three agree.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from tiltyard.battles.table import BattleTable
     from tiltyard.judging.records import Judgment
-    from tiltyard.placement.field import Field
+    from tiltyard.placement.field import HumanBoard
     from tiltyard.placement.recipe import Recipe
 
 Placed = OneModelFit | ScaledPlacement
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class NewModelRating:
     """The board with the new model on it, and what it was made of.
 
     `alone` is the new model fitted with people's ratings held fixed; `scaled` the same on the judge's own scale, where
@@ -56,33 +56,33 @@ class Standing:
         return Belief(self.alone.strength, math.sqrt(self.alone.own_variance))
 
 
-def judge_scale(field: Field, calibration: Sequence[Judgment]) -> JudgeScale:
+def judge_scale(field: HumanBoard, calibration: Sequence[Judgment]) -> JudgeScale:
     """The judge's scale, from what it said of battles that people decided."""
     return calibrate(field.anchors.strength, calibration_rows(calibration, field))
 
 
-def stand(
+def rate_new_model(
     recipe: Recipe,
-    field: Field,
+    field: HumanBoard,
     battles: BattleTable,
     judgments: Sequence[Judgment],
     scale: JudgeScale | None = None,
-) -> Standing:
+) -> NewModelRating:
     """Rate the new model: `battles` are people's and the judged ones, `judgments` those the judged ones came from."""
     alone = fit_one(field.anchors.strength, battle_rows(battles, recipe.model, field), TIE_MODELS["davidson"])
     if recipe.mode == "joint":
         board = recipe.estimator().fit(battles)
-        return Standing(board, board[recipe.model], alone)
+        return NewModelRating(board, board[recipe.model], alone)
     if recipe.mode == "fixed":
         board = _with_newcomer(recipe, field, battles, alone)
-        return Standing(board, board[recipe.model], alone)
+        return NewModelRating(board, board[recipe.model], alone)
     assert scale is not None
     scaled = place_on_scale(scale, field.anchors, new_model_rows(judgments, recipe.model, field))
     board = _with_newcomer(recipe, field, battles, scaled)
-    return Standing(board, board[recipe.model], alone, scale, scaled)
+    return NewModelRating(board, board[recipe.model], alone, scale, scaled)
 
 
-def _with_newcomer(recipe: Recipe, field: Field, battles: BattleTable, placed: Placed) -> Leaderboard:
+def _with_newcomer(recipe: Recipe, field: HumanBoard, battles: BattleTable, placed: Placed) -> Leaderboard:
     """People's board with one entry more; nobody else's rating moves, but places do."""
     low, high = placed.interval(recipe.level)
     rank = rank_of_one(placed, field.anchors, level=recipe.level)
@@ -119,7 +119,7 @@ def _with_newcomer(recipe: Recipe, field: Field, battles: BattleTable, placed: P
     )
 
 
-def _moved_down(recipe: Recipe, field: Field, placed: Placed) -> list[RatingEntry]:
+def _moved_down(recipe: Recipe, field: HumanBoard, placed: Placed) -> list[RatingEntry]:
     """The other models' entries, their places counted anew with the new model among them."""
     above, below = told_apart(placed, field.anchors, level=recipe.level)
     ahead = placed.strength > field.anchors.strength

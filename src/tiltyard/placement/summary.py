@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tiltyard.placement.folder import Rated
+    from tiltyard.placement.folder import FolderRatings
 
 
-def summary_lines(manifest: Mapping[str, Any], rated: Rated) -> list[str]:
+def summary_lines(manifest: Mapping[str, Any], rated: FolderRatings) -> list[str]:
     """Where the model stands, what the number means, and how far the judge is to be believed."""
     entry = rated.board[str(manifest["model"])]
     panel, judged = manifest["panel"], manifest["judged"]

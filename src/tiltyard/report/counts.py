@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.judging.records import Said
+from tiltyard.judging.records import VerdictLabel
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.report.run import wins_and_losses
 from tiltyard.validity.agreement import wilson
@@ -64,12 +64,12 @@ def behaviour(battles: Iterable[JudgedBattle]) -> Behaviour:
     """The habits of the judge over these judgments."""
     both = differ = opposite = first = decided = 0
     for battle in battles:
-        first += sum(word is Said.A for word in battle.slots)
-        decided += sum(word in (Said.A, Said.B) for word in battle.slots)
+        first += sum(word is VerdictLabel.A for word in battle.slots)
+        decided += sum(word in (VerdictLabel.A, VerdictLabel.B) for word in battle.slots)
         if len(battle.said) == 2 and all(word.readable for word in battle.said):
             both += 1
             differ += battle.said[0] != battle.said[1]
-            opposite += set(battle.said) == {Said.A, Said.B}
+            opposite += set(battle.said) == {VerdictLabel.A, VerdictLabel.B}
     return Behaviour(Share(differ, both), opposite, Share(first, decided))
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tiltyard.judging.records import Judgment, Said
-from tiltyard.judging.run_folder import RUN, Line, decode, read_lines, require
+from tiltyard.judging.records import Judgment, VerdictLabel
+from tiltyard.judging.run_folder import RUN, LineSpan, decode, read_lines, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True):
     winner: str | None
     inconsistent: bool
     status: str
-    slots: tuple[Said, ...]
-    said: tuple[Said, ...]
+    slots: tuple[VerdictLabel, ...]
+    said: tuple[VerdictLabel, ...]
     judges: tuple[str, ...]
     file: str
-    line: Line
+    line: LineSpan
     swaps: tuple[bool, ...] = (False, True)
     """For each verdict, whether entrant_b was shown first."""
 
@@ -57,7 +57,9 @@ class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True):
         if place >= len(self.said):
             return "missing"
         said = self.said[place]
-        return {Said.A: self.entrant_a, Said.B: self.entrant_b, Said.TIE: "tie"}.get(said, str(said))
+        return {VerdictLabel.A: self.entrant_a, VerdictLabel.B: self.entrant_b, VerdictLabel.TIE: "tie"}.get(
+            said, str(said)
+        )
 
     def word_when_first(self, entrant: str) -> str:
         """What the judge said when it was shown this one first; `not asked` where it never was."""
@@ -83,7 +85,7 @@ def read_judged(
         yield _brief(judgment, number, file, place, dimension)
 
 
-def _brief(judgment: Judgment, number: int, file: str, place: Line, dimension: str) -> JudgedBattle:
+def _brief(judgment: Judgment, number: int, file: str, place: LineSpan, dimension: str) -> JudgedBattle:
     return JudgedBattle(
         number=number,
         dimension=dimension,

@@ -17,7 +17,7 @@ from tiltyard.boards import EloReport
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
 from tiltyard.report.judged import JudgedBattle, list_judged, read_judgment
-from tiltyard.tournament.artifacts import MatchLine
+from tiltyard.tournament.artifacts import EloResults, MatchLine
 from tiltyard.tournament.standings import EloLine, PairTally
 
 if TYPE_CHECKING:
@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from tiltyard.judging.records import Judgment
 
 Floats = NDArray[np.float64]
-
-
-class EloResults(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of `elo_results.json`."""
-
-    default_k: float
-    primary: dict[str, dict[str, EloLine]]
-    k_sensitivity: dict[str, dict[str, dict[str, EloLine]]]
-    n_decisive_matches: dict[str, int]
 
 
 def met(pair: PairTally) -> int:

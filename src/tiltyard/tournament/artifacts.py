@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from tiltyard.boards.rating import origin
 from tiltyard.files import write_arrays, write_json, write_lines, write_text
+from tiltyard.tournament.standings import EloLine, PairTally
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -20,10 +21,16 @@ if TYPE_CHECKING:
 
     from tiltyard.judging.records import Judgment
     from tiltyard.tournament.matches import MatchList
-    from tiltyard.tournament.standings import EloLine, PairTally, Standing
+    from tiltyard.tournament.standings import DimensionRatings
 
 
-WIN_RATE_COLUMNS = ("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent")
+class EloResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of `elo_results.json`."""
+
+    default_k: float
+    primary: dict[str, dict[str, EloLine]]
+    k_sensitivity: dict[str, dict[str, dict[str, EloLine]]]
+    n_decisive_matches: dict[str, int]
 
 
 def write_matches(folder: Path, matches: MatchList) -> None:
@@ -55,9 +62,9 @@ def write_verdicts(folder: Path, dimension: str, judgments: Sequence[Judgment]) 
     write_lines(folder / "verdicts" / f"{dimension}.jsonl", judgments)
 
 
-def write_standings(folder: Path, standings: Mapping[str, Standing], default_k: float) -> None:
+def write_standings(folder: Path, standings: Mapping[str, DimensionRatings], default_k: float) -> None:
     """Elo results and traces, win rates, battles, and a Bradley–Terry board per dimension."""
-    write_json(folder / "elo_results.json", elo_results(standings, default_k))
+    write_json(folder / "elo_results.json", msgspec.to_builtins(elo_results(standings, default_k)))
     _write_traces(folder / "elo_per_perm.npz", standings)
     write_text(folder / "pairwise_winrates.csv", win_rate_table(standings))
     write_lines(
@@ -82,24 +89,20 @@ def forget_other_dimensions(folder: Path, dimensions: Collection[str]) -> None:
             path.unlink()
 
 
-def elo_results(standings: Mapping[str, Standing], default_k: float) -> dict[str, Any]:
+def elo_results(standings: Mapping[str, DimensionRatings], default_k: float) -> EloResults:
     """The contents of `elo_results.json`."""
-
-    def lines(by_entrant: Mapping[str, EloLine]) -> dict[str, Any]:
-        return {name: asdict(line) for name, line in by_entrant.items()}
-
-    return {
-        "default_k": default_k,
-        "primary": {dimension: lines(standing.elo) for dimension, standing in standings.items()},
-        "k_sensitivity": {
-            dimension: {f"{k:g}": lines(by_entrant) for k, by_entrant in standing.sweep.items()}
+    return EloResults(
+        default_k=default_k,
+        primary={dimension: dict(standing.elo) for dimension, standing in standings.items()},
+        k_sensitivity={
+            dimension: {f"{k:g}": dict(by_entrant) for k, by_entrant in standing.sweep.items()}
             for dimension, standing in standings.items()
         },
-        "n_decisive_matches": {dimension: standing.n_decisive for dimension, standing in standings.items()},
-    }
+        n_decisive_matches={dimension: standing.n_decisive for dimension, standing in standings.items()},
+    )
 
 
-def _write_traces(path: Path, standings: Mapping[str, Standing]) -> None:
+def _write_traces(path: Path, standings: Mapping[str, DimensionRatings]) -> None:
     arrays: dict[str, Any] = {}
     for dimension, standing in standings.items():
         if standing.elo:
@@ -111,19 +114,14 @@ def _write_traces(path: Path, standings: Mapping[str, Standing]) -> None:
     write_arrays(path, arrays)
 
 
-def win_rate_table(standings: Mapping[str, Standing]) -> str:
+def win_rate_table(standings: Mapping[str, DimensionRatings]) -> str:
     """The contents of `pairwise_winrates.csv`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(WIN_RATE_COLUMNS)
-    for dimension, standing in standings.items():
-        for pair in standing.pairs:
-            writer.writerow([dimension, *_cells(pair)])
+    writer.writerow(PairTally.__struct_fields__)
+    for standing in standings.values():
+        writer.writerows(msgspec.structs.astuple(pair) for pair in standing.pairs)
     return text.getvalue()
-
-
-def _cells(pair: PairTally) -> tuple[object, ...]:
-    return (pair.entrant_a, pair.entrant_b, pair.a_wins, pair.b_wins, pair.ties, pair.inconsistent)
 
 
 class MatchLine(msgspec.Struct, frozen=True, kw_only=True):

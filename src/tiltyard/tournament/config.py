@@ -50,7 +50,7 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
     judgments_dir: str
 
 
-class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
+class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Who judges, and how it is asked. `batch` None means: where the maker takes batches."""
 
     pilot_model: str
@@ -95,7 +95,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     entrants: tuple[Entrant, ...]
     prompts: PromptSettings
     caches: CacheSettings
-    judge: JudgeSettings
+    judge: JudgeSection
     rubrics: dict[str, RubricSettings]
     elo: EloSettings = EloSettings()
     canaries: bool = False
@@ -241,7 +241,7 @@ def _folder(given: str, bases: tuple[Path, ...], home: Path) -> Path:
 KNOWN: dict[str, Any] = {
     "prompts": PromptSettings,
     "caches": CacheSettings,
-    "judge": JudgeSettings,
+    "judge": JudgeSection,
     "elo": EloSettings,
 }
 

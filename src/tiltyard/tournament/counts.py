@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tiltyard.judging.records import Said
+from tiltyard.judging.records import VerdictLabel
 
 if TYPE_CHECKING:
-    from tiltyard.judging.judge import Judged
+    from tiltyard.judging.judge import JudgingResult
     from tiltyard.judging.records import Verdict
 
 _LONGEST_WORDS = 300
@@ -37,7 +37,7 @@ class FailedQuestion:
     error: str
 
 
-def failed_questions(judged: Judged, dimension: str, *, most: int) -> list[FailedQuestion]:
+def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> list[FailedQuestion]:
     """The first questions of a dimension that ended without a verdict, each with why, in the provider's words if any.
 
     Where none failed, no verdict is read.
@@ -64,11 +64,11 @@ def failed_questions(judged: Judged, dimension: str, *, most: int) -> list[Faile
 def _why(verdict: Verdict) -> str:
     """What a failure is called, and for an error what the provider said; for others the reply is in the report."""
     why = verdict.error or verdict.verdict.value
-    said = " ".join(verdict.reasoning.split()) if verdict.verdict is Said.ERROR else ""
+    said = " ".join(verdict.reasoning.split()) if verdict.verdict is VerdictLabel.ERROR else ""
     return f"{why}: {said[:_LONGEST_WORDS]}" if said else why
 
 
-def own_counts(judged: Judged, dimension: str) -> Counts:
+def own_counts(judged: JudgingResult, dimension: str) -> Counts:
     """The counts of a dimension without its canaries: a judge that fails on those has failed on none of the matches."""
     stats = judged.stats[dimension]
     canaries = list(judged.canaries.get(dimension, ()))

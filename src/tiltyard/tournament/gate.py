@@ -10,9 +10,9 @@ from tiltyard.tournament.counts import own_counts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tiltyard.judging.judge import Judged
-    from tiltyard.tournament.plan import Plan
-    from tiltyard.tournament.standings import Standing
+    from tiltyard.judging.judge import JudgingResult
+    from tiltyard.tournament.plan import RunPlan
+    from tiltyard.tournament.standings import DimensionRatings
 
 MOST_FAILED = 0.05
 """Above this share of failed judgments the judge does not do what the rubric asks; more money will not mend that."""
@@ -34,7 +34,7 @@ class Check:
     detail: str
 
 
-def gate(plan: Plan, judged: Judged, standings: Mapping[str, Standing]) -> list[Check]:
+def gate(plan: RunPlan, judged: JudgingResult, standings: Mapping[str, DimensionRatings]) -> list[Check]:
     """The checks of every dimension, and of the answers."""
     matches = plan.matches
     checks = [

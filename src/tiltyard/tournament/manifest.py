@@ -13,16 +13,16 @@ from tiltyard.tournament.counts import failed_questions, own_counts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tiltyard.judging.judge import Judged
-    from tiltyard.tournament.plan import Plan
-    from tiltyard.tournament.standings import Standing
+    from tiltyard.judging.judge import JudgingResult
+    from tiltyard.tournament.plan import RunPlan
+    from tiltyard.tournament.standings import DimensionRatings
 
 MOST_NAMED = 20
 """How many failed questions of a dimension the manifest names; the verdicts have them all."""
 
 
 def manifest(
-    plan: Plan, *, started_at: str, finished_at: str | None, results: Mapping[str, Any] | None = None
+    plan: RunPlan, *, started_at: str, finished_at: str | None, results: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The manifest of a run; `results` is what only the end knows."""
     from tiltyard import __version__
@@ -59,7 +59,7 @@ def manifest(
     }
 
 
-def run_results(judged: Judged, standings: Mapping[str, Standing]) -> dict[str, Any]:
+def run_results(judged: JudgingResult, standings: Mapping[str, DimensionRatings]) -> dict[str, Any]:
     """What the end of a run knows: judgments, failures and battles per dimension."""
     rows: dict[str, Any] = {}
     for dimension, standing in standings.items():
@@ -78,7 +78,7 @@ def run_results(judged: Judged, standings: Mapping[str, Standing]) -> dict[str, 
     return rows
 
 
-def _hashes(plan: Plan) -> dict[str, Any]:
+def _hashes(plan: RunPlan) -> dict[str, Any]:
     setup = plan.setup
     return {
         "config": file_sha256(setup.path),

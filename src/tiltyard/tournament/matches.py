@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, overload
 
 from tiltyard.bank import Prompt, Response
-from tiltyard.judging.docket import Case
+from tiltyard.judging.plan import Case
 from tiltyard.judging.records import Matchup
 
 if TYPE_CHECKING:

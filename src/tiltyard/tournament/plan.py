@@ -35,7 +35,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """A run, ready to be quoted and carried out."""
 
     setup: Setup
@@ -68,7 +68,7 @@ class Plan:
         return lines
 
 
-def make_plan(setup: Setup, options: RunOptions) -> Plan:
+def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
     """Read the bank, the answers and the rubrics, and list the matches."""
     config = setup.config
     bank = read_prompts(setup.bank_path)
@@ -83,7 +83,7 @@ def make_plan(setup: Setup, options: RunOptions) -> Plan:
     elo = config.elo
     if options.n_perms is not None:
         elo = _with_perms(elo, options.n_perms)
-    return Plan(
+    return RunPlan(
         setup=setup,
         options=options,
         judge_model=options.judge_model or chosen,

@@ -11,9 +11,9 @@ from tiltyard.bank import Prompt
 from tiltyard.boards import EloReport, compare_boards
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
-from tiltyard.judging.by_name import sitting
-from tiltyard.judging.docket import Case, Docket
+from tiltyard.judging.by_name import closing_judge
 from tiltyard.judging.judge import judge
+from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, Matchup
 from tiltyard.judging.rubric import Rubric
 from tiltyard.judging.run_folder import again, read_lines, read_object, require
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import Watch
     from tiltyard.tournament.config import EloSettings
     from tiltyard.tournament.run import Notice
-    from tiltyard.tournament.standings import Standing
+    from tiltyard.tournament.standings import DimensionRatings
 
 
 Before = dict[tuple[str, str, str], str | None]
@@ -70,7 +70,7 @@ class Job:
     folder: Path
     judge_before: str
     before: Mapping[str, Before]
-    docket: Docket
+    judging_plan: JudgingPlan
     judge: Judge
     asking: AskingParts
     elo: EloSettings
@@ -104,12 +104,12 @@ def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float 
         if manifest.sha256.rubrics.get(dimension) != file_sha256(path):
             raise ConfigError(f"{path} has changed since the run {run}: two judges must judge by the same rubric.")
     rubrics = {name: Rubric.load(name, path) for name, path in setup.rubric_paths.items()}
-    docket = Docket(rubrics, read_cases(run))
-    before = {dimension: read_before(run, dimension) for dimension in docket.dimensions}
+    judging_plan = JudgingPlan(rubrics, read_cases(run))
+    before = {dimension: read_before(run, dimension) for dimension in judging_plan.dimensions}
     asking = asking_parts(setup, notice, budget_usd=budget_usd, max_batch=None)
     elo = msgspec.structs.replace(setup.config.elo, n_perms=manifest.n_perms, shuffle_seed=manifest.shuffle_seed)
     other = make_judge(setup, judge_model, asking)
-    return Job(run, folder, manifest.judge_model, before, docket, other, asking, elo)
+    return Job(run, folder, manifest.judge_model, before, judging_plan, other, asking, elo)
 
 
 def _read_manifest(run: Path) -> _Manifest:
@@ -150,8 +150,8 @@ def read_before(run: Path, dimension: str) -> Before:
 async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
     """Judge, rate, write the new folder, and compare it with the old one."""
     job.folder.mkdir(parents=True, exist_ok=True)
-    async with sitting(job.judge):
-        judged = await judge(job.docket, job.judge, single_order=True, watch=watch)
+    async with closing_judge(job.judge):
+        judged = await judge(job.judging_plan, job.judge, single_order=True, watch=watch)
     standings = rate_all(judged, job.elo, job.folder)
     write_json(job.folder / "usage.json", usage_report(judged, job.asking.prices))
     changes = [
@@ -182,7 +182,7 @@ def _row(change: Change) -> dict[str, Any]:
     }
 
 
-def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing: Standing) -> Change:
+def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing: DimensionRatings) -> Change:
     """How the judgments and the board of a dimension changed."""
     before = job.before[dimension]
     named = [((j.prompt_id, j.entrant_a, j.entrant_b), j.winner) for j in after if j.status == "ok"]
@@ -199,7 +199,7 @@ def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing:
     )
 
 
-def _ranks(path: Path, standing: Standing) -> Mapping[str, Any] | None:
+def _ranks(path: Path, standing: DimensionRatings) -> Mapping[str, Any] | None:
     if standing.board is None or not path.exists():
         return None
     try:

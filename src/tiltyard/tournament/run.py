@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.files import write_json
-from tiltyard.judging.by_name import judge_by_name, sitting
+from tiltyard.judging.by_name import closing_judge, judge_by_name
 from tiltyard.judging.canaries import canary_cases, canary_report
-from tiltyard.judging.docket import Docket
-from tiltyard.judging.judge import Judge, Judged, judge
+from tiltyard.judging.judge import Judge, JudgingResult, judge
 from tiltyard.judging.language_model import AskingParts
+from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.usage import usage_report
 from tiltyard.llm.budget import Budget
 from tiltyard.llm.names import parse_model_name
@@ -22,14 +22,14 @@ from tiltyard.llm.settings import AskingSettings
 from tiltyard.tournament.artifacts import forget_other_dimensions, write_matches, write_standings, write_verdicts
 from tiltyard.tournament.gate import Check, gate
 from tiltyard.tournament.manifest import manifest, run_results
-from tiltyard.tournament.standings import Standing, rate_dimension
+from tiltyard.tournament.standings import DimensionRatings, rate_dimension
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import OnVerdict
     from tiltyard.judging.run_folder import Finish
     from tiltyard.llm.asking import Watch
-    from tiltyard.tournament.config import EloSettings, JudgeSettings, Setup
-    from tiltyard.tournament.plan import Plan
+    from tiltyard.tournament.config import EloSettings, JudgeSection, Setup
+    from tiltyard.tournament.plan import RunPlan
 
 Notice = Callable[[str], None]
 Clock = Callable[[], datetime]
@@ -41,20 +41,20 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class RunResult:
     """A run that came to its end: where it is, and what it found."""
 
     folder: Path
-    standings: dict[str, Standing]
-    judged: Judged
+    standings: dict[str, DimensionRatings]
+    judged: JudgingResult
     checks: list[Check] = field(default_factory=list)
 
 
-def make_docket(plan: Plan) -> Docket:
+def make_judging_plan(plan: RunPlan) -> JudgingPlan:
     """What the judge will hear: every match, and the canaries where the config wants them."""
     rubrics = {rubric.dimension: rubric for rubric in plan.rubrics}
     canaries = canary_cases(rubrics) if plan.setup.config.canaries else {}
-    return Docket(rubrics, plan.matches.by_dimension, canaries)
+    return JudgingPlan(rubrics, plan.matches.by_dimension, canaries)
 
 
 def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: bool = False) -> Judge:
@@ -75,7 +75,7 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
     )
 
 
-def _judge_address(settings: JudgeSettings, judge_model: str) -> str | None:
+def _judge_address(settings: JudgeSection, judge_model: str) -> str | None:
     """The config's `base_url`, if it is meant for this judge: a maker's key goes to no server of somebody else's.
 
     It is for `local/…` judges, and for a maker's if both judges of the config are that maker's: then it is a gateway.
@@ -109,7 +109,7 @@ def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_
     )
 
 
-def run_folder(plan: Plan, now: Clock) -> Path:
+def run_folder(plan: RunPlan, now: Clock) -> Path:
     """Where a run is kept: what was asked for, or `runs/<mode>_<UTC time>`."""
     if plan.options.output_dir is not None:
         return plan.options.output_dir
@@ -122,8 +122,8 @@ def run_folder(plan: Plan, now: Clock) -> Path:
 
 
 async def carry_out(
-    plan: Plan,
-    docket: Docket,
+    plan: RunPlan,
+    judging_plan: JudgingPlan,
     chosen: Judge,
     folder: Path,
     *,
@@ -132,7 +132,7 @@ async def carry_out(
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
     finish: Finish | None = None,
-) -> Finished:
+) -> RunResult:
     """Judge, rate and write everything. Interrupted anywhere, the same command continues where it was.
 
     `finish` is called with the complete folder: the command line writes the report there.
@@ -141,9 +141,9 @@ async def carry_out(
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", manifest(plan, started_at=started, finished_at=None))
     write_matches(folder, plan.matches)
-    async with sitting(chosen):
+    async with closing_judge(chosen):
         judged = await judge(
-            docket,
+            judging_plan,
             chosen,
             skip_judging=plan.options.skip_judging,
             prewarm=plan.prewarm,
@@ -155,8 +155,8 @@ async def carry_out(
     standings = rate_all(judged, plan.elo, folder)
     write_json(folder / "usage.json", usage_report(judged, prices))
     results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
-    if docket.canaries:
-        results["canaries"] = canary_report(docket.canaries, judged.canaries)
+    if judging_plan.canaries:
+        results["canaries"] = canary_report(judging_plan.canaries, judged.canaries)
     checks = gate(plan, judged, standings) if plan.options.mode == "pilot" else []
     if checks:
         results["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in checks]
@@ -164,10 +164,10 @@ async def carry_out(
     write_json(folder / "manifest.json", finished)
     if finish is not None:
         finish(folder)
-    return Finished(folder, standings, judged, checks)
+    return RunResult(folder, standings, judged, checks)
 
 
-def rate_all(judged: Judged, elo: EloSettings, folder: Path) -> dict[str, Standing]:
+def rate_all(judged: JudgingResult, elo: EloSettings, folder: Path) -> dict[str, DimensionRatings]:
     """Rate every dimension, and write verdicts and numbers."""
     standings = {}
     for dimension, judgments in judged.judgments.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class EloLine:
+class EloLine(msgspec.Struct, frozen=True):
     """One entrant's permutation Elo: mean, shuffle error, and the interval that other prompts could have given."""
 
     entrant_id: str
@@ -33,14 +33,17 @@ class EloLine:
     sem: float
     ci95_low: float
     ci95_high: float
-    sampling_low: float | None
-    sampling_high: float | None
+    sampling_low: float | None = None
+    sampling_high: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PairTally:
-    """How two entrants, in alphabetical order, did against each other; an inconsistent judgment is also a tie."""
+class PairTally(msgspec.Struct, frozen=True):
+    """How two entrants, in alphabetical order, did against each other in a dimension: a row of `pairwise_winrates.csv`.
 
+    An inconsistent judgment is also a tie; a failed one is in no count.
+    """
+
+    dimension: str
     entrant_a: str
     entrant_b: str
     a_wins: int = 0
@@ -50,7 +53,7 @@ class PairTally:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class DimensionRatings:
     """The numbers of one dimension. Without a decisive match `elo`, `sweep` and `traces` are empty."""
 
     dimension: str
@@ -66,7 +69,9 @@ class Standing:
     """Why there is no Bradley–Terry board, where there is none."""
 
 
-def rate_dimension(dimension: str, judgments: Iterable[Judgment], settings: EloSettings, judge: str) -> Standing:
+def rate_dimension(
+    dimension: str, judgments: Iterable[Judgment], settings: EloSettings, judge: str
+) -> DimensionRatings:
     """Rate one dimension: permutation Elo over the decisive judgments, Bradley–Terry over all settled ones.
 
     The judgments are walked once and may be more than memory holds: some thirty bytes are kept of each.
@@ -80,14 +85,14 @@ def rate_dimension(dimension: str, judgments: Iterable[Judgment], settings: EloS
     traces = np.empty((0, 0))
     if len(decisive):
         lines, sweep, traces = _permutation_elo(decisive, settings)
-    return Standing(
+    return DimensionRatings(
         dimension=dimension,
         n_decisive=len(decisive),
         elo=lines,
         sweep=sweep,
         traces=traces,
         entrants=decisive.models if len(decisive) else (),
-        pairs=_tallies(battles),
+        pairs=_tallies(dimension, battles),
         battles=battles,
         board=board,
         board_missing=why,
@@ -159,12 +164,7 @@ def _board(dimension: str, table: BattleTable, judge: str) -> tuple[EloReport | 
     return EloReport.of(board, arena=dimension, judge_model=judge), None
 
 
-def tally_pairs(judgments: Iterable[Judgment]) -> tuple[PairTally, ...]:
-    """Counts of every pair that met; failed judgments are in none of them."""
-    return _tallies(SettledBattles("", judgments))
-
-
-def _tallies(battles: SettledBattles) -> tuple[PairTally, ...]:
+def _tallies(dimension: str, battles: SettledBattles) -> tuple[PairTally, ...]:
     table = battles.table()
     first, second = np.minimum(table.model_a, table.model_b), np.maximum(table.model_a, table.model_b)
     first_won = (table.outcome == Outcome.A) == (table.model_a == first)
@@ -173,4 +173,4 @@ def _tallies(battles: SettledBattles) -> tuple[PairTally, ...]:
     kinds = (first_won & ~tied, ~first_won & ~tied, tied, battles.inconsistent())
     counts = [np.bincount(group.ravel(), kind, pairs.shape[1]).astype(int).tolist() for kind in kinds]
     names = [[table.models[code] for code in side] for side in pairs]
-    return tuple(PairTally(*row) for row in zip(*names, *counts, strict=True))
+    return tuple(PairTally(dimension, *row) for row in zip(*names, *counts, strict=True))

@@ -9,8 +9,8 @@ from tiltyard.tournament.counts import failed_questions, own_counts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tiltyard.judging.judge import Judged
-    from tiltyard.tournament.standings import EloLine, Standing
+    from tiltyard.judging.judge import JudgingResult
+    from tiltyard.tournament.standings import DimensionRatings, EloLine
 
 
 _MOST_NAMED = 3
@@ -22,7 +22,7 @@ def _range(line: EloLine) -> str:
     return f"{line.sampling_low:.0f} … {line.sampling_high:.0f}"
 
 
-def summary_table(standings: Mapping[str, Standing]) -> str:
+def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
     """Entrants × dimensions: permutation Elo ± shuffle error, the sampling interval below, decisive matches last."""
     entrants = sorted({name for standing in standings.values() for name in standing.elo})
     if not entrants:
@@ -53,7 +53,7 @@ def summary_table(standings: Mapping[str, Standing]) -> str:
     )
 
 
-def failure_lines(judged: Judged) -> list[str]:
+def failure_lines(judged: JudgingResult) -> list[str]:
     """Per dimension that has any: the verdicts that failed, by name, and those that were never given."""
     lines = []
     for dimension in judged.judgments:
@@ -69,7 +69,7 @@ def failure_lines(judged: Judged) -> list[str]:
     return lines
 
 
-def usage_lines(judged: Judged) -> list[str]:
+def usage_lines(judged: JudgingResult) -> list[str]:
     """Per dimension: what was cached, what was asked, what it took."""
     lines = []
     for dimension, stats in judged.stats.items():

@@ -13,9 +13,9 @@ from tiltyard.bank import Prompt
 from tiltyard.bank.records import read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.bias import Bias, length_preference, measure_bias, self_preference
-from tiltyard.judging.docket import Case, Docket
 from tiltyard.judging.judge import judge
-from tiltyard.judging.records import Judgment, Matchup, Said
+from tiltyard.judging.plan import Case, JudgingPlan
+from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
 from tiltyard.judging.rubric import Rubric, default_rubric
 from tiltyard.validity.agreement import Estimate, cohen_kappa, share
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict
     from tiltyard.llm.asking import Watch
 
-_VOTES = {"A": Said.A, "B": Said.B, "TIE": Said.TIE, "BOTH_BAD": Said.TIE}
+_VOTES = {"A": VerdictLabel.A, "B": VerdictLabel.B, "TIE": VerdictLabel.TIE, "BOTH_BAD": VerdictLabel.TIE}
 """What people may say. That both are bad says of the two what a tie says: neither is better."""
 
 
@@ -34,7 +34,7 @@ class LabelledPair:
     """Two answers to a prompt and what people say of them: A, B, TIE, or None where no word has the most votes."""
 
     case: Case
-    people: Said | None
+    people: VerdictLabel | None
 
 
 class _Row(msgspec.Struct, kw_only=True):
@@ -70,9 +70,9 @@ def read_labelled_pairs(path: str | Path, dimension: str = "quality") -> list[La
     return pairs
 
 
-def majority(votes: Mapping[str, int]) -> Said | None:
+def majority(votes: Mapping[str, int]) -> VerdictLabel | None:
     """The word that more people said than any other; None when two words share the lead or nobody voted."""
-    counts: Counter[Said] = Counter()
+    counts: Counter[VerdictLabel] = Counter()
     for word, count in votes.items():
         counts[_VOTES[word.upper()]] += count
     first, second = ([*counts.most_common(2), (None, 0), (None, 0)])[:2]
@@ -141,8 +141,8 @@ async def check_judge(
     answers are the judge's own, where it is not called like the judge.
     """
     rubric = rubric or default_rubric()
-    docket = labelled_docket(pairs, rubric)
-    judged = await judge(docket, judge_, single_order=single_order, watch=watch, on_verdict=on_verdict)
+    plan = labelled_plan(pairs, rubric)
+    judged = await judge(plan, judge_, single_order=single_order, watch=watch, on_verdict=on_verdict)
     judgments = list(judged.judgments[rubric.dimension])
     found = compare_with_people(
         pairs, judgments, judge_model=judged.judge_model, both_orders=judged.both_orders, own=own
@@ -150,10 +150,10 @@ async def check_judge(
     return replace(found, stats=judged.stats[rubric.dimension])
 
 
-def labelled_docket(pairs: Sequence[LabelledPair], rubric: Rubric) -> Docket:
+def labelled_plan(pairs: Sequence[LabelledPair], rubric: Rubric) -> JudgingPlan:
     """What a judge hears of labelled pairs: their cases, under a rubric's dimension."""
     cases = [_under(pair.case, rubric.dimension) for pair in pairs]
-    return Docket({rubric.dimension: rubric}, {rubric.dimension: cases})
+    return JudgingPlan({rubric.dimension: rubric}, {rubric.dimension: cases})
 
 
 def compare_with_people(
@@ -174,7 +174,7 @@ def compare_with_people(
         for pair, judgment in zip(pairs, judgments, strict=True)
         if pair.people is not None and (word := _word(judgment)) is not None
     ]
-    decided = [row for row in compared if Said.TIE not in row[:2]]
+    decided = [row for row in compared if VerdictLabel.TIE not in row[:2]]
     cases = [pair.case for pair in pairs]
     prefers_own, people_prefer_own = _own_preferences(pairs, judgments, _own_names(judge_model, own))
     return JudgeCheck(
@@ -196,7 +196,7 @@ def compare_with_people(
     )
 
 
-_Compared = tuple[Said, Said, str]
+_Compared = tuple[VerdictLabel, VerdictLabel, str]
 """What people say, what the judge says, the prompt."""
 
 
@@ -222,7 +222,7 @@ def _own_preferences(
     decided = [
         (pair, judgment)
         for pair, judgment in zip(pairs, judgments, strict=True)
-        if pair.people in (Said.A, Said.B) and judgment.winner is not None
+        if pair.people in (VerdictLabel.A, VerdictLabel.B) and judgment.winner is not None
     ]
     cases = [pair.case for pair, _ in decided]
     return (
@@ -231,19 +231,19 @@ def _own_preferences(
     )
 
 
-def _word(judgment: Judgment) -> Said | None:
+def _word(judgment: Judgment) -> VerdictLabel | None:
     """What a judgment says of entrant_a (A) and entrant_b (B); None for a failed one."""
     if judgment.status != "ok":
         return None
     if judgment.winner is None:
-        return Said.TIE
-    return Said.A if judgment.winner == judgment.entrant_a else Said.B
+        return VerdictLabel.TIE
+    return VerdictLabel.A if judgment.winner == judgment.entrant_a else VerdictLabel.B
 
 
 def _peoples_judgment(pair: LabelledPair) -> Judgment:
     """People's word in the shape of a judgment."""
     matchup = pair.case.matchup
-    winner = {Said.A: matchup.entrant_a, Said.B: matchup.entrant_b}.get(pair.people or Said.TIE)
+    winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(pair.people or VerdictLabel.TIE)
     return Judgment(
         prompt_id=matchup.prompt_id,
         dimension=matchup.dimension,
@@ -275,7 +275,7 @@ def _pair(record: dict[str, Any], where: str, number: int, dimension: str) -> La
     return LabelledPair(Case(matchup, prompt, row.response_a, row.response_b), _people(row, where))
 
 
-def _people(row: _Row, where: str) -> Said | None:
+def _people(row: _Row, where: str) -> VerdictLabel | None:
     if (row.label is None) == (row.votes is None):
         raise JudgingError(f"{where}: a labelled pair has either a label or votes. Give one of them.")
     votes = {row.label: 1} if row.label is not None else (row.votes or {})

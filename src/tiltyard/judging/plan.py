@@ -28,7 +28,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Docket:
+class JudgingPlan:
     """All cases of a run by dimension, each dimension with its rubric; judgments come back in the same order.
 
     `canaries` are judged along with the cases and kept apart from them in the result.
@@ -53,8 +53,8 @@ class Docket:
         responses: Mapping[str, Mapping[str, Response]],
         rubrics: Mapping[str, Rubric],
         canaries: Mapping[str, Sequence[Case]] | None = None,
-    ) -> Docket:
-        """The docket of planned matchups; `responses` are those of each entrant by prompt id."""
+    ) -> JudgingPlan:
+        """The plan of planned matchups; `responses` are those of each entrant by prompt id."""
         by_id = {prompt.prompt_id: prompt for prompt in prompts}
         cases: dict[str, list[Case]] = {dimension: [] for dimension in rubrics}
         for matchup in matchups:
@@ -72,12 +72,12 @@ class Docket:
         """The dimensions, in the order of their rubrics."""
         return tuple(self.rubrics)
 
-    def hearings(self, dimension: str) -> Sequence[Case]:
+    def cases_and_canaries(self, dimension: str) -> Sequence[Case]:
         """The cases of a dimension followed by its canaries."""
-        return _Hearings(self.cases.get(dimension, ()), self.canaries.get(dimension, ()))
+        return _CasesAndCanaries(self.cases.get(dimension, ()), self.canaries.get(dimension, ()))
 
 
-class _Hearings(Sequence[Case]):
+class _CasesAndCanaries(Sequence[Case]):
     """Two sequences of cases as one, without a copy: a long one may make its cases as they are looked at."""
 
     def __init__(self, cases: Sequence[Case], canaries: Sequence[Case]) -> None:
