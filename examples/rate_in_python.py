@@ -1,4 +1,4 @@
-"""Rate a file of battles in Python: read, rate, ask the board, save it.
+"""Rate a file of battles in Python: read, rate, query the board, compare methods.
 
 Run it from the top folder of a clone: python examples/rate_in_python.py
 """
@@ -11,21 +11,21 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Print a board and what can be asked of it."""
-    # A table holds columns, not records. Any file of battles will do; a bad row stops with its line and what to do.
+    """Print a board and what you can read from it."""
+    # A table holds columns, not records. Any file of battles works; a bad row is an error with its line and what to do.
     table = ty.read_battles(HERE / "birds.jsonl")
     print(f"{table.n_battles:,.0f} battles of {len(table.models)} models")
 
-    # Bradley–Terry with ties by Davidson's model; intervals know that votes on one question belong together.
+    # Bradley–Terry with ties by Davidson's model; the intervals treat votes on one question as dependent.
     board = ty.rate(table)
     print(board)
 
-    # A board is a list of entries, best first, and finds them by name.
+    # A board is a list of entries, best first; look one up by name.
     heron = board["heron"]
     print(f"heron: {heron.rating:.0f}, between {heron.ci_low:.0f} and {heron.ci_high:.0f}")
     print(f"heron's place: {heron.rank_low} to {heron.rank_high}")
 
-    # A difference in rating is a chance of winning a decisive battle.
+    # A difference in rating gives the chance of winning a decisive battle.
     gap = board["osprey"].rating - heron.rating
     print(f"osprey should win {1 / (1 + 10 ** (-gap / 400)):.0%} of its decisive battles against heron")
 
