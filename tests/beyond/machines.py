@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.arena.databases import WheelServer, own_server
+from tests.missing import needs
 from tests.processes import PATIENCE_SECONDS, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ def need_several_machines() -> None:
     if os.geteuid() != 0:
         reason = "network namespaces need root"
     elif missing:
-        reason = f"not installed: {', '.join(missing)} (Debian: iproute2, util-linux, nginx-light, openssl)"
+        needs(*missing)
     elif _ip("netns", "add", f"{PREFIX}{os.getpid()}x", check=False).returncode:
         reason = "the kernel or the container forbids network namespaces"
     else:

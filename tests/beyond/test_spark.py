@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import tiltyard as ty
+from tests.missing import needs
 from tiltyard.boards.rating import Reading, rate_by
 from tiltyard.errors import BadRow, BattleError, NoBattles, OptionError
 
@@ -39,19 +40,12 @@ LOCAL = {
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     """One session for all tests of this file: starting one takes about ten seconds."""
-    lacking = [
-        what
-        for what, there in (
-            ("pyspark (the [spark] extra)", importlib.util.find_spec("pyspark") is not None),
-            ("java", shutil.which("java") is not None or "JAVA_HOME" in os.environ),
-        )
-        if not there
-    ]
-    if lacking:
-        reason = f"Spark is not at hand: {' and '.join(lacking)} missing"
-        if os.environ.get("TILTYARD_REQUIRE_SPARK") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    required = os.environ.get("TILTYARD_REQUIRE_SPARK") == "1"
+    if importlib.util.find_spec("pyspark") is None:
+        assert not required, "pyspark (the [spark] extra) is missing"
+        pytest.skip("Spark is not at hand: `make spark` installs pyspark (the [spark] extra) and runs these tests")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        needs("Java", always=required)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.browsers import chromium
 from tests.docs.manual import DOCS, PAGES, ROOT, environment, name_of
 
 if TYPE_CHECKING:
@@ -114,12 +113,6 @@ def test_pictures_are_small_and_used() -> None:
     for picture in (DOCS / "images").iterdir():
         assert picture.stat().st_size < 200_000, picture
         assert f"images/{picture.name}" in manual, f"{picture.name} is on no page"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 def examine(browser: Browser, site: Path, names: Iterable[str], scheme: str, width: int) -> None:

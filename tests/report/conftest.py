@@ -1,11 +1,10 @@
-"""One simulated run and its page for all tests of the report, and a real browser where there is one."""
+"""One simulated run and its page for all tests of the report."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from browser import Tab, browser, chromium
 from page_tree import Page, read_page
 from run_folders import make_run
 
@@ -27,20 +26,3 @@ def page_text(run_folder: Path) -> str:
 @pytest.fixture(scope="session")
 def page(page_text: str) -> Page:
     return read_page(page_text)
-
-
-@pytest.fixture(scope="session")
-def one_tab(tmp_path_factory: pytest.TempPathFactory):
-    if chromium() is None:
-        pytest.skip("chromium is not installed: `apt-get install chromium` to see the page in a browser")
-    with browser(tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
-
-
-@pytest.fixture
-def tab(one_tab: Tab) -> Tab:
-    one_tab.complaints.clear()
-    one_tab.requests.clear()
-    one_tab.scripts(on=True)
-    one_tab.screen(1280, 900)
-    return one_tab

@@ -12,10 +12,10 @@ from posixpath import dirname, normpath
 from posixpath import join as joined
 
 import pytest
-from browser import Tab
 from page_tree import Page, part, read_page, rows
 from placement_folders import CALIBRATION, MODEL, Shape, make_placement
 from run_folders import JUDGE, LONG, NASTY, SCRIPT
+from tests.browsers import Tab
 from typer.testing import CliRunner
 
 from tiltyard.cli.main import app

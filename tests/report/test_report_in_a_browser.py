@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from browser import Tab
+from tests.browsers import Tab
 
 
 def battle(run_folder: Path, number: int) -> tuple[dict, dict]:

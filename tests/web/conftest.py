@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.arena.databases import arena_url, postgresql_databases, postgresql_url, sqlite_template, sqlite_url
-from tests.browsers import chromium
 from tests.web.sites import SmallSite, live_site, small_site
 
 if TYPE_CHECKING:
@@ -41,13 +40,6 @@ def live(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     shutil.copy(sqlite_template, path)
     with live_site(f"sqlite:///{path}") as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A browser for one file of tests: while it is open, no other test in this process can have an event loop."""
-    with chromium() as opened:
-        yield opened
 
 
 class Visits:
