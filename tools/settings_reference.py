@@ -252,7 +252,7 @@ def _arena() -> list[str]:
         "settings --policy FILE`; the whole policy is written to the log whenever it changes, and changing how "
         "ratings move "
         "re-rates the whole log. The last column is the section of the ranking validity policy (document `002` in "
-        "[what stands](../seeds.md)) that asks for it; *ours* marks what that policy leaves open.\n",
+        "[the specification checklist](../seeds.md)) that asks for it; *ours* marks what that policy leaves open.\n",
         *_policy(),
         "The phase of the rollout is set beside the policy (`--phase`, 1 to 4): 1 computes everything and keeps "
         "the legacy "
