@@ -88,7 +88,7 @@ def test_every_table_and_column_of_the_database_is_documented() -> None:
 def test_every_event_and_its_fields_are_documented() -> None:
     written = {code(row["kind"])[0]: code(row["fields"]) for row in section(PAGE, "Events").rows}
     assert written == {
-        str(body.__struct_config__.tag): list(body.__struct_fields__) for body in get_args(events.AnyBody)
+        str(body.__struct_config__.tag): list(body.__struct_encode_fields__) for body in get_args(events.AnyBody)
     }
 
 
@@ -96,8 +96,8 @@ def test_every_record_of_the_journal_is_documented() -> None:
     written = [(code(row["record"])[0], code(row["field"])[0]) for row in section(PAGE, "Batch journal").rows]
     expected = []
     for kind in get_args(journal.Record):
-        for name in kind.__struct_fields__:
-            inner = journal.Entry.__struct_fields__ if name == "entries" else ()
+        for name in kind.__struct_encode_fields__:
+            inner = journal.Entry.__struct_encode_fields__ if name == "entries" else ()
             names = [f"entries[].{field}" for field in inner] or [name]
             expected += [(str(kind.__struct_config__.tag), field) for field in names]
     assert written == expected

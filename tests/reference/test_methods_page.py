@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import re
 
+import msgspec
 import pytest
 
 import tiltyard as ty
@@ -25,8 +26,8 @@ from tiltyard.web.model import model_values
 
 ARTIFACTS = REFERENCE / "artifacts.md"
 INDEX = "Where each number is shown"
-NAMES = {"entrant_id", "entrant_a", "entrant_b"}
-"""Fields that say who, not how much."""
+NAMES = {"entrant_id", "entrant_a", "entrant_b", "dimension"}
+"""Fields that say who or what is rated, not how much."""
 
 
 def named(title: str) -> set[str]:
@@ -42,6 +43,9 @@ def shown(title: str) -> set[str]:
 
 
 def fields(kind: type) -> set[str]:
+    """The fields of a dataclass, or the keys under which a struct is written."""
+    if issubclass(kind, msgspec.Struct):
+        return set(kind.__struct_encode_fields__)
     return {field.name for field in dataclasses.fields(kind)}
 
 
