@@ -40,10 +40,9 @@ CONSTANTS = {
     "tiltyard.ratings.judge_scale": ("ENOUGH_OPPONENTS", "TOLD_FROM_ZERO"),
     "tiltyard.arena.offline": ("MANY_PROMPTS",),
     "tiltyard.arena.board": ("OFFICIAL_FROM",),
-    "tiltyard.validity.anomaly": ("LEAST_VOTES",),
-    "tiltyard.validity.voters": ("CLEAR_FAVOURITE", "FAVOUR_ALPHA"),
+    "tiltyard.validity.voters": ("LEAST_VOTES", "CLEAR_FAVOURITE", "FAVOUR_ALPHA"),
     "tiltyard.validity.quality": ("ALPHA",),
-    "tiltyard.validity.consistency": ("VOTES_PER_PROMPT",),
+    "tiltyard.validity.coverage": ("VOTES_PER_PROMPT",),
     "tiltyard.validity.churn": ("BAND",),
 }
 """Numbers that are not settings, but that a reader of the boards may want to know: module, names."""

@@ -17,7 +17,7 @@ from tiltyard.arena.model_history import both_bad_trend, rating_path
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.vote_table import vote_table
 from tiltyard.errors import ArenaError
-from tiltyard.validity.badges import Badge
+from tiltyard.validity.publication import Badge
 
 
 def small() -> Log:

@@ -264,11 +264,11 @@ def test_all_problems_of_a_file_are_counted_and_the_first_few_shown(kind: str, t
         tmp_path / f"battles.{kind}", [GOOD, *[GOOD | {"winner": "left"}] * 5, GOOD | {"model_b": "otter"}, GOOD]
     )
 
-    battles, findings = find_problems(path, examples_each=2)
+    battles, bad_rows = find_problems(path, examples_each=2)
 
     assert battles == 2
-    assert findings.skipped == {"model against itself": 1, "unknown winner": 5}
-    shown = {reason.label: [problem.where for problem in found] for reason, found in findings.examples.items()}
+    assert bad_rows.skipped == {"model against itself": 1, "unknown winner": 5}
+    shown = {reason.label: [problem.where for problem in found] for reason, found in bad_rows.examples.items()}
     assert shown == {
         "unknown winner": [place(path, 2), place(path, 3)],
         "model against itself": [place(path, 7)],

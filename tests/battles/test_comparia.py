@@ -43,11 +43,11 @@ def test_a_vote_that_names_no_winner_or_a_wrong_one_is_a_bad_row(kind: str, tmp_
     path = write_raw(tmp_path / f"votes.{kind}", rows)
 
     table = read_battles(path, on_bad="skip")
-    battles, findings = find_problems(path)
+    battles, bad_rows = find_problems(path)
 
     assert len(table) == battles == 1
-    assert dict(table.skipped) == findings.skipped == {"missing winner": 2, "unknown winner": 2}
-    details = [problem.detail for problems in findings.examples.values() for problem in problems]
+    assert dict(table.skipped) == bad_rows.skipped == {"missing winner": 2, "unknown winner": 2}
+    details = [problem.detail for problems in bad_rows.examples.values() for problem in problems]
     assert "chosen_model_name is missing, expected 'otter' or 'heron', or both_equal true" in details
     assert "chosen_model_name is 'crane', expected 'otter' or 'heron', or both_equal true" in details
     said_true = "'True'" if "csv" in kind or kind == "tsv" else "True"

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.battles import read_battles
-from tiltyard.battles.conversation_talk import Silence, Talk, read_talk
+from tiltyard.battles.conversation_rows import Dialogue, MissingText, read_dialogue
 from tiltyard.battles.conversations import read_conversations
 from tiltyard.errors import BadRow, BattleError, NoBattles, OptionError
 
@@ -40,40 +40,44 @@ IMAGE = {"type": "image", "text": None, "image": "a.png"}
 @pytest.mark.parametrize(
     ("conversation", "first", "whole"),
     [
-        ([user("Hi?"), reply("Ho.")], Talk(("Hi?",), ("Ho.",)), None),
-        (json.dumps([user("Hi?"), reply("Ho.")]), Talk(("Hi?",), ("Ho.",)), None),
-        ([user([part("Hi"), part("there?")]), reply([part("Ho.")])], Talk(("Hi\nthere?",), ("Ho.",)), None),
-        ([{"role": "system", "content": "Be kind."}, user("Hi?"), reply("Ho.")], Talk(("Hi?",), ("Ho.",)), None),
-        ([reply("Welcome!"), user("Hi?"), reply("Ho.")], Talk(("Hi?",), ("Ho.",)), None),
-        ([user("Hi?"), reply("Ho."), user("And?")], Talk(("Hi?",), ("Ho.",)), None),
-        ([user("Hi"), user("there?"), reply("Ho"), reply("ho.")], Talk(("Hi\n\nthere?",), ("Ho\n\nho.",)), None),
+        ([user("Hi?"), reply("Ho.")], Dialogue(("Hi?",), ("Ho.",)), None),
+        (json.dumps([user("Hi?"), reply("Ho.")]), Dialogue(("Hi?",), ("Ho.",)), None),
+        ([user([part("Hi"), part("there?")]), reply([part("Ho.")])], Dialogue(("Hi\nthere?",), ("Ho.",)), None),
+        ([{"role": "system", "content": "Be kind."}, user("Hi?"), reply("Ho.")], Dialogue(("Hi?",), ("Ho.",)), None),
+        ([reply("Welcome!"), user("Hi?"), reply("Ho.")], Dialogue(("Hi?",), ("Ho.",)), None),
+        ([user("Hi?"), reply("Ho."), user("And?")], Dialogue(("Hi?",), ("Ho.",)), None),
+        ([user("Hi"), user("there?"), reply("Ho"), reply("ho.")], Dialogue(("Hi\n\nthere?",), ("Ho\n\nho.",)), None),
         (
             [user("Hi?"), reply("Ho."), user("And?"), reply("So.")],
-            Talk(("Hi?",), ("Ho.",)),
-            Talk(("Hi?", "And?"), ("Ho.", "So.")),
+            Dialogue(("Hi?",), ("Ho.",)),
+            Dialogue(("Hi?", "And?"), ("Ho.", "So.")),
         ),
-        ([user("Hi?"), reply("Ho."), user([IMAGE]), reply("So.")], Talk(("Hi?",), ("Ho.",)), Silence.NOT_ONLY_TEXT),
-        ([user("Hi?"), reply("Ho."), user("And?"), reply("")], Talk(("Hi?",), ("Ho.",)), Silence.NO_TEXT),
-        ([user([IMAGE]), reply("Nice.")], Silence.NOT_ONLY_TEXT, None),
-        ([user([part("What is this?"), IMAGE]), reply("Nice.")], Silence.NOT_ONLY_TEXT, None),
-        ([user("Hi?")], Silence.NO_TEXT, None),
-        ([reply("Ho.")], Silence.NO_TEXT, None),
-        ([user("Hi?"), reply(" ")], Silence.NO_TEXT, None),
-        ([user(None), reply("Ho.")], Silence.NO_TEXT, None),
-        ([], Silence.NO_TEXT, None),
-        (None, Silence.NO_TEXT, None),
-        ("", Silence.NO_TEXT, None),
-        ("Hi? Ho.", Silence.UNREADABLE, None),
-        ('{"role": "user"}', Silence.UNREADABLE, None),
-        (["Hi?", "Ho."], Silence.UNREADABLE, None),
-        (7, Silence.UNREADABLE, None),
+        (
+            [user("Hi?"), reply("Ho."), user([IMAGE]), reply("So.")],
+            Dialogue(("Hi?",), ("Ho.",)),
+            MissingText.NOT_ONLY_TEXT,
+        ),
+        ([user("Hi?"), reply("Ho."), user("And?"), reply("")], Dialogue(("Hi?",), ("Ho.",)), MissingText.NO_TEXT),
+        ([user([IMAGE]), reply("Nice.")], MissingText.NOT_ONLY_TEXT, None),
+        ([user([part("What is this?"), IMAGE]), reply("Nice.")], MissingText.NOT_ONLY_TEXT, None),
+        ([user("Hi?")], MissingText.NO_TEXT, None),
+        ([reply("Ho.")], MissingText.NO_TEXT, None),
+        ([user("Hi?"), reply(" ")], MissingText.NO_TEXT, None),
+        ([user(None), reply("Ho.")], MissingText.NO_TEXT, None),
+        ([], MissingText.NO_TEXT, None),
+        (None, MissingText.NO_TEXT, None),
+        ("", MissingText.NO_TEXT, None),
+        ("Hi? Ho.", MissingText.UNREADABLE, None),
+        ('{"role": "user"}', MissingText.UNREADABLE, None),
+        (["Hi?", "Ho."], MissingText.UNREADABLE, None),
+        (7, MissingText.UNREADABLE, None),
     ],
 )
 def test_a_conversation_is_its_turns_or_a_reason_why_there_are_none(
-    conversation: object, first: Talk | Silence, whole: Talk | Silence | None
+    conversation: object, first: Dialogue | MissingText, whole: Dialogue | MissingText | None
 ) -> None:
-    assert read_talk(conversation, "first") == first
-    assert read_talk(conversation, "all") == (first if whole is None else whole)
+    assert read_dialogue(conversation, "first") == first
+    assert read_dialogue(conversation, "all") == (first if whole is None else whole)
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12).filter(str.strip)
@@ -83,8 +87,8 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_siz
 def test_of_a_single_turn_the_first_turn_is_all(asked: str, replied: str) -> None:
     messages = [user(asked), reply(replied)]
 
-    assert read_talk(messages, "first") == read_talk(messages, "all") == Talk((asked,), (replied,))
-    assert read_talk(json.dumps(messages), "all") == Talk((asked,), (replied,))
+    assert read_dialogue(messages, "first") == read_dialogue(messages, "all") == Dialogue((asked,), (replied,))
+    assert read_dialogue(json.dumps(messages), "all") == Dialogue((asked,), (replied,))
 
 
 def row(number: int, winner: str | None = "model_a", **more: Any) -> dict[str, Any]:
@@ -120,12 +124,15 @@ def test_texts_stay_with_their_battle_when_bad_rows_are_skipped(kind: str, tmp_p
 
     assert same(said.battles, read_battles(path, on_bad="skip", columns=["question_id", "language"]))
     assert dict(said.battles.skipped) == {"missing winner": 1, "unknown winner": 2}
-    talks = said.talks([3, 0, 2, 1])
+    dialogues = said.dialogues([3, 0, 2, 1])
     for battle, number in enumerate([0, 2, 4, 6]):
-        expected = (Talk((f"Ask {number}",), (f"A says {number}",)), Talk((f"Ask {number}",), (f"B says {number}",)))
-        assert talks[battle] == expected
+        expected = (
+            Dialogue((f"Ask {number}",), (f"A says {number}",)),
+            Dialogue((f"Ask {number}",), (f"B says {number}",)),
+        )
+        assert dialogues[battle] == expected
     assert said.has_text_columns
-    assert not said.silence.any()
+    assert not said.missing.any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -149,8 +156,8 @@ def test_a_broken_line_is_skipped_and_the_lines_after_it_keep_their_texts(tmp_pa
 
     assert dict(said.battles.skipped) == {"broken line": 1}
     assert [said.place(0), said.place(1)] == [f"{path}:1", f"{path}:5"]
-    assert said.talks([0, 1])[1][0] == Talk(("Ask 3",), ("A says 3",))
-    assert said.talks([0])[0][0] == Talk(("Ask 1",), ("A says 1",))
+    assert said.dialogues([0, 1])[1][0] == Dialogue(("Ask 3",), ("A says 3",))
+    assert said.dialogues([0])[0][0] == Dialogue(("Ask 1",), ("A says 1",))
 
 
 @pytest.mark.parametrize("kinds", [("parquet", "parquet"), ("jsonl", "jsonl"), ("jsonl", "parquet", "csv.gz")])
@@ -161,16 +168,16 @@ def test_several_files_are_one_arena_and_every_row_knows_its_file(kinds: tuple[s
     ]
 
     said = read_conversations(paths, on_bad="skip")
-    talks = said.talks(range(2 * len(kinds)))
+    dialogues = said.dialogues(range(2 * len(kinds)))
 
     assert said.battles.text_column("question_id").texts() == [
         f"q{10 * at + k}" for at in range(len(kinds)) for k in (0, 2)
     ]
     for at, path in enumerate(paths):
         assert said.place(2 * at).startswith(str(path))
-        assert talks[2 * at + 1] == (
-            Talk((f"Ask {10 * at + 2}",), (f"A says {10 * at + 2}",)),
-            Talk((f"Ask {10 * at + 2}",), (f"B says {10 * at + 2}",)),
+        assert dialogues[2 * at + 1] == (
+            Dialogue((f"Ask {10 * at + 2}",), (f"A says {10 * at + 2}",)),
+            Dialogue((f"Ask {10 * at + 2}",), (f"B says {10 * at + 2}",)),
         )
 
 
@@ -180,9 +187,9 @@ def test_rows_without_text_are_battles_all_the_same(kind: str, tmp_path: Path) -
     said = read_conversations(write(tmp_path / f"arena.{kind}", rows))
 
     assert len(said.battles) == 3
-    assert said.silence.tolist() == [[0, 0], [Silence.NO_TEXT, 0], [0, Silence.NO_TEXT]]
+    assert said.missing.tolist() == [[0, 0], [MissingText.NO_TEXT, 0], [0, MissingText.NO_TEXT]]
     assert (said.asked == 0).tolist() == [[False, False], [True, False], [False, True]]
-    assert said.talks([1])[1] == (None, Talk(("Ask 2",), ("B says 2",)))
+    assert said.dialogues([1])[1] == (None, Dialogue(("Ask 2",), ("B says 2",)))
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
@@ -191,7 +198,7 @@ def test_a_file_without_conversations_has_battles_and_no_text(kind: str, tmp_pat
     said = read_conversations(write(tmp_path / f"arena.{kind}", bare))
 
     assert not said.has_text_columns
-    assert said.silence.tolist() == [[Silence.NO_TEXT, Silence.NO_TEXT]]
+    assert said.missing.tolist() == [[MissingText.NO_TEXT, MissingText.NO_TEXT]]
 
 
 def test_fingerprints_are_equal_where_texts_are(tmp_path: Path) -> None:
@@ -227,11 +234,11 @@ def test_battles_are_those_of_read_battles_and_talks_those_of_their_row(kind: st
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / f"arena.{kind}", [row(number, word) for number, word in enumerate(words)])
         said = read_conversations(path, on_bad="skip")
-        talks = said.talks(range(len(said.battles)))
+        dialogues = said.dialogues(range(len(said.battles)))
 
         assert same(said.battles, read_battles(path, on_bad="skip", columns=["question_id", "language"]))
         for battle, question in enumerate(said.battles.text_column("question_id").texts()):
             assert question is not None
-            side_a, side_b = talks[battle]
-            assert side_a == Talk((f"Ask {question[1:]}",), (f"A says {question[1:]}",))
-            assert side_b == Talk((f"Ask {question[1:]}",), (f"B says {question[1:]}",))
+            side_a, side_b = dialogues[battle]
+            assert side_a == Dialogue((f"Ask {question[1:]}",), (f"A says {question[1:]}",))
+            assert side_b == Dialogue((f"Ask {question[1:]}",), (f"B says {question[1:]}",))

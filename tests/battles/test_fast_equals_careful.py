@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.battles import Codes, read_battles, write_battles
-from tiltyard.battles.labels import dense_codes
-from tiltyard.battles.plan import Wishes
-from tiltyard.battles.problems import Findings
+from tiltyard.battles.layout import ReadOptions
+from tiltyard.battles.problems import BadRows
 from tiltyard.battles.sources import find_sources
+from tiltyard.battles.table import dense_codes
 
 # Text that every kind of file can carry: anything but lone surrogates, which are not UTF-8, and NUL, which is not text.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8)
@@ -68,10 +68,10 @@ KINDS = pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])
 def test_both_readers_read_clean_rows_the_same(kind: str, rows: list[dict[str, Any]], counted: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"battles.{kind}", rows)
-        (source,) = find_sources(path, Wishes())
+        (source,) = find_sources(path, ReadOptions())
         fast = source.fast()
         assert fast is not None
-        careful = source.careful(Findings(), stop=True)
+        careful = source.careful(BadRows(), stop=True)
         assert same(fast, careful)
         in_memory = read_battles(rows, columns=list(fast.columns), counted=counted)
         assert same(read_battles(path, counted=counted), in_memory)
@@ -83,13 +83,13 @@ def test_both_readers_read_clean_rows_the_same(kind: str, rows: list[dict[str, A
 def test_both_readers_find_the_same_faults(kind: str, rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"battles.{kind}", rows)
-        (source,) = find_sources(path, Wishes(default_source=None, format="tiltyard"))
+        (source,) = find_sources(path, ReadOptions(default_source=None, format="tiltyard"))
         fast = source.fast()
         assert fast is not None
-        findings = Findings()
-        careful = source.careful(findings, stop=False)
+        bad_rows = BadRows()
+        careful = source.careful(bad_rows, stop=False)
         assert same(fast, careful)
-        assert dict(fast.skipped) == findings.skipped
+        assert dict(fast.skipped) == bad_rows.skipped
         assert len(fast) + sum(fast.skipped.values()) == len(rows)
 
 

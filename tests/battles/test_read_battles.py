@@ -11,7 +11,7 @@ import pytest
 from battle_rows import KINDS, rows, same, write_raw
 
 from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source, available_columns, peek, read_battles
-from tiltyard.battles.plan import Wishes
+from tiltyard.battles.layout import ReadOptions
 from tiltyard.battles.sources import find_sources
 from tiltyard.errors import BattleError, NoBattles, OptionError
 
@@ -52,7 +52,7 @@ def test_every_column_of_every_kind_of_file_is_read(battle_file: Path) -> None:
 
 def test_clean_files_never_need_the_careful_reader(battle_file: Path) -> None:
     for counted in (False, True):
-        (source,) = find_sources(battle_file, Wishes(counted=counted))
+        (source,) = find_sources(battle_file, ReadOptions(counted=counted))
         assert source.fast() is not None
 
 
@@ -245,7 +245,7 @@ def test_timestamps_are_seconds_however_they_are_written(tmp_path: Path) -> None
     for kind in ("jsonl", "csv"):
         path = write_raw(tmp_path / f"battles.{kind}", [rows()[3] | {"timestamp": text} for text in spellings])
         assert read_battles(path).number_column("timestamp").tolist() == [1700000000.0] * 4
-        assert find_sources(path, Wishes())[0].fast() is not None
+        assert find_sources(path, ReadOptions())[0].fast() is not None
 
 
 def test_ids_that_are_numbers_are_read_as_text(tmp_path: Path) -> None:

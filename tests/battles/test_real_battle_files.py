@@ -23,9 +23,9 @@ def csv_rows(path: Path) -> list[dict[str, str]]:
 def test_ten_of_the_arena_votes_are_models_against_themselves(real_data: Path) -> None:
     path = real_data / "arena_140k" / "battles.csv.gz"
 
-    _, findings = find_problems(path)
+    _, bad_rows = find_problems(path)
 
-    assert findings.skipped == {"model against itself": 10}
+    assert bad_rows.skipped == {"model against itself": 10}
     with pytest.raises(BadRow, match=r"battles\.csv\.gz:3937: model against itself"):
         read_battles(path)
 

@@ -22,7 +22,7 @@ import pytest
 
 import tiltyard as ty
 from tests.missing import needs
-from tiltyard.boards.rating import Reading, rate_by
+from tiltyard.boards.rating import InputOptions, rate_by
 from tiltyard.errors import BadRow, BattleError, NoBattles, OptionError
 
 CLOSE = 1e-9
@@ -164,7 +164,7 @@ def test_a_glob_a_list_and_a_frame_of_spark_are_the_same_battles(spark: Any, fil
 def test_boards_by_a_column_are_the_same(spark: Any, files: dict[str, Path]) -> None:
     estimator = ty.BradleyTerry()
     here = rate_by(files["parquet"], "category", estimator)
-    there = rate_by(files["parquet"], "category", estimator, Reading(engine="spark"))
+    there = rate_by(files["parquet"], "category", estimator, InputOptions(engine="spark"))
     assert set(here) == set(there) == {"x", "y"}
     for value, board in here.items():
         assert_equal(board, there[value])

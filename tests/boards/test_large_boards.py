@@ -9,7 +9,7 @@ from board_rows import arena
 
 import tiltyard as ty
 from tiltyard.boards import BradleyTerry, WinRate
-from tiltyard.boards.memory import available_memory
+from tiltyard.boards.estimator import available_memory
 from tiltyard.errors import TooLarge
 
 ROWS = arena(1, n=200)

@@ -11,7 +11,7 @@ import pytest
 from board_rows import arena, assert_same_board, battle, swapped
 
 import tiltyard as ty
-from tiltyard.boards import METHODS, Reading, Selection, make_estimator
+from tiltyard.boards import METHODS, InputOptions, Selection, make_estimator
 from tiltyard.errors import NoBattles, OptionError, RatingError
 from tiltyard.ratings.elo import permutation_elo, sequential_elo
 from tiltyard.ratings.glicko2 import rate_battles
@@ -207,7 +207,7 @@ def test_one_board_per_value_of_a_column(file):
     table = ty.rate_by(ty.read_battles(rows), "language", estimator)
     assert_same_board(table["German"], boards["German"])
     with pytest.raises(OptionError, match="no column 'colour'"):
-        ty.rate_by(rows, "colour", estimator, Reading())
+        ty.rate_by(rows, "colour", estimator, InputOptions())
 
 
 def test_a_value_that_cannot_be_rated_is_an_error_or_is_left_out_and_named():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tiltyard.ratings.agreement import kendall_tau, spearman_rho
+from tiltyard.ratings.ranks import kendall_tau, spearman_rho
 
 pairs = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=12)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tiltyard.errors import RatingError
-from tiltyard.ratings.controls import scaled_difference
+from tiltyard.ratings.comparisons import scaled_difference
 
 
 def test_the_difference_is_a_share_of_the_sum_over_its_root_mean_square():

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.validity.badges import Badge, Floor, badge, confidence_percent
 from tiltyard.validity.coverage import (
     deficits,
     neighbours,
@@ -17,7 +16,7 @@ from tiltyard.validity.coverage import (
     prompt_coverage,
     prompts_needed,
 )
-from tiltyard.validity.publication import publication
+from tiltyard.validity.publication import Badge, Floor, badge, confidence_percent, publication
 
 ESTABLISHED = Floor(80, 0.8, 90.0)
 STABLE = Floor(200, 0.9, 30.0)

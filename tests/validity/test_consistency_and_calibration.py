@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tiltyard.ratings.glicko2 import Glicko2Settings, rate_battles
 from tiltyard.validity.calibration import calibration, predictions
-from tiltyard.validity.consistency import average_score, consistency, prompt_means, spread
+from tiltyard.validity.coverage import average_score, consistency, prompt_means, spread
 
 
 def test_means_are_over_prompts_with_two_rated_votes_and_every_prompt_weighs_alike() -> None:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.battles import Outcome
-from tiltyard.validity.anomaly import combined, surprises
-from tiltyard.validity.voters import SessionRules, SessionVotes, expected_scores, session_flags
+from tiltyard.validity.voters import SessionRules, SessionVotes, combined, expected_scores, session_flags, surprises
 
 RULES = SessionRules(
     fast_votes=20,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes, world
 from tiltyard.arena.following.observatory import Snapshot
-from tiltyard.validity.badges import Badge
+from tiltyard.validity.publication import Badge
 from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values
 
 LOCKED = ["rank", "model", "rating", "confidence", "coverage", "consistency", "spread", "average", "record", "votes"]

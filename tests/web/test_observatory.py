@@ -29,8 +29,8 @@ from tiltyard.arena.store.reading import cast_votes, events_in_order
 from tiltyard.arena.vote_table import vote_table
 from tiltyard.arena.weekly import Look, weekly_report
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.validity.badges import Badge
 from tiltyard.validity.churn import Known
+from tiltyard.validity.publication import Badge
 
 
 @pytest.fixture(scope="module")

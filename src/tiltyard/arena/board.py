@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.validity import consistency as evenness
-from tiltyard.validity.badges import Badge, Floor, badge, confidence_percent
+from tiltyard.validity import coverage as evenness
 from tiltyard.validity.coverage import (
     pair_completeness,
     pair_coverage_scores,
@@ -22,7 +21,7 @@ from tiltyard.validity.coverage import (
     prompt_coverage,
     prompts_needed,
 )
-from tiltyard.validity.publication import Publication, publication
+from tiltyard.validity.publication import Badge, Floor, Publication, badge, confidence_percent, publication
 from tiltyard.validity.voters import expected_scores
 
 if TYPE_CHECKING:

@@ -12,10 +12,20 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tiltyard.arena.events import Excluded, Flagged
-from tiltyard.validity.anomaly import LEAST_VOTES, Anomaly, combined, surprises
 from tiltyard.validity.limits import RateDecision, client_address, limit_key, rate_limit, trusted_networks
 from tiltyard.validity.self_naming import self_namings
-from tiltyard.validity.voters import SessionActs, SessionRules, SessionVotes, expected_scores, session_flags, share_flag
+from tiltyard.validity.voters import (
+    LEAST_VOTES,
+    Anomaly,
+    SessionActs,
+    SessionRules,
+    SessionVotes,
+    combined,
+    expected_scores,
+    session_flags,
+    share_flag,
+    surprises,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -20,7 +20,7 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.state import CastVote, Standing
 from tiltyard.arena.tallies import pair_of
 from tiltyard.errors import ArenaError
-from tiltyard.validity.calibration import Calibration, calibration, predictions
+from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
 from tiltyard.validity.coverage import deficits, neighbours
 from tiltyard.validity.voters import expected_scores
 
@@ -230,7 +230,7 @@ def _letter(vote: CastVote, model: int) -> str:
     return "W" if (vote.choice is Choice.A) == (vote.a == model) else "L"
 
 
-def arena_calibration(votes: VoteTable, rules: RatingRules, model: int | None = None) -> Calibration:
+def arena_calibration(votes: VoteTable, rules: RatingRules, model: int | None = None) -> CalibrationCurve:
     """Predicted against observed scores of all rated votes of an arena, or of one model's seen from its side."""
     rated = votes.rated
     a, b, score = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.ratings.agreement import kendall_tau
+from tiltyard.ratings.ranks import kendall_tau
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,25 +1,29 @@
-"""Rows that carry conversations, kept light.
+"""Rows that carry conversations.
 
-One pass over a source keeps fingerprints of what was said; the texts are read again, of the rows that are asked for.
+`read_dialogue` turns one side's conversation, however it is written, into turns and replies. Arenas publish a
+conversation as a list of messages `{role, content}`; the content is a text or a list of parts, and the list may itself
+be a JSON text.
+
+One pass over a source keeps only fingerprints of what was said; the texts are read again for the rows that need them.
 """
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from array import array
 from dataclasses import replace
 from functools import cached_property
-from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from tiltyard.battles.careful import Line, file_lines, read_carefully
-from tiltyard.battles.conversation_talk import Silence, Turns, read_talk
-from tiltyard.battles.fast import load, needs_room, session
+from tiltyard.battles.careful import RawRow, file_lines, read_carefully
+from tiltyard.battles.fast import load, needs_large_limits, session
 from tiltyard.battles.inputs import FileKind, Part
-from tiltyard.battles.problems import Findings, Problem
+from tiltyard.battles.problems import BadRows, RowProblem
 from tiltyard.battles.query import file_rows, identifier
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.sources import ParquetFiles, RowSource, TextFiles
@@ -31,6 +35,92 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tiltyard.battles.table import BattleTable
+
+Turns = Literal["first", "all"]
+
+
+class Dialogue(NamedTuple):
+    """One side of a battle: the user's messages, and the model's reply to each."""
+
+    turns: tuple[str, ...]
+    replies: tuple[str, ...]
+
+
+class MissingText(enum.IntEnum):
+    """Why a side of a battle has nothing to show."""
+
+    NO_TEXT = 1
+    """There is no conversation, or no message, or no reply, or only blanks."""
+    NOT_ONLY_TEXT = 2
+    """A message carries something besides text, such as an image, that whoever sees the text alone would miss."""
+    UNREADABLE = 3
+    """What stands there is no list of messages."""
+
+
+class NotText(Exception):
+    """A message carries something besides text."""
+
+
+def read_dialogue(conversation: object, turns: Turns) -> Dialogue | MissingText:
+    """The turns of a conversation (or its first one), or why there are none to show.
+
+    A turn is what the user said before the model replied, and the reply; messages of the same side that follow each
+    other are one text. System messages, a greeting by the model, and a last message that nobody replied to are left
+    out.
+    """
+    if isinstance(conversation, str):
+        try:
+            conversation = msgspec.json.decode(conversation) if conversation.strip() else None
+        except (msgspec.DecodeError, UnicodeError):
+            return MissingText.UNREADABLE
+    if conversation is None:
+        return MissingText.NO_TEXT
+    if not isinstance(conversation, list) or not all(isinstance(message, dict) for message in conversation):
+        return MissingText.UNREADABLE
+    wanted = islice(_rounds(conversation), 1 if turns == "first" else None)
+    try:
+        texts = [(_joined(asked), _joined(replied)) for asked, replied in wanted]
+    except NotText:
+        return MissingText.NOT_ONLY_TEXT
+    if not texts or not all(asked.strip() and replied.strip() for asked, replied in texts):
+        return MissingText.NO_TEXT
+    return Dialogue(tuple(asked for asked, _ in texts), tuple(replied for _, replied in texts))
+
+
+def _rounds(messages: list[dict[str, object]]) -> Iterator[tuple[list[object], list[object]]]:
+    """The contents of the user's messages and of the replies to them, turn by turn."""
+    asked: list[object] = []
+    replied: list[object] = []
+    for message in messages:
+        if message.get("role") == "user":
+            if replied:
+                yield asked, replied
+                asked, replied = [], []
+            asked.append(message.get("content"))
+        elif message.get("role") == "assistant" and asked:
+            replied.append(message.get("content"))
+    if replied:
+        yield asked, replied
+
+
+def _joined(contents: list[object]) -> str:
+    return _text(contents[0]) if len(contents) == 1 else "\n\n".join(map(_text, contents))
+
+
+def _text(content: object) -> str:
+    """The text of a message: of a plain content, or of its parts."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(map(_text, content))
+    if isinstance(content, dict) and content.get("type", "text") == "text":
+        text = content.get("text")
+        if text is None or isinstance(text, str):
+            return text or ""
+    raise NotText
+
 
 CONVERSATIONS = ("conversation_a", "conversation_b")
 """The columns of what was said on each side."""
@@ -45,23 +135,23 @@ class Fingerprints:
     """What is kept of one side of every row: a fingerprint of what was asked, and of what was replied.
 
     A fingerprint tells equal texts from different ones within this process; 0 means that there is nothing to show, and
-    `silence` then says why (the codes of `Silence`).
+    `missing` then says why (the codes of `MissingText`).
     """
 
     def __init__(self, turns: Turns) -> None:
         self.turns = turns
-        self._asked, self._replied, self._silence = array("q"), array("q"), array("b")
+        self._asked, self._replied, self._missing = array("q"), array("q"), array("b")
 
     def add(self, conversation: object) -> None:
         """Look at the conversation of the next row."""
-        talk = read_talk(conversation, self.turns)
-        if isinstance(talk, Silence):
-            asked, replied, silence = 0, 0, int(talk)
+        dialogue = read_dialogue(conversation, self.turns)
+        if isinstance(dialogue, MissingText):
+            asked, replied, missing = 0, 0, int(dialogue)
         else:
-            asked, replied, silence = hash(talk.turns) or 1, hash(talk.replies) or 1, 0
+            asked, replied, missing = hash(dialogue.turns) or 1, hash(dialogue.replies) or 1, 0
         self._asked.append(asked)
         self._replied.append(replied)
-        self._silence.append(silence)
+        self._missing.append(missing)
 
     @property
     def asked(self) -> NDArray[np.int64]:
@@ -74,9 +164,9 @@ class Fingerprints:
         return np.array(self._replied, dtype=np.int64)
 
     @property
-    def silence(self) -> NDArray[np.int8]:
+    def missing(self) -> NDArray[np.int8]:
         """Why there is nothing to show, row by row; 0 where there is a text."""
-        return np.array(self._silence, dtype=np.int8)
+        return np.array(self._missing, dtype=np.int8)
 
 
 class ConversationRows(ABC):
@@ -103,21 +193,21 @@ class TextRows(ConversationRows):
     def __init__(self, source: TextFiles, turns: Turns, *, stop: bool) -> None:
         self.parts = source.parts
         self.prints = Fingerprints(turns), Fingerprints(turns)
-        self._tops = tuple(dict.fromkeys(field.raw.top for field in source.plan.fields))
+        self._tops = tuple(dict.fromkeys(field.raw.top for field in source.layout.fields))
         self._places: list[str] = []
         self._part_ends: list[int] = []
         bad: set[str] = set()
 
-        def on_problem(problem: Problem) -> None:
+        def on_problem(problem: RowProblem) -> None:
             if stop:
                 raise problem.error()
             bad.add(problem.where)
 
-        self.battles = read_carefully(self._lines(), source.plan, on_problem, Findings(examples_each=0))
+        self.battles = read_carefully(self._lines(), source.layout, on_problem, BadRows(examples_each=0))
         good = [at for at, place in enumerate(self._places) if place not in bad]
         self.good = np.array(good, dtype=np.intp)
 
-    def _lines(self) -> Iterator[Line]:
+    def _lines(self) -> Iterator[RawRow]:
         """The lines without their conversations, which are looked at in passing."""
         for part in self.parts:
             for line in file_lines(part):
@@ -182,11 +272,11 @@ class ParquetRows(ConversationRows):
 
     def __init__(self, source: ParquetFiles, turns: Turns, *, stop: bool) -> None:
         self.parts = source.parts
-        self.header = source.plan.header
+        self.header = source.layout.header
         self.prints = Fingerprints(turns), Fingerprints(turns)
         settled = _settled(source)
         if settled.counts() and stop:
-            source.careful(Findings(examples_each=0), stop=True)
+            source.careful(BadRows(examples_each=0), stop=True)
         skipped = {reason.label: count for reason, count in settled.counts().items()}
         self.battles = replace(settled.table, skipped=skipped)
         self.good = np.flatnonzero(settled.reasons == 0)
@@ -240,12 +330,12 @@ def _settled(source: RowSource) -> Settled:
     """Every row of a source after the rules, in order."""
     import duckdb
 
-    for roomy in (False, True):
+    for large_limits in (False, True):
         try:
-            with source.rows(roomy=roomy) as (connection, rows):
-                return settle(load(connection, rows, source.plan), source.plan)
+            with source.rows(large_limits=large_limits) as (connection, rows):
+                return settle(load(connection, rows, source.layout), source.layout)
         except duckdb.Error as error:
-            if roomy or not needs_room(error):
+            if large_limits or not needs_large_limits(error):
                 raise _unreadable(source.name, error) from None
     raise AssertionError
 
@@ -254,7 +344,7 @@ def _fetched(query: str) -> Iterator[tuple[Any, ...]]:
     """The rows of a query in order, a few at a time and by one thread, so that long texts do not pile up."""
     import duckdb
 
-    with session(roomy=True) as connection:
+    with session(large_limits=True) as connection:
         try:
             connection.execute("SET threads = 1")
             answer = connection.execute(query)

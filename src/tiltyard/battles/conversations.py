@@ -1,7 +1,7 @@
 """Battles with the conversations they were decided on: `read_conversations`.
 
-The battles are those of `read_battles`, row for row. Of the texts only fingerprints are kept; `Conversations.talks`
-reads those of a few battles again.
+The battles are those of `read_battles`, row for row. Only fingerprints of the texts are kept;
+`BattleConversations.dialogues` reads the texts of a few battles again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.battles.conversation_rows import CONVERSATIONS, ConversationRows, conversation_rows
-from tiltyard.battles.conversation_talk import Silence, Talk, Turns, read_talk
+from tiltyard.battles.conversation_rows import (
+    CONVERSATIONS,
+    ConversationRows,
+    Dialogue,
+    MissingText,
+    Turns,
+    conversation_rows,
+    read_dialogue,
+)
 from tiltyard.battles.formats import FORMAT_NAMES
 from tiltyard.battles.inputs import Part, find_parts
-from tiltyard.battles.plan import Wishes
+from tiltyard.battles.layout import ReadOptions
 from tiltyard.battles.sources import find_sources
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import NoBattles, OptionError
@@ -33,18 +40,18 @@ COLUMNS = ("question_id", "language")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Conversations:
+class BattleConversations:
     """Battles, and what was said in them.
 
     `asked` and `replied` hold one row per battle and one column per side: fingerprints that are equal where the texts
-    are, and 0 where there is nothing to show; `silence` then says why (the codes of `Silence`). `has_text_columns` is
-    false for files that do not carry conversations at all.
+    are, and 0 where there is nothing to show; `missing` then says why (the codes of `MissingText`).
+    `has_text_columns` is false for files that do not carry conversations at all.
     """
 
     battles: BattleTable
     asked: NDArray[np.int64]
     replied: NDArray[np.int64]
-    silence: NDArray[np.int8]
+    missing: NDArray[np.int8]
     files: tuple[Part, ...]
     has_text_columns: bool
     turns: Turns
@@ -55,21 +62,21 @@ class Conversations:
         number, at = self._located(battle)
         return self.sources[number].place(at)
 
-    def talks(self, battles: Iterable[int]) -> dict[int, tuple[Talk | None, Talk | None]]:
+    def dialogues(self, battles: Iterable[int]) -> dict[int, tuple[Dialogue | None, Dialogue | None]]:
         """What was said on both sides of some battles, read from the files now; None where there is nothing to show."""
         wanted: dict[int, dict[int, int]] = defaultdict(dict)
         for battle in battles:
             number, at = self._located(battle)
             wanted[number][at] = battle
-        talks = {}
+        dialogues = {}
         for number, places in wanted.items():
             for at, (side_a, side_b) in self.sources[number].sides(sorted(places)):
-                talks[places[at]] = self._talk(side_a), self._talk(side_b)
-        return talks
+                dialogues[places[at]] = self._dialogue(side_a), self._dialogue(side_b)
+        return dialogues
 
-    def _talk(self, conversation: object) -> Talk | None:
-        talk = read_talk(conversation, self.turns)
-        return None if isinstance(talk, Silence) else talk
+    def _dialogue(self, conversation: object) -> Dialogue | None:
+        dialogue = read_dialogue(conversation, self.turns)
+        return None if isinstance(dialogue, MissingText) else dialogue
 
     def _located(self, battle: int) -> tuple[int, int]:
         """The source of a battle, and its position there."""
@@ -82,7 +89,7 @@ class Conversations:
 
 def read_conversations(
     data: PathLike | Sequence[PathLike], *, format: str = "auto", on_bad: OnBad = "error", turns: Turns = "first"
-) -> Conversations:
+) -> BattleConversations:
     """The battles of files with what was said in them: the first turn, or all.
 
     The options are those of `read_battles`, and so are the battles; of the optional columns they keep the question's id
@@ -95,19 +102,19 @@ def read_conversations(
     if format != "auto" and format not in FORMAT_NAMES:
         raise OptionError(f"unknown format {format!r}: expected auto or one of {', '.join(FORMAT_NAMES)}")
     parts = find_parts(data)
-    found = find_sources(data, Wishes(format, COLUMNS))
+    found = find_sources(data, ReadOptions(format, COLUMNS))
     sources = tuple(conversation_rows(source, turns, stop=on_bad == "error") for source in found)
     battles = sources[0].battles if len(sources) == 1 else concat([source.battles for source in sources])
     if not len(battles):
         why = ", ".join(f"{count} × {reason}" for reason, count in battles.skipped.items()) or "it has no rows"
         raise NoBattles(f"{parts[0].name}: no row is a battle ({why}). Check the format with --from.")
-    return Conversations(
+    return BattleConversations(
         battles=battles,
         asked=np.concatenate([_both_sides(source, "asked") for source in sources]),
         replied=np.concatenate([_both_sides(source, "replied") for source in sources]),
-        silence=np.concatenate([_both_sides(source, "silence") for source in sources]).astype(np.int8),
+        missing=np.concatenate([_both_sides(source, "missing") for source in sources]).astype(np.int8),
         files=tuple(parts),
-        has_text_columns=any(name in source.plan.header for source in found for name in CONVERSATIONS),
+        has_text_columns=any(name in source.layout.header for source in found for name in CONVERSATIONS),
         turns=turns,
         sources=sources,
     )

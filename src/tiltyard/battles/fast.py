@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.labels import dense_codes
 from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, literal, staged
 from tiltyard.battles.settle import LabelColumn, RawBatch
+from tiltyard.battles.table import dense_codes
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from tiltyard.battles.plan import Plan
+    from tiltyard.battles.layout import Layout
 
 FEW = 50_000
 """Up to this many distinct texts a row carries a code of its own; above, a hash."""
@@ -39,14 +39,14 @@ COUNT = "number of equal rows"
 
 
 @contextmanager
-def session(*, roomy: bool = False) -> Iterator[DuckDBPyConnection]:
+def session(*, large_limits: bool = False) -> Iterator[DuckDBPyConnection]:
     """A private in-memory DuckDB that spills to a temporary folder and never asks the network for anything."""
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="tiltyard-", ignore_cleanup_errors=True) as spill:
         settings: dict[str, str | bool | int | float | list[str]] = {
             "threads": str(_cores()),
-            "memory_limit": MUCH_MEMORY if roomy else LITTLE_MEMORY,
+            "memory_limit": MUCH_MEMORY if large_limits else LITTLE_MEMORY,
             "temp_directory": spill,
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -69,7 +69,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def needs_room(error: Exception) -> bool:
+def needs_large_limits(error: Exception) -> bool:
     """True when DuckDB failed for want of memory, or at a line longer than it was told to expect."""
     import duckdb
 
@@ -79,52 +79,52 @@ def needs_room(error: Exception) -> bool:
     return "maximum_object_size" in message or "maximum line size" in message or "max_line_size" in message
 
 
-def check_where(connection: DuckDBPyConnection, rows: Rows, plan: Plan) -> None:
+def check_where(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> None:
     """Raise a clear error when the `where` expression cannot be used on these rows."""
-    if plan.where is None:
+    if layout.where is None:
         return
     import duckdb
 
     try:
-        connection.execute(f"EXPLAIN SELECT 1 FROM {filtered(rows, plan)}")
+        connection.execute(f"EXPLAIN SELECT 1 FROM {filtered(rows, layout)}")
     except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException) as error:
-        raise where_error(plan, error) from None
+        raise where_error(layout, error) from None
 
 
-def where_error(plan: Plan, error: Exception) -> OptionError:
+def where_error(layout: Layout, error: Exception) -> OptionError:
     """What to tell about a `where` expression that DuckDB refused."""
     first = str(error).strip().splitlines()[0]
-    names = ", ".join(plan.header.top_names)
-    return OptionError(f"--where {plan.where!r} cannot be used: {first}. The columns are {names}.")
+    names = ", ".join(layout.header.top_names)
+    return OptionError(f"--where {layout.where!r} cannot be used: {first}. The columns are {names}.")
 
 
-def load(connection: DuckDBPyConnection, rows: Rows, plan: Plan) -> RawBatch:
+def load(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> RawBatch:
     """Every row of a source as raw columns, in the order of the source (unless equal rows are merged)."""
-    select = staged(rows, plan)
-    connection.execute(f"SET preserve_insertion_order = {not plan.counted}")
+    select = staged(rows, layout)
+    connection.execute(f"SET preserve_insertion_order = {not layout.counted}")
     is_table = rows.header.cells != "typed"
-    grouped = is_table and plan.groups_early
+    grouped = is_table and layout.groups_early
     if grouped:
         select = f"SELECT *, count(*) AS {identifier(COUNT)} FROM ({select}) GROUP BY ALL"
     connection.execute(f"CREATE TEMP {'TABLE' if is_table else 'VIEW'} stage AS {select}")
-    coders = _coders(connection, plan)
-    outputs = [coders[field.name].sql(identifier(field.name)) for field in plan.labels if not field.hashed]
-    outputs += [identifier(field.name) for field in plan.fields if field.hashed or not field.kind.is_label]
+    coders = _coders(connection, layout)
+    outputs = [coders[field.name].sql(identifier(field.name)) for field in layout.labels if not field.hashed]
+    outputs += [identifier(field.name) for field in layout.fields if field.hashed or not field.kind.is_label]
     if grouped:
         outputs.append(f"CAST({identifier(COUNT)} AS DOUBLE)")
     query = "SELECT " + ", ".join(f"{sql} AS c{at}" for at, sql in enumerate(outputs)) + " FROM stage"
-    if plan.counted and not grouped:
+    if layout.counted and not grouped:
         query = f"SELECT *, CAST(count(*) AS DOUBLE) AS c{len(outputs)} FROM ({query}) GROUP BY ALL"
     arrays = [np.asarray(array) for array in connection.execute(query).fetchnumpy().values()]
-    return _batch(arrays, plan, coders)
+    return _batch(arrays, layout, coders)
 
 
-def _batch(arrays: list[NDArray[Any]], plan: Plan, coders: Mapping[str, Coder]) -> RawBatch:
+def _batch(arrays: list[NDArray[Any]], layout: Layout, coders: Mapping[str, Coder]) -> RawBatch:
     """The fetched arrays under their names: labels, hashes, numbers, count, in the order they were asked for."""
     fetched = iter(arrays)
-    labels = {field.name: coders[field.name].column(next(fetched)) for field in plan.labels if not field.hashed}
+    labels = {field.name: coders[field.name].column(next(fetched)) for field in layout.labels if not field.hashed}
     hashes, numbers = {}, {}
-    for field in plan.fields:
+    for field in layout.fields:
         if field.hashed:
             hashes[field.name] = next(fetched)
         elif not field.kind.is_label:
@@ -156,12 +156,12 @@ class Coder:
         return LabelColumn(codes, [self.values[at] for at in np.searchsorted(self.hashes, distinct)])
 
 
-def _coders(connection: DuckDBPyConnection, plan: Plan) -> dict[str, Coder]:
+def _coders(connection: DuckDBPyConnection, layout: Layout) -> dict[str, Coder]:
     """One coder per label field; the two model columns share theirs unless their values are written differently."""
     coders: dict[str, Coder] = {}
-    written = {field.name: holds_json_labels(field, plan) for field in plan.labels}
+    written = {field.name: holds_json_labels(field, layout) for field in layout.labels}
     shared = ("model_a", "model_b") if written["model_a"] == written["model_b"] else ("model_a",)
-    for at, field in enumerate(field for field in plan.labels if not field.hashed):
+    for at, field in enumerate(field for field in layout.labels if not field.hashed):
         if field.name not in coders:
             names = shared if field.name == "model_a" else (field.name,)
             columns = [identifier(name) for name in names]

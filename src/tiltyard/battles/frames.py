@@ -24,12 +24,12 @@ BATCH_ROWS = 50_000
 def is_frame(data: object) -> bool:
     """True for a table of another library: pandas, polars, Arrow, DuckDB, Hugging Face datasets, or an Arrow stream."""
     homes = _homes(data)
-    if homes & {"pyarrow", "datasets"} or isinstance(data, Held) or hasattr(type(data), "__arrow_c_stream__"):
+    if homes & {"pyarrow", "datasets"} or isinstance(data, ReusableFrame) or hasattr(type(data), "__arrow_c_stream__"):
         return True
     return bool(homes & {"pandas", "polars", "duckdb", "_duckdb"}) and hasattr(type(data), "columns")
 
 
-class Held:
+class ReusableFrame:
     """A frame that can be read any number of times.
 
     `shared` is what DuckDB scans in place. Where it cannot (a relation belongs to its own connection, a lazy frame is
@@ -48,15 +48,15 @@ class Held:
             self.shared = _as_shared(data)
 
 
-def hold(data: Any) -> Held:
+def reusable(data: Any) -> ReusableFrame:
     """The frame in a form that can be read more than once; no row of it becomes a Python object."""
-    return data if isinstance(data, Held) else Held(data)
+    return data if isinstance(data, ReusableFrame) else ReusableFrame(data)
 
 
-def at_hand(data: Any) -> Any:
+def rereadable(data: Any) -> Any:
     """The same battles in a form that can be read more than once, like a list instead of a generator."""
     if is_frame(data):
-        return hold(data)
+        return reusable(data)
     return list(data) if isinstance(data, Iterator) else data
 
 

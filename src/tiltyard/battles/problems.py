@@ -1,4 +1,4 @@
-"""What is wrong with a row, in words: `Problem`."""
+"""What is wrong with a row, in words: `RowProblem`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiltyard.battles.cells import WRONG, read_label, read_number, read_time
+from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
 from tiltyard.battles.outcome import SOURCE_LABELS
-from tiltyard.battles.plan import STRICT_NUMBERS, Field, FieldKind, Plan
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BadRow
 
@@ -23,7 +22,7 @@ SKIP_ADVICE = "Correct the row, or leave such rows out with --on-bad skip"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RowProblem:
     """One bad row: why, where, and what stood there."""
 
     reason: Reason
@@ -39,18 +38,18 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Findings:
+class BadRows:
     """The bad rows of a source: how many by reason, and the first few of each."""
 
     examples_each: int = 3
     counts: dict[Reason, int] = field(default_factory=dict)
-    examples: dict[Reason, list[Problem]] = field(default_factory=dict)
+    examples: dict[Reason, list[RowProblem]] = field(default_factory=dict)
 
     def wants(self, reason: Reason) -> bool:
         """True while another example of a reason is welcome."""
         return len(self.examples.get(reason, ())) < self.examples_each
 
-    def add(self, problem: Problem) -> None:
+    def add(self, problem: RowProblem) -> None:
         """Keep a problem as an example."""
         self.examples.setdefault(problem.reason, []).append(problem)
 
@@ -64,31 +63,31 @@ class Findings:
         return {reason.label: count for reason, count in sorted(self.counts.items())}
 
 
-def explain(reason: Reason, row: Mapping[str, Any], plan: Plan) -> str:
+def explain(reason: Reason, row: Mapping[str, Any], layout: Layout) -> str:
     """What stood in a row (by the source's own column names) that made it bad."""
     if reason is Reason.WRONG_TYPE:
-        return _wrong_type(row, plan)
+        return _wrong_type(row, layout)
     if reason is Reason.SELF_BATTLE:
-        model_a, model_b = (plan.field(name) for name in ("model_a", "model_b"))
+        model_a, model_b = (layout.field(name) for name in ("model_a", "model_b"))
         return f"{_names(model_a)} and {_names(model_b)} are both {shown(_value(row, model_a))}"
     if reason is Reason.MISSING_MODEL:
-        fields = [plan.field(name) for name in ("model_a", "model_b")]
+        fields = [layout.field(name) for name in ("model_a", "model_b")]
         empty = next((field for field in fields if not str(_value(row, field) or "").strip()), fields[0])
         return f"{_names(empty)} is {shown(_value(row, empty))}"
     if reason in (Reason.MISSING_WINNER, Reason.UNKNOWN_WINNER):
-        winner = plan.field("winner")
-        return f"{_names(winner)} is {shown(_value(row, winner))}{_expected_winner(row, plan)}"
+        winner = layout.field("winner")
+        return f"{_names(winner)} is {shown(_value(row, winner))}{_expected_winner(row, layout)}"
     if reason in (Reason.MISSING_SOURCE, Reason.UNKNOWN_SOURCE):
-        source = plan.field("source")
+        source = layout.field("source")
         return f"{_names(source)} is {shown(_value(row, source))}, expected {' or '.join(SOURCE_LABELS)}"
     if reason is Reason.BAD_WEIGHT:
-        return f"weight is {shown(_value(row, plan.field('weight')))}, expected a number that is not negative"
-    score, winner = plan.field("score_a"), plan.field("winner")
+        return f"weight is {shown(_value(row, layout.field('weight')))}, expected a number that is not negative"
+    score, winner = layout.field("score_a"), layout.field("winner")
     if reason is Reason.CONTRADICTION:
         return f"winner is {shown(_value(row, winner))} but {_names(score)} is {shown(_value(row, score))} (1 = A won)"
     if reason is Reason.INCONSISTENT_WINNER:
         return f"inconsistent is true but winner is {shown(_value(row, winner))}, expected tie"
-    return f"{_names(score)} is {shown(_value(row, score))}, expected {_score_range(plan)}"
+    return f"{_names(score)} is {shown(_value(row, score))}, expected {_score_range(layout)}"
 
 
 def shown(value: object) -> str:
@@ -119,28 +118,28 @@ def _names(field: Field | None) -> str:
     return field.raw.name
 
 
-def _expected_winner(row: Mapping[str, Any], plan: Plan) -> str:
+def _expected_winner(row: Mapping[str, Any], layout: Layout) -> str:
     """What should have stood in the winner's column."""
-    if not plan.format.winner_is_a_name:
-        return f", expected {', '.join(plan.format.winners)}"
-    is_tie = plan.field("is_tie")
+    if not layout.format.winner_is_a_name:
+        return f", expected {', '.join(layout.format.winners)}"
+    is_tie = layout.field("is_tie")
     if read_label(_value(row, is_tie), FieldKind.FLAG) == "true":
         return f" though {_names(is_tie)} is {shown(_value(row, is_tie))}"
-    models = [shown(_value(row, plan.field(name))) for name in ("model_a", "model_b")]
+    models = [shown(_value(row, layout.field(name))) for name in ("model_a", "model_b")]
     return f", expected {models[0]} or {models[1]}" + ("" if is_tie is None else f", or {_names(is_tie)} true")
 
 
-def _score_range(plan: Plan) -> str:
-    preference = plan.format.preference
+def _score_range(layout: Layout) -> str:
+    preference = layout.format.preference
     if preference is None:
         return "a number from 0 to 1"
     ends = sorted(((0.0 - preference.shift) / preference.scale, (1.0 - preference.shift) / preference.scale))
     return f"a number from {ends[0] + 0.0:g} to {ends[1] + 0.0:g}"
 
 
-def _wrong_type(row: Mapping[str, Any], plan: Plan) -> str:
-    from_text = plan.header.cells == "text"
-    for item in plan.fields:
+def _wrong_type(row: Mapping[str, Any], layout: Layout) -> str:
+    from_text = layout.header.cells == "text"
+    for item in layout.fields:
         value = value_of(row, item)
         if item.kind.is_label:
             wrong = read_label(value, item.kind) is WRONG

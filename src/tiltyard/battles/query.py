@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.battles.headers import Header, RawColumn, delimiter
 from tiltyard.battles.inputs import FileKind, Part
-from tiltyard.battles.plan import STRICT_NUMBERS, Field, FieldKind, Plan
+from tiltyard.battles.layout import STRICT_NUMBERS, Field, FieldKind, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,18 +70,18 @@ def _no_glob(path: Path) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
 
 
-def staged(rows: Rows, plan: Plan) -> str:
-    """A SELECT of one column per field of the plan, named like the field, of the rows that `where` keeps."""
-    fields = ", ".join(f"{field_sql(field, plan)} AS {identifier(field.name)}" for field in plan.fields)
-    return f"SELECT {fields} FROM {filtered(rows, plan)}"
+def staged(rows: Rows, layout: Layout) -> str:
+    """A SELECT of one column per field of the layout, named like the field, of the rows that `where` keeps."""
+    fields = ", ".join(f"{field_sql(field, layout)} AS {identifier(field.name)}" for field in layout.fields)
+    return f"SELECT {fields} FROM {filtered(rows, layout)}"
 
 
-def filtered(rows: Rows, plan: Plan, extra: str | None = None) -> str:
+def filtered(rows: Rows, layout: Layout, extra: str | None = None) -> str:
     """The rows with the `where` expression applied; `extra` is a further column to carry along."""
-    if plan.where is None:
+    if layout.where is None:
         return rows.sql
     source = rows.sql if rows.header.cells == "typed" else _typed_for_where(rows, extra)
-    return f"(SELECT * FROM {source} WHERE ({plan.where}\n))"
+    return f"(SELECT * FROM {source} WHERE ({layout.where}\n))"
 
 
 def _typed_for_where(rows: Rows, extra: str | None) -> str:
@@ -102,9 +102,9 @@ def _typed(column: RawColumn, quoted: str, is_json: bool) -> str:
     return f"CAST(({plain}) AS {sql_type})" if sql_type else f"({plain})"
 
 
-def field_sql(field: Field, plan: Plan) -> str:
+def field_sql(field: Field, layout: Layout) -> str:
     """How one field is read: a text to be looked at in Python, a number, or a hash."""
-    raw, cells = _reference(field.raw, plan), _cells(field.raw, plan.header)
+    raw, cells = _reference(field.raw, layout), _cells(field.raw, layout.header)
     if field.kind is FieldKind.NUMBER:
         return _number(raw, cells, field)
     if field.kind is FieldKind.TIME:
@@ -117,19 +117,19 @@ def field_sql(field: Field, plan: Plan) -> str:
     return f"CAST({raw} AS VARCHAR)"
 
 
-def holds_json_labels(field: Field, plan: Plan) -> bool:
+def holds_json_labels(field: Field, layout: Layout) -> bool:
     """True when the texts of a label field are JSON values, not plain text."""
-    return _cells(field.raw, plan.header) != "text"
+    return _cells(field.raw, layout.header) != "text"
 
 
-def _reference(raw: RawColumn, plan: Plan) -> str:
-    prefix = RAW if plan.where is not None and plan.header.cells != "typed" and raw.top in plan.header else ""
+def _reference(raw: RawColumn, layout: Layout) -> str:
+    prefix = RAW if layout.where is not None and layout.header.cells != "typed" and raw.top in layout.header else ""
     column = identifier(prefix + raw.top)
     if raw.inner is None:
         return column
     key = f"[{raw.inner}]" if isinstance(raw.inner, int) else '."' + raw.inner.replace('"', '\\"') + '"'
     path = literal("$" + key)
-    return f"({column} -> {path})" if plan.header.cells == "json" else f"(to_json({column}) -> {path})"
+    return f"({column} -> {path})" if layout.header.cells == "json" else f"(to_json({column}) -> {path})"
 
 
 def _cells(raw: RawColumn, header: Header) -> str:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from tiltyard.battles import formats
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.inputs import PathLike
+from tiltyard.battles.layout import ReadOptions, present_columns
 from tiltyard.battles.outcome import Source
-from tiltyard.battles.plan import Wishes, present_columns
-from tiltyard.battles.problems import Findings
+from tiltyard.battles.problems import BadRows
 from tiltyard.battles.sources import RowSource, find_sources
 from tiltyard.battles.table import BattleTable, concat, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError
@@ -54,9 +54,9 @@ def read_battles(
         return data
     if on_bad not in ("error", "skip"):
         raise OptionError(f"unknown on_bad {on_bad!r}: expected error or skip")
-    wishes = make_wishes(format, columns, where, default_source, counted, hashed)
-    wishes = replace(wishes, numbers=frozenset(numbers))
-    sources = find_sources(data, wishes)
+    options = make_options(format, columns, where, default_source, counted, hashed)
+    options = replace(options, numbers=frozenset(numbers))
+    sources = find_sources(data, options)
     tables = [_read(source, on_bad) for source in sources]
     table = tables[0] if len(tables) == 1 else concat(tables)
     if not len(table):
@@ -81,8 +81,8 @@ def peek(
     """The format and columns of a source, without reading it through."""
     if isinstance(data, BattleTable):
         return Peek("tiltyard", tuple(data.columns), ("model_a", "model_b", "winner", "source", *data.columns))
-    wishes = make_wishes(format, None, None, default_source, False, ())
-    return peek_headers((source.plan.format, source.plan.header) for source in find_sources(data, wishes))
+    options = make_options(format, None, None, default_source, False, ())
+    return peek_headers((source.layout.format, source.layout.header) for source in find_sources(data, options))
 
 
 def peek_headers(seen: Iterable[tuple[Format, Header]]) -> Peek:
@@ -109,26 +109,26 @@ def find_problems(
     where: str | None = None,
     default_source: str | Source | None = None,
     examples_each: int = 3,
-) -> tuple[float, Findings]:
+) -> tuple[float, BadRows]:
     """How many battles a source holds, and its bad rows: counts by reason and the first few of each."""
-    findings = Findings(examples_each)
+    bad_rows = BadRows(examples_each)
     battles = 0.0
-    for source in find_sources(data, make_wishes(format, None, where, default_source, False, ())):
+    for source in find_sources(data, make_options(format, None, where, default_source, False, ())):
         table = source.fast()
         if table is None or table.skipped:
-            table = source.careful(findings, stop=False)
+            table = source.careful(bad_rows, stop=False)
         battles += table.n_battles
-    return battles, findings
+    return battles, bad_rows
 
 
-def make_wishes(
+def make_options(
     spelling: str,
     columns: Collection[str] | None,
     where: str | None,
     default_source: str | Source | None,
     counted: bool,
     hashed: Collection[str],
-) -> Wishes:
+) -> ReadOptions:
     """What a caller asked for, checked."""
     if isinstance(columns, str) or isinstance(hashed, str):
         raise OptionError("columns and hashed are lists of column names, not one text")
@@ -141,14 +141,14 @@ def make_wishes(
         except BattleError as error:
             raise OptionError(f"--default-source: {error}") from None
     kept = None if columns is None else tuple(columns)
-    return Wishes(spelling, kept, where or None, source, counted, frozenset(hashed))
+    return ReadOptions(spelling, kept, where or None, source, counted, frozenset(hashed))
 
 
 def _read(source: RowSource, on_bad: OnBad) -> BattleTable:
     """The battles of one source: by the fast reader, else by the careful one."""
     table = source.fast()
     if table is None or (table.skipped and on_bad == "error"):
-        table = source.careful(Findings(examples_each=0), stop=on_bad == "error")
+        table = source.careful(BadRows(examples_each=0), stop=on_bad == "error")
     return table
 
 
@@ -156,6 +156,6 @@ def _nothing(source: RowSource, table: BattleTable) -> NoBattles:
     if table.skipped:
         why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
         return NoBattles(f"{source.name}: no row is a battle, all were skipped ({why}). Check the format with --from.")
-    if source.plan.where is not None:
-        return NoBattles(f"{source.name}: no row satisfies --where {source.plan.where!r}. Loosen it.")
+    if source.layout.where is not None:
+        return NoBattles(f"{source.name}: no row satisfies --where {source.layout.where!r}. Loosen it.")
     return NoBattles(f"{source.name} has no battle, only a header. Check what wrote it.")

@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.cells import WRONG, Reading, read_label
-from tiltyard.battles.labels import HashedLabels, dense_codes
+from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
 from tiltyard.battles.outcome import Outcome, Source
-from tiltyard.battles.plan import CORE, Field, FieldKind, Plan
-from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, Floats, Int8s, Int32s, Mask
+from tiltyard.battles.table import (
+    MISSING,
+    BattleTable,
+    Codes,
+    Column,
+    Floats,
+    HashedLabels,
+    Int8s,
+    Int32s,
+    Mask,
+    dense_codes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -116,19 +125,21 @@ class Settled:
         return {reason: int(sums[reason]) for reason in Reason if reason and sums[reason]}
 
 
-def settle(batch: RawBatch, plan: Plan) -> Settled:
+def settle(batch: RawBatch, layout: Layout) -> Settled:
     """Apply every rule to a batch."""
     readings = {
-        field.name: _read_column(batch.labels[field.name], field) for field in plan.labels if field.name in batch.labels
+        field.name: _read_column(batch.labels[field.name], field)
+        for field in layout.labels
+        if field.name in batch.labels
     }
     models, model_a, model_b = _models(readings)
-    source = _source(readings.get("source"), plan, batch.n_rows)
-    score, outcome = _score_and_outcome(readings.get("winner"), batch, plan)
-    if plan.format.winner_is_a_name:
+    source = _source(readings.get("source"), layout, batch.n_rows)
+    score, outcome = _score_and_outcome(readings.get("winner"), batch, layout)
+    if layout.format.winner_is_a_name:
         outcome = _outcome_by_name(readings, models, model_a, model_b)
     weight = _weight(batch)
     reasons = np.zeros(batch.n_rows, dtype=np.int8)
-    for reason, rows in _rules(readings, batch, plan, Rated(model_a, model_b, outcome, source, weight, score)):
+    for reason, rows in _rules(readings, batch, layout, RowCodes(model_a, model_b, outcome, source, weight, score)):
         if rows.any():
             reasons[rows & (reasons == Reason.FINE)] = reason
 
@@ -141,14 +152,14 @@ def settle(batch: RawBatch, plan: Plan) -> Settled:
         source=source[good],
         weight=_total(batch, weight)[good],
         score_a=None if score is None else _soft(score[good]),
-        columns=_columns(readings, batch, plan, good),
+        columns=_columns(readings, batch, layout, good),
         rows=batch.count[good] if batch.count is not None and (weight == 0.0).any() else None,
     )
     return Settled(table if isinstance(good, slice) else table.compact(), reasons, batch.count)
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class RowCodes:
     """What the rules look at; the codes may be those of missing, wrong or unknown values."""
 
     model_a: Int32s
@@ -159,9 +170,11 @@ class Rated:
     score: Floats | None
 
 
-def _rules(readings: Mapping[str, Readings], batch: RawBatch, plan: Plan, row: Rated) -> Iterator[tuple[Reason, Mask]]:
+def _rules(
+    readings: Mapping[str, Readings], batch: RawBatch, layout: Layout, row: RowCodes
+) -> Iterator[tuple[Reason, Mask]]:
     """Each reason with the rows it holds for, the first to count first."""
-    yield Reason.WRONG_TYPE, _wrong_types(readings, batch, plan)
+    yield Reason.WRONG_TYPE, _wrong_types(readings, batch, layout)
     yield Reason.MISSING_MODEL, (row.model_a == MISSING) | (row.model_b == MISSING)
     yield Reason.SELF_BATTLE, row.model_a == row.model_b
     yield Reason.MISSING_WINNER, row.outcome == MISSING
@@ -170,10 +183,10 @@ def _rules(readings: Mapping[str, Readings], batch: RawBatch, plan: Plan, row: R
     yield Reason.UNKNOWN_SOURCE, row.source == UNKNOWN_CODE
     yield Reason.BAD_WEIGHT, row.weight < 0
     if row.score is not None:
-        if plan.format.preference is not None:
+        if layout.format.preference is not None:
             yield Reason.MISSING_SCORE, np.isnan(row.score)
         yield Reason.BAD_SCORE, (row.score < 0.0) | (row.score > 1.0)
-        if plan.format.preference is None:
+        if layout.format.preference is None:
             yield Reason.CONTRADICTION, _contradictions(row.score, row.outcome)
     if "inconsistent" in readings:
         flags, texts = readings["inconsistent"]
@@ -186,7 +199,7 @@ Readings = tuple[AnyCodes, tuple[str, ...]]
 
 def _read_column(column: LabelColumn, field: Field) -> Readings:
     """The codes of a column over its sorted texts; missing and wrong values have codes of their own."""
-    read: list[Reading] = [read_label(value, field.kind) for value in column.values]
+    read: list[CellText] = [read_label(value, field.kind) for value in column.values]
     texts = tuple(sorted({text for text in read if isinstance(text, str)}))
     place = {text: code for code, text in enumerate(texts)}
     recode = np.empty(len(read) + 1, dtype=np.int8 if len(texts) < 100 else np.int32)
@@ -224,8 +237,8 @@ def _total(batch: RawBatch, weight: Floats) -> Floats:
     return weight if batch.count is None else weight * batch.count
 
 
-def _source(reading: Readings | None, plan: Plan, n_rows: int) -> Int8s:
-    default = MISSING if plan.default_source is None else plan.default_source
+def _source(reading: Readings | None, layout: Layout, n_rows: int) -> Int8s:
+    default = MISSING if layout.default_source is None else layout.default_source
     if reading is None:
         return np.full(n_rows, default, dtype=np.int8)
     codes = _recoded(*reading, {source.label: source for source in Source}).astype(np.int8)
@@ -233,16 +246,16 @@ def _source(reading: Readings | None, plan: Plan, n_rows: int) -> Int8s:
     return codes
 
 
-def _score_and_outcome(winner: Readings | None, batch: RawBatch, plan: Plan) -> tuple[Floats | None, Int8s]:
+def _score_and_outcome(winner: Readings | None, batch: RawBatch, layout: Layout) -> tuple[Floats | None, Int8s]:
     """The soft outcome where there is one, and the outcome: from the winner's spelling, else from the score."""
     score = batch.numbers.get("score_a")
-    if plan.format.preference is not None and score is not None:
-        score = plan.format.preference.score_a(score)
+    if layout.format.preference is not None and score is not None:
+        score = layout.format.preference.score_a(score)
         by_score = np.where(score > 0.5, Outcome.A, np.where(score < 0.5, Outcome.B, Outcome.TIE))
         return score, by_score.astype(np.int8)
-    if plan.format.always is not None or winner is None:
-        return score, np.full(batch.n_rows, plan.format.always or Outcome.A, dtype=np.int8)
-    return score, _recoded(*winner, plan.format.winners).astype(np.int8)
+    if layout.format.always is not None or winner is None:
+        return score, np.full(batch.n_rows, layout.format.always or Outcome.A, dtype=np.int8)
+    return score, _recoded(*winner, layout.format.winners).astype(np.int8)
 
 
 def _outcome_by_name(
@@ -259,11 +272,11 @@ def _outcome_by_name(
     return outcome
 
 
-def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, plan: Plan) -> Mask:
+def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, layout: Layout) -> Mask:
     wrong = np.zeros(batch.n_rows, dtype=bool)
     for codes, _ in readings.values():
         wrong |= codes == WRONG_CODE
-    for item in plan.numbers:
+    for item in layout.numbers:
         wrong |= np.isinf(batch.numbers[item.name])
     return wrong
 
@@ -289,10 +302,12 @@ def _soft(score: Floats) -> Floats | None:
     return None if hard.all() else np.where(hard, np.nan, score)
 
 
-def _columns(readings: Mapping[str, Readings], batch: RawBatch, plan: Plan, good: Mask | slice) -> dict[str, Column]:
+def _columns(
+    readings: Mapping[str, Readings], batch: RawBatch, layout: Layout, good: Mask | slice
+) -> dict[str, Column]:
     """The optional columns of the good rows; a column without any value is left out."""
     columns: dict[str, Column] = {}
-    for item in plan.fields:
+    for item in layout.fields:
         if item.name in CORE:
             continue
         if item.hashed and item.name in batch.hashes:

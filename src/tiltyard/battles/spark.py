@@ -1,7 +1,7 @@
 """Counting battles on Spark: for data larger than one machine.
 
-The reading rules are those of every other source: a `Plan` made from the header says which fields there are, Spark
-groups equal rows, and `settle` judges the groups. Two statements are all that Spark is asked: `COUNTS` and `SQUARES`.
+The reading rules are those of every other source: a `Layout` made from the header says which fields there are, Spark
+groups equal rows, and `settle` checks the groups. Spark runs only two statements: `COUNTS` and `SQUARES`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
@@ -18,30 +18,55 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.elsewhere import ClusterSums, CountedElsewhere, GroupScores, groups, with_groups
-from tiltyard.battles.plan import Plan, Wishes, make_plan
-from tiltyard.battles.spark_fields import FAULT, field_value, where_columns
-from tiltyard.battles.spark_groups import KeyColumn, SparkGroups, key_columns
-from tiltyard.battles.spark_rows import SparkRows, find_rows, first_line
-from tiltyard.errors import BattleError, MissingExtra, NoBattles, OptionError, TiltyardError
+from tiltyard.battles.layout import FieldKind, Layout, ReadOptions, make_layout
+from tiltyard.battles.problems import RowProblem, explain
+from tiltyard.battles.remote import ClusterSums, GroupScores, RemoteCounts, groups, with_groups
+from tiltyard.battles.settle import LabelColumn, RawBatch, Reason, Settled, settle
+from tiltyard.battles.spark_rows import (
+    FAULT,
+    INFINITY,
+    NAN,
+    SparkRows,
+    field_value,
+    find_rows,
+    first_line,
+    holds_json,
+    where_columns,
+)
+from tiltyard.battles.table import MISSING, Floats, Mask
+from tiltyard.errors import BadRow, BattleError, MissingExtra, NoBattles, OptionError, TiltyardError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tiltyard.battles.layout import Field, Layout
     from tiltyard.battles.reading import OnBad
     from tiltyard.battles.table import BattleTable, Mask
 
 MOST_GROUPS = 2_000_000
 """At most this many groups of equal rows leave Spark: beyond, the outcomes are hardly counts any more."""
+
+
 MOST_PARAMETERS = 2_000
 """At most this many models have intervals by prompt: the square of their number leaves Spark."""
+
+
 ROWS_IN_A_STATEMENT = 20_000
 """So many rows of scores travel in one statement."""
+
+
 SMALL_TABLE = 500_000
 """Up to this many rows a table is sent to every worker whole."""
+
 
 COUNTS = """
 SELECT {keys}, count(*) AS rows, sum(weight) AS total
 FROM {{battles}} GROUP BY {keys}
 """
+
+
 SQUARES = """
 WITH pulls AS (
   SELECT {hint} battles.cluster, scores.parameter, sum(battles.weight * scores.score) AS pull
@@ -53,6 +78,8 @@ SELECT one.parameter AS i, other.parameter AS j, sum(one.pull * other.pull) AS s
 FROM pulls AS one JOIN pulls AS other ON one.cluster = other.cluster AND one.parameter <= other.parameter
 GROUP BY one.parameter, other.parameter
 """
+
+
 EVERY = -1
 """A parameter that every battle has and none moves: it counts the clusters."""
 
@@ -75,19 +102,19 @@ def open_on_spark(data: Any) -> SparkRows:
     return find_rows(_session(), paths)
 
 
-def count_on_spark(rows: SparkRows, wishes: Wishes, *, on_bad: OnBad) -> CountedElsewhere:
-    """The battles as counts. `wishes.hashed` names the column that battles are clustered by, if any."""
-    plan = make_plan(rows.header, wishes, rows.name)
-    keys = key_columns(plan)
-    battles = _staged(rows, plan, keys)
+def count_on_spark(rows: SparkRows, options: ReadOptions, *, on_bad: OnBad) -> RemoteCounts:
+    """The battles as counts. `options.hashed` names the column that battles are clustered by, if any."""
+    layout = make_layout(rows.header, options, rows.name)
+    keys = key_columns(layout)
+    battles = _staged(rows, layout, keys)
     sql = COUNTS.format(keys=", ".join(key.name for key in keys))
-    found = _collect(rows, plan, lambda: rows.session.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
+    found = _collect(rows, layout, lambda: rows.session.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
     if len(found) > MOST_GROUPS:
         raise OptionError(
             f"{rows.name} holds more than {MOST_GROUPS:,} different outcomes of pairs: too many soft scores or models "
             "to count. Use the duckdb engine, or leave some out with --where."
         )
-    grouped = SparkGroups.of(found, plan, keys)
+    grouped = SparkGroups.of(found, layout, keys)
     settled = grouped.settled()
     skipped = grouped.skipped(settled)
     if skipped and on_bad == "error":
@@ -96,8 +123,8 @@ def count_on_spark(rows: SparkRows, wishes: Wishes, *, on_bad: OnBad) -> Counted
         why = ", ".join(f"{count} × {reason}" for reason, count in skipped.items()) or "no row is left"
         raise NoBattles(f"{rows.name}: no row is a battle ({why}). Check --from and --where.")
     table = with_groups(settled.table, np.flatnonzero(settled.reasons == 0), skipped)
-    clusters = _Clusters(next(iter(wishes.hashed)), rows, plan, battles, grouped) if wishes.hashed else None
-    return CountedElsewhere(table, clusters)
+    clusters = _Clusters(next(iter(options.hashed)), rows, layout, battles, grouped) if options.hashed else None
+    return RemoteCounts(table, clusters)
 
 
 def _session() -> Any:
@@ -128,24 +155,24 @@ def _session() -> Any:
         raise TiltyardError(f"Spark does not start: {first_line(error)}. Check Java and Spark's settings.") from None
 
 
-def _staged(rows: SparkRows, plan: Plan, keys: list[KeyColumn]) -> Any:
+def _staged(rows: SparkRows, layout: Layout, keys: list[KeyColumn]) -> Any:
     """One column per key, the weight, and the cluster of every row that `where` keeps."""
     frame = rows.frame
-    if plan.where is not None:
-        if plan.header.cells != "typed":
-            frame = frame.selectExpr(*where_columns(plan.header))
+    if layout.where is not None:
+        if layout.header.cells != "typed":
+            frame = frame.selectExpr(*where_columns(layout.header))
         try:
-            frame = frame.where(f"{FAULT} <> 0 OR ({plan.where}\n)")
+            frame = frame.where(f"{FAULT} <> 0 OR ({layout.where}\n)")
         except Exception as error:
-            raise _where_error(plan, error) from None
-    weight = plan.field("weight")
-    value = "double(1)" if weight is None else field_value(weight, plan)
-    cluster = next((field_value(field, plan) for field in plan.fields if field.hashed), "cast(NULL AS string)")
+            raise _where_error(layout, error) from None
+    weight = layout.field("weight")
+    value = "double(1)" if weight is None else field_value(weight, layout)
+    cluster = next((field_value(field, layout) for field in layout.fields if field.hashed), "cast(NULL AS string)")
     frame = frame.selectExpr(
         FAULT,
         f"{value} AS given",
         f"{cluster} AS cluster",
-        *(f"{field_value(key.field, plan)} AS {key.name}" for key in keys if key.field is not None),
+        *(f"{field_value(key.field, layout)} AS {key.name}" for key in keys if key.field is not None),
     )
     return frame.selectExpr(
         *(f"{key.sql or key.name} AS {key.name}" for key in keys),
@@ -154,18 +181,164 @@ def _staged(rows: SparkRows, plan: Plan, keys: list[KeyColumn]) -> Any:
     )
 
 
-def _where_error(plan: Plan, error: Exception) -> OptionError:
-    names = ", ".join(plan.header.top_names)
-    return OptionError(f"--where {plan.where!r} cannot be used: {first_line(error)}. The columns are {names}.")
+def _where_error(layout: Layout, error: Exception) -> OptionError:
+    names = ", ".join(layout.header.top_names)
+    return OptionError(f"--where {layout.where!r} cannot be used: {first_line(error)}. The columns are {names}.")
 
 
-def _collect(rows: SparkRows, plan: Plan, query: Any) -> list[Any]:
+def _collect(rows: SparkRows, layout: Layout, query: Any) -> list[Any]:
     try:
         return list(query().collect())
     except Exception as error:
-        if plan.where is not None and "CAST" in str(error):
-            raise _where_error(plan, error) from None
+        if layout.where is not None and "CAST" in str(error):
+            raise _where_error(layout, error) from None
         raise BattleError(f"Spark cannot read {rows.name}: {first_line(error)}.") from None
+
+
+WEIGHT_SIGN = (
+    f"CASE WHEN isnan(given) THEN 1 WHEN given = {INFINITY} THEN given WHEN given < 0 THEN -1 WHEN given = 0 THEN 0 "
+    "ELSE 1 END"
+)
+"""All that is asked of one row's weight: that it is a number, not negative, and not 0. The weights are summed."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """One of the columns that Spark groups by: a field of the layout, or (`sql`) something made from the row."""
+
+    name: str
+    sql_type: str
+    field: Field | None = None
+    sql: str | None = None
+
+
+def key_columns(layout: Layout) -> list[KeyColumn]:
+    """What rows must have in common to be counted together."""
+    keys = [
+        KeyColumn(FAULT, "int"),
+        KeyColumn("weight_sign", "double", sql=f"double({WEIGHT_SIGN})"),
+        KeyColumn("has_cluster", "boolean", sql="cluster IS NOT NULL"),
+    ]
+    for at, field in enumerate(layout.fields):
+        if field.hashed or field.name == "weight":
+            continue
+        if field.kind is FieldKind.TIME:
+            raise OptionError(f"the spark engine does not read times: it cannot split by {field.name!r}.")
+        name = f"k{at}"
+        if field.kind.is_label:
+            keys.append(KeyColumn(name, "string", field))
+        else:
+            keys.append(KeyColumn(name, "double", field, f"nullif({name}, {NAN})"))
+    return keys
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparkGroups:
+    """The groups, in an order that depends on nothing but their keys."""
+
+    layout: Layout
+    keys: list[KeyColumn]
+    found: Sequence[Sequence[Any]]
+    rows: NDArray[np.int64]
+    total: Floats
+
+    @classmethod
+    def of(cls, found: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColumn]) -> SparkGroups:
+        """The groups that Spark found: its rows are the keys, how many rows of the source, and their weight."""
+        n = len(keys)
+        ordered = sorted(found, key=lambda row: [(value is not None, str(value)) for value in row[:n]])
+        rows = np.array([row[n] for row in ordered], dtype=np.int64)
+        total = np.array([row[n + 1] for row in ordered], dtype=np.float64)
+        return cls(layout, keys, ordered, rows, total)
+
+    @property
+    def has_cluster(self) -> Mask:
+        """Which groups hold rows that share a cluster with others."""
+        return np.array([row[self._at("has_cluster")] for row in self.found], dtype=bool)
+
+    def key_values(self) -> list[tuple[Any, ...]]:
+        """What Spark grouped by, group by group."""
+        return [tuple(row[: len(self.keys)]) for row in self.found]
+
+    def settled(self) -> Settled:
+        """The groups after all rules: those that are battles as a table, and the reason of each that is not."""
+        fault = self._faults()
+        labels, numbers = {}, {"weight": np.array([row[self._at("weight_sign")] for row in self.found])}
+        for at, key in enumerate(self.keys):
+            if key.field is None:
+                continue
+            values = [row[at] for row in self.found]
+            if key.field.kind.is_label:
+                labels[key.field.name] = _label_column(values, is_json=holds_json(key.field, self.layout))
+            else:
+                numbers[key.field.name] = np.array(values, dtype=np.float64)
+        for side in ("model_a", "model_b"):
+            labels[side].codes[fault > 0] = MISSING
+        fields = tuple(field for field in self.layout.fields if not field.hashed)
+        batch = RawBatch(len(self.found), labels, numbers, count=self.rows.astype(np.float64), total=self.total)
+        settled = settle(batch, replace(self.layout, fields=fields))
+        return replace(settled, reasons=np.where(fault > 0, fault, settled.reasons).astype(np.int8))
+
+    def skipped(self, settled: Settled) -> dict[str, int]:
+        """How many rows are no battles, by reason."""
+        return {reason.label: count for reason, count in settled.counts().items()}
+
+    def first_problem(self, settled: Settled, name: str) -> BadRow:
+        """What to tell about bad rows: which values, and how many rows have them; Spark knows no line numbers."""
+        at = int(np.flatnonzero(settled.reasons)[0])
+        reason, n = Reason(int(settled.reasons[at])), int(self.rows[at])
+        where = f"{name} ({n:,} such {'row' if n == 1 else 'rows'})"
+        return RowProblem(reason, where, self._detail(reason, at)).error()
+
+    def _detail(self, reason: Reason, at: int) -> str:
+        if reason >= Reason.BROKEN_LINE:
+            return "Spark cannot tell which; the duckdb engine names file and line"
+        if reason is Reason.BAD_WEIGHT:
+            return "weight is negative"
+        row: dict[str, Any] = {}
+        for key, value in zip(self.keys, self.found[at], strict=False):
+            if key.name == "weight_sign" and np.isinf(value):
+                return "weight is not a finite number"
+            if key.field is None:
+                continue
+            raw = key.field.raw
+            read = _label(value, is_json=holds_json(key.field, self.layout)) if key.field.kind.is_label else value
+            if isinstance(read, float) and np.isinf(read):
+                return f"{raw.name} is not a finite number"
+            if raw.inner is None:
+                row[raw.top] = read
+            elif isinstance(raw.inner, int):
+                row[raw.top] = [read]
+            else:
+                row.setdefault(raw.top, {})[raw.inner] = read
+        return explain(reason, row, self.layout)
+
+    def _faults(self) -> NDArray[np.int8]:
+        """Why a line could not be read; Spark's CSV reader puts U+FFFD where bytes are no text."""
+        fault = np.array([row[self._at(FAULT)] for row in self.found], dtype=np.int8)
+        if self.layout.header.cells == "text":
+            odd = [any("\ufffd" in value for value in row if isinstance(value, str)) for row in self.found]
+            fault[(fault == 0) & np.array(odd, dtype=bool)] = Reason.NOT_UTF8
+        return fault
+
+    def _at(self, name: str) -> int:
+        return next(at for at, key in enumerate(self.keys) if key.name == name)
+
+
+def _label_column(values: list[str | None], *, is_json: bool) -> LabelColumn:
+    place: dict[str, int] = {}
+    codes = np.array(
+        [MISSING if value is None else place.setdefault(value, len(place)) for value in values], dtype=np.int32
+    )
+    return LabelColumn(codes, [_label(value, is_json=is_json) for value in place])
+
+
+def _label(value: str | None, *, is_json: bool) -> Any:
+    """The value that a label stands for; JSON of a typed column is the value `v` of an object."""
+    if value is None or not is_json:
+        return value
+    decoded = msgspec.json.decode(value)
+    return decoded.get("v") if isinstance(decoded, dict) else decoded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +347,7 @@ class _Clusters:
 
     column: str
     source: SparkRows
-    plan: Plan
+    layout: Layout
     battles: Any
     grouped: SparkGroups
 
@@ -196,7 +369,7 @@ class _Clusters:
         hint = "/*+ BROADCAST(scores) */" if len(scores.group) <= SMALL_TABLE else ""
         sql = SQUARES.format(same_group=same_group, hint=hint)
         found = _collect(
-            self.source, self.plan, lambda: self.source.session.sql(sql, battles=self.battles, scores=table)
+            self.source, self.layout, lambda: self.source.session.sql(sql, battles=self.battles, scores=table)
         )
         squares, clusters = np.zeros((n + 1, n + 1)), np.zeros(n + 1)
         for i, j, square, count in found:

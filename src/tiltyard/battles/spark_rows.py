@@ -1,21 +1,42 @@
-"""Rows that Spark reads: files of one kind wherever Spark finds them, or a DataFrame, with their header."""
+"""Rows that Spark reads: files of one kind wherever Spark finds them, or a DataFrame; their header and their fields.
+
+The expressions that read a field mirror those of `query` for DuckDB: labels leave as text to be looked at in Python,
+and a number is NaN where it is missing and infinite where it is not a number. Lines of JSON travel as Spark's VARIANT,
+which keeps the difference between `5` and `"5"`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.battles.headers import SAMPLE_ROWS, Header, RawColumn, delimiter, header_of_rows, is_number
+from tiltyard.battles.headers import SAMPLE_ROWS, CellType, Header, RawColumn, delimiter, header_of_rows, is_number
 from tiltyard.battles.inputs import KNOWN_SUFFIXES, FileKind, suffix_kind
+from tiltyard.battles.layout import STRICT_NUMBERS, Field, FieldKind, Layout
 from tiltyard.battles.settle import Reason
-from tiltyard.battles.spark_fields import FAULT, ROW, name, typed_columns
 from tiltyard.errors import BattleError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROW = "v"
+"""The column that holds a line of JSON as a VARIANT."""
+
+
+FAULT = "fault"
+"""The column that says why a line cannot be read at all (0: it can)."""
+
+
+NAN, INFINITY = "double('NaN')", "double('Infinity')"
+
 
 LISTED = 10_000
 """So many files are looked at to tell what kind they are."""
+
+
 BROKEN = "broken cells"
 
 
@@ -102,14 +123,132 @@ def _decoded(line: str) -> object:
 def _csv_rows(session: Any, paths: list[str], kind: FileKind, shown: str) -> SparkRows:
     options = {"header": "true", "sep": delimiter(kind), "quote": '"', "escape": '"', "enforceSchema": "false"}
     names = session.read.options(**options).csv(paths).columns
-    schema = ", ".join(f"{name(column)} string" for column in (*names, BROKEN))
+    schema = ", ".join(f"{quoted(column)} string" for column in (*names, BROKEN))
     frame = session.read.options(**options, columnNameOfCorruptRecord=BROKEN).schema(schema).csv(paths)
     sample = [row.asDict() for row in islice(frame.limit(SAMPLE_ROWS).toLocalIterator(), SAMPLE_ROWS)]
     columns = {column: RawColumn(column, _text_holds(sample, column), top=column) for column in names}
-    fault = f"CASE WHEN {name(BROKEN)} IS NOT NULL THEN {int(Reason.WRONG_LENGTH)} ELSE 0 END AS {FAULT}"
-    return SparkRows(session, frame.selectExpr(*map(name, names), fault), Header(columns, "text"), shown)
+    fault = f"CASE WHEN {quoted(BROKEN)} IS NOT NULL THEN {int(Reason.WRONG_LENGTH)} ELSE 0 END AS {FAULT}"
+    return SparkRows(session, frame.selectExpr(*map(quoted, names), fault), Header(columns, "text"), shown)
 
 
 def _text_holds(sample: list[dict[str, Any]], column: str) -> Any:
     given = [row[column] for row in sample if (row[column] or "").strip()]
     return "number" if given and all(is_number(value) for value in given) else "text"
+
+
+def quoted(text: str) -> str:
+    """A column name, quoted."""
+    return "`" + text.replace("`", "``") + "`"
+
+
+def typed_columns(schema: Any) -> Header:
+    """The header of a source with declared types; what is inside a struct, and the first of a list, by its path."""
+    columns: dict[str, RawColumn] = {}
+    inside: list[RawColumn] = []
+    for field in schema.fields:
+        kind = field.dataType.simpleString()
+        columns[field.name] = RawColumn(field.name, _holds(kind), kind, field.name)
+        for part in getattr(field.dataType, "fields", ()):
+            inner = part.dataType.simpleString()
+            inside.append(RawColumn(f"{field.name}.{part.name}", _holds(inner), inner, field.name, part.name))
+        element = getattr(field.dataType, "elementType", None)
+        if element is not None and _holds(element.simpleString()) != "nested":
+            first = element.simpleString()
+            inside.append(RawColumn(f"{field.name}.0", _holds(first), first, field.name, 0))
+    for column in inside:
+        columns.setdefault(column.name, column)
+    return Header(columns, "typed")
+
+
+def _holds(kind: str) -> CellType:
+    word = kind.split("(")[0].split("<")[0]
+    if word in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"):
+        return "number"
+    if word in ("struct", "array", "map", "binary", "variant"):
+        return "nested"
+    return "flag" if word == "boolean" else "text"
+
+
+def where_columns(header: Header) -> Iterable[str]:
+    """Every column of a text source, typed as a `where` expression expects it, beside what the fields are read from."""
+    kept = ROW if header.cells == "json" else None
+    for column in header.top_names:
+        raw = header.columns[column]
+        as_type = {"number": "double", "flag": "boolean"}.get(raw.holds)
+        if kept:
+            value = f"variant_get({ROW}, {_path(raw)}, '{as_type}')" if as_type else _plain_text(raw)
+        else:
+            value = f"cast(nullif(trim({quoted(column)}), '') AS {as_type})" if as_type else quoted(column)
+            yield f"{quoted(column)} AS {quoted(_untouched(column))}"
+        yield f"{value} AS {quoted(column)}"
+    yield FAULT
+    if kept:
+        yield kept
+
+
+def _untouched(column: str) -> str:
+    return f"raw of {column}"
+
+
+def field_value(field: Field, layout: Layout) -> str:
+    """The expression that reads one field from the rows."""
+    cells = layout.header.cells
+    raw = f"to_json(variant_get({ROW}, {_path(field.raw)}))" if cells == "json" else _reference(field.raw, layout)
+    if field.kind is FieldKind.NUMBER:
+        return _number(raw, cells, field)
+    if field.hashed:
+        return f"nullif({_plain_text(field.raw) if cells == 'json' else f'cast({raw} AS string)'}, '')"
+    if holds_json(field, layout) and cells == "typed":
+        return f"to_json(named_struct('v', {raw}))"
+    return raw
+
+
+def holds_json(field: Field, layout: Layout) -> bool:
+    """True when a label field leaves Spark as JSON: of a typed source, as the value `v` of an object."""
+    return layout.header.cells == "json" or (layout.header.cells == "typed" and field.raw.sql_type != "string")
+
+
+def _path(raw: RawColumn) -> str:
+    inner = "" if raw.inner is None else f"[{raw.inner}]" if isinstance(raw.inner, int) else f"[{_key(raw.inner)}]"
+    return _literal(f"$[{_key(raw.top)}]{inner}")
+
+
+def _key(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _reference(raw: RawColumn, layout: Layout) -> str:
+    if layout.header.cells == "text":
+        return quoted(raw.top if layout.where is None else _untouched(raw.top))
+    if raw.inner is None:
+        return quoted(raw.top)
+    return (
+        f"get({quoted(raw.top)}, {raw.inner})"
+        if isinstance(raw.inner, int)
+        else f"{quoted(raw.top)}.{quoted(raw.inner)}"
+    )
+
+
+def _plain_text(raw: RawColumn) -> str:
+    """The text of a JSON value: of a string its letters, of anything else its JSON."""
+    path = _path(raw)
+    return f"coalesce(try_variant_get({ROW}, {path}, 'string'), nullif(to_json(variant_get({ROW}, {path})), 'null'))"
+
+
+def _number(raw: str, cells: str, field: Field) -> str:
+    if cells == "typed":
+        if field.raw.holds != "number":
+            return f"CASE WHEN {raw} IS NULL THEN {NAN} ELSE {INFINITY} END"
+        missing, value, odd = f"{raw} IS NULL", f"cast({raw} AS double)", ""
+    else:
+        missing = f"{raw} IS NULL OR {raw} = " + ("'null'" if cells == "json" else "''")
+        value, odd = f"try_cast({raw} AS double)", f" OR {raw} RLIKE '[0-9.][dDfF] *$'"  # Java's 1d is no number here
+    strict = f" OR isnan({value})" if field.name in STRICT_NUMBERS else ""
+    return (
+        f"CASE WHEN {missing} THEN {NAN} WHEN {value} IS NULL{odd}{strict} OR abs({value}) = {INFINITY} "
+        f"THEN {INFINITY} ELSE {value} END"
+    )

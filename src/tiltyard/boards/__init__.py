@@ -1,11 +1,10 @@
 """Leaderboards: battles in, rated models out, with how every number came about."""
 
 from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.elo import Elo, PermutationElo
-from tiltyard.boards.glicko2 import Glicko2
 from tiltyard.boards.leaderboard import BoardComparison, EloReport, Leaderboard, RatingEntry, compare_boards
-from tiltyard.boards.rating import METHODS, Reading, make_estimator, rate, rate_by
+from tiltyard.boards.rating import METHODS, InputOptions, make_estimator, rate, rate_by
 from tiltyard.boards.selection import Selection
+from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 
 __all__ = [
@@ -15,10 +14,10 @@ __all__ = [
     "Elo",
     "EloReport",
     "Glicko2",
+    "InputOptions",
     "Leaderboard",
     "PermutationElo",
     "RatingEntry",
-    "Reading",
     "Selection",
     "WinRate",
     "compare_boards",

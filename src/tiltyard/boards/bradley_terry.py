@@ -11,12 +11,23 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Source
 from tiltyard.battles.reading import BattleData, read_battles
-from tiltyard.boards.assemble import Column, build_board
-from tiltyard.boards.far_intervals import far_sandwich
-from tiltyard.boards.memory import BOOTSTRAP_TABLES, NUMBER, ROUNDS_COPIES, SANDWICH_TABLES, check_memory
-from tiltyard.boards.parameters import DRAWS_MAX, RATING_MAX, Parameters, check_level, check_number, check_whole
+from tiltyard.boards.building import Column, build_board
+from tiltyard.boards.estimator import (
+    BOOTSTRAP_TABLES,
+    DRAWS_MAX,
+    NUMBER,
+    RATING_MAX,
+    ROUNDS_COPIES,
+    SANDWICH_TABLES,
+    EstimatorParameters,
+    check_choice,
+    check_level,
+    check_memory,
+    check_number,
+    check_whole,
+)
 from tiltyard.boards.preparation import (
-    Prepared,
+    FitInput,
     Ties,
     choose_clusters,
     choose_slot,
@@ -29,7 +40,8 @@ from tiltyard.boards.preparation import (
     settle_tie_model,
     without_ties,
 )
-from tiltyard.boards.selection import Selected, Selection, check_choice, cluster_codes, known_models, select
+from tiltyard.boards.remote_intervals import remote_sandwich
+from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
 from tiltyard.errors import OptionError
 from tiltyard.ratings.bootstrap import bootstrap_strengths
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
@@ -49,7 +61,7 @@ from tiltyard.ratings.ranks import RankIntervals, rank_intervals
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tiltyard.battles.elsewhere import ClustersElsewhere
+    from tiltyard.battles.remote import RemoteClusters
     from tiltyard.battles.table import BattleTable
     from tiltyard.boards.leaderboard import Leaderboard
 
@@ -78,7 +90,7 @@ WON_NOTE = "won only against models without a lower bound; kept finite by half a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BradleyTerry(Parameters):
+class BradleyTerry(EstimatorParameters):
     """Bradley–Terry ratings: parameters when built, battles when fitted.
 
     `ties`: how ties are read. `ci`: `sandwich`, `bootstrap` (with `rounds` and `seed`) or `none`, at confidence
@@ -116,7 +128,7 @@ class BradleyTerry(Parameters):
             check_whole("rounds", self.rounds, least=2, most=DRAWS_MAX)
 
     def fit(
-        self, table: BattleData, *, clusters: ClustersElsewhere | None = None, memory: float | None = None
+        self, table: BattleData, *, clusters: RemoteClusters | None = None, memory: float | None = None
     ) -> Leaderboard:
         """Rate the battles. A second fit knows nothing of the first.
 
@@ -130,7 +142,7 @@ class BradleyTerry(Parameters):
         return self._fit(table, remarks, clusters, memory)
 
     def _fit(
-        self, table: BattleTable, remarks: list[str], clusters: ClustersElsewhere | None, memory: float | None
+        self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None
     ) -> Leaderboard:
         selected = select(table, self.selection)
         if self.ties == "drop":
@@ -139,11 +151,11 @@ class BradleyTerry(Parameters):
             self._check_memory(len(selected.table.models), memory)
         selected = connected(selected, remarks, only_connected=self.only_connected)
         self._check_memory(len(selected.table.models), memory)
-        prepared = self._prepare(selected, remarks, clusters)
-        fitted, state = fit_bounded(prepared.counted.cells, prepared.tie_model)
-        prepared, covariance = self._covariance(prepared, fitted, clusters)
-        certainty = self._certainty(prepared, fitted, covariance)
-        return self._board(prepared, fitted, state, certainty)
+        fit_input = self._prepare(selected, remarks, clusters)
+        fitted, state = fit_bounded(fit_input.counted.cells, fit_input.tie_model)
+        fit_input, covariance = self._covariance(fit_input, fitted, clusters)
+        certainty = self._certainty(fit_input, fitted, covariance)
+        return self._board(fit_input, fitted, state, certainty)
 
     def _check_memory(self, models: int, memory: float | None) -> None:
         """Refuse intervals that would not fit into memory; ratings alone need little."""
@@ -169,7 +181,7 @@ class BradleyTerry(Parameters):
         remarks += notes
         return True
 
-    def _prepare(self, selected: Selected, remarks: list[str], clusters: ClustersElsewhere | None) -> Prepared:
+    def _prepare(self, selected: Selected, remarks: list[str], clusters: RemoteClusters | None) -> FitInput:
         """Comparisons with their clusters, tie groups and covariates, counted by pair."""
         table = selected.table
         tie_model = choose_tie_model(table, self.ties, remarks, controlled=bool(self.control))
@@ -188,36 +200,36 @@ class BradleyTerry(Parameters):
             rows = replace(rows, covariates=covariates(table, self.control))
         counted = count_pairs(rows, slot=slot)
         tie_model = settle_tie_model(counted, tie_model, remarks)
-        return Prepared(selected, rows, counted, tie_model, slot, cluster, remarks)
+        return FitInput(selected, rows, counted, tie_model, slot, cluster, remarks)
 
     def _covariance(
-        self, prepared: Prepared, fitted: BradleyTerryFit, clusters: ClustersElsewhere | None
-    ) -> tuple[Prepared, Covariance | None]:
+        self, fit_input: FitInput, fitted: BradleyTerryFit, clusters: RemoteClusters | None
+    ) -> tuple[FitInput, Covariance | None]:
         """The covariance, summed where the battles are; clusters elsewhere may turn out to be one, which is none."""
         if self.ci == "none":
-            return prepared, None
-        if clusters is not None and prepared.cluster is not None:
-            covariance = far_sandwich(fitted, prepared, clusters)
+            return fit_input, None
+        if clusters is not None and fit_input.cluster is not None:
+            covariance = remote_sandwich(fitted, fit_input, clusters)
             if covariance is not None:
-                return prepared, covariance
-            prepared.remarks.append(one_cluster(prepared.cluster))
-            prepared = replace(prepared, cluster=None)
-        return prepared, sandwich(fitted, prepared.rows, prepared.counted)
+                return fit_input, covariance
+            fit_input.remarks.append(one_cluster(fit_input.cluster))
+            fit_input = replace(fit_input, cluster=None)
+        return fit_input, sandwich(fitted, fit_input.rows, fit_input.counted)
 
-    def _certainty(self, prepared: Prepared, fitted: BradleyTerryFit, covariance: Covariance | None) -> _Certainty:
+    def _certainty(self, fit_input: FitInput, fitted: BradleyTerryFit, covariance: Covariance | None) -> _Certainty:
         """Intervals and rank intervals by the chosen method."""
         strength = fitted.parameters.strength
         if covariance is None:
             return _Certainty(None, None, None)
-        battles = prepared.rows.battles_per_model()
+        battles = fit_input.rows.battles_per_model()
         rounds = None
         if self.ci == "sandwich":
             half = half_widths(covariance, battles, self.level)
             low, high = strength - half, strength + half
             spread = covariance.matrix[: len(strength), : len(strength)]
         else:
-            counted = prepared.counted
-            rounds = bootstrap_strengths(fitted, prepared.rows, counted, rounds=self.rounds, seed=self.seed)
+            counted = fit_input.counted
+            rounds = bootstrap_strengths(fitted, fit_input.rows, counted, rounds=self.rounds, seed=self.seed)
             low, high = _quantiles(rounds, self.level)
             half = fisher_half_widths(covariance, battles, self.level)
             low, high = np.minimum(low, strength - half), np.maximum(high, strength + half)
@@ -227,9 +239,9 @@ class BradleyTerry(Parameters):
         return _Certainty((low, high), places, covariance, rounds)
 
     def _board(
-        self, prepared: Prepared, fitted: BradleyTerryFit, state: NDArray[np.int8], certainty: _Certainty
+        self, fit_input: FitInput, fitted: BradleyTerryFit, state: NDArray[np.int8], certainty: _Certainty
     ) -> Leaderboard:
-        table = prepared.selected.table
+        table = fit_input.selected.table
         strength = fitted.parameters.strength
         zero = CENTRE
         if self.anchor is not None:
@@ -252,40 +264,40 @@ class BradleyTerry(Parameters):
         if certainty.rounds is not None:
             extra["bootstrap_mean"] = (zero + SCALE * certainty.rounds.mean(axis=0)).tolist()
         if self.control:
-            extra["rating_without_control"] = self._without_control(prepared)
+            extra["rating_without_control"] = self._without_control(fit_input)
         if self.robustness:
-            extra["battles_to_swap_with_next"] = _swaps(prepared, fitted)
+            extra["battles_to_swap_with_next"] = _swaps(fit_input, fitted)
         return build_board(
-            prepared.selected,
+            fit_input.selected,
             rating=zero + SCALE * strength,
             low=low,
             high=high,
             places=certainty.places,
-            settings=self._settings(prepared),
+            settings=self._settings(fit_input),
             evaluated=self.evaluated,
-            notes=_notes(prepared, state),
+            notes=_notes(fit_input, state),
             extra=extra,
-            remarks=prepared.remarks,
-            details=self._details(prepared, fitted, certainty),
+            remarks=fit_input.remarks,
+            details=self._details(fit_input, fitted, certainty),
             arrays=_arrays(certainty, zero),
         )
 
-    def _without_control(self, prepared: Prepared) -> list[float]:
+    def _without_control(self, fit_input: FitInput) -> list[float]:
         """The ratings the same battles give when style is not controlled for."""
         already = Selection()
         plain = replace(
-            self, selection=already, control=(), ci="none", robustness=False, ties="half", slot=prepared.slot
+            self, selection=already, control=(), ci="none", robustness=False, ties="half", slot=fit_input.slot
         )
-        board = plain.fit(prepared.selected.table)
-        return [board[name].rating for name in prepared.selected.table.models]
+        board = plain.fit(fit_input.selected.table)
+        return [board[name].rating for name in fit_input.selected.table.models]
 
-    def _settings(self, prepared: Prepared) -> dict[str, Any]:
+    def _settings(self, fit_input: FitInput) -> dict[str, Any]:
         interval: dict[str, Any] = {"kind": self.ci}
         if self.ci != "none":
-            interval |= {"level": self.level, "cluster": prepared.cluster}
+            interval |= {"level": self.level, "cluster": fit_input.cluster}
         return {
             "method": "bt",
-            "tie_model": "drop" if self.ties == "drop" else prepared.tie_model.name,
+            "tie_model": "drop" if self.ties == "drop" else fit_input.tie_model.name,
             "both_bad": self.selection.both_bad,
             "inconsistent": self.selection.inconsistent,
             "scale": SCALE,
@@ -295,7 +307,7 @@ class BradleyTerry(Parameters):
             "seed": self.seed,
         }
 
-    def _details(self, prepared: Prepared, fitted: BradleyTerryFit, certainty: _Certainty) -> Mapping[str, Any]:
+    def _details(self, fit_input: FitInput, fitted: BradleyTerryFit, certainty: _Certainty) -> Mapping[str, Any]:
         details: dict[str, Any] = {"log_likelihood": fitted.log_likelihood}
         if len(fitted.tied_groups):
             labels = [Source(code).label for code in fitted.tied_groups] if fitted.cells.n_groups > 1 else ["all"]
@@ -303,7 +315,7 @@ class BradleyTerry(Parameters):
             details["tie_parameters"] = {
                 label: float(np.exp(value)) for label, value in zip(labels, values, strict=True)
             }
-        names = (["first slot"] if prepared.slot else []) + list(self.control)
+        names = (["first slot"] if fit_input.slot else []) + list(self.control)
         if names:
             details["coefficients"] = _coefficients(names, fitted, certainty.covariance, self.level)
         if certainty.covariance is not None:
@@ -321,9 +333,9 @@ class _Certainty:
     rounds: Floats | None = None
 
 
-def _notes(prepared: Prepared, state: NDArray[np.int8]) -> list[str | None]:
+def _notes(fit_input: FitInput, state: NDArray[np.int8]) -> list[str | None]:
     """Why an interval is open, in words that are true of the model itself: a group may be unbeaten, its members not."""
-    wins, losses = wins_and_losses(prepared.counted.cells)
+    wins, losses = wins_and_losses(fit_input.counted.cells)
     notes: list[str | None] = []
     for reach, won, lost in zip(state, wins, losses, strict=True):
         if reach == Reach.UNBEATEN and lost:
@@ -361,9 +373,9 @@ def _coefficients(
     return rows
 
 
-def _swaps(prepared: Prepared, fitted: BradleyTerryFit) -> list[int | None]:
+def _swaps(fit_input: FitInput, fitted: BradleyTerryFit) -> list[int | None]:
     """For each model the number of battles to remove until the next one on the board is level; None for the last."""
-    robustness = prepare(fitted, prepared.rows, prepared.counted)
+    robustness = prepare(fitted, fit_input.rows, fit_input.counted)
     order = np.argsort(-fitted.parameters.strength, kind="stable")
     swaps: list[int | None] = [None] * len(order)
     for above, below in zip(order[:-1].tolist(), order[1:].tolist(), strict=True):

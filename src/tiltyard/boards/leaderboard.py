@@ -14,8 +14,7 @@ from tiltyard.boards.charts import check_path, interval_chart, save_chart
 from tiltyard.boards.text import as_html, as_table, json_text
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.files import write_text
-from tiltyard.ratings.agreement import kendall_tau, spearman_rho
-from tiltyard.ratings.ranks import ranks
+from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

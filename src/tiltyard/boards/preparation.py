@@ -13,8 +13,16 @@ from tiltyard.battles.table import MISSING, Codes
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
 from tiltyard.errors import NotConnected, OptionError, RatingError
 from tiltyard.ratings.bradley_terry import bounded
-from tiltyard.ratings.comparisons import DENSE_KEYS, OWN_CLUSTER, Comparisons, Counted, PairCells, count_pairs, sum_by
-from tiltyard.ratings.controls import scaled_difference
+from tiltyard.ratings.comparisons import (
+    DENSE_KEYS,
+    OWN_CLUSTER,
+    Comparisons,
+    Counted,
+    PairCells,
+    count_pairs,
+    scaled_difference,
+    sum_by,
+)
 from tiltyard.ratings.graph import islands, ties_bounded
 from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
 
@@ -26,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class FitInput:
     """Battles ready to fit: what was selected, as rows and by pair, and how ties, slot and clusters are read."""
 
     selected: Selected

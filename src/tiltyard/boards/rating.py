@@ -1,4 +1,4 @@
-"""`rate`: battles from anywhere in, a `Leaderboard` out."""
+"""`rate`: battles from anywhere in, a `Leaderboard` out; also battles that another engine (Spark) counts."""
 
 from __future__ import annotations
 
@@ -8,27 +8,35 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from tiltyard.battles.frames import at_hand
+from tiltyard.battles.frames import rereadable
 from tiltyard.battles.inputs import find_parts
-from tiltyard.battles.plan import choose_format
-from tiltyard.battles.reading import BattleData, OnBad, Peek, make_wishes, peek, peek_headers, read_battles
+from tiltyard.battles.layout import choose_format
+from tiltyard.battles.reading import BattleData, OnBad, Peek, make_options, peek, peek_headers, read_battles
 from tiltyard.battles.spark import count_on_spark, is_spark_frame, open_on_spark
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry, Interval
-from tiltyard.boards.elo import Elo, PermutationElo
-from tiltyard.boards.engines import Countable, Engine, check_interval, countable, fit_counted
-from tiltyard.boards.glicko2 import Glicko2
-from tiltyard.boards.selection import BothBad, Inconsistent, Selection, check_choice
+from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import BattleError, OptionError, RatingError, TooLarge
 
 if TYPE_CHECKING:
-    from tiltyard.battles.elsewhere import CountedElsewhere
+    from tiltyard.battles.remote import RemoteCounts
     from tiltyard.boards.leaderboard import Leaderboard
     from tiltyard.boards.preparation import Ties
 
 Method = Literal["bt", "elo", "elo-perm", "glicko2", "winrate"]
+
+
+Engine = Literal["duckdb", "spark"]
+
+
 Estimator = BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
+
+
+Countable = BradleyTerry | WinRate
+
 
 METHODS: dict[str, type[Estimator]] = {
     "bt": BradleyTerry,
@@ -37,12 +45,14 @@ METHODS: dict[str, type[Estimator]] = {
     "glicko2": Glicko2,
     "winrate": WinRate,
 }
+
+
 IN_ORDER = ("elo", "elo-perm", "glicko2")
 """Methods that read battles one by one, in the order of `timestamp`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class InputOptions:
     """How to read the battles: the format, a filter over the file's own columns, and what to do with bad rows.
 
     `engine` is what counts them: `duckdb` here, or `spark` where they are.
@@ -58,7 +68,7 @@ class Reading:
         check_choice("engine", self.engine, get_args(Engine))
 
 
-AS_IT_IS = Reading()
+AS_IT_IS = InputOptions()
 
 
 def rate(
@@ -123,13 +133,13 @@ def rate(
         seed=seed,
         evaluated=evaluated,
     )
-    reading = Reading(format=format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
+    reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
     return rate_with(estimator, battles, reading)
 
 
-def rate_with(estimator: Estimator, battles: BattleData, reading: Reading = AS_IT_IS) -> Leaderboard:
+def rate_with(estimator: Estimator, battles: BattleData, reading: InputOptions = AS_IT_IS) -> Leaderboard:
     """A leaderboard from an estimator that is built already."""
-    if _is_elsewhere(battles, reading):
+    if _is_remote(battles, reading):
         counted = _count(countable(estimator), battles, reading)
         board = fit_counted(countable(estimator), counted, counted.table)
     else:
@@ -141,7 +151,7 @@ def rate_by(
     battles: BattleData,
     column: str,
     estimator: Estimator,
-    reading: Reading = AS_IT_IS,
+    reading: InputOptions = AS_IT_IS,
     *,
     leave_out: Callable[[str], None] | None = None,
 ) -> dict[str, Leaderboard]:
@@ -150,7 +160,7 @@ def rate_by(
     With `leave_out` such a value has no board, and `leave_out` is told why; only if no value has one is it an error.
     """
     counted = None
-    if _is_elsewhere(battles, reading):
+    if _is_remote(battles, reading):
         counted = _count(countable(estimator), battles, reading, also=(column,))
     table = read_for(estimator, battles, reading, also=(column,)) if counted is None else counted.table
     settings = origin(battles, reading)
@@ -188,13 +198,15 @@ def make_estimator(method: str, selection: Selection, **options: Any) -> Estimat
     return kind(**given, selection=selection)
 
 
-def read_for(estimator: Estimator, battles: BattleData, reading: Reading, also: Collection[str] = ()) -> BattleTable:
+def read_for(
+    estimator: Estimator, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
+) -> BattleTable:
     """The battles with only the columns that the estimator looks at, counted while reading where order is no matter."""
     if isinstance(battles, BattleTable):
         if reading.where is not None:
             raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
         return battles
-    data = at_hand(battles)
+    data = rereadable(battles)
     cluster, columns = _columns_for(estimator, peek(data, reading.format, reading.default_source), also)
     hashed = () if cluster is None or cluster in also else (cluster,)
     return read_battles(
@@ -210,21 +222,54 @@ def read_for(estimator: Estimator, battles: BattleData, reading: Reading, also: 
     )
 
 
-def _is_elsewhere(battles: BattleData, reading: Reading) -> bool:
+def _is_remote(battles: BattleData, reading: InputOptions) -> bool:
     return reading.engine == "spark" or is_spark_frame(battles)
 
 
-def _count(estimator: Countable, battles: BattleData, reading: Reading, also: Collection[str] = ()) -> CountedElsewhere:
+def countable(estimator: BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate) -> Countable:
+    """The estimator, if counts are all it looks at; else an error that says what to use instead."""
+    if not isinstance(estimator, BradleyTerry | WinRate):
+        raise OptionError(
+            f"{type(estimator).__name__} goes through the battles one by one, and the spark engine only counts them. "
+            "Use --method bt or winrate, or --engine duckdb."
+        )
+    if isinstance(estimator, BradleyTerry) and estimator.control:
+        raise OptionError(
+            "style control looks at every battle, and the spark engine only counts them. "
+            "Leave --control out, or use --engine duckdb."
+        )
+    return estimator
+
+
+def check_interval(estimator: Countable, cluster: str | None) -> None:
+    """Refuse the one interval that needs every cluster on this machine."""
+    if isinstance(estimator, BradleyTerry) and estimator.ci == "bootstrap" and cluster is not None:
+        raise OptionError(
+            f"a bootstrap by {cluster} needs every {cluster} on one machine. Use --ci sandwich, which the spark engine "
+            f"clusters by {cluster} too, or --cluster none, or --engine duckdb."
+        )
+
+
+def _count(
+    estimator: Countable, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
+) -> RemoteCounts:
     """The battles as Spark counts them, with the columns that the estimator looks at."""
     rows = open_on_spark(battles)
-    plain = make_wishes(reading.format, None, None, reading.default_source, True, ())
+    plain = make_options(reading.format, None, None, reading.default_source, True, ())
     seen = peek_headers([(choose_format(rows.header, plain, rows.name), rows.header)])
     cluster, columns = _columns_for(estimator, seen, also)
     check_interval(estimator, cluster)
     hashed = () if cluster is None or cluster in also else (cluster,)
     kept = [name for name in columns if name not in hashed]
-    wishes = make_wishes(reading.format, kept, reading.where, reading.default_source, True, hashed)
-    return count_on_spark(rows, wishes, on_bad=reading.on_bad)
+    options = make_options(reading.format, kept, reading.where, reading.default_source, True, hashed)
+    return count_on_spark(rows, options, on_bad=reading.on_bad)
+
+
+def fit_counted(estimator: Countable, counted: RemoteCounts, part: BattleTable) -> Leaderboard:
+    """The board of a part of the counted battles."""
+    if isinstance(estimator, BradleyTerry):
+        return estimator.fit(part, clusters=counted.clusters)
+    return estimator.fit(part)
 
 
 def _columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tuple[str | None, tuple[str, ...]]:
@@ -263,17 +308,17 @@ def _in_order(estimator: Estimator) -> bool:
     return isinstance(estimator, Elo | PermutationElo | Glicko2)
 
 
-def origin(battles: BattleData, reading: Reading | None = None) -> dict[str, Any]:
+def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str, Any]:
     """Where battles came from, as it stands in a ratings file: the filter, the files' hash, our version."""
     from tiltyard import __version__
 
-    reading = reading or Reading()
-    elsewhere = _is_elsewhere(battles, reading)
+    reading = reading or InputOptions()
+    remote = _is_remote(battles, reading)
     return {
         "where": reading.where,
-        "battles_sha256": None if elsewhere else _files_sha256(battles),
+        "battles_sha256": None if remote else _files_sha256(battles),
         "tiltyard_version": __version__,
-        **({"engine": "spark"} if elsewhere else {}),
+        **({"engine": "spark"} if remote else {}),
     }
 
 

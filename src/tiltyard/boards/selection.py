@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import SOURCE_LABELS, Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable
-from tiltyard.boards.parameters import check_number
-from tiltyard.errors import NoBattles, OptionError
+from tiltyard.boards.estimator import check_choice, check_number
+from tiltyard.errors import NoBattles
 from tiltyard.ratings.comparisons import sum_by
 
 BothBad = Literal["separate", "half", "drop"]
@@ -141,61 +141,6 @@ def per_model(table: BattleTable, weight: Floats) -> Floats:
     return sum_by(table.model_a, weight, m) + sum_by(table.model_b, weight, m)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tally:
-    """What each model did: wins, losses, ties, both-bad, and all of them together."""
-
-    wins: Floats
-    losses: Floats
-    ties: Floats
-    both_bad: Floats
-
-    @property
-    def battles(self) -> Floats:
-        """Everything the model took part in."""
-        return self.wins + self.losses + self.ties + self.both_bad
-
-
-def tally(selected: Selected) -> Tally:
-    """Count by model."""
-    table, m = selected.table, len(selected.table.models)
-    a_won, b_won = table.outcome == Outcome.A, table.outcome == Outcome.B
-    wins_a = sum_by(table.model_a, table.weight * a_won, m)
-    wins_b = sum_by(table.model_b, table.weight * b_won, m)
-    losses_a = sum_by(table.model_a, table.weight * b_won, m)
-    losses_b = sum_by(table.model_b, table.weight * a_won, m)
-    return Tally(
-        wins=wins_a + wins_b,
-        losses=losses_a + losses_b,
-        ties=per_model(table, table.weight * (table.outcome == Outcome.TIE)),
-        both_bad=per_model(selected.both_bad, selected.both_bad.weight),
-    )
-
-
-def entry_sources(table: BattleTable, evaluated: str | None) -> list[str]:
-    """`evaluated` for the model under test, `human` for the others.
-
-    Where no model is named, those that no person ever judged are the evaluated ones: in a file of judged battles, all.
-    """
-    if evaluated is not None:
-        if evaluated not in table.models:
-            raise OptionError(
-                f"the evaluated model {evaluated!r} is in none of the rated battles. {known_models(table)}"
-            )
-        return ["evaluated" if name == evaluated else "human" for name in table.models]
-    human = per_model(table, table.weight * (table.source == Source.HUMAN))
-    return ["human" if count > 0 else "evaluated" for count in human]
-
-
-def judge_name(table: BattleTable) -> str | None:
-    """Who judged, as the rows say: one name, several joined by ` + ` in the order of the alphabet, or None."""
-    if "judge_model" not in table.columns:
-        return None
-    codes = table.text_column("judge_model")
-    used = np.unique(codes.codes)
-    return " + ".join(sorted(codes.labels[code] for code in used.tolist() if code != MISSING)) or None
-
-
 def known_models(table: BattleTable) -> str:
     """A hint that lists the models there are."""
     shown = ", ".join(table.models[:8])
@@ -207,10 +152,3 @@ def cluster_codes(table: BattleTable, column: str) -> NDArray[np.int64]:
     codes = table.text_column(column).codes.astype(np.int64)
     assert MISSING == -1
     return codes
-
-
-def check_choice(option: str, value: object, allowed: tuple[object, ...]) -> None:
-    """Refuse a value that an option does not know."""
-    if value not in allowed:
-        known = ", ".join("none" if choice is None else str(choice) for choice in allowed)
-        raise OptionError(f"{option} is {value!r}: expected one of {known}.")

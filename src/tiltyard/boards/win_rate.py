@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tiltyard.battles.reading import BattleData, read_battles
-from tiltyard.boards.assemble import build_board
-from tiltyard.boards.memory import NUMBER, WIN_RATE_TABLES, check_memory
-from tiltyard.boards.parameters import Parameters
+from tiltyard.boards.building import build_board
+from tiltyard.boards.estimator import NUMBER, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selection, select
-from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.win_rates import WinRates, win_rates
+from tiltyard.ratings.comparisons import WinRates, count_pairs, win_rates
 
 if TYPE_CHECKING:
     from tiltyard.battles.table import BattleTable
@@ -22,7 +20,7 @@ REMARK = "a win rate depends on who was met: compare with --method bt, which all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WinRate(Parameters):
+class WinRate(EstimatorParameters):
     """Average win rate over opponents; `overall` (every battle counting once) stands beside it."""
 
     evaluated: str | None = None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from tiltyard.battles.problems import Findings
+    from tiltyard.battles.problems import BadRows
     from tiltyard.battles.stats import BattleStats
 
 app = typer.Typer(no_args_is_help=True, help="Check, count and convert files of battles.")
@@ -51,14 +51,14 @@ def check_command(
     """List what is wrong with battles: each kind of problem, how often, and the first few; exit 1 if there is any."""
     from tiltyard.battles.reading import find_problems, peek
 
-    battles, findings = find_problems(files, format=from_format, where=where, default_source=default_source)
-    if not findings.counts:
+    battles, bad_rows = find_problems(files, format=from_format, where=where, default_source=default_source)
+    if not bad_rows.counts:
         spelling = peek(files, from_format, default_source).format
         sys.stdout.write(f"{_count(battles, 'battle')}, no problem found (format: {spelling}).\n")
         return
-    bad = sum(findings.counts.values())
+    bad = sum(bad_rows.counts.values())
     sys.stdout.write(f"{_count(bad, 'bad row')}, {_count(battles, 'good battle')}.\n")
-    for line in _problem_lines(findings):
+    for line in _problem_lines(bad_rows):
         sys.stdout.write(line + "\n")
     raise typer.Exit(1)
 
@@ -125,11 +125,11 @@ def convert_command(
     sys.stderr.write(message + ".\n")
 
 
-def _problem_lines(findings: Findings) -> list[str]:
+def _problem_lines(bad_rows: BadRows) -> list[str]:
     lines = []
-    for reason, count in sorted(findings.counts.items()):
+    for reason, count in sorted(bad_rows.counts.items()):
         lines.append(f"\n{reason.label}: {_count(count, 'row')}")
-        examples = findings.examples.get(reason, [])
+        examples = bad_rows.examples.get(reason, [])
         lines += [f"  {problem.where}: {problem.detail}" for problem in examples]
         if count > len(examples):
             lines.append(f"  … and {count - len(examples):,} more")

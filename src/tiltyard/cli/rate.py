@@ -84,7 +84,7 @@ def rate_command(
     plot: PlotOption = None,
 ) -> None:
     """Rate models from files of battles: any file of battles in, a leaderboard one can defend out."""
-    from tiltyard.boards import Reading, Selection, make_estimator, rate_by
+    from tiltyard.boards import InputOptions, Selection, make_estimator, rate_by
     from tiltyard.boards.charts import check_path
     from tiltyard.boards.rating import rate_with
 
@@ -113,7 +113,7 @@ def rate_command(
         "evaluated": evaluated,
     }
     estimator = make_estimator(method, selection, **options)
-    reading = Reading(format=from_format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
+    reading = InputOptions(format=from_format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
     try:
         with working("rating …"):
             boards = (

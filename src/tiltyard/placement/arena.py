@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tiltyard.bank.turns import show_turns
+from tiltyard.bank.prompts import show_turns
 from tiltyard.battles import read_battles
 from tiltyard.battles.conversations import COLUMNS, read_conversations
 from tiltyard.battles.inputs import Part, find_parts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tiltyard.battles import BattleTable
-    from tiltyard.battles.conversation_talk import Turns
+    from tiltyard.battles.conversation_rows import Turns
     from tiltyard.battles.reading import OnBad
     from tiltyard.placement.arena_cells import ArenaContents, TextSource
 

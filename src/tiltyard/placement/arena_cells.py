@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.battles import BattleTable
-    from tiltyard.battles.conversation_talk import Talk
+    from tiltyard.battles.conversation_rows import Dialogue
 
 
 class TextSource(Protocol):
     """Where the texts of cells are read from."""
 
-    def talks(self, cells: Sequence[int]) -> list[Talk]:
+    def talks(self, cells: Sequence[int]) -> list[Dialogue]:
         """What was asked and replied in some cells, in their order."""
         ...
 

@@ -11,7 +11,7 @@ import numpy as np
 from tiltyard.bank.prompts import read_prompts
 from tiltyard.bank.records import convert
 from tiltyard.bank.responses import Response, responses_path
-from tiltyard.battles.conversation_talk import Talk
+from tiltyard.battles.conversation_rows import Dialogue
 from tiltyard.errors import BankError
 from tiltyard.placement.arena_cells import ArenaContents
 from tiltyard.placement.cells import Cells, HumanPairs
@@ -39,11 +39,11 @@ class OwnTexts:
     prompt_ids: Sequence[str]
     places: Sequence[Place]
 
-    def talks(self, cells: Sequence[int]) -> list[Talk]:
+    def talks(self, cells: Sequence[int]) -> list[Dialogue]:
         """What was asked and replied in some cells, in their order."""
         text_of = {prompt.prompt_id: prompt.text for prompt in read_prompts(self.bank)}
         answers = _answers_at({self.places[cell] for cell in cells})
-        return [Talk((text_of[self.prompt_ids[cell]],), (answers[self.places[cell]],)) for cell in cells]
+        return [Dialogue((text_of[self.prompt_ids[cell]],), (answers[self.places[cell]],)) for cell in cells]
 
 
 def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_question: bool) -> ArenaContents:

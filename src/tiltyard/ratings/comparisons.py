@@ -3,6 +3,8 @@
 The likelihood of a Bradley–Terry model depends on the rows only through the counts of each pair (its sufficient
 statistics), so a fit costs the same for a thousand battles as for a billion. Rows are needed again only where the rows
 themselves are compared: intervals clustered by prompt, soft outcomes, covariates.
+
+At the end, two things made straight from them: a style covariate (`scaled_difference`), and win rates (`win_rates`).
 """
 
 from __future__ import annotations
@@ -13,14 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.errors import RatingError
+
 Floats = NDArray[np.float64]
+
+
 Ints = NDArray[np.int64]
+
 
 FIRST_WON, SECOND_WON, TIED = 0, 1, 2
 """The three results a row can have, and the columns of `PairCells.counts`."""
 
+
 OWN_CLUSTER = -1
 """The cluster of a row that depends on no other row."""
+
 
 DENSE_KEYS = 4_000_000
 """Up to this many possible (pair, group) keys are counted in a dense array; above, keys are sorted."""
@@ -181,3 +190,71 @@ def _sum_results(cell: Ints, result: NDArray[np.int8], share: Floats | None, wei
     counts[:, FIRST_WON] += sum_by(cell[soft], weight[soft] * share[soft], n_cells)
     counts[:, SECOND_WON] += sum_by(cell[soft], weight[soft] * (1.0 - share[soft]), n_cells)
     return counts
+
+
+def scaled_difference(name: str, value_a: Floats, value_b: Floats, weight: Floats) -> Floats:
+    """(a − b)/(a + b) of each battle, divided by its root mean square; 0 where both are 0.
+
+    It is never centred: centring would move the ratings of whoever sits in the first slot more often.
+    """
+    missing = np.isnan(value_a) | np.isnan(value_b)
+    if missing.any():
+        raise RatingError(
+            f"control {name!r} is missing in {int(missing.sum()):,} battles. "
+            f"Fill {name}_a and {name}_b, or leave those battles out with --where."
+        )
+    if (value_a < 0).any() or (value_b < 0).any():
+        raise RatingError(f"control {name!r} is negative in some battles: (a − b)/(a + b) needs amounts of 0 or more.")
+    total = value_a + value_b
+    share = np.divide(value_a - value_b, total, out=np.zeros_like(total), where=total > 0)
+    root_mean_square = float(np.sqrt((weight * share * share).sum() / weight.sum()))
+    if root_mean_square == 0.0:
+        raise RatingError(
+            f"control {name!r} is equal on both sides in every battle: it explains nothing. Leave it out."
+        )
+    return share / root_mean_square
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WinRates:
+    """Battles and wins of every ordered pair, ties and soft outcomes divided between the two.
+
+    `wins[i, j]` is what i won against j, `battles[i, j]` how often they met.
+    """
+
+    wins: Floats
+    battles: Floats
+
+    @property
+    def matrix(self) -> Floats:
+        """The share that i (row) won against j (column); NaN where they never met."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.wins / self.battles)
+
+    @property
+    def score(self) -> Floats:
+        """What each model won in all: wins plus half the ties."""
+        return np.asarray(self.wins.sum(axis=1))
+
+    @property
+    def overall(self) -> Floats:
+        """The share of all its battles that each model won: depends on whom it met how often."""
+        return np.asarray(self.score / self.battles.sum(axis=1))
+
+    @property
+    def average(self) -> Floats:
+        """The mean of each model's win rates over the opponents it met, every opponent counting once."""
+        met = self.battles > 0
+        return np.asarray(np.where(met, self.matrix, 0.0).sum(axis=1) / met.sum(axis=1))
+
+
+def win_rates(cells: PairCells) -> WinRates:
+    """Win rates from pair counts."""
+    m = cells.n_models
+    first_wins = cells.counts[:, FIRST_WON] + 0.5 * cells.counts[:, TIED]
+    second_wins = cells.counts[:, SECOND_WON] + 0.5 * cells.counts[:, TIED]
+    forward, backward = cells.first * m + cells.second, cells.second * m + cells.first
+    wins = sum_by(forward, first_wins, m * m) + sum_by(backward, second_wins, m * m)
+    n = cells.counts.sum(axis=1)
+    battles = sum_by(forward, n, m * m) + sum_by(backward, n, m * m)
+    return WinRates(wins.reshape(m, m), battles.reshape(m, m))

@@ -72,7 +72,7 @@ class EloTraces:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PermutationElo:
+class PermutationTraces:
     """Permutation Elo at the default K and at each K of the sweep, all on the same shuffles."""
 
     default: EloTraces
@@ -168,7 +168,7 @@ def permutation_elo(
     initial_rating: float = 1400.0,
     n_perms: int = 500,
     seed: int = 0,
-) -> PermutationElo:
+) -> PermutationTraces:
     """Mean Elo over shuffles of decisive battles, with its full traces, at the default K and at each K of a sweep.
 
     Only decisive battles enter: leave ties out first. One `numpy.random.default_rng(seed)` draws `permutation(n)` once
@@ -184,7 +184,7 @@ def permutation_elo(
     gained = _played(winners, losers, orders, n_perms, ks, n_models)
     by_k = {value: EloTraces(value, initial_rating + gained[:, :, lane]) for lane, value in enumerate(ks)}
     sweep = tuple(by_k[float(value)] for value in k_sweep)
-    return PermutationElo(by_k[float(k)], sweep, len(winners), initial_rating, seed)
+    return PermutationTraces(by_k[float(k)], sweep, len(winners), initial_rating, seed)
 
 
 def sampling_interval(

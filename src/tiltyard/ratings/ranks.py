@@ -1,4 +1,4 @@
-"""Ranks that do not claim more than the data: a range of places for every model, true for all at once."""
+"""Ranks, a range of ranks for every model that holds for all models at once, and how alike two orders are."""
 
 from __future__ import annotations
 
@@ -46,3 +46,26 @@ def rank_intervals(ratings: Floats, variances: Floats, *, level: float, degrees:
     beaten_by = (ratings[None, :] - ratings[:, None]) > cut * np.sqrt(variances)
     np.fill_diagonal(beaten_by, val=False)
     return RankIntervals(1 + beaten_by.sum(axis=1), m - beaten_by.sum(axis=0))
+
+
+def kendall_tau(left: Floats, right: Floats) -> float:
+    """Kendall's tau-b: pairs in the same order minus pairs in opposite order, corrected for ties (NaN if constant)."""
+    upper = np.triu_indices(len(left), 1)
+    a = np.sign(left[:, None] - left[None, :])[upper]
+    b = np.sign(right[:, None] - right[None, :])[upper]
+    scale = np.sqrt(np.abs(a).sum() * np.abs(b).sum())
+    return float((a * b).sum() / scale) if scale > 0 else float("nan")
+
+
+def spearman_rho(left: Floats, right: Floats) -> float:
+    """Spearman's rho: the correlation of the ranks, equal values sharing their mean rank (NaN if constant)."""
+    a, b = _mean_ranks(left), _mean_ranks(right)
+    a, b = a - a.mean(), b - b.mean()
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale > 0 else float("nan")
+
+
+def _mean_ranks(values: Floats) -> Floats:
+    _, inverse, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    return (last - 0.5 * (count - 1))[inverse]

@@ -32,7 +32,7 @@ class CalibrationBin:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class CalibrationCurve:
     """Bins with votes in them, and over all votes the Brier score and the one of always saying ½."""
 
     bins: tuple[CalibrationBin, ...]
@@ -66,13 +66,13 @@ def _before(model_a: Ints, model_b: Ints, after: Floats, start: float) -> Floats
     return before.reshape(-1, 2)
 
 
-def calibration(predicted: Floats, score: Floats, *, bins: int = BINS, level: float = 0.95) -> Calibration:
+def calibration(predicted: Floats, score: Floats, *, bins: int = BINS, level: float = 0.95) -> CalibrationCurve:
     """Predicted against observed mean scores by equal bins of the prediction, empty bins left out.
 
     Pass both from the same side; to look at one model, from its side.
     """
     if not len(predicted):
-        return Calibration((), 0, None, None)
+        return CalibrationCurve((), 0, None, None)
     code = np.minimum((predicted * bins).astype(np.int64), bins - 1)
     quantile = normal_quantile(level)
     rows = []
@@ -93,4 +93,4 @@ def calibration(predicted: Floats, score: Floats, *, bins: int = BINS, level: fl
             )
         )
     brier = float(((predicted - score) ** 2).mean())
-    return Calibration(tuple(rows), len(predicted), brier, float(((0.5 - score) ** 2).mean()))
+    return CalibrationCurve(tuple(rows), len(predicted), brier, float(((0.5 - score) ** 2).mean()))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.model_detail import Heatmap
     from tiltyard.arena.model_history import BothBadPiece, RatingPath
     from tiltyard.arena.offline import OfflineRow
-    from tiltyard.validity.calibration import Calibration
+    from tiltyard.validity.calibration import CalibrationCurve
     from tiltyard.web.leaderboard import Line
 
 WIDTH = 560
@@ -246,7 +246,7 @@ def _rate(piece: BothBadPiece) -> str:
     return t("chart.trend_part").format(both_bad=piece.both_bad, votes=piece.votes)
 
 
-def calibration_chart(found: Calibration, name: str) -> Html | None:
+def calibration_chart(found: CalibrationCurve, name: str) -> Html | None:
     """Predicted against observed scores with their intervals, over the diagonal; None without votes."""
     if not found.bins:
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from tiltyard.arena.board import publication_values
-from tiltyard.validity.badges import Badge
+from tiltyard.validity.publication import Badge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

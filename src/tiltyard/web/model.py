@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.vote_table import VoteTable
-    from tiltyard.validity.calibration import Calibration
+    from tiltyard.validity.calibration import CalibrationCurve
 
 LATEST = 15
 """Votes that the page lists."""
@@ -63,7 +63,7 @@ class ModelPage:
     form: RecentForm
     path: RatingPath
     trend: tuple[BothBadPiece, ...]
-    calibration: Calibration
+    calibration: CalibrationCurve
     offline: OfflineRow | None
     around: Neighbourhood | None
     latest: tuple[SeenVote, ...]

@@ -12,9 +12,9 @@ from tiltyard.arena.board import OFFICIAL_FROM
 from tiltyard.arena.model_history import RatingPath
 from tiltyard.arena.weekly import Look
 from tiltyard.ratings.glicko2 import rate_battles_history
-from tiltyard.validity.badges import Badge
-from tiltyard.validity.calibration import Calibration, calibration, predictions
+from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
 from tiltyard.validity.churn import BAND, Known
+from tiltyard.validity.publication import Badge
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -53,7 +53,7 @@ class Replay:
         rating, deviation = (np.take_along_axis(values[own], side, axis=1)[:, 0] for values in self._after)
         return RatingPath(self.start, self.at[own], rating, deviation)
 
-    def calibration(self, model: int) -> Calibration:
+    def calibration(self, model: int) -> CalibrationCurve:
         """Predicted against observed scores of a model's votes, seen from its side."""
         own, as_b = (self.sides == model).any(axis=1), self.sides[:, 1] == model
         predicted = np.where(as_b, 1.0 - self.predicted, self.predicted)[own]

@@ -15,7 +15,7 @@ from tiltyard.arena.matchmaking.exposure import deviations
 from tiltyard.arena.vote_table import vote_table
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.errors import BattleError, RatingError
-from tiltyard.ratings.agreement import kendall_tau
+from tiltyard.ratings.ranks import kendall_tau
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Elo boards: one pass over the battles in order (`Elo`), or averaged over shuffles (`PermutationElo`)."""
+"""Methods that read battles one by one, in order: `Elo`, `PermutationElo` (averaged over shuffles) and `Glicko2`."""
 
 from __future__ import annotations
 
@@ -10,29 +10,93 @@ import numpy as np
 
 from tiltyard.battles.outcome import Outcome
 from tiltyard.battles.reading import BattleData, read_battles
-from tiltyard.boards.assemble import Column, build_board
-from tiltyard.boards.parameters import DRAWS_MAX, RATING_MAX, Parameters, check_level, check_number, check_whole
-from tiltyard.boards.selection import Selected, Selection, check_choice, cluster_codes, only_rated_models, select, tally
-from tiltyard.boards.sequence import decisive, in_order
+from tiltyard.boards.building import Column, build_board, count_by_model
+from tiltyard.boards.estimator import (
+    DRAWS_MAX,
+    RATING_MAX,
+    EstimatorParameters,
+    check_choice,
+    check_level,
+    check_number,
+    check_whole,
+)
+from tiltyard.boards.selection import Selected, Selection, cluster_codes, only_rated_models, select
+from tiltyard.errors import RatingError
 from tiltyard.ratings import elo
+from tiltyard.ratings.glicko2 import DEFAULT_SETTINGS, Glicko2Settings, rate_battles
+from tiltyard.ratings.quantiles import normal_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tiltyard.battles.table import BattleTable
+    from numpy.typing import NDArray
+
+    from tiltyard.battles.table import BattleTable, Floats, Int32s
     from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.boards.sequence import Sequence
+
+SCORE_A = np.array([1.0, 0.0, 0.5, np.nan])
+"""The first model's score for each `Outcome`; both-bad has none."""
+
+
+DEVIATION_REMARK = (
+    "the interval comes from the Glicko deviation, honest only where the schedule did not chase the ratings"
+)
+
 
 ORDER_REMARK = "Elo depends on the order of the battles and has no interval: compare with --method bt"
+
+
 SEM_REMARK = "± SEM: shuffle error only; says nothing about other prompts. The interval is the sampling interval"
+
+
 ONLY_WON = "won all its decisive battles; no bounds"
+
+
 ONLY_LOST = "lost all its decisive battles; no bounds"
+
 
 Ends = list[float | None]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedBattles:
+    """Battles one by one: the two models and the first one's score; `row` is each battle's row in the table."""
+
+    a: Int32s
+    b: Int32s
+    score_a: Floats
+    row: NDArray[np.intp]
+
+
+def in_order(table: BattleTable, remarks: list[str]) -> OrderedBattles:
+    """The battles by `timestamp` where every battle has one, else as they stand; a row of weight n is n battles."""
+    order = np.arange(len(table))
+    when = table.columns.get("timestamp")
+    if isinstance(when, np.ndarray):
+        missing = int(np.isnan(when).sum())
+        if missing:
+            remarks.append(f"{missing:,} battles have no timestamp: the order of the file was used")
+        else:
+            order = np.argsort(when, kind="stable")
+    repeats = table.weight[order]
+    if (repeats != np.floor(repeats)).any():
+        raise RatingError(
+            "a battle has a weight that is not a whole number: rate it with --method bt, which can weigh."
+        )
+    row = np.repeat(order, repeats.astype(np.intp))
+    score = SCORE_A[table.outcome]
+    if table.score_a is not None:
+        score = np.where(np.isnan(table.score_a), score, table.score_a)
+    return OrderedBattles(table.model_a[row], table.model_b[row], score[row], row)
+
+
+def decisive(table: BattleTable) -> NDArray[np.bool_]:
+    """Which rows one model won."""
+    return np.asarray((table.outcome == Outcome.A) | (table.outcome == Outcome.B))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elo(Parameters):
+class Elo(EstimatorParameters):
     """Sequential Elo: every battle moves both models by K times the surprise; a tie scores ½."""
 
     k: float = 16.0
@@ -68,7 +132,7 @@ class Elo(Parameters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PermutationElo(Parameters):
+class PermutationElo(EstimatorParameters):
     """Elo averaged over shuffles of the decisive battles, with a K sweep on the same shuffles.
 
     Ties and inconsistent judgments are left out. `ci="none"` skips the sampling interval (resampled prompts).
@@ -132,7 +196,7 @@ class PermutationElo(Parameters):
         )
 
     def _sampling_ends(
-        self, table: BattleTable, battles: Sequence, cluster: str | None, trace: elo.EloTraces
+        self, table: BattleTable, battles: OrderedBattles, cluster: str | None, trace: elo.EloTraces
     ) -> tuple[Ends, Ends]:
         """The ends of the sampling intervals; None for a model that has none."""
         sampling = elo.sampling_interval(
@@ -188,11 +252,11 @@ def _check_scale(initial_rating: float, *ks: float) -> None:
 
 def _notes(selected: Selected, low: Ends) -> list[str | None]:
     """Why a model has no interval."""
-    wins = tally(selected).wins
+    wins = count_by_model(selected).wins
     return [None if end is not None else ONLY_WON if won > 0 else ONLY_LOST for end, won in zip(low, wins, strict=True)]
 
 
-def _sweep(result: elo.PermutationElo, models: tuple[str, ...]) -> dict[str, dict[str, dict[str, float]]]:
+def _sweep(result: elo.PermutationTraces, models: tuple[str, ...]) -> dict[str, dict[str, dict[str, float]]]:
     """Mean and SEM of every model at every K."""
     return {
         f"{trace.k:g}": {
@@ -201,3 +265,50 @@ def _sweep(result: elo.PermutationElo, models: tuple[str, ...]) -> dict[str, dic
         }
         for trace in result.sweep
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glicko2(EstimatorParameters):
+    """Glicko-2 ratings, per battle in order, ties ½, both models updated from their states before the battle."""
+
+    parameters: Glicko2Settings = DEFAULT_SETTINGS
+    level: float = 0.95
+    evaluated: str | None = None
+    selection: Selection = field(default_factory=Selection)
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+
+    def fit(self, table: BattleData) -> Leaderboard:
+        """Rate the battles in order."""
+        selected = select(read_battles(table), self.selection)
+        remarks = [DEVIATION_REMARK]
+        battles = in_order(selected.table, remarks)
+        state = rate_battles(
+            battles.a, battles.b, battles.score_a, start=len(selected.table.models), settings=self.parameters
+        )
+        half = normal_quantile(self.level) * state.deviation
+        settings = {
+            "method": "glicko2",
+            "both_bad": self.selection.both_bad,
+            "inconsistent": self.selection.inconsistent,
+            "initial_rating": self.parameters.rating,
+            "initial_deviation": self.parameters.deviation,
+            "initial_volatility": self.parameters.volatility,
+            "tau": self.parameters.tau,
+            "interval": {"kind": "deviation", "level": self.level},
+        }
+        return build_board(
+            selected,
+            rating=state.rating,
+            low=(state.rating - half).tolist(),
+            high=(state.rating + half).tolist(),
+            settings=settings,
+            evaluated=self.evaluated,
+            extra={
+                "deviation": state.deviation.tolist(),
+                "volatility": state.volatility.tolist(),
+                "conservative": (state.rating - 2.0 * state.deviation).tolist(),
+            },
+            remarks=remarks,
+        )

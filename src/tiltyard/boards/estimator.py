@@ -1,27 +1,32 @@
-"""The manners of an estimator: parameters when built, shown, copied and changed by name; battles when fitted.
+"""What every estimator shares: parameters by name, checked values, and a check that its board fits into memory.
 
-They are scikit-learn's (`get_params`, `set_params`, and `sklearn.base.clone` works) without needing scikit-learn. Two
-things differ, and are meant: `fit` gives the `Leaderboard` instead of the estimator, because a fitted estimator would
-be one more thing that can be out of date; and a parameter is checked when it is set, not when it is used.
+Parameters are given when an estimator is built, battles when it is fitted, as in scikit-learn (`get_params`,
+`set_params`, and `sklearn.base.clone` works) without needing scikit-learn. Two things differ on purpose: `fit` returns
+the `Leaderboard` instead of the estimator, so no fitted estimator can be out of date; and a parameter is checked when
+it is set, not when it is used.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import sys
 from dataclasses import fields, is_dataclass, replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Self
 
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, TooLarge
 
 RATING_MAX = 1e9
 """The furthest from 0 that a scale may be put: much beyond, the points of a battle would be lost in rounding."""
+
 
 DRAWS_MAX = 1_000_000
 """The most bootstrap rounds or shuffles: with this many, what chance is left in a result is beyond its last digit."""
 
 
-class Parameters:
+class EstimatorParameters:
     """An estimator's parameters by name."""
 
     __slots__ = ()
@@ -50,6 +55,13 @@ class Parameters:
         for name in _names(self):
             object.__setattr__(self, name, getattr(changed, name))
         return self
+
+
+def check_choice(option: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Refuse a value that an option does not know."""
+    if value not in allowed:
+        known = ", ".join("none" if choice is None else str(choice) for choice in allowed)
+        raise OptionError(f"{option} is {value!r}: expected one of {known}.")
 
 
 def check_number(option: str, value: object, *, least: float = -math.inf, most: float = math.inf) -> None:
@@ -84,3 +96,72 @@ def _limits(least: float, most: float) -> str:
 
 def _names(owner: Any) -> list[str]:
     return [field.name for field in fields(owner)]
+
+
+NUMBER = 8
+"""Bytes of a number in a table of pairs."""
+
+
+SANDWICH_TABLES = 7
+"""Tables of pairs that a sandwich and rank intervals hold at most: 5.4 to 7.2 measured with 1,000 to 5,000 models."""
+
+
+BOOTSTRAP_TABLES = 9
+"""The same with a bootstrap, beside its rounds: one table for their covariance, and one to spare."""
+
+
+ROUNDS_COPIES = 3
+"""Copies of the bootstrap's rounds: as solved, joined, and sorted for their quantiles."""
+
+
+WIN_RATE_TABLES = 6
+"""Tables of pairs that win rates hold at most."""
+
+
+def check_memory(what: str, needed: float, advice: str, available: float | None = None) -> None:
+    """Refuse what needs more memory than there is; `available` is what the machine has unless it is handed in."""
+    available = available_memory() if available is None else available
+    if available is not None and needed > available:
+        raise TooLarge(f"{what} need about {_size(needed)} of memory, and {_size(available)} are free", advice)
+
+
+def available_memory() -> float | None:
+    """The bytes that this process may still take, as far as the system says; None where it does not say.
+
+    The least of the machine's free memory (caches count as free), the limit of a container, and the process's own.
+    """
+    known = [_free_on_machine(), _container_limit(), _process_limit()]
+    return min((size for size in known if size is not None), default=None)
+
+
+def _free_on_machine() -> float | None:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024.0 * int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _container_limit() -> float | None:
+    try:
+        return float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such system, or the word "max"
+        return None
+
+
+def _process_limit() -> float | None:
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if soft == resource.RLIM_INFINITY else float(soft)
+
+
+def _size(size: float) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"

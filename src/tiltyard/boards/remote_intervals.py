@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.elsewhere import ClustersElsewhere, GroupScores, groups
+from tiltyard.battles.remote import GroupScores, RemoteClusters, groups
 from tiltyard.ratings.comparisons import sum_by
 from tiltyard.ratings.intervals import Covariance
 
 if TYPE_CHECKING:
-    from tiltyard.boards.preparation import Prepared
+    from tiltyard.boards.preparation import FitInput
     from tiltyard.ratings.bradley_terry import BradleyTerryFit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def far_sandwich(fitted: BradleyTerryFit, prepared: Prepared, clusters: ClustersElsewhere) -> Covariance | None:
+def remote_sandwich(fitted: BradleyTerryFit, fit_input: FitInput, clusters: RemoteClusters) -> Covariance | None:
     """The covariance clustered elsewhere; None when all battles share one cluster."""
-    rows, counted, n = prepared.rows, prepared.counted, fitted.n_parameters
-    shared = clusters.shared(prepared.selected.table)
-    row, parameter, score = _row_scores(fitted, prepared)
+    rows, counted, n = fit_input.rows, fit_input.counted, fitted.n_parameters
+    shared = clusters.shared(fit_input.selected.table)
+    row, parameter, score = _row_scores(fitted, fit_input)
     far = shared[row]
-    number = groups(prepared.selected.table)
+    number = groups(fit_input.selected.table)
     sums = clusters.sums(GroupScores(number[row[far]], parameter[far], score[far], n))
     if sums.clusters == 1.0 and shared.all():
         return None
@@ -46,9 +46,9 @@ def far_sandwich(fitted: BradleyTerryFit, prepared: Prepared, clusters: Clusters
     return Covariance(matrix, inverse, n_clusters, per_model, clustered=True)
 
 
-def _row_scores(fitted: BradleyTerryFit, prepared: Prepared) -> tuple[Ints, Ints, Floats]:
+def _row_scores(fitted: BradleyTerryFit, fit_input: FitInput) -> tuple[Ints, Ints, Floats]:
     """What one battle of each row adds to the score, as triples: row, parameter, score."""
-    counted = prepared.counted
+    counted = fit_input.counted
     table = _result_scores(fitted)
     cell, result, share = counted.cell, counted.result, counted.share
     delta, tie = (scores[cell, result] for scores in table)

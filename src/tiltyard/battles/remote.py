@@ -41,7 +41,7 @@ class ClusterSums:
     clusters_of: Floats
 
 
-class ClustersElsewhere(Protocol):
+class RemoteClusters(Protocol):
     """The engine that holds the battles, as the intervals see it."""
 
     @property
@@ -59,14 +59,14 @@ class ClustersElsewhere(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountedElsewhere:
+class RemoteCounts:
     """The battles of another engine as counts: one row of `table` per group of equal rows.
 
     `clusters` is there when battles depend on each other.
     """
 
     table: BattleTable
-    clusters: ClustersElsewhere | None = None
+    clusters: RemoteClusters | None = None
 
 
 def groups(table: BattleTable) -> NDArray[np.int64]:

@@ -1,10 +1,17 @@
-"""What to read from where: a `Plan` lists the fields of a source that become columns of a `BattleTable`."""
+"""How rows are read: a `Layout` lists the fields of a source that become columns of a `BattleTable`.
+
+At the end, what one cell means for its field (`read_label`, `read_number`, `read_time`): the same for every reader.
+"""
 
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from tiltyard.battles import formats
 from tiltyard.battles.battle import OPTIONAL_FIELDS, TEXT_FIELDS, is_pair
@@ -39,6 +46,8 @@ class FieldKind(enum.Enum):
 
 
 CORE = ("model_a", "model_b", "winner", "is_tie", "source", "score_a", "weight")
+
+
 KINDS = {
     **dict.fromkeys(("model_a", "model_b", "winner", "source"), FieldKind.NAME),
     **dict.fromkeys(TEXT_FIELDS, FieldKind.TEXT),
@@ -46,9 +55,15 @@ KINDS = {
     "timestamp": FieldKind.TIME,
     **dict.fromkeys(("inconsistent", "is_tie"), FieldKind.FLAG),
 }
+
+
 STRICT_NUMBERS = ("weight",)
 """Fields in which a NaN is a fault, not a missing value."""
+
+
 FEW_VALUED = frozenset(("model_a", "model_b", "winner", "source", "weight", "judge_model", "dimension", "category"))
+
+
 FEW_VALUED |= frozenset(("language", "inconsistent", "is_tie"))
 """Fields that hold few distinct values in practice, so that grouping by them while reading saves memory."""
 
@@ -64,7 +79,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Layout:
     """Everything that decides how rows become battles; the same for the fast and for the careful reader."""
 
     format: Format
@@ -93,13 +108,13 @@ class Plan:
         """The field of that name, or None when the source has none."""
         return next((field for field in self.fields if field.name == name), None)
 
-    def without_merging(self) -> Plan:
-        """The same plan with one row per row of the source."""
+    def without_merging(self) -> Layout:
+        """The same layout with one row per row of the source."""
         return replace(self, counted=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ReadOptions:
     """What the caller of `read_battles` asked for."""
 
     format: str = "auto"
@@ -110,31 +125,31 @@ class Wishes:
     hashed: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
 
-    def with_texts(self) -> Wishes:
-        """The same wishes with every text kept, for sources whose hashes could not be compared."""
+    def with_texts(self) -> ReadOptions:
+        """The same options with every text kept, for sources whose hashes could not be compared."""
         columns = None if self.columns is None else (*self.columns, *self.hashed)
         return replace(self, columns=columns, hashed=frozenset())
 
 
-def choose_format(header: Header, wishes: Wishes, where: str) -> Format:
+def choose_format(header: Header, options: ReadOptions, where: str) -> Format:
     """The format that was asked for, or the one that the header shows."""
-    if wishes.format == "auto":
-        return formats.recognise(header, where, source_is_given=wishes.default_source is not None)
-    return formats.named(wishes.format, header, where)
+    if options.format == "auto":
+        return formats.recognise(header, where, source_is_given=options.default_source is not None)
+    return formats.named(options.format, header, where)
 
 
-def make_plan(header: Header, wishes: Wishes, where: str) -> Plan:
-    """The plan for a source with this header; `where` names the source in messages."""
-    spelling = choose_format(header, wishes, where)
-    names = list(dict.fromkeys((*CORE, *_wanted(header, spelling, wishes, where))))
-    fields = [_field(name, header, spelling, wishes) for name in names]
-    return Plan(
+def make_layout(header: Header, options: ReadOptions, where: str) -> Layout:
+    """The layout for a source with this header; `where` names the source in messages."""
+    spelling = choose_format(header, options, where)
+    names = list(dict.fromkeys((*CORE, *_wanted(header, spelling, options, where))))
+    fields = [_field(name, header, spelling, options) for name in names]
+    return Layout(
         format=spelling,
         header=header,
         fields=tuple(field for field in fields if field is not None),
-        default_source=spelling.default_source if wishes.default_source is None else wishes.default_source,
-        where=wishes.where,
-        counted=wishes.counted,
+        default_source=spelling.default_source if options.default_source is None else options.default_source,
+        where=options.where,
+        counted=options.counted,
     )
 
 
@@ -144,18 +159,18 @@ def present_columns(header: Header, spelling: Format) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*known, *_pairs(header, spelling))))
 
 
-def _wanted(header: Header, spelling: Format, wishes: Wishes, where: str) -> Sequence[str]:
-    if wishes.columns is None:
+def _wanted(header: Header, spelling: Format, options: ReadOptions, where: str) -> Sequence[str]:
+    if options.columns is None:
         late = [name for name in OPTIONAL_FIELDS if header.cells == "json" and name in spelling.columns]
         return (*present_columns(header, spelling), *late)
     unknown = [
         name
-        for name in (*wishes.columns, *wishes.hashed)
+        for name in (*options.columns, *options.hashed)
         if name not in OPTIONAL_FIELDS and name not in CORE and _raw(name, header, spelling) is None
     ]
     if unknown:
         raise OptionError(f"{where} has no column {', '.join(unknown)}. Its columns are {listed(header.top_names)}.")
-    return (*wishes.columns, *wishes.hashed)
+    return (*options.columns, *options.hashed)
 
 
 def _pairs(header: Header, spelling: Format) -> list[str]:
@@ -167,7 +182,7 @@ def _pairs(header: Header, spelling: Format) -> list[str]:
     return sorted(name for name in numbers if is_pair(name, numbers))
 
 
-def _field(name: str, header: Header, spelling: Format, wishes: Wishes) -> Field | None:
+def _field(name: str, header: Header, spelling: Format, options: ReadOptions) -> Field | None:
     raw = _raw(name, header, spelling)
     if raw is None:
         if header.cells != "json" or name not in spelling.columns:
@@ -175,9 +190,9 @@ def _field(name: str, header: Header, spelling: Format, wishes: Wishes) -> Field
         raw = RawColumn(spelling.columns[name][0], "text", top=spelling.columns[name][0])
         if "." in raw.name:
             return None
-    is_number = name in wishes.numbers or name in _pairs(header, spelling)
+    is_number = name in options.numbers or name in _pairs(header, spelling)
     kind = KINDS.get(name) or (FieldKind.NUMBER if is_number else FieldKind.TEXT)
-    return Field(name, kind, raw, hashed=kind is FieldKind.TEXT and name in wishes.hashed)
+    return Field(name, kind, raw, hashed=kind is FieldKind.TEXT and name in options.hashed)
 
 
 def _raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
@@ -189,3 +204,90 @@ def _raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
 def _known_raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
     found = spelling.find(name, header)
     return None if found is None else header.columns[found]
+
+
+BAD_NUMBER: Final = math.inf
+"""Stands in a number column for a value that is no number, and for numbers that are not finite."""
+
+
+class Wrong:
+    """The reading of a value whose type does not fit its field."""
+
+
+WRONG: Final = Wrong()
+
+
+CellText = str | None | Wrong
+
+
+_TRUE = ("true", "1", "1.0")
+
+
+_FALSE = ("false", "0", "0.0")
+
+
+def read_label(value: object, kind: FieldKind) -> CellText:
+    """The text of a value, None when it is missing, or `WRONG` when the field cannot hold it."""
+    if kind is FieldKind.NAME:
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return str(value) if value.strip() else None
+        return WRONG
+    text = _plain_text(value)
+    if kind is FieldKind.TEXT or text is None or text is WRONG:
+        return text
+    flag = str(text).strip().lower()
+    return "true" if flag in _TRUE else "false" if flag in _FALSE else WRONG
+
+
+def read_number(value: object, *, from_text: bool, strict: bool) -> float:
+    """The number of a value: NaN when it is missing, `BAD_NUMBER` when it is no finite number.
+
+    `from_text` allows numbers written as text, as CSV has them. A NaN is a missing value unless `strict`.
+    """
+    value = _unboxed(value)
+    if value is None or (from_text and value == ""):
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float, str) if from_text else (int, float)):
+        return BAD_NUMBER
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return BAD_NUMBER
+    if math.isnan(number):
+        return BAD_NUMBER if strict else math.nan
+    return number if math.isfinite(number) else BAD_NUMBER
+
+
+def read_time(value: object, *, from_text: bool) -> float:
+    """Seconds since 1970: of a number, or of an ISO date and time (UTC unless it says otherwise)."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    if not isinstance(value, str) or value == "":
+        return read_number(value, from_text=from_text, strict=False)
+    number = read_number(value, from_text=True, strict=False)
+    if from_text and math.isfinite(number):
+        return number
+    try:
+        return read_time(datetime.fromisoformat(value.strip()), from_text=False)
+    except ValueError:
+        return BAD_NUMBER
+
+
+def _unboxed(value: object) -> object:
+    """A NumPy scalar as the Python value it holds; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _plain_text(value: object) -> CellText:
+    value = _unboxed(value)
+    if value is None or isinstance(value, str):
+        return str(value) if value else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    return str(value) if isinstance(value, int) else WRONG

@@ -1,0 +1,127 @@
+"""From a method's arrays to a `Leaderboard`: sort, count, describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+from tiltyard.boards.selection import Selected, known_models, per_model
+from tiltyard.errors import OptionError
+from tiltyard.ratings.comparisons import sum_by
+from tiltyard.ratings.ranks import RankIntervals, ranks
+
+Column = Sequence[float | None]
+Floats = NDArray[np.float64]
+
+
+def build_board(
+    selected: Selected,
+    *,
+    rating: NDArray[np.float64],
+    settings: Mapping[str, Any],
+    low: Column | None = None,
+    high: Column | None = None,
+    places: RankIntervals | None = None,
+    evaluated: str | None = None,
+    notes: Sequence[str | None] | None = None,
+    extra: Mapping[str, Column] | None = None,
+    remarks: Sequence[str] = (),
+    details: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, NDArray[np.generic]] | None = None,
+) -> Leaderboard:
+    """The board of a method: columns come in the order of the models, entries leave best first."""
+    table: BattleTable = selected.table
+    counts = count_by_model(selected)
+    sources = entry_sources(table, evaluated)
+    rank = ranks(rating)
+    entries = tuple(
+        RatingEntry(
+            model=table.models[i],
+            rating=float(rating[i]),
+            ci_low=None if low is None else low[i],
+            ci_high=None if high is None else high[i],
+            n_battles=float(counts.battles[i]),
+            source=sources[i],
+            rank=int(rank[i]),
+            rank_low=None if places is None else int(places.low[i]),
+            rank_high=None if places is None else int(places.high[i]),
+            wins=float(counts.wins[i]),
+            losses=float(counts.losses[i]),
+            ties=float(counts.ties[i]),
+            both_bad=float(counts.both_bad[i]),
+            note=None if notes is None else notes[i],
+            extra={name: column[i] for name, column in (extra or {}).items()},
+        )
+        for i in np.argsort(rank).tolist()
+    )
+    return Leaderboard(
+        entries=entries,
+        settings={**settings, "evaluated": evaluated, "judge_model": judge_name(table)},
+        n_battles=table.n_battles + selected.both_bad.n_battles,
+        left_out=selected.left_out,
+        remarks=tuple(remarks),
+        details=dict(details or {}),
+        arrays={"models": np.array(table.models), **(arrays or {})},
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelCounts:
+    """What each model did: wins, losses, ties, both-bad, and all of them together."""
+
+    wins: Floats
+    losses: Floats
+    ties: Floats
+    both_bad: Floats
+
+    @property
+    def battles(self) -> Floats:
+        """Everything the model took part in."""
+        return self.wins + self.losses + self.ties + self.both_bad
+
+
+def count_by_model(selected: Selected) -> ModelCounts:
+    """Count by model."""
+    table, m = selected.table, len(selected.table.models)
+    a_won, b_won = table.outcome == Outcome.A, table.outcome == Outcome.B
+    wins_a = sum_by(table.model_a, table.weight * a_won, m)
+    wins_b = sum_by(table.model_b, table.weight * b_won, m)
+    losses_a = sum_by(table.model_a, table.weight * b_won, m)
+    losses_b = sum_by(table.model_b, table.weight * a_won, m)
+    return ModelCounts(
+        wins=wins_a + wins_b,
+        losses=losses_a + losses_b,
+        ties=per_model(table, table.weight * (table.outcome == Outcome.TIE)),
+        both_bad=per_model(selected.both_bad, selected.both_bad.weight),
+    )
+
+
+def entry_sources(table: BattleTable, evaluated: str | None) -> list[str]:
+    """`evaluated` for the model under test, `human` for the others.
+
+    Where no model is named, those that no person ever judged are the evaluated ones: in a file of judged battles, all.
+    """
+    if evaluated is not None:
+        if evaluated not in table.models:
+            raise OptionError(
+                f"the evaluated model {evaluated!r} is in none of the rated battles. {known_models(table)}"
+            )
+        return ["evaluated" if name == evaluated else "human" for name in table.models]
+    human = per_model(table, table.weight * (table.source == Source.HUMAN))
+    return ["human" if count > 0 else "evaluated" for count in human]
+
+
+def judge_name(table: BattleTable) -> str | None:
+    """Who judged, as the rows say: one name, several joined by ` + ` in the order of the alphabet, or None."""
+    if "judge_model" not in table.columns:
+        return None
+    codes = table.text_column("judge_model")
+    used = np.unique(codes.codes)
+    return " + ".join(sorted(codes.labels[code] for code in used.tolist() if code != MISSING)) or None
