@@ -96,7 +96,7 @@ def _flood(arena: Any, asks: list[Any], clients: int) -> tuple[dict[str, float],
 def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     """Milliseconds to choose one matchup, by lane, in an arena that has seen some votes."""
     from tiltyard.arena import events as e
-    from tiltyard.arena.matchmaking import next_matchup
+    from tiltyard.arena.matchmaking import Matchmaker, Past
     from tiltyard.arena.memory_book import MemoryBook
     from tiltyard.arena.state import ArenaState
 
@@ -110,7 +110,7 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     for event in history(models, prompts, PLAYED):
         state.apply(state.seq + 1, event)
     rng, took, lanes = np.random.default_rng(SEED), [], dict[str, list[float]]()
-    seen: dict[tuple[int, int, int], int] = {}
+    next_matchup, seen = Matchmaker(), Past()
     sound = True
     for number in range(-20, rounds):
         began = time.perf_counter()
@@ -118,7 +118,7 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
         seconds = time.perf_counter() - began
         answered = state.catalog.answered.view[[chosen.a, chosen.b], chosen.prompt]
         sound = sound and chosen.a != chosen.b and bool(answered.all())
-        seen[min(chosen.a, chosen.b), max(chosen.a, chosen.b), chosen.prompt] = state.seq
+        seen.note((min(chosen.a, chosen.b), max(chosen.a, chosen.b), chosen.prompt), state.seq)
         _serve_and_vote(state, chosen, number)
         if number >= 0:
             took.append(seconds)

@@ -1,6 +1,15 @@
-"""What matchmaking keeps from one choice to the next is what it would work out anew."""
+"""Matchmaking is a pure function: it changes nothing, remembers nothing, and kept tables are those made anew."""
 
 from __future__ import annotations
+
+import enum
+import importlib
+import pkgutil
+import random
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from types import FunctionType, ModuleType
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 from hypothesis import given, settings
@@ -8,11 +17,11 @@ from hypothesis import strategies as st
 
 from tests.arena.matchmaking_arenas import Yard
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import Past, next_matchup
-from tiltyard.arena.matchmaking.deficits import Deficits, deficits_of
-from tiltyard.arena.matchmaking.outlook import Outlook, outlook_of
-from tiltyard.arena.matchmaking.servable import servable_of
+from tiltyard.arena import matchmaking
+from tiltyard.arena.matchmaking import Matchmaker, Past, next_matchup
+from tiltyard.arena.matchmaking.tables import Deficits, RankOrder, Servable, WorkingTables
 from tiltyard.arena.policy import Policy
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.frozen import freeze, thaw
 
 MODELS, PROMPTS = 7, 4
@@ -63,19 +72,19 @@ class Story:
 @settings(max_examples=60)
 def test_kept_tables_are_those_made_anew_whenever_they_are_looked_at(story: list[tuple[str, int]], every: int) -> None:
     told = Story()
-    state = told.yard.state
+    state, tables = told.yard.state, WorkingTables()
     for place, (deed, n) in enumerate(story):
         told.do(deed, n)
         if place % every:
             continue
-        servable = servable_of(state.catalog)
-        outlook = outlook_of(state, servable)
-        kept = deficits_of(state, servable, outlook)
-        fresh_outlook, fresh = Outlook(state, servable), Deficits(servable)
-        state.schedule._touched.update(range(MODELS))
-        fresh.follow(state, fresh_outlook.floors)
-        assert outlook.order.tolist() == fresh_outlook.order.tolist()
-        assert (outlook.opened, outlook.decisive) == (fresh_outlook.opened, fresh_outlook.decisive)
+        order = tables.rank_order(state)
+        kept = tables.deficits(state, order)
+        servable = Servable.of(state.catalog)
+        fresh_order, fresh = RankOrder(state, servable), Deficits(servable)
+        fresh.follow(state, fresh_order.floors)
+        assert inside(tables.servable(state)) == inside(servable)
+        assert order.order.tolist() == fresh_order.order.tolist()
+        assert (order.opened, order.decisive) == (fresh_order.opened, fresh_order.decisive)
         assert kept.prompts.tobytes() == fresh.prompts.tobytes()
         assert kept.missing.tobytes() == fresh.missing.tobytes()
         assert np.array_equal(kept.met, fresh.met)
@@ -87,14 +96,83 @@ def test_kept_tables_are_those_made_anew_whenever_they_are_looked_at(story: list
 def test_a_state_that_was_long_in_use_serves_what_a_fresh_copy_of_it_serves(
     story: list[tuple[str, int]], seed: int
 ) -> None:
-    told = Story()
+    told, choose = Story(), Matchmaker()
     state = told.yard.state
     for deed, n in story:
         told.do(deed, n)
-        next_matchup(state, np.random.default_rng(n), {})
+        choose(state, np.random.default_rng(n), Past())
     copy = thaw(freeze(state), state.book)
     assert copy is not None
-    assert next_matchup(state, np.random.default_rng(seed), {}) == next_matchup(copy, np.random.default_rng(seed), {})
+    assert choose(state, np.random.default_rng(seed), Past()) == next_matchup(copy, np.random.default_rng(seed), {})
+
+
+@given(deeds, st.lists(st.tuples(st.integers(0, 99), st.integers(0, 2)), min_size=1, max_size=8), st.randoms())
+@settings(max_examples=40)
+def test_the_same_question_gets_the_same_matchup_in_any_order_and_changes_nothing(
+    story: list[tuple[str, int]], questions: list[tuple[int, int]], chance: random.Random
+) -> None:
+    told = Story()
+    for deed, n in story:
+        told.do(deed, n)
+    state, voters = told.yard.state, (Past(), Past({(0, 1, 2): 7}), Past({(0, 1, 0): 3, (0, 1, 1): 4, (2, 3, 0): 5}))
+    settle(state)
+    before = inside((state, voters))
+    choose = Matchmaker()
+    once = {question: next_matchup(state, rng_of(question), voters[question[1]]) for question in questions}
+    chance.shuffle(questions)
+    for question in questions:
+        assert next_matchup(state, rng_of(question), voters[question[1]]) == once[question]
+        assert choose(state, rng_of(question), voters[question[1]]) == once[question]
+    assert inside((state, voters)) == before
+
+
+def test_no_module_of_matchmaking_remembers_anything() -> None:
+    modules = [
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(matchmaking.__path__, "tiltyard.arena.matchmaking.")
+    ]
+    assert len(modules) > 8
+    before = {module.__name__: inside(containers(module)) for module in modules}
+    told = Story()
+    for n in range(50):
+        told.do("serve" if n % 2 else "vote", n)
+        next_matchup(told.yard.state, np.random.default_rng(n), {})
+    assert {module.__name__: inside(containers(module)) for module in modules} == before
+    assert not [name for module in modules for name, value in vars(module).items() if hasattr(value, "cache_info")]
+
+
+def rng_of(question: tuple[int, int]) -> np.random.Generator:
+    return np.random.default_rng(question[0])
+
+
+def settle(state: ArenaState) -> None:
+    """Add up the votes and matchups that wait to be counted until somebody looks."""
+    assert state.tallies.revision >= 0
+    assert state.schedule.revision >= 0
+    assert state.track.now.seq >= 0
+
+
+def containers(module: ModuleType) -> dict[str, object]:
+    """What a module could remember in."""
+    kinds = (dict, list, set, WeakKeyDictionary, WeakValueDictionary, OrderedDict, deque, np.ndarray)
+    return {name: value for name, value in vars(module).items() if isinstance(value, kinds) and name != "__builtins__"}
+
+
+def inside(thing: object) -> object:
+    """Everything that an object holds, private parts included, as values that can be compared."""
+    if isinstance(thing, np.ndarray):
+        return thing.shape, thing.dtype.str, thing.tobytes()
+    if isinstance(thing, Mapping):
+        return [(inside(key), inside(value)) for key, value in thing.items()]
+    if isinstance(thing, list | tuple | deque):
+        return [inside(part) for part in thing]
+    if isinstance(thing, set | frozenset):
+        return sorted(map(repr, thing))
+    names = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    names += list(getattr(thing, "__dict__", ()))
+    if not names or isinstance(thing, enum.Enum | type | ModuleType | FunctionType):
+        return repr(thing)
+    return [(name, inside(getattr(thing, name))) for name in sorted(names) if hasattr(thing, name)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(3, 5), st.integers(0, 3), st.integers(1, 99))))

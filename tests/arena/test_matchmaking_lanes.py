@@ -22,14 +22,14 @@ from tiltyard.arena.matchmaking import (
     uncertainty,
 )
 from tiltyard.arena.matchmaking.contender import below_floor
-from tiltyard.arena.matchmaking.field import Field
-from tiltyard.arena.matchmaking.servable import servable_of
+from tiltyard.arena.matchmaking.tables import WorkingTables
+from tiltyard.arena.matchmaking.voter_view import VoterView
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.tallies import pair_of
 
 
-def field_of(yard: Yard) -> Field:
-    return Field(yard.state, servable_of(yard.state.catalog), Past())
+def view_of(yard: Yard) -> VoterView:
+    return VoterView(yard.state, Past(), WorkingTables())
 
 
 def only(lane: e.Lane) -> Policy:
@@ -89,21 +89,21 @@ def test_coverage_takes_the_highest_joint_deficit_of_opponent_and_prompt() -> No
         i, j = rng.choice(7, 2, replace=False).tolist()
         yard.play(i, j, int(rng.integers(4)), e.Choice(rng.choice(["A", "B", "TIE"])))
     yard.serve(0, 3, 1)
-    field = field_of(yard)
-    lack = coverage.EXPOSURE_WEIGHT * field.urgency
+    view = view_of(yard)
+    lack = coverage.EXPOSURE_WEIGHT * view.urgency
     for i in range(7):
-        lack[i] += np.mean([_lacking(yard, field, i, p) for p in range(4)])
-        lack[i] += np.mean([max(0.0, 1 - _met(yard, i, j) / field.pair_aim) for j in range(7) if j != i])
+        lack[i] += np.mean([_lacking(yard, view, i, p) for p in range(4)])
+        lack[i] += np.mean([max(0.0, 1 - _met(yard, i, j) / view.pair_aim) for j in range(7) if j != i])
     anchor = int(lack.argmax())
-    assert coverage.most_lacking_models(field).tolist() == [anchor]
+    assert coverage.most_lacking_models(view).tolist() == [anchor]
     joint = {}
     for j in range(7):
-        for p in np.flatnonzero(field.open_prompts(anchor, j)).tolist() if j != anchor else []:
-            if field.in_flight(anchor, j)[p]:
+        for p in np.flatnonzero(view.open_prompts(anchor, j)).tolist() if j != anchor else []:
+            if view.in_flight(anchor, j)[p]:
                 continue
-            lacks = _lacking(yard, field, anchor, p) + _lacking(yard, field, j, p)
-            pair = max(0.0, 1 - _met(yard, anchor, j) / field.pair_aim)
-            joint[j, p] = lacks + pair + coverage.EXPOSURE_WEIGHT * float(field.urgency[j])
+            lacks = _lacking(yard, view, anchor, p) + _lacking(yard, view, j, p)
+            pair = max(0.0, 1 - _met(yard, anchor, j) / view.pair_aim)
+            joint[j, p] = lacks + pair + coverage.EXPOSURE_WEIGHT * float(view.urgency[j])
     best = max(joint, key=lambda cell: joint[cell])
     runner_up = sorted(joint.values())[-2]
     assert joint[best] > runner_up + 1e-5
@@ -111,9 +111,9 @@ def test_coverage_takes_the_highest_joint_deficit_of_opponent_and_prompt() -> No
     assert served == {(min(anchor, best[0]), max(anchor, best[0]), best[1])}
 
 
-def _lacking(yard: Yard, field: Field, model: int, prompt: int) -> float:
+def _lacking(yard: Yard, view: VoterView, model: int, prompt: int) -> float:
     have = yard.state.tallies.decisive_on.view[model] + yard.state.schedule.flying_on.view[model]
-    return max(0.0, 1 - have[prompt] / max(have.sum() / 4, int(field.outlook.floors[model])))
+    return max(0.0, 1 - have[prompt] / max(have.sum() / 4, int(view.rank_order.floors[model])))
 
 
 def _met(yard: Yard, i: int, j: int) -> int:
@@ -171,15 +171,15 @@ def test_contenders_meet_neighbours_above_and_below_close_rivals_and_challengers
 
 def test_neighbours_below_their_floor_come_first() -> None:
     yard = settled()
-    field = field_of(yard)
-    pairs = list(pairwise(field.band.tolist()))
-    assert all(below_floor(field, above, below) for above, below in pairs)
+    view = view_of(yard)
+    pairs = list(pairwise(view.band.tolist()))
+    assert all(below_floor(view, above, below) for above, below in pairs)
     for place in (0, 1, 2, 4, 5, 6):
         for number in range(12):
             yard.play(*pairs[place], number % 8, e.Choice.TIE if number % 2 else e.Choice.A)
             yard.play(*pairs[place], number % 8, e.Choice.TIE if number % 2 else e.Choice.B)
-    field = field_of(yard)
-    short = {pair_of(*pair) for pair in pairwise(field.band.tolist()) if below_floor(field, *pair)}
+    view = view_of(yard)
+    short = {pair_of(*pair) for pair in pairwise(view.band.tolist()) if below_floor(view, *pair)}
     assert 0 < len(short) < 7
     served = [matchup for matchup in yard.many(300) if "floor" in matchup.reason]
     assert {triple(matchup)[:2] for matchup in served} <= short
@@ -190,9 +190,9 @@ def test_the_floor_asks_for_prompts_as_well_as_votes_and_counts_what_is_in_fligh
     yard = Yard(3, 8)
     for number in range(12):
         yard.play(0, 1, number % 5)
-    assert below_floor(field_of(yard), 0, 1)
+    assert below_floor(view_of(yard), 0, 1)
     yard.serve(0, 1, 6)
-    assert not below_floor(field_of(yard), 0, 1)
+    assert not below_floor(view_of(yard), 0, 1)
 
 
 def test_a_pair_of_contenders_meets_where_it_has_met_least() -> None:
@@ -209,12 +209,12 @@ def test_a_pair_does_not_meet_a_third_time_in_ten_on_one_prompt() -> None:
     yard = Yard(2, 6)
     yard.serve(0, 1, 3)
     yard.serve(0, 1, 3)
-    assert not field_of(yard).open_prompts(0, 1)[3]
+    assert not view_of(yard).open_prompts(0, 1)[3]
     for prompt in (0, 1, 2, 4, 5, 0, 1):
         yard.serve(0, 1, prompt)
-    assert not field_of(yard).open_prompts(0, 1)[3]
+    assert not view_of(yard).open_prompts(0, 1)[3]
     yard.serve(0, 1, 2)
-    assert field_of(yard).open_prompts(0, 1)[3]
+    assert view_of(yard).open_prompts(0, 1)[3]
 
 
 # --- uncertainty ------------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_uncertain_models_are_anchors_more_often() -> None:
     yard = Yard(8, 3)
     yard.everybody_meets(6)
     yard.add_model(8, range(3))
-    weights = uncertainty.anchor_weights(field_of(yard))
+    weights = uncertainty.anchor_weights(view_of(yard))
     assert weights[8] > 3 * weights[:8].max()
 
 
@@ -241,7 +241,7 @@ def test_a_new_model_meets_the_middle_and_not_the_bottom() -> None:
     yard.everybody_meets(10, better=0.9)
     yard.add_model(9, range(3))
     rating = yard.state.track.now.rating
-    opponents = uncertainty.best_opponents(field_of(yard), 9).tolist()
+    opponents = uncertainty.best_opponents(view_of(yard), 9).tolist()
     middle = np.argsort(np.abs(rating[:9] - 1500.0))[:4].tolist()
     assert set(opponents) <= set(middle)
 

@@ -61,7 +61,8 @@ class Schedule:
         """The prompts of each pair's latest served meetings."""
         self.in_window: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """Exposures of each model in the window."""
-        self._touched: set[int] = set()
+        self._revision = 0
+        self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._flying_on, self._flying_pairs = Grid(), Grid()
         self._flying: Counter[tuple[int, int, int]] = Counter()
         self._flights: list[tuple[Reserved, int]] = []
@@ -87,11 +88,17 @@ class Schedule:
         self._settle()
         return self._flying
 
-    def touched(self) -> set[int]:
-        """The models of which something took off or landed since this was last asked."""
+    @property
+    def revision(self) -> int:
+        """A number that grows whenever a count of matchups in flight changes."""
         self._settle()
-        touched, self._touched = self._touched, set()
-        return touched
+        return self._revision
+
+    @property
+    def revised(self) -> NDArray[np.int64]:
+        """By model: the revision at which its matchups in flight last changed."""
+        self._settle()
+        return self._revised
 
     @property
     def early(self) -> int:
@@ -104,6 +111,7 @@ class Schedule:
         for counts in (self.shown, self.shown_as_a):
             counts += [0] * missing
         self.in_window = np.concatenate([self.in_window, np.zeros(missing, dtype=np.int64)])
+        self._revised = np.concatenate([self._revised, np.zeros(missing, dtype=np.int64)])
         self._flying_on.grow(models, prompts)
         self._flying_pairs.grow(models, models)
 
@@ -219,18 +227,21 @@ class Schedule:
             self._recount = True
 
     def _settle(self) -> None:
+        if not self._flights and not self._recount:
+            return
         flights, self._flights = self._flights, []
+        self._revision += 1
         if self._recount:
             self._recount = False
             self._flying_on.view[:] = 0
             self._flying_pairs.view[:] = 0
             self._flying.clear()
-            self._touched.update(range(len(self.shown)))
+            self._revised[:] = self._revision
             flights = [(served, 1) for served in self.in_flight.values()]
         on, pairs, flying = self._flying_on.view, self._flying_pairs.view, self._flying
         for served, sign in flights:
             a, b, prompt = served.a, served.b, served.prompt
-            self._touched.update((a, b))
+            self._revised[a] = self._revised[b] = self._revision
             on[a, prompt] += sign
             on[b, prompt] += sign
             pairs[a, b] += sign

@@ -16,6 +16,7 @@ import numpy as np
 from tiltyard.arena import commands
 from tiltyard.arena.executor import Executor
 from tiltyard.arena.group_commit import GroupCommit
+from tiltyard.arena.matchmaking import Matchmaker
 from tiltyard.arena.store import Store
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Arena:
     ) -> None:
         self.store = store
         self.now = now
-        self._executor = Executor(store, chooser or _default_chooser(), now, rng or np.random.default_rng(), new_id)
+        self._executor = Executor(store, chooser or Matchmaker(), now, rng or np.random.default_rng(), new_id)
         self._commits = GroupCommit(self._executor.execute, self._executor.idle, idle_seconds)
 
     @classmethod
@@ -163,9 +164,3 @@ class _Waiting(Generic[R]):
                 self.future.set_result(command.result())
             except BaseException as error:  # it is what the caller is told
                 self.future.set_exception(error)
-
-
-def _default_chooser() -> Chooser:
-    from tiltyard.arena.matchmaking import next_matchup
-
-    return next_matchup

@@ -49,11 +49,12 @@ class Tallies:
         self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on = Grid(), Grid(), Grid(), Grid()
         self._pair_prompts: dict[Pair, Counter[int]] = {}
         self._waiting: list[tuple[int, int, int, int, int]] = []
-        self._counted = 0
-        self._touched: set[int] = set()
+        self._revision = 0
+        self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def grow(self, models: int, prompts: int) -> None:
         """Make room for more models and prompts."""
+        self._revised = np.concatenate([self._revised, np.zeros(models - len(self._revised), dtype=np.int64)])
         for grid in (self._wins, self._ties, self._both_bad):
             grid.grow(models, models)
         for grid in (self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on):
@@ -66,16 +67,16 @@ class Tallies:
             self._settle()
 
     @property
-    def counted(self) -> int:
-        """A number that is another one whenever a count has changed."""
+    def revision(self) -> int:
+        """A number that grows whenever a count changes."""
         self._settle()
-        return self._counted
+        return self._revision
 
-    def touched(self) -> set[int]:
-        """The models whose counts have changed since this was last asked."""
+    @property
+    def revised(self) -> NDArray[np.int64]:
+        """By model: the revision at which its counts last changed."""
         self._settle()
-        touched, self._touched = self._touched, set()
-        return touched
+        return self._revised
 
     @property
     def wins(self) -> Grid:
@@ -153,14 +154,13 @@ class Tallies:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        self._counted += len(waiting)
-        for i in (0, 1):
-            self._touched.update([vote[i] for vote in waiting])
+        self._revision += len(waiting)
         if len(waiting) >= WORTH_ARRAYS:
             self._count_arrays(np.array(waiting, dtype=np.int64))
             return
         for a, b, prompt, code, sign in waiting:
             self._count_one(a, b, prompt, code, sign)
+            self._revised[a] = self._revised[b] = self._revision
 
     def _count_one(self, a: int, b: int, prompt: int, code: int, sign: int) -> None:
         if code == FAILED_BOTH:
@@ -184,6 +184,7 @@ class Tallies:
 
     def _count_arrays(self, votes: NDArray[np.int64]) -> None:
         a, b, prompt, code, sign = (np.ascontiguousarray(column) for column in votes.T)
+        self._revised[a] = self._revised[b] = self._revision
         bad, tied, decisive = code == FAILED_BOTH, code == TIED, code <= WON_BY_B
         for here, pairs, on in ((bad, self._both_bad, self._both_bad_on), (tied, self._ties, self._half_points_on)):
             for i, j in ((a, b), (b, a)):

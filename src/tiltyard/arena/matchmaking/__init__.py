@@ -1,12 +1,13 @@
 """Who meets whom next: four lanes over the state of an arena, one small file each, and the legacy way of phase 1."""
 
-from tiltyard.arena.matchmaking.choosing import FALLS_TO, next_matchup
+from tiltyard.arena.matchmaking.choosing import FALLS_TO, Matchmaker, next_matchup
 from tiltyard.arena.matchmaking.exposure import TrafficCap, contenders, exposure_targets, lane_opens
 from tiltyard.arena.matchmaking.matchup import Chooser, Matchup, Past, Seen, served_event
 
 __all__ = [
     "FALLS_TO",
     "Chooser",
+    "Matchmaker",
     "Matchup",
     "Past",
     "Seen",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tiltyard.arena.matchmaking.draws import LEVEL, draw, draw_few
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.prompts import draw_prompt, least_met
+from tiltyard.arena.matchmaking.voter_view import draw_prompt, least_met
 from tiltyard.arena.tallies import pair_of
 
 if TYPE_CHECKING:
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tiltyard.arena.matchmaking.field import Field
-    from tiltyard.arena.matchmaking.outlook import Outlook
+    from tiltyard.arena.matchmaking.voter_view import VoterView
     from tiltyard.arena.tallies import Pair
 
     Floats = NDArray[np.float64]
@@ -61,102 +59,97 @@ class Lottery:
         return sum(float(self.chances[place]) for place in places if place is not None)
 
 
-def can_serve(field: Field) -> bool:
+def can_serve(view: VoterView) -> bool:
     """Whether the lane is open and the band has somebody to show to this voter."""
-    if not field.opened:
+    if not view.opened:
         return False
-    if field.partners is field.servable.partners and field.servable.whole:
+    if view.partners is view.servable.partners and view.servable.complete:
         return True
-    reach = field.order[: field.policy.contender_band + field.policy.challenger_reach]
-    return bool(field.partners[field.band[:, None], reach].any()) and bool(lotteries(field))
+    reach = view.order[: view.policy.contender_band + view.policy.challenger_reach]
+    return bool(view.partners[view.band[:, None], reach].any()) and bool(lotteries(view))
 
 
-def pick(field: Field, rng: np.random.Generator) -> Pick:
+def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     """A rank neighbour, a close rival or a challenger of a contender, on the prompt where the pair met least."""
-    kinds = lotteries(field)
+    kinds = lotteries(view)
     shares = [kind.share for kind in kinds]
     drawn = kinds[draw_few(rng, shares)]
     first, second = drawn.kind.pairs[draw(rng, drawn.chances)]
     chance = sum(other.share * other.chance_of(first, second) for other in kinds) / sum(shares)
-    prompt, prompt_chance = draw_prompt(rng, least_met(field, first, second))
+    prompt, prompt_chance = draw_prompt(rng, least_met(view, first, second))
     return Pick(first, second, prompt, chance * prompt_chance, drawn.kind.reason)
 
 
-def lotteries(field: Field) -> list[Lottery]:
+def lotteries(view: VoterView) -> list[Lottery]:
     """The kinds of meeting that can be served now; the shares of those that cannot go to the others."""
-    mix, lean = field.policy.opponents, field.lean
-    neighbours, close, challengers = _meetings(field)
+    mix, lean = view.policy.opponents, view.lean
+    neighbours, close, challengers = _meetings(view)
     kinds = (
-        _floors(field, neighbours).lottery(mix.neighbour, lean) or neighbours.lottery(mix.neighbour, lean),
+        _floors(view, neighbours).lottery(mix.neighbour, lean) or neighbours.lottery(mix.neighbour, lean),
         close.lottery(mix.close, lean),
         challengers.lottery(mix.challenger, lean),
     )
     return [kind for kind in kinds if kind is not None]
 
 
-def below_floor(field: Field, first: int, second: int) -> bool:
+def below_floor(view: VoterView, first: int, second: int) -> bool:
     """Whether two rank neighbours have too few decisive votes, or on too few prompts."""
-    policy, tallies, pair = field.policy, field.state.tallies, pair_of(first, second)
-    flying = int(field.state.schedule.flying_pairs.view[pair])
+    policy, tallies, pair = view.policy, view.state.tallies, pair_of(first, second)
+    flying = int(view.state.schedule.flying_pairs.view[pair])
     if tallies.pair_decisive(first, second) + flying < policy.adjacent_floor_votes:
         return True
-    enough = min(policy.adjacent_floor_prompts, int(field.servable.shared[pair]))
+    enough = min(policy.adjacent_floor_prompts, int(view.servable.shared[pair]))
     met: Collection[int] = tallies.pair_prompts.get(pair, ())
     if len(met) >= enough or not flying:
         return len(met) < enough
-    return len(set(met) | set(np.flatnonzero(field.in_flight(first, second)).tolist())) < enough
+    return len(set(met) | set(np.flatnonzero(view.in_flight(first, second)).tolist())) < enough
 
 
-def _floors(field: Field, neighbours: Meetings) -> Meetings:
+def _floors(view: VoterView, neighbours: Meetings) -> Meetings:
     """Rank neighbours that are below the adjacent floor, which come first."""
-    places = {model: place for place, model in enumerate(field.band.tolist())}
-    below = [pair for pair in neighbours.pairs if places[pair[0]] < places[pair[1]] and below_floor(field, *pair)]
+    places = {model: place for place, model in enumerate(view.band.tolist())}
+    below = [pair for pair in neighbours.pairs if places[pair[0]] < places[pair[1]] and below_floor(view, *pair)]
     return Meetings("rank neighbours below their floor of votes", below, [1] * len(below))
 
 
-_known: WeakKeyDictionary[Outlook, tuple[Meetings, Meetings, Meetings]] = WeakKeyDictionary()
-
-
-def _meetings(field: Field) -> tuple[Meetings, Meetings, Meetings]:
+def _meetings(view: VoterView) -> tuple[Meetings, Meetings, Meetings]:
     """Neighbours, close rivals and challengers; kept until the next vote for voters who may see everybody."""
-    everybody = field.partners is field.servable.partners
-    known = _known.get(field.outlook) if everybody else None
-    if known is None:
-        known = (_neighbours(field), _close(field), _challengers(field))
-        if everybody:
-            _known[field.outlook] = known
-    return known
+    if view.partners is not view.servable.partners:
+        return _neighbours(view), _close(view), _challengers(view)
+    if view.rank_order.meetings is None:
+        view.rank_order.meetings = _neighbours(view), _close(view), _challengers(view)
+    return view.rank_order.meetings
 
 
-def _neighbours(field: Field) -> Meetings:
+def _neighbours(view: VoterView) -> Meetings:
     """Each contender with the one above or below."""
-    band = field.band.tolist()
+    band = view.band.tolist()
     pairs: list[Pair] = []
     among: list[int] = []
     for place, anchor in enumerate(band):
         beside = (*band[max(place - 1, 0) : place], *band[place + 1 : place + 2])
-        rivals = [rival for rival in beside if field.partners[anchor, rival]]
+        rivals = [rival for rival in beside if view.partners[anchor, rival]]
         pairs += [(anchor, rival) for rival in rivals]
         among += [len(rivals)] * len(rivals)
     return Meetings("rank neighbours in the contender band", pairs, among)
 
 
-def _close(field: Field) -> Meetings:
+def _close(view: VoterView) -> Meetings:
     """Each contender with the contender whose rating is nearest."""
-    band = field.band
-    rating = field.state.track.now.rating[band]
+    band = view.band
+    rating = view.state.track.now.rating[band]
     gap = np.abs(rating[:, None] - rating[None, :])
-    gap[~field.partners[band[:, None], band]] = np.inf
+    gap[~view.partners[band[:, None], band]] = np.inf
     chosen = (gap <= gap.min(axis=1, keepdims=True) + LEVEL) & np.isfinite(gap)
     rows, columns = chosen.nonzero()
     pairs = list(zip(band[rows].tolist(), band[columns].tolist(), strict=True))
     return Meetings("contenders closest in rating", pairs, chosen.sum(axis=1)[rows].tolist())
 
 
-def _challengers(field: Field) -> Meetings:
+def _challengers(view: VoterView) -> Meetings:
     """Each contender with each of the ranks just below the band."""
-    band, size = field.band, field.policy.contender_band
-    behind = field.order[size : size + field.policy.challenger_reach]
-    rows, columns = field.partners[band[:, None], behind].nonzero()
+    band, size = view.band, view.policy.contender_band
+    behind = view.order[size : size + view.policy.challenger_reach]
+    rows, columns = view.partners[band[:, None], behind].nonzero()
     pairs = list(zip(band[rows].tolist(), behind[columns].tolist(), strict=True))
     return Meetings("challenger of the contender band", pairs, [1] * len(pairs))

@@ -13,12 +13,12 @@ import numpy as np
 
 from tiltyard.arena.matchmaking.draws import LEVEL, draw_one, tied_best
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.prompts import NEVER, draw_prompt, most_lacking, servable_scores
+from tiltyard.arena.matchmaking.voter_view import NEVER, draw_prompt, most_lacking, servable_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tiltyard.arena.matchmaking.field import Field
+    from tiltyard.arena.matchmaking.voter_view import VoterView
 
     Floats = NDArray[np.float64]
     Positions = NDArray[np.intp]
@@ -29,50 +29,50 @@ EXPOSURE_WEIGHT = 6.0
 the others, since their own lane fills their share, and a smaller weight would let that lift them out of tolerance."""
 
 
-def can_serve(field: Field) -> bool:
+def can_serve(view: VoterView) -> bool:
     """Whether any pair can be shown."""
-    return field.has_pair
+    return view.has_pair
 
 
-def pick(field: Field, rng: np.random.Generator) -> Pick:
+def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     """The pair and prompt with the highest joint deficit of the most lacking model; ties are drawn."""
-    anchors = most_lacking_models(field)
+    anchors = most_lacking_models(view)
     anchor = draw_one(rng, anchors)
-    opponents = best_opponents(field, anchor)
+    opponents = best_opponents(view, anchor)
     opponent = draw_one(rng, opponents)
     chance = 1.0 / len(opponents)
     if len(anchors) > 1 and opponent in anchors:
-        back = best_opponents(field, opponent)
+        back = best_opponents(view, opponent)
         chance += float(anchor in back) / len(back)
-    prompt, prompt_chance = draw_prompt(rng, most_lacking(field, anchor, opponent))
+    prompt, prompt_chance = draw_prompt(rng, most_lacking(view, anchor, opponent))
     return Pick(anchor, opponent, prompt, chance / len(anchors) * prompt_chance, "lacks most; largest joint deficit")
 
 
-def most_lacking_models(field: Field) -> Positions:
+def most_lacking_models(view: VoterView) -> Positions:
     """The models that lack most in exposure, prompts and opponents together."""
-    urgent = np.where(field.anchors, EXPOSURE_WEIGHT * field.urgency, NEVER)
+    urgent = np.where(view.anchors, EXPOSURE_WEIGHT * view.urgency, NEVER)
     models = _could_win(urgent)
-    scores = urgent[models] + field.mean_prompt_deficit()[models] + field.mean_pair_deficit(models)
+    scores = urgent[models] + view.mean_prompt_deficit()[models] + view.mean_pair_deficit(models)
     return models[tied_best(scores)]
 
 
-def best_opponents(field: Field, anchor: int) -> Positions:
+def best_opponents(view: VoterView, anchor: int) -> Positions:
     """The opponents with the highest joint deficit on their best prompt."""
-    own = EXPOSURE_WEIGHT * field.urgency + field.pair_deficit(anchor)
-    own[~field.partners[anchor]] = NEVER
+    own = EXPOSURE_WEIGHT * view.urgency + view.pair_deficit(anchor)
+    own[~view.partners[anchor]] = NEVER
     models = _could_win(own)
-    best, score = _best_of(field, anchor, own, models)
+    best, score = _best_of(view, anchor, own, models)
     if score < own.max():
-        best, _ = _best_of(field, anchor, own, np.flatnonzero(field.partners[anchor]))
+        best, _ = _best_of(view, anchor, own, np.flatnonzero(view.partners[anchor]))
     return best
 
 
-def _best_of(field: Field, anchor: int, own: Floats, models: Positions) -> tuple[Positions, float]:
+def _best_of(view: VoterView, anchor: int, own: Floats, models: Positions) -> tuple[Positions, float]:
     """Those of the models with the highest joint deficit, and how high it is; far below `own` if all are in flight.
 
     What the pair may not be shown on is looked at only for those that come out on top, one after the other.
     """
-    prompts = field.prompt_deficits(models) + field.prompt_deficit(anchor)
+    prompts = view.prompt_deficits(models) + view.prompt_deficit(anchor)
     best = own[models] + prompts.max(axis=1)
     sure: set[int] = set()
     while True:
@@ -80,8 +80,8 @@ def _best_of(field: Field, anchor: int, own: Floats, models: Positions) -> tuple
         unsure = [place for place in top.tolist() if place not in sure]
         for place in unsure:
             opponent = int(models[place])
-            if not (field.servable.whole and field.is_plain(anchor, opponent)):
-                best[place] = own[opponent] + servable_scores(field, anchor, opponent, prompts[place]).max()
+            if not (view.servable.complete and view.is_plain(anchor, opponent)):
+                best[place] = own[opponent] + servable_scores(view, anchor, opponent, prompts[place]).max()
             sure.add(place)
         if not unsure:
             return models[top], float(best[top[0]])

@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING
 
 from tiltyard.arena.matchmaking.draws import draw
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.prompts import draw_prompt, under_covered
+from tiltyard.arena.matchmaking.voter_view import draw_prompt, under_covered
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tiltyard.arena.matchmaking.field import Field
+    from tiltyard.arena.matchmaking.voter_view import VoterView
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
 
-def can_serve(field: Field) -> bool:
+def can_serve(view: VoterView) -> bool:
     """Whether any pair can be shown."""
-    return field.has_pair
+    return view.has_pair
 
 
-def pick(field: Field, rng: np.random.Generator) -> Pick:
+def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     """Two models by inverse exposure, then a prompt below its floor, or any prompt where there is none."""
-    weights = field.lean / (1.0 + field.state.schedule.in_window)
-    first, second, chance = draw_pair(rng, weights, field.partners, field.anchors)
-    prompts, needed = under_covered(field, first, second)
+    weights = view.lean / (1.0 + view.state.schedule.in_window)
+    first, second, chance = draw_pair(rng, weights, view.partners, view.anchors)
+    prompts, needed = under_covered(view, first, second)
     prompt, prompt_chance = draw_prompt(rng, prompts)
     reason = "little shown; prompt not yet covered" if needed else "little shown; any prompt"
     return Pick(first, second, prompt, chance * prompt_chance, reason)

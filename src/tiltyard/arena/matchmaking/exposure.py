@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.matchmaking.servable import servable_of
 from tiltyard.validity.fairness import exposure_targets as two_targets
 
 if TYPE_CHECKING:
-    from tiltyard.arena.matchmaking.servable import Servable
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.schedule import Schedule
     from tiltyard.arena.state import ArenaState
@@ -32,22 +30,28 @@ LEAN_FROM = 25.0
 """Targets below this many exposures lean as if they were this large: one exposure more or less is chance then."""
 
 
-def conservative_order(state: ArenaState, servable: Servable) -> Numbers:
-    """Models that can be served, best first by conservative score; equal ones in the order of their numbers."""
-    now, numbers = state.track.now, servable.numbers
+def playing(state: ArenaState) -> Numbers:
+    """The models that can be served: those that share an answered prompt with another one."""
+    cells = state.catalog.servable()
+    return np.flatnonzero(cells[:, cells.sum(axis=0) > 1].any(axis=1))
+
+
+def conservative_order(state: ArenaState, numbers: Numbers) -> Numbers:
+    """These models, best first by conservative score; equal ones in the order of their numbers."""
+    now = state.track.now
     score = now.rating[numbers] - 2.0 * now.deviation[numbers]
     return numbers[np.argsort(-score, kind="stable")]
 
 
 def contenders(state: ArenaState) -> Numbers:
     """The contender band: the first K models that can be served, best first."""
-    return conservative_order(state, servable_of(state.catalog))[: state.policy.contender_band]
+    return conservative_order(state, playing(state))[: state.policy.contender_band]
 
 
 def lane_opens(state: ArenaState, order: Numbers | None = None) -> bool:
     """Whether the contender lane may serve: the first K + 1 have the rated votes that keep it from chasing luck."""
     if order is None:
-        order = conservative_order(state, servable_of(state.catalog))
+        order = conservative_order(state, playing(state))
     first = order[: state.policy.contender_band + 1]
     rated = state.tallies.rated_on.view[first].sum(axis=1)
     return len(first) > 1 and int(rated.min()) >= state.policy.contender_opens_at
@@ -55,8 +59,7 @@ def lane_opens(state: ArenaState, order: Numbers | None = None) -> bool:
 
 def exposure_targets(state: ArenaState) -> Floats:
     """The exposures each model should have in the window as long as it is now; 0 for one that cannot be served."""
-    servable = servable_of(state.catalog)
-    order = conservative_order(state, servable)
+    order = conservative_order(state, playing(state))
     models, matchups = len(state.catalog.models), len(state.schedule.window)
     return targets(state.policy, order, models, matchups, opened=lane_opens(state, order))
 

@@ -12,7 +12,7 @@ from tiltyard.arena.matchmaking.matchup import Pick
 
 if TYPE_CHECKING:
     from tiltyard.arena.matchmaking.matchup import Past
-    from tiltyard.arena.matchmaking.servable import Mask, Servable
+    from tiltyard.arena.matchmaking.tables import Mask, Servable
     from tiltyard.arena.state import ArenaState
 
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from tiltyard.arena.matchmaking.draws import draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.prompts import NEVER, draw_prompt, most_lacking
+from tiltyard.arena.matchmaking.voter_view import NEVER, draw_prompt, most_lacking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tiltyard.arena.matchmaking.field import Field
+    from tiltyard.arena.matchmaking.voter_view import VoterView
 
     Floats = NDArray[np.float64]
 
@@ -31,36 +31,36 @@ EXPOSURE_PUSH = 1.0
 """What one tolerance of lacking exposure is worth, on the same scale."""
 
 
-def can_serve(field: Field) -> bool:
+def can_serve(view: VoterView) -> bool:
     """Whether any pair can be shown."""
-    return field.has_pair
+    return view.has_pair
 
 
-def pick(field: Field, rng: np.random.Generator) -> Pick:
+def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     """An anchor by deviation and low coverage, the opponent with the highest expected information, ties drawn."""
-    weights = anchor_weights(field)
+    weights = anchor_weights(view)
     anchor = draw(rng, weights)
-    opponents = best_opponents(field, anchor)
+    opponents = best_opponents(view, anchor)
     opponent = draw_one(rng, opponents)
-    back = best_opponents(field, opponent)
+    back = best_opponents(view, opponent)
     chance = weights[anchor] / len(opponents) + weights[opponent] * float(anchor in back) / len(back)
-    prompt, prompt_chance = draw_prompt(rng, most_lacking(field, anchor, opponent))
+    prompt, prompt_chance = draw_prompt(rng, most_lacking(view, anchor, opponent))
     reason = "uncertain model; most informative opponent"
     return Pick(anchor, opponent, prompt, float(chance / weights.sum() * prompt_chance), reason)
 
 
-def anchor_weights(field: Field) -> Floats:
+def anchor_weights(view: VoterView) -> Floats:
     """By model: its deviation, more where prompts are not covered, leaning to the less exposed."""
-    weights = field.state.track.now.deviation * (1.0 + field.mean_prompt_deficit()) * field.lean
-    return np.where(field.anchors, weights, 0.0)
+    weights = view.state.track.now.deviation * (1.0 + view.mean_prompt_deficit()) * view.lean
+    return np.where(view.anchors, weights, 0.0)
 
 
-def best_opponents(field: Field, anchor: int) -> NDArray[np.intp]:
+def best_opponents(view: VoterView, anchor: int) -> NDArray[np.intp]:
     """The opponents with the highest expected information and coverage bonus."""
-    now = field.state.track.now
+    now = view.state.track.now
     scores = information(now.rating - now.rating[anchor], now.deviation)
-    scores += COVERAGE_BONUS * field.pair_deficit(anchor) + EXPOSURE_PUSH * field.urgency
-    scores[~field.partners[anchor]] = NEVER
+    scores += COVERAGE_BONUS * view.pair_deficit(anchor) + EXPOSURE_PUSH * view.urgency
+    scores[~view.partners[anchor]] = NEVER
     return tied_best(scores)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import Past, next_matchup, served_event
+from tiltyard.arena.matchmaking import Matchmaker, Past, served_event
 from tiltyard.arena.memory_book import MemoryBook
 from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.tallies import pair_of
@@ -57,6 +57,7 @@ class Ledger:
         self.state = ArenaState(self._book)
         self.state.track.expect(expected_votes)
         self._seeds = np.random.default_rng([seed, 1])
+        self._next_matchup = Matchmaker()
         self._pasts: dict[str, Past] = {}
 
     def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
@@ -69,7 +70,7 @@ class Ledger:
         state = self.state
         seed = int(self._seeds.integers(1 << 62))
         past = self._pasts.setdefault(voter, Past())
-        chosen = next_matchup(state, np.random.default_rng(seed), past)
+        chosen = self._next_matchup(state, np.random.default_rng(seed), past)
         past.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
         matchup_id = f"{state.seq + 1:032x}"
         served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at)

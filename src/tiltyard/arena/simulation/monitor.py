@@ -6,8 +6,8 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens
-from tiltyard.arena.matchmaking.field import diversity_most
-from tiltyard.arena.matchmaking.servable import servable_of
+from tiltyard.arena.matchmaking.tables import WorkingTables
+from tiltyard.arena.matchmaking.voter_view import diversity_most
 from tiltyard.arena.tallies import pair_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Monitor:
     def __init__(self, policy: Policy, prompts: int) -> None:
         self._most = diversity_most(policy.diversity_last, policy.diversity_most, prompts)
         self._last = policy.diversity_last
+        self._tables = WorkingTables()
         self._meetings: dict[tuple[int, int], deque[int]] = {}
         self._bands: deque[tuple[int, ...]] = deque(maxlen=policy.window_matchups)
         self._latest: deque[tuple[int, int]] = deque(maxlen=TRAFFIC_SPAN)
@@ -51,7 +52,7 @@ class Monitor:
         meetings = self._meetings.setdefault(pair, deque(maxlen=self._last))
         meetings.append(served.prompt)
         self.diversity_broken += meetings.count(served.prompt) > self._most
-        order = conservative_order(state, servable_of(state.catalog))
+        order = conservative_order(state, self._tables.servable(state).numbers)
         self._bands.append(tuple(order[: state.policy.contender_band].tolist()))
         if lane_opens(state, order):
             self.lanes_when_open[served.lane] += 1

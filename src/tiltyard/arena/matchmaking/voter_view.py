@@ -1,4 +1,4 @@
-"""What the lanes look at: the state of the arena at this moment, as one voter may be served from it."""
+"""The arena at this moment as one voter may be served from it, and which prompt a pair meets on."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.matchmaking.deficits import Deficits, deficits_of
+from tiltyard.arena.matchmaking.draws import draw_one, tied_best
 from tiltyard.arena.matchmaking.exposure import TrafficCap, deviations, leaning, urgency
-from tiltyard.arena.matchmaking.outlook import outlook_of
 from tiltyard.arena.tallies import Pair, pair_of
 
 if TYPE_CHECKING:
     from tiltyard.arena.matchmaking.matchup import Past
-    from tiltyard.arena.matchmaking.servable import Mask, Servable
+    from tiltyard.arena.matchmaking.tables import Deficits, Mask, WorkingTables
     from tiltyard.arena.state import ArenaState
 
 Floats = NDArray[np.float64]
@@ -24,24 +23,32 @@ Narrow = NDArray[np.float32]
 Counts = NDArray[np.int32]
 Numbers = NDArray[np.intp]
 
+NEVER = -1e12
+"""The score of what may not be served."""
 
-class Field:
+FLYING_COSTS = 1e6
+"""More than anything else weighs: what somebody is looking at is shown again only if the pair has no other prompt."""
+
+
+class VoterView:
     """Models, prompts and deficits for one choice. Matchups in flight count as if they had been voted on.
 
     `partners[i, j]` says that this voter may be shown i against j on some prompt; `anchors` have a partner. With
     `capped` off, models over the traffic cap may be served too.
     """
 
-    def __init__(self, state: ArenaState, servable: Servable, past: Past, *, capped: bool = True) -> None:
+    def __init__(self, state: ArenaState, past: Past, tables: WorkingTables, *, capped: bool = True) -> None:
         self.state = state
         self.policy = state.policy
-        self.servable = servable
+        self.servable = servable = tables.servable(state)
+        self._tables = tables
         self._seen = past
         self.partners, self.anchors = self._who_may_meet(capped=capped)
         self.has_pair = self.partners is servable.partners or bool(self.anchors.any())
-        self.outlook = outlook_of(state, servable)
-        self.order, self.band, self.opened = self.outlook.order, self.outlook.band, self.outlook.opened
-        self._aim = self.outlook.aim(len(state.schedule.window))
+        self.rank_order = tables.rank_order(state)
+        order = self.rank_order
+        self.order, self.band, self.opened = order.order, order.band, order.opened
+        self._aim = self.rank_order.aim(len(state.schedule.window))
         self._deviation = deviations(state.schedule.in_window, self._aim)
 
     @cached_property
@@ -56,12 +63,12 @@ class Field:
 
     @cached_property
     def _deficits(self) -> Deficits:
-        return deficits_of(self.state, self.servable, self.outlook)
+        return self._tables.deficits(self.state, self.rank_order)
 
     def under_floor(self, model: int) -> Mask:
         """By prompt: whether a model has fewer decisive votes than it should."""
         have = self.state.tallies.decisive_on.view[model] + self.state.schedule.flying_on.view[model]
-        return np.asarray(have < self.outlook.floors[model])
+        return np.asarray(have < self.rank_order.floors[model])
 
     def prompt_deficits(self, models: Numbers) -> Narrow:
         """By (one of these models, prompt): the share missing to the floor, or to the model's mean if that is more."""
@@ -80,7 +87,7 @@ class Field:
         """Decisive votes of a pair if all that the contender lane did not take were spread evenly, at least 1."""
         players = len(self.order)
         pairs = max(players * (players - 1) / 2, 1.0)
-        decisive = float(self.outlook.decisive) + len(self.state.schedule.in_flight)
+        decisive = float(self.rank_order.decisive) + len(self.state.schedule.in_flight)
         contender = self.policy.lanes.contender if self.opened else 0.0
         return max(decisive * (1.0 - contender) / pairs, 1.0)
 
@@ -170,3 +177,39 @@ class Field:
 def diversity_most(last: int, most: int, prompts: int) -> int:
     """Of a pair's `last` meetings at most this many on one prompt, scaled so that few prompts are enough for it."""
     return max(most, -(-last // max(prompts, 1)))
+
+
+def servable_scores(view: VoterView, first: int, second: int, base: Floats) -> Floats:
+    """By prompt: `base`, less what is in flight, and `NEVER` where the pair may not be shown."""
+    scores = base - FLYING_COSTS * view.in_flight(first, second)
+    scores[~view.open_prompts(first, second)] = NEVER
+    return np.asarray(scores)
+
+
+def most_lacking(view: VoterView, first: int, second: int) -> Numbers:
+    """The prompts on which the two models together lack most."""
+    base = view.prompt_deficit(first) + view.prompt_deficit(second)
+    return tied_best(servable_scores(view, first, second, base))
+
+
+def least_met(view: VoterView, first: int, second: int) -> Numbers:
+    """The prompts with the fewest decisive votes of the pair; among those, where the two together lack most."""
+    base = 0.25 * (view.prompt_deficit(first) + view.prompt_deficit(second))
+    for prompt, votes in view.state.tallies.pair_prompts.get(pair_of(first, second), {}).items():
+        base[prompt] -= votes
+    return tied_best(servable_scores(view, first, second, base))
+
+
+def under_covered(view: VoterView, first: int, second: int) -> tuple[Numbers, bool]:
+    """The prompts that one of the two still needs, and True; where there are none, all that are open, and False."""
+    allowed = view.open_prompts(first, second)
+    free = allowed & (view.in_flight(first, second) == 0)
+    if free.any():
+        allowed = free
+    needed = allowed & (view.under_floor(first) | view.under_floor(second))
+    return (np.flatnonzero(needed), True) if needed.any() else (np.flatnonzero(allowed), False)
+
+
+def draw_prompt(rng: np.random.Generator, prompts: Numbers) -> tuple[int, float]:
+    """One of the prompts, and how likely it was."""
+    return draw_one(rng, prompts), 1.0 / len(prompts)

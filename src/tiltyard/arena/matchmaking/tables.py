@@ -1,0 +1,227 @@
+"""What the lanes look up: who can meet whom, the order of the models, and what every model lacks.
+
+Each table follows from the state alone. Whoever chooses often holds `WorkingTables`, which work out anew only what has
+changed since the last choice; tests compare them with tables made from nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena.matchmaking.exposure import aims, conservative_order, lane_opens
+
+if TYPE_CHECKING:
+    from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.matchmaking.contender import Meetings
+    from tiltyard.arena.policy import Policy
+    from tiltyard.arena.rating_track import Ratings
+    from tiltyard.arena.state import ArenaState
+
+Floats = NDArray[np.float64]
+Narrow = NDArray[np.float32]
+Counts = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+ONE, NOTHING = np.float32(1.0), np.float32(0.0)
+
+WORTH_ARRAYS = 6
+"""From this many models on it is faster to work out their rows together than one by one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Servable:
+    """What the catalog allows. Arrays go by model and prompt number and are never written to.
+
+    `cells` (model, prompt) may be shown; `shared` counts the prompts that two models can meet on; `partners` is where
+    that is not 0, and no model is its own partner; `players` have a partner, and `numbers` are theirs in order.
+    `prompts_of` counts each model's cells and `partners_of` its partners, at least 1 so that one may divide by them.
+    `fewest_shared` is the least of `shared` among partners. `complete`: every model can be served on every prompt.
+    """
+
+    cells: Mask
+    shared: NDArray[np.int32]
+    partners: Mask
+    players: Mask
+    numbers: NDArray[np.intp]
+    prompts_of: NDArray[np.int32]
+    partners_of: NDArray[np.intp]
+    fewest_shared: int
+    complete: bool
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Servable:
+        """What this catalog allows now."""
+        cells = catalog.servable()
+        as_numbers = cells.astype(np.float32)
+        shared = (as_numbers @ as_numbers.T).astype(np.int32)
+        partners = shared > 0
+        np.fill_diagonal(partners, val=False)
+        players = np.asarray(partners.any(axis=1))
+        return cls(
+            cells=cells,
+            shared=shared,
+            partners=partners,
+            players=players,
+            numbers=np.flatnonzero(players),
+            prompts_of=np.maximum(cells.sum(axis=1, dtype=np.int32), 1),
+            partners_of=np.maximum(partners.sum(axis=1), 1),
+            fewest_shared=int(shared[partners].min(initial=cells.shape[1])),
+            complete=bool(cells.all()),
+        )
+
+
+class RankOrder:
+    """The order of the models and what follows from it: it changes with votes, not with matchups that are served.
+
+    `order` are the models that can be served, best first; `band` the contenders among them; `opened`: their lane may
+    serve. `floors` are the decisive votes that each model should have on every prompt: more for contenders. `decisive`
+    counts such votes of all models. `meetings` is where the contender lane keeps its pairs.
+    """
+
+    def __init__(self, state: ArenaState, servable: Servable) -> None:
+        policy = state.policy
+        self.order = conservative_order(state, servable.numbers)
+        self.band = self.order[: policy.contender_band]
+        self.opened = lane_opens(state, self.order)
+        self.decisive = int(state.tallies.wins.view.sum())
+        self.floors = np.full(len(servable.players), policy.prompt_floor, dtype=np.int32)
+        if self.opened:
+            self.floors[self.band] = max(policy.prompt_floor, policy.prompt_target_top)
+        self.meetings: tuple[Meetings, Meetings, Meetings] | None = None
+        self._policy = policy
+        self._aim: tuple[int, Floats] | None = None
+
+    def aim(self, matchups: int) -> Floats:
+        """How many exposures each model is led to in a window of so many matchups."""
+        if self._aim is None or self._aim[0] != matchups:
+            aim = aims(self._policy, self.order, len(self.floors), matchups, opened=self.opened)
+            self._aim = (matchups, aim)
+        return self._aim[1]
+
+
+class Deficits:
+    """Tables by model, with matchups in flight counted as if they had been voted on.
+
+    `prompts` (model, prompt): the share missing to the floor, or to the model's mean if that is more; `missing` are its
+    sums by model. `met` (model, model): decisive votes of the pair. A choice touches two models and a vote two, so only
+    their rows are worked out anew.
+    """
+
+    def __init__(self, servable: Servable) -> None:
+        self.servable = servable
+        models, prompts = servable.cells.shape
+        self.prompts: Narrow = np.zeros((models, prompts), dtype=np.float32)
+        self.missing: Narrow = np.zeros(models, dtype=np.float32)
+        self.met: Counts = np.zeros((models, models), dtype=np.int32)
+        self._floors: Counts = np.full(models, -1, dtype=np.int32)
+        self._tallies_seen = self._schedule_seen = -1
+
+    def follow(self, state: ArenaState, floors: Counts) -> None:
+        """Take in what has happened since, and other floors."""
+        stale = self._stale(state, floors)
+        if len(stale) < WORTH_ARRAYS:
+            for model in stale.tolist():
+                self._one(state, model)
+        else:
+            self._many(state, stale)
+
+    def _stale(self, state: ArenaState, floors: Counts) -> NDArray[np.intp]:
+        """The models whose votes, matchups in flight or floors are others than when this was last asked."""
+        tallies, schedule = state.tallies, state.schedule
+        tallies_now, schedule_now = tallies.revision, schedule.revision
+        stale = (tallies.revised > self._tallies_seen) | (schedule.revised > self._schedule_seen)
+        self._tallies_seen, self._schedule_seen = tallies_now, schedule_now
+        if self._floors is not floors:
+            stale |= self._floors != floors
+            self._floors = floors
+        return stale.nonzero()[0]
+
+    def _one(self, state: ArenaState, model: int) -> None:
+        """One model's rows: what `_many` does, to the last bit."""
+        tallies, schedule = state.tallies, state.schedule
+        have = tallies.decisive_on.view[model] + schedule.flying_on.view[model]
+        aim = max(np.add.reduce(have) / self.servable.prompts_of[model], self._floors[model])
+        row = self.prompts[model]
+        np.multiply(have, np.float32(-1.0 / aim), out=row, casting="unsafe", dtype=np.float32)
+        row += ONE
+        np.maximum(row, NOTHING, out=row)
+        if not self.servable.complete:
+            row *= self.servable.cells[model]
+        self.missing[model] = np.add.reduce(row)
+        wins = tallies.wins.view
+        self.met[model] = self.met[:, model] = wins[model] + wins[:, model] + schedule.flying_pairs.view[model]
+
+    def _many(self, state: ArenaState, models: NDArray[np.intp]) -> None:
+        tallies, schedule = state.tallies, state.schedule
+        have = tallies.decisive_on.view[models] + schedule.flying_on.view[models]
+        aim = np.maximum(have.sum(axis=-1) / self.servable.prompts_of[models], self._floors[models])
+        missing = have.astype(np.float32)
+        missing *= (-1.0 / aim).astype(np.float32)[:, None]
+        missing += ONE
+        np.maximum(missing, NOTHING, out=missing)
+        if not self.servable.complete:
+            missing *= self.servable.cells[models]
+        self.prompts[models] = missing
+        self.missing[models] = missing.sum(axis=1)
+        wins = tallies.wins.view
+        met = wins[models] + wins[:, models].T + schedule.flying_pairs.view[models]
+        self.met[models] = met
+        self.met[:, models] = met.T
+
+
+class WorkingTables:
+    """The tables of one state, kept from one choice to the next. They belong to one thread.
+
+    Handed another state they start anew, so they can make a choice faster but never another one.
+    """
+
+    def __init__(self) -> None:
+        self._state: ArenaState | None = None
+        self._servable: tuple[tuple[object, ...], Servable] | None = None
+        self._order: tuple[tuple[Servable, Policy, Ratings, int], RankOrder] | None = None
+        self._deficits: Deficits | None = None
+
+    def servable(self, state: ArenaState) -> Servable:
+        """What the catalog allows. It only grows and switches, so counts and switches tell all its versions apart."""
+        if self._state is not state:
+            self._state, self._servable, self._order, self._deficits = state, None, None, None
+        catalog = state.catalog
+        key = (
+            len(catalog.models),
+            len(catalog.prompts),
+            len(catalog.response_ids),
+            bytes(catalog.model_enabled),
+            bytes(catalog.prompt_enabled),
+        )
+        if self._servable is None or self._servable[0] != key:
+            self._servable = (key, Servable.of(catalog))
+        return self._servable[1]
+
+    def rank_order(self, state: ArenaState) -> RankOrder:
+        """The order of the models, worked out anew when ratings, counts, policy or catalog have changed."""
+        servable, policy = self.servable(state), state.policy
+        ratings, revision = state.track.now, state.tallies.revision
+        if self._order is not None:
+            (servable_then, policy_then, ratings_then, revision_then), order = self._order
+            if (
+                ratings_then is ratings
+                and revision_then == revision
+                and servable_then is servable
+                and policy_then is policy
+            ):
+                return order
+        order = RankOrder(state, servable)
+        self._order = ((servable, policy, ratings, revision), order)
+        return order
+
+    def deficits(self, state: ArenaState, order: RankOrder) -> Deficits:
+        """What every model lacks now."""
+        servable = self.servable(state)
+        if self._deficits is None or self._deficits.servable is not servable:
+            self._deficits = Deficits(servable)
+        self._deficits.follow(state, order.floors)
+        return self._deficits
