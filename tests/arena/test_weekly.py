@@ -19,7 +19,7 @@ from tiltyard.arena.period import DAY, period_of_log
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.weekly import WeeklyReport, contender_lane_open, weekly_report
 from tiltyard.report.weekly.page import weekly_page
-from tiltyard.report.weekly.text import quality_events, weekly_json, weekly_markdown
+from tiltyard.report.weekly.text import quality_sentence, weekly_json, weekly_markdown
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
@@ -103,9 +103,10 @@ def test_the_failing_model_is_named_with_its_prompts(week: tuple[Log, WeeklyRepo
     (flag,) = report.to_dict()["quality"]
     assert flag["model"] == "m04"
     assert {prompt["prompt"] for prompt in flag["worst_prompts"][:2]} == {"p01", "p06"}
-    (event,) = quality_events(report)
-    assert (event.subject, event.subject_id) == ("model", "m04")
-    assert "p01" in event.detail
+    (rising,) = report.quality
+    said = quality_sentence(report, rising)
+    assert said.startswith("m04: both-bad rate")
+    assert "p01" in said
 
 
 def test_lanes_and_sides_of_a_fair_schedule_are_within_chance(week: tuple[Log, WeeklyReport]) -> None:

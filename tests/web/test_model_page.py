@@ -16,8 +16,8 @@ from tiltyard.arena import events as e
 from tiltyard.arena.model_detail import model_detail
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.answers import AnswerDates
+from tiltyard.pages.figures import day
 from tiltyard.web.model import ModelPage, chosen_prompt, model_page, model_values
-from tiltyard.web.rendering import day
 
 
 @pytest.fixture(scope="module")

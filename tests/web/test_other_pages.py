@@ -19,12 +19,13 @@ from tests.web.sites import vote_once
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import CastVote, Standing
+from tiltyard.report.weekly import text as said
+from tiltyard.report.weekly.page import by_shown_name
 from tiltyard.report.weekly.text import weekly_markdown
 from tiltyard.web import rendering, words
 from tiltyard.web.compare import compare_page
 from tiltyard.web.me import ENOUGH, own_page
 from tiltyard.web.methods import SECTIONS, chapters, flat_settings
-from tiltyard.web.validity import by_shown_name, validity_page
 
 PAGES = ("/leaderboard", "/validity", "/methods", "/data", "/me", "/compare", f"/models/{MODELS[0]}")
 
@@ -89,21 +90,26 @@ def test_a_comparison_that_cannot_be_made_says_what_to_do(
 def test_the_validity_page_says_what_the_report_says(site: BoardSite) -> None:
     report = site.world.snapshot.study.weekly
     page = text_of(site.client.get("/validity").text)
-    made = validity_page(report)
-    written = weekly_markdown(report)
-    for sentence in (*made.exposure_said, *made.stability_said, *made.churn_said, made.side_said, *made.offline_said):
+    named, written = by_shown_name(report), weekly_markdown(report)
+    for sentence in (
+        *said.exposure_sentences(report),
+        *said.stability_sentences(named),
+        *said.churn_sentences(named),
+        said.side_sentence(named),
+        *said.offline_sentences(report),
+    ):
         assert sentence in page
         assert sentence in written or sentence.startswith("Entered:")  # which names models, here as visitors know them
-    for line in made.exposures:
-        assert f"{line.exposures:,} {line.target:.1f}" in page
+    for exposures, target in zip(report.exposure.exposures, report.exposure.targets, strict=True):
+        assert f"{exposures:,} {target:.1f}" in page
 
 
 def test_the_validity_page_calls_models_by_the_names_that_visitors_know(site: BoardSite) -> None:
     report = site.world.snapshot.study.weekly
-    made = validity_page(report)
+    page = site.client.get("/validity").text
     assert report.churn.entered == (NEWCOMER,)
-    assert any(f"Entered: {NAMES[MODELS.index(NEWCOMER)]}." in sentence for sentence in made.churn_said)
-    drawn = set(re.findall(r'class="name">\d+  ([^<]+)<', str(made.ranks)))
+    assert f"Entered: {NAMES[MODELS.index(NEWCOMER)]}." in text_of(page)
+    drawn = set(re.findall(r'class="name">\d+  ([^<]+)<', page))
     assert {html.unescape(name) for name in drawn} == set(NAMES)
 
 

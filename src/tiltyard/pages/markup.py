@@ -1,11 +1,17 @@
-"""HTML that cannot be broken by what stands in it: plain text is escaped wherever it is placed, only `Html` is not."""
+"""HTML that no text can break out of: plain text is escaped wherever it is placed, only `Html` is not.
+
+Built on MarkupSafe, so that templates accept it as it is; beyond that, control characters are made visible.
+"""
 
 from __future__ import annotations
 
-import html
 import re
 from functools import cache
 from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from tiltyard.pages import figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,22 +24,23 @@ CONTROLS = (
 )
 """Control characters become their visible pictures: a page may not hold them, and a reader should see them."""
 
-UNSAFE = re.compile("[&<>\"'" + "".join(map(chr, CONTROLS)) + "]")
+CONTROL = re.compile("[" + "".join(map(chr, CONTROLS)) + "]")
 
 Value = str | int | float | bool | None
 
 
-class Html(str):
-    """Markup that is safe to place on a page, because `el` made it."""
+class Html(Markup):
+    """Markup that is safe to place on a page, because a function of `tiltyard.pages` made it."""
 
     __slots__ = ()
 
 
 def text(value: str) -> Html:
-    """Any text as markup that shows exactly this text; markup stays as it is."""
+    """Any text as markup that shows exactly this text; markup of ours stays as it is."""
     if isinstance(value, Html):
         return value
-    return Html(html.escape(value).translate(CONTROLS) if UNSAFE.search(value) else value)
+    plain_text = str(value)
+    return Html.escape(plain_text.translate(CONTROLS) if CONTROL.search(plain_text) else plain_text)
 
 
 def el(name: str, /, *children: str, **attributes: Value) -> Html:
@@ -57,7 +64,7 @@ def _label(key: str) -> str:
 
 def join(parts: Iterable[str], between: str = "") -> Html:
     """Pieces of markup or text in a row."""
-    return Html(text(between).join([text(part) for part in parts]))
+    return Html(str(text(between)).join([text(part) for part in parts]))
 
 
 def raw(name: str, content: str) -> Html:
@@ -74,24 +81,21 @@ def link(target: str, *children: str, **attributes: Value) -> Html:
 
 def number(value: float | None, digits: int = 0, unit: str = "") -> Html:
     """A figure as people read it, with the exact value of the file as its machine-readable `value`."""
-    if value is None:
-        return el("span", "–", class_="none")
-    shown = f"{value:,.{digits}f}".replace("-", "−")
-    return el("data", shown + unit, value=repr(value))
+    return _figure(value, "" if value is None else figures.count(value, digits) + unit)
 
 
 def rating(value: float | None, digits: int = 1) -> Html:
     """A rating as every board of ours writes it, without separators, with its exact value beside."""
-    if value is None:
-        return el("span", "–", class_="none")
-    return el("data", f"{value:.{digits}f}".replace("-", "−"), value=repr(value))
+    return _figure(value, figures.points(value, digits))
 
 
 def percent(share: float | None, digits: int = 0) -> Html:
     """A share as a percentage, with the exact share as its machine-readable `value`."""
-    if share is None:
-        return el("span", "–", class_="none")
-    return el("data", f"{100 * share:.{digits}f} %", value=repr(share))
+    return _figure(share, figures.percent(share, digits))
+
+
+def _figure(value: float | None, shown: str) -> Html:
+    return el("span", "–", class_="none") if value is None else el("data", shown, value=repr(value))
 
 
 def table(
@@ -130,10 +134,7 @@ def _cell(cell: str, place: int, class_: str | None) -> Html:
 
 def plain(markup: str) -> str:
     """The text of a piece of markup, for a label."""
-    if not isinstance(markup, Html):
-        return markup
-    pieces = [piece.rpartition(">")[2] for piece in markup.split("<")]
-    return html.unescape("".join(pieces))
+    return markup.striptags() if isinstance(markup, Html) else markup
 
 
 def pairs(items: Iterable[tuple[str, str]], class_: str = "facts") -> Html:

@@ -26,12 +26,13 @@ from tiltyard.web.prepared import has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered
-from tiltyard.web.validity import validity_page
+from tiltyard.web.validity import validity_view
 from tiltyard.web.words import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tiltyard.arena.board import LiveBoard
     from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.offline import OfflineBoard
     from tiltyard.pages.markup import Html
@@ -106,7 +107,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoa
         "total": len(whole),
         "choices": choices(snapshot),
         "firsts": {name: column.first for name, column in COLUMNS.items()},
-        "rules": [(rule.name, *rule_numbers(rule), rule.met, rule.detail) for rule in snapshot.board.publication.rules],
+        "rules": _rules(snapshot.board),
         "category_votes": snapshot.study.categories.get(query.category, 0),
         "offline": category if query.category else snapshot.study.offline,
         "rating_chart": charts.rating_chart(lines),
@@ -114,6 +115,11 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoa
         "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
         "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
     }
+
+
+def _rules(board: LiveBoard) -> list[tuple[str, str, str, bool, str]]:
+    """The publication rules: name, what was found, what is needed, whether it is met, and more."""
+    return [(rule.name, *rule_numbers(rule), rule.met, rule.detail) for rule in board.publication.rules]
 
 
 def _category(site: Site, query: BoardQuery) -> OfflineBoard | None:
@@ -280,7 +286,9 @@ async def validity(request: Request) -> Response:
         request,
         "validity.html",
         "validity",
-        lambda _, snapshot: {"page": validity_page(snapshot.study.weekly), "names": _names(snapshot)},
+        lambda _, snapshot: (
+            validity_view(snapshot.study.weekly, _names(snapshot)) | {"rules": _rules(snapshot.study.weekly.board)}
+        ),
     )
 
 

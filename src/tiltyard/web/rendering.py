@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from tiltyard import __version__
+from tiltyard.pages.figures import count, day, percent, points, signed
 from tiltyard.pages.markup import Html
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.charts import share_meter
@@ -102,37 +102,10 @@ def environment() -> Environment:
     return made
 
 
-def markup(made: Html | None) -> Markup:
+def markup(made: Html | None) -> Html:
     """Markup that our own functions made, which escape whatever they are given; anything else is refused."""
     if made is None:
-        return Markup("")
+        return Html("")
     if not isinstance(made, Html):
         raise TypeError("only markup made by `tiltyard.pages.markup` may stand unescaped")
-    return Markup(made)  # noqa: S704 - the type says that it is escaped
-
-
-def count(number: int) -> str:
-    """A whole number with thousands set apart."""
-    return f"{number:,}"
-
-
-def points(value: float | None, digits: int = 0) -> str:
-    """A figure with a real minus sign, or a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
-
-
-def signed(value: float | None, digits: int = 0) -> str:
-    """A figure with its sign."""
-    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
-
-
-def percent(share: float | None, digits: int = 0) -> str:
-    """A share as a percentage."""
-    return "–" if share is None else f"{100 * share:.{digits}f} %"
-
-
-def day(at: int) -> str:
-    """A time in microseconds as people read it, in UTC."""
-    from tiltyard.report.weekly.text import day as written
-
-    return written(at)
+    return made

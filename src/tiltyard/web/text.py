@@ -7,7 +7,6 @@ that right-to-left and invisible characters cannot reorder the page around it.
 
 from __future__ import annotations
 
-import html
 import re
 import threading
 from collections import OrderedDict
@@ -16,8 +15,7 @@ from typing import TYPE_CHECKING
 import nh3
 from markdown_it import MarkdownIt
 
-from tiltyard.pages.markup import Html
-from tiltyard.web.words_vote import WORDS
+from tiltyard.pages.markup import Html, el
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +61,7 @@ def is_plain(text: str) -> bool:
 
 def _rendered(text: str) -> Html:
     if is_plain(text):
-        return Html(f'<div class="words" dir="auto">{html.escape(_visible(text))}</div>')
+        return el("div", _visible(text), class_="words", dir="auto")
     # a reader is not safe to share between threads, and cheap enough to lend out one at a time
     with _READING:
         made = _READER.render(_visible(text))
@@ -89,8 +87,8 @@ def _image(
 ) -> str:  # the reader's own signature
     token = tokens[index]
     said = renderer.renderInlineAsText(token.children or [], options, env).strip()
-    label = WORDS["vote.image"].format(said=said) if said else WORDS["vote.image_unnamed"]
-    return f'<span class="image">[{html.escape(label)}]</span>'
+    label = f"image: {said}" if said else "image"
+    return str(el("span", f"[{label}]", class_="image"))
 
 
 def _heading(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:

@@ -1,13 +1,19 @@
-"""The weekly report as one self-contained page: no script, nothing loaded, light and dark, fit for print."""
+"""The weekly report as HTML: its sections for any page that frames them, and one self-contained file.
+
+The file has no script and loads nothing; it works in light and dark, and in print.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.blindness import NOT_BLIND
-from tiltyard.pages.markup import Html, el, join, number, percent, rating, raw, table
+from tiltyard.pages.figures import day, points, signed, signed_percent
+from tiltyard.pages.markup import Html, el, join, number, pairs, percent, plain, rating, raw, table
 from tiltyard.pages.svg import axis
 from tiltyard.report.page import own_file
 from tiltyard.report.weekly.pictures import (
@@ -19,27 +25,40 @@ from tiltyard.report.weekly.pictures import (
     share_picture,
 )
 from tiltyard.report.weekly.text import (
+    LANES_OFF,
     churn_sentences,
-    day,
     exposure_sentences,
     note_sentence,
     offline_sentences,
     quality_sentence,
     rule_numbers,
     side_sentence,
-    signed_percent,
     stability_sentences,
     status_sentence,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from tiltyard.arena.board import BoardRow
     from tiltyard.arena.weekly import WeeklyReport
+    from tiltyard.validity.churn import Known
 
 Head = list[str | tuple[str, str]]
 
+NAVIGATION = {
+    "fairness": "Fairness",
+    "pairs": "Pairs",
+    "confidence": "Confidence",
+    "churn": "Churn",
+    "flags": "Flags",
+    "offline": "Bradley–Terry",
+}
+"""Shorter names of sections."""
+
 STYLE = """
+.hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.scroll { position: relative; }
 .verdict { display: inline-block; margin: .2rem 0 1rem; padding: .25rem .9rem; border: 1.5px solid currentColor;
   border-radius: 2rem; font: 600 1.05rem/1.5 var(--sans); }
 .verdict.stable { color: var(--good); }
@@ -65,21 +84,75 @@ section > h3 { margin-top: 1.2rem; }
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """How a page shows a model and a pair of models: as plain names here, as links on a site."""
+
+    model: Callable[[str], str] = str
+    pair: Callable[[str, str], str] = "{} – {}".format
+
+
 def weekly_page(report: WeeklyReport, title: str = "Validity report") -> str:
-    """The text of an HTML file."""
-    sections = [
-        _section("status", "Status", *_status(report)),
-        _section("fairness", "Coverage fairness", *_exposure(report)),
-        _section("pairs", "Pair completeness", *_pairs(report)),
-        _section("confidence", "Confidence stability", *_confidence(report)),
-        _section("churn", "Top-rank churn against confidence bands", *_churn(report)),
-        _section("lanes", "Lanes and sides", *_lanes(report)),
-        _section("flags", "Quality, flags, exclusions", *_flags(report)),
+    """The report as one HTML file."""
+    sections = {"status": ("Status", join(_status(report))), **weekly_sections(report)}
+    nav = [el("a", NAVIGATION.get(anchor, name), href=f"#{anchor}") for anchor, (name, _) in sections.items()]
+    body = [
+        _header(report, title),
+        el("nav", *nav, aria_label="Sections"),
+        el("main", *[section(anchor, *part) for anchor, part in sections.items()]),
     ]
-    if report.offline is not None:
-        sections.append(_section("offline", "Offline rating", *_offline(report)))
-    body = [_header(report, title), _navigation(report), el("main", *sections)]
     return _document(title, body)
+
+
+def weekly_sections(report: WeeklyReport, labels: Labels = Labels()) -> dict[str, tuple[str, Html]]:  # noqa: B008
+    """Everything below the header, by anchor: the title and contents of each section, for any page that frames them."""
+    named = report if labels == Labels() else by_shown_name(report)
+    sections = {
+        "fairness": ("Coverage fairness", _exposure(report, labels)),
+        "pairs": ("Pair completeness", _pairs(report, labels)),
+        "confidence": ("Confidence stability", _confidence(report, named, labels)),
+        "churn": ("Top-rank churn against confidence bands", _churn(named)),
+        "lanes": ("Lanes and sides", _lanes(named)),
+        "flags": ("Quality, flags, exclusions", _flags(named)),
+    }
+    if report.offline is not None:
+        sections["offline"] = ("Bradley–Terry beside the live order", _offline(report, labels))
+    return {anchor: (title, join(parts)) for anchor, (title, parts) in sections.items()}
+
+
+def section(anchor: str, title: str, contents: Html) -> Html:
+    """A section with its heading."""
+    return el("section", el("h2", title), contents, id=anchor)
+
+
+def by_shown_name(report: WeeklyReport) -> WeeklyReport:
+    """The same report for its sentences and its chart, with models under the names that visitors know.
+
+    Where two models share a name, their ids tell them apart.
+    """
+    rows = report.board.rows
+    shared = Counter(row.display_name for row in rows)
+    names = {
+        row.model: row.display_name if shared[row.display_name] == 1 else f"{row.display_name} ({row.model})"
+        for row in rows
+    }
+
+    def shown(models: Iterable[str]) -> tuple[str, ...]:
+        return tuple(names.get(model, model) for model in models)
+
+    churn = report.churn
+    swaps = tuple(replace(s, rose=shown([s.rose])[0], fell=shown([s.fell])[0]) for s in churn.swaps)
+    return replace(
+        report,
+        models=shown(report.models),
+        model_names=shown(report.model_names),
+        stability=replace(report.stability, left_band=shown(report.stability.left_band)),
+        churn=replace(churn, swaps=swaps, entered=shown(churn.entered), left=shown(churn.left)),
+        looks=tuple(
+            replace(look, standings=dict(zip(shown(look.standings), look.standings.values(), strict=True)))
+            for look in report.looks
+        ),
+    )
 
 
 def _document(title: str, body: Sequence[Html]) -> str:
@@ -98,25 +171,12 @@ def _document(title: str, body: Sequence[Html]) -> str:
     return f"<!doctype html>\n{el('html', el('head', join(head)), el('body', join(body)), lang='en')}\n"
 
 
-def _section(anchor: str, title: str, *children: Html) -> Html:
-    return el("section", el("h2", title), *children, id=anchor)
-
-
 def _said(sentences: Sequence[str]) -> list[Html]:
     return [el("p", sentence) for sentence in sentences]
 
 
 def _header(report: WeeklyReport, title: str) -> Html:
     stable = report.board.publication.status == "officially stable"
-    fair, churn = report.exposure, report.churn
-    served = report.events.get("matchup_served", 0)
-    tiles = (
-        ("counted votes", number(report.votes)),
-        ("voters", number(report.voters)),
-        ("matchups served", number(served)),
-        ("models in tolerance", join([number(int(fair.within.sum())), el("small", f"of {fair.looked_at}")])),
-        ("swaps beyond bands", join([number(len(churn.beyond_bands)), el("small", f"of {len(churn.swaps)} swaps")])),
-    )
     return el(
         "header",
         el("p", "Live arena", class_="over"),
@@ -127,86 +187,104 @@ def _header(report: WeeklyReport, title: str) -> Html:
         ),
         el("p", status_sentence(report), class_="sub"),
         *([] if report.blind else [el("p", NOT_BLIND, class_="unmet")]),
-        el("dl", *[el("div", el("dt", what), el("dd", value)) for what, value in tiles], class_="tiles"),
+        tiles(report),
     )
 
 
-def _navigation(report: WeeklyReport) -> Html:
-    places = [("status", "Status"), ("fairness", "Fairness"), ("pairs", "Pairs"), ("confidence", "Confidence")]
-    places += [("churn", "Churn"), ("lanes", "Lanes and sides"), ("flags", "Flags")]
-    places += [("offline", "Offline rating")] if report.offline is not None else []
-    return el("nav", *[el("a", name, href=f"#{anchor}") for anchor, name in places], aria_label="Sections")
+def tiles(report: WeeklyReport) -> Html:
+    """The week in figures."""
+    fair, churn = report.exposure, report.churn
+    return pairs(
+        (
+            ("counted votes", number(report.votes)),
+            ("voters", number(report.voters)),
+            ("matchups served", number(report.events.get("matchup_served", 0))),
+            ("models in tolerance", join([number(int(fair.within.sum())), el("small", f" of {fair.looked_at}")])),
+            ("swaps beyond bands", join([number(len(churn.beyond_bands)), el("small", f" of {len(churn.swaps)}")])),
+        ),
+        class_="tiles",
+    )
 
 
 def _status(report: WeeklyReport) -> list[Html]:
-    rows = []
+    rows: list[list[str]] = []
     for rule in report.board.publication.rules:
         found, needed = rule_numbers(rule)
         met = el("span", "met", class_="met") if rule.met else el("span", "not met", class_="unmet")
         rows.append([rule.name.capitalize(), found, needed, met, rule.detail])
-    return [table(["rule", ("found", "num"), "needed", "", ""], rows, class_="rules")]
+    return [table(["Rule", ("Found", "num"), "Needed", "", ""], rows, class_="rules")]
 
 
-def _exposure(report: WeeklyReport) -> list[Html]:
+def _exposure(report: WeeklyReport, labels: Labels) -> list[Html]:
     fair = report.exposure
     scale = off_scale(fair.off.tolist(), fair.tolerance)
     rows = []
-    for place, model in enumerate(report.models):
-        off, row = float(fair.off[place]), report.board.rows[place]
+    for place, row in enumerate(report.board.rows):
+        off, shown = float(fair.off[place]), labels.model(row.model)
         drawn = Html("")
         if off == off:
-            drawn = exposure_picture(scale, off, fair.tolerance, f"{model}: {signed_percent(off)} off its target")
+            label = f"{plain(shown)}: {signed_percent(off)} off its target"
+            drawn = exposure_picture(scale, off, fair.tolerance, label)
         rows.append(
             [
-                model,
+                shown,
                 number(int(fair.exposures[place])),
-                number(float(fair.targets[place]), 1),
+                rating(float(fair.targets[place])),
                 el("td", drawn, class_="chart"),
                 el("td", signed_percent(off), class_="num" if fair.within[place] else "num unmet"),
                 percent(row.prompt_coverage),
             ]
         )
-    head: Head = ["model", ("exposures", "num"), ("target", "num"), _over("off target", axis(scale, " %"))]
-    head += [("", "num"), ("prompt coverage", "num")]
-    return [*_said(exposure_sentences(report)), table(head, rows, class_="measures")]
+    head: Head = ["Model", ("Exposures", "num"), ("Target", "num")]
+    head += [_over("Off target, tolerance shaded", axis(scale, " %")), ("Off", "num"), ("Prompt coverage", "num")]
+    return [*_said(exposure_sentences(report)), *_table(head, rows)]
+
+
+def _table(head: Head, rows: list[list[str]], class_: str | None = "measures") -> list[Html]:
+    return [table(head, rows, class_=class_)] if rows else []
 
 
 def _over(words: str, drawn: Html) -> tuple[str, str]:
     return join([words, drawn]), "chart"
 
 
-def _pairs(report: WeeklyReport) -> list[Html]:
+def _drawn(words: str = "Chart") -> tuple[str, str]:
+    """The head of a column of pictures that needs no words for those who see them."""
+    return el("span", words, class_="hidden"), "chart"
+
+
+def _pairs(report: WeeklyReport, labels: Labels) -> list[Html]:
     rows = [
         [
-            f"{pair.above} – {pair.below}",
+            labels.pair(pair.above, pair.below),
             number(pair.decisive),
             number(pair.prompts),
             el(
                 "td", share_picture(pair.completeness, 1.0, f"{100 * pair.completeness:.0f} % complete"), class_="chart"
             ),
-            percent(pair.completeness),
+            el("td", percent(pair.completeness), class_="num" if pair.completeness >= 1 else "num unmet"),
         ]
         for pair in report.pairs
     ]
-    note = el("p", "Decisive votes between rank neighbours, and the prompts they were cast on, against the floor.")
-    head: Head = ["neighbours", ("decisive votes", "num"), ("prompts", "num"), ("", "chart"), ("complete", "num")]
-    return [note, table(head, rows, class_="measures")] if rows else [el("p", "There are no two models to compare.")]
+    if not rows:
+        return [el("p", "There are no two models to compare.")]
+    note = "Decisive votes between models next to each other at the top, and the prompts they were cast on, against "
+    head: Head = ["Adjacent pair", ("Decisive votes", "num"), ("Prompts", "num"), _drawn(), ("Complete", "num")]
+    return [el("p", note, "the minimum that the policy asks for.", class_="note"), *_table(head, rows)]
 
 
-def _confidence(report: WeeklyReport) -> list[Html]:
-    said = _said(stability_sentences(report))
+def _confidence(report: WeeklyReport, named: WeeklyReport, labels: Labels) -> list[Html]:
+    said = _said(stability_sentences(named))
     if not report.board.rows:
         return said
-    before, now = report.looks[0].standings, report.looks[-1].standings
     scale = band_scale(report.looks)
     rows = []
-    for row in report.board.rows:
-        known, then = now[row.model], before.get(row.model)
-        label = f"{row.model}: {known.rating:.0f}, {known.low:.0f} to {known.high:.0f}"
-        left = row.model in report.stability.left_band
+    for row, then, known in bands(report):
+        shown, left = labels.model(row.model), row.model in report.stability.left_band
+        label = f"{plain(shown)}: {known.rating:.0f}, {known.low:.0f} to {known.high:.0f}"
         rows.append(
             [
-                row.model,
+                shown,
                 row.badge.value,
                 el("td", band_picture(scale, then, known, label), class_="chart"),
                 rating(known.rating, 0),
@@ -215,14 +293,15 @@ def _confidence(report: WeeklyReport) -> list[Html]:
                 el("span", "left its band", class_="unmet") if left else "",
             ]
         )
-    head: Head = [
-        "model",
-        "badge",
-        _over("rating ± 2 deviations; shaded: at the start", axis(scale)),
-        ("rating", "num"),
-    ]
-    head += [("deviation then", "num"), ("now", "num"), ""]
-    return [*said, table(head, rows, class_="measures")]
+    head: Head = ["Model", "Badge", _over("Rating ± 2 deviations; shaded: at the start", axis(scale))]
+    head += [("Rating", "num"), ("Deviation then", "num"), ("now", "num"), el("span", "Left its band", class_="hidden")]
+    return [*said, *_table(head, rows)]
+
+
+def bands(report: WeeklyReport) -> list[tuple[BoardRow, Known | None, Known]]:
+    """What was known of each model of the board at the start of the period and is known now."""
+    before, now = report.looks[0].standings, report.looks[-1].standings
+    return [(row, before.get(row.model), now[row.model]) for row in report.board.rows]
 
 
 def _churn(report: WeeklyReport) -> list[Html]:
@@ -235,25 +314,25 @@ def _churn(report: WeeklyReport) -> list[Html]:
 def _lanes(report: WeeklyReport) -> list[Html]:
     side = el("p", side_sentence(report))
     if not report.lanes_on:
-        return [el("p", "Lanes are off in phase 1: the legacy matchmaking serves."), side]
-    rows = [
+        return [el("p", LANES_OFF), side]
+    rows: list[list[str]] = [
         [
             lane.lane,
             number(lane.served),
             el("td", share_picture(lane.share, lane.weight, f"{lane.lane}: {100 * lane.share:.1f} %"), class_="chart"),
             percent(lane.share, 1),
             percent(lane.weight),
-            number(lane.sigmas, 1, " σ"),
+            signed(lane.sigmas, 1),
         ]
         for lane in report.lanes
     ]
-    head: Head = ["lane", ("served", "num"), ("", "chart"), ("share", "num"), ("asked first", "num"), ("off", "num")]
-    return [table(head, rows, class_="measures"), side]
+    head: Head = ["Lane", ("Served", "num"), _drawn(), ("Share", "num"), ("Tried first", "num"), ("σ", "num")]
+    return [*_table(head, rows), side]
 
 
 def _flags(report: WeeklyReport) -> list[Html]:
     blocks = (
-        ("Rising both-bad rates", [quality_sentence(report, flag) for flag in report.quality], "No rate rose."),
+        ("Rising both-bad rates", [quality_sentence(report, flag) for flag in report.quality], "None rose."),
         ("Flags", [note_sentence(note) for note in report.flags], "None in this period."),
         ("Exclusions", [note_sentence(note) for note in report.exclusions], "None in this period."),
     )
@@ -264,12 +343,12 @@ def _flags(report: WeeklyReport) -> list[Html]:
     return parts
 
 
-def _offline(report: WeeklyReport) -> list[Html]:
+def _offline(report: WeeklyReport, labels: Labels) -> list[Html]:
     board = report.offline
     assert board is not None
     rows = [
         [
-            row.model,
+            labels.model(row.model),
             number(row.rank),
             _span(row.rank_low, row.rank_high),
             rating(row.rating, 0),
@@ -280,12 +359,14 @@ def _offline(report: WeeklyReport) -> list[Html]:
         ]
         for row in board.rows
     ]
-    head: Head = ["model", ("rank", "num"), "could be", ("rating", "num"), "95 % interval", ("all pairs alike", "num")]
-    head += [("live rank", "num"), ("votes to swap with next", "num")]
-    return [*_said(offline_sentences(report)), table(head, rows)]
+    head: Head = ["Model", ("Rank", "num"), "Rank interval", ("Rating", "num"), "95 % interval"]
+    head += [("Pairs weighted equally", "num"), ("Live rank", "num"), ("Votes to swap with next", "num")]
+    return [*_said(offline_sentences(report)), *_table(head, rows, None)]
 
 
 def _span(low: float | None, high: float | None) -> Html:
     """Two ends; an open one is left out."""
-    ends = ["…" if end is None else f"{end:.0f}" for end in (low, high)]
+    if low is None and high is None:
+        return number(None)
+    ends = ["…" if end is None else points(end) for end in (low, high)]
     return el("span", " to ".join(ends), class_="span")

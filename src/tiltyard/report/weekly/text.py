@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tiltyard.arena.blindness import NOT_BLIND
-from tiltyard.arena.events import Flagged
+from tiltyard.pages.figures import day, plural, signed_percent
 from tiltyard.validity.fairness import THREE_SIGMA
 
 if TYPE_CHECKING:
@@ -20,19 +17,12 @@ if TYPE_CHECKING:
     from tiltyard.validity.quality import QualityFlag
 
 
+LANES_OFF = "Lanes are off in phase 1: the legacy matchmaking is in use."
+
+
 def weekly_json(report: WeeklyReport) -> str:
     """The report as indented JSON."""
     return json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-
-def day(at: int) -> str:
-    """A time in microseconds as people read it, in UTC."""
-    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def signed_percent(share: float) -> str:
-    """A share with its sign: +3.1 %."""
-    return "–" if np.isnan(share) else f"{100 * share:+.1f} %".replace("-", "−")
 
 
 def rule_numbers(rule: Rule) -> tuple[str, str]:
@@ -51,8 +41,8 @@ def status_sentence(report: WeeklyReport) -> str:
     status = report.board.publication
     missing = [rule.name for rule in status.rules if not rule.met]
     if not missing:
-        return f"Officially stable: all {len(status.rules)} rules over the first {status.top} models are met."
-    return f"Calibrating: not met is {' and '.join(missing)}. The ranking is shown, with that caveat."
+        return f"Officially stable: the top {status.top} models meet all {len(status.rules)} rules."
+    return f"Calibrating. {'Rule' if len(missing) == 1 else 'Rules'} not met: {', '.join(missing)}."
 
 
 def exposure_sentences(report: WeeklyReport) -> list[str]:
@@ -78,18 +68,18 @@ def stability_sentences(report: WeeklyReport) -> list[str]:
     """How confidence changed, in sentences."""
     stability = report.stability
     if stability.median_deviation_before is None or stability.median_deviation_after is None:
-        return ["No model was there at both ends of the period."]
+        return ["No model was on the board both at the start and at the end of the period."]
     said = [
         f"The median deviation went from {stability.median_deviation_before:.1f} to "
-        f"{stability.median_deviation_after:.1f} over {_count(stability.models, 'model')}."
+        f"{stability.median_deviation_after:.1f} over {plural(stability.models, 'model')}."
     ]
     if stability.left_band:
         said.append(
-            f"{len(stability.left_band)} of {stability.models} ratings left the band (± 2 deviations) of the start: "
-            f"{', '.join(stability.left_band)}. With honest bands about 1 in 20 would."
+            f"{len(stability.left_band)} of {stability.models} ratings left the band (± 2 deviations) they had at the "
+            f"start: {', '.join(stability.left_band)}. About 1 in 20 would by chance."
         )
     else:
-        said.append("No rating left the band (± 2 deviations) that it had at the start.")
+        said.append("No rating left the band (± 2 deviations) it had at the start.")
     return said
 
 
@@ -98,14 +88,12 @@ def churn_sentences(report: WeeklyReport) -> list[str]:
     churn = report.churn
     beyond = churn.beyond_bands
     said = [
-        f"{_count(len(churn.swaps), 'swap')} among the first {churn.top} over {_count(churn.looks, 'look')}: "
+        f"{plural(len(churn.swaps), 'swap')} in the top {churn.top} over {plural(churn.looks, 'snapshot')}: "
         f"{len(churn.swaps) - len(beyond)} between models whose bands overlapped, {len(beyond)} beyond their bands."
     ]
-    said += [
-        f"Beyond their bands: {swap.rose} passed {swap.fell}, whose band had been wholly above." for swap in beyond
-    ]
+    said += [f"Beyond their bands: {swap.rose} passed {swap.fell}, whose whole band had been above." for swap in beyond]
     if churn.entered or churn.left:
-        said.append(f"Entered: {', '.join(churn.entered) or 'nobody'}. Left: {', '.join(churn.left) or 'nobody'}.")
+        said.append(f"Entered: {', '.join(churn.entered) or 'none'}. Left: {', '.join(churn.left) or 'none'}.")
     return said
 
 
@@ -113,9 +101,9 @@ def side_sentence(report: WeeklyReport) -> str:
     """Whether sides were drawn fairly, in one sentence."""
     sides = report.sides
     if sides.share is None:
-        return "Nothing was served."
+        return "No matchups were served."
     off = [report.models[place] for place in sides.off_balance]
-    tail = f" Off balance: {', '.join(off)}." if off else " No model sat on one side more than chance allows."
+    tail = f" Off balance: {', '.join(off)}." if off else " No model was on one side more often than chance allows."
     verdict = "within" if abs(sides.sigmas) <= THREE_SIGMA else "beyond"
     return (
         f"Side A held the first-named model in {100 * sides.share:.1f} % of {sides.matchups:,} matchups "
@@ -132,19 +120,6 @@ def quality_sentence(report: WeeklyReport, flag: QualityFlag) -> str:
         f"{report.model_names[flag.model]}: both-bad rate {100 * flag.rate_before:.1f} % → "
         f"{100 * flag.rate_recent:.1f} % (p = {flag.p_value:.1g}, {flag.votes_recent:,} votes); worst on {worst}"
     )
-
-
-def quality_events(report: WeeklyReport) -> list[Flagged]:
-    """The flags that rising both-bad rates raise on models, for a caller to write to the log."""
-    return [
-        Flagged(
-            subject="model",
-            subject_id=report.model_names[flag.model],
-            flag="both-bad rising",
-            detail=quality_sentence(report, flag),
-        )
-        for flag in report.quality
-    ]
 
 
 def note_sentence(note: Note) -> str:
@@ -174,7 +149,7 @@ def weekly_markdown(report: WeeklyReport) -> str:
         _facts(report),
         ["## Coverage fairness", "", *exposure_sentences(report)],
         _table(["model", "exposures", "target", "off", "in tolerance", "prompt coverage"], _exposure_rows(report)),
-        ["## Pair completeness", "", f"Neighbours among the first {report.churn.top}."],
+        ["## Pair completeness", "", f"Adjacent pairs in the top {report.churn.top}."],
         _table(["pair", "decisive votes", "prompts", "complete"], _pair_rows(report)),
         ["## Confidence stability", "", *stability_sentences(report)],
         ["## Top-rank churn against confidence bands", "", *churn_sentences(report)],
@@ -233,10 +208,10 @@ def _offline(report: WeeklyReport) -> Iterable[Sequence[str]]:
 
 def _lane_lines(report: WeeklyReport) -> list[str]:
     if not report.lanes_on:
-        return ["Lanes are off in phase 1: the legacy matchmaking serves."]
+        return [LANES_OFF]
     total = sum(lane.served for lane in report.lanes)
     return [
-        f"- {lane.lane}: {100 * lane.share:.1f} % of {total:,} (asked first {100 * lane.weight:.0f} %, "
+        f"- {lane.lane}: {100 * lane.share:.1f} % of {total:,} (tried first {100 * lane.weight:.0f} %, "
         f"{abs(lane.sigmas):.1f} sigma {'above' if lane.sigmas > 0 else 'below'})"
         for lane in report.lanes
     ]
@@ -253,7 +228,3 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

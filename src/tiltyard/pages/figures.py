@@ -1,0 +1,41 @@
+"""Numbers and dates as people read them: thousands set apart, a real minus sign, a dash where there is nothing."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+
+def count(value: float, digits: int = 0) -> str:
+    """A number with thousands set apart: 12,345."""
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def points(value: float | None, digits: int = 0) -> str:
+    """A figure without separators: 1012.4."""
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def signed(value: float | None, digits: int = 0) -> str:
+    """A figure with its sign: +3."""
+    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share as a percentage: 12 %."""
+    return "–" if share is None else f"{100 * share:.{digits}f} %"
+
+
+def signed_percent(share: float) -> str:
+    """A share with its sign: +3.1 %; a dash where it is not a number."""
+    return "–" if math.isnan(share) else f"{100 * share:+.1f} %".replace("-", "−")
+
+
+def plural(number: int, noun: str) -> str:
+    """How many of something: 1 vote, 12 votes."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def day(at: int) -> str:
+    """A time in microseconds as a date and time in UTC: 2026-11-15 21:40 UTC."""
+    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M UTC")
