@@ -21,7 +21,7 @@ from tiltyard.arena.policy import Limits
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.voting import TooMany
-from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Session
+from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 
@@ -238,7 +238,7 @@ def test_no_cookie_but_our_own_is_a_session(sqlite_site: SmallSite, text: str) -
 def test_a_changed_or_foreign_cookie_is_no_session(sqlite_site: SmallSite) -> None:
     store = sqlite_site.arena.store
     gate = Gate(sqlite_site.settings, store)
-    session = Session(clock() // 1_000_000 + 60, "a" * 22)
+    session = Login(clock() // 1_000_000 + 60, "a" * 22)
     assert gate.session(gate.written(session)) == session
     later = gate.written(session).replace(str(session.expires), str(session.expires + 1))
     assert gate.session(later) is None
@@ -255,7 +255,7 @@ def test_a_model_is_switched_off_and_on_by_events(staffed_anywhere: SmallSite) -
     assert desk.post("/admin/models", {"name": MODELS[1], "to": "off"}) == (303, "/admin/models?said=model_off")
     assert log_of(site)[-1] == e.ModelDisabled(model=MODELS[1])
     assert MODELS[1] not in [row.model for row in site.observatory.snapshot.board.rows]
-    assert "The model is served no more" in desk.page("/admin/models?said=model_off")
+    assert "The model is no longer served" in desk.page("/admin/models?said=model_off")
     desk.post("/admin/models", {"name": MODELS[1], "to": "on"})
     assert log_of(site)[-1] == e.ModelEnabled(model=MODELS[1])
     assert verify(site.url).clean
@@ -324,7 +324,7 @@ def test_a_prompt_whose_answers_were_public_is_switched_on_with_a_warning(sqlite
         site.later(61)
         assert "switched on again, it would no longer be blind" in desk.page("/admin/prompts")
         where = switch("on")
-        assert "it has lost its blindness" in desk.page(where)
+        assert "it is no longer blind" in desk.page(where)
 
 
 def test_when_answers_are_public_is_an_event_like_any_setting(staffed: SmallSite) -> None:
@@ -526,9 +526,9 @@ def test_the_overview_says_how_things_stand(staffed: SmallSite) -> None:
     staffed.arena.serve("waiting")
     staffed.arena.append([e.ModelDisabled(model=MODELS[2])])
     page = unescape(desk.page("/admin"))
-    assert "Votes can be taken." in page
+    assert "The site is taking votes." in page
     assert f"Model switched off: <bdi>{MODELS[2]}</bdi>" in page
-    for name, value in (("Matchups waiting for a vote", "1"), ("Events without a place yet", "0")):
+    for name, value in (("Matchups waiting for a vote", "1"), ("Events not yet in the chain", "0")):
         assert f"<dt>{name}</dt><dd>{value}</dd>" in page
 
 

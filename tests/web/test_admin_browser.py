@@ -104,7 +104,7 @@ def test_a_model_is_switched_off_with_the_keyboard_alone(desk: Visits) -> None:
     page.goto("/admin/models")
     page.get_by_role("button", name=f"Switch off: {NAMES[0]}").focus()
     page.keyboard.press("Enter")
-    page.get_by_text("The model is served no more.").wait_for()
+    page.get_by_text("The model is no longer served.").wait_for()
     page.goto("/leaderboard")
     assert page.get_by_role("link", name=NAMES[0]).count() == 0
 

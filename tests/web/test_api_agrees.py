@@ -78,7 +78,7 @@ def test_the_figures_that_a_reader_sees_of_a_model_are_those_of_the_interface(si
     row, offline = api["row"], api["bradley_terry"]
     assert f"{percent(api['win_rate'])} {count(row['wins'])}–{count(row['losses'])}–{count(row['ties'])}" in page
     assert f"recent change {signed(api['recent_delta'])}" in page
-    assert f"puts it at {points(offline['rating'])}, place {offline['rank']}." in page
+    assert f"puts it at {points(offline['rating'])}, rank {offline['rank']}." in page
     assert " ".join(api["recent_form"]["letters"]) in page
     for record in (*api["prompts"], *api["opponents"]):
         assert f"{record['wins']}–{record['losses']}–{record['ties']}" in page

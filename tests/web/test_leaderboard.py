@@ -165,7 +165,7 @@ def test_no_name_becomes_markup(site: BoardSite) -> None:
 
 def test_a_category_board_says_that_it_is_bradley_terry_and_not_official(site: BoardSite, snapshot: Snapshot) -> None:
     page = text_of(site.client.get("/leaderboard?category=maths").text)
-    assert "Bradley–Terry ratings of the" in page
+    assert "Bradley–Terry ratings from the" in page
     assert "not the official order" in page
     board = site.world.observatory.category("maths")
     values = board_values(snapshot, BoardQuery(category="maths"), board)

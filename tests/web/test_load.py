@@ -13,9 +13,9 @@ from tests.processes import PATIENCE_SECONDS, wait_until
 from tests.web.holding import held
 from tests.web.sites import SmallSite, form_in, vote_once, vote_page
 from tests.web.test_health import figures
-from tiltyard.web import api, prepared, shedding
+from tiltyard.web import api, page_cache, shedding
 from tiltyard.web.failures import Failure
-from tiltyard.web.prepared import Prepared
+from tiltyard.web.page_cache import PageCache
 from tiltyard.web.shedding import BoundedPages
 
 PUBLIC = (
@@ -86,7 +86,7 @@ def test_a_tag_tells_nothing(sqlite_site: SmallSite) -> None:
 
 
 def test_those_who_want_the_same_wait_for_one_making_and_those_who_go_away_do_not_stop_it() -> None:
-    kept, go_on = Prepared(), threading.Event()
+    kept, go_on = PageCache(), threading.Event()
 
     def make() -> bytes:
         go_on.wait(PATIENCE_SECONDS)
@@ -107,7 +107,7 @@ def test_those_who_want_the_same_wait_for_one_making_and_those_who_go_away_do_no
 
 
 def test_what_cannot_be_made_is_told_to_everybody_and_not_kept() -> None:
-    kept = Prepared()
+    kept = PageCache()
 
     def fail() -> bytes:
         raise Failure(404, "not_found", "nothing there.")
@@ -122,10 +122,10 @@ def test_what_cannot_be_made_is_told_to_everybody_and_not_kept() -> None:
 
 
 def test_kept_answers_and_those_in_the_making_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "KEPT_ANSWERS", 2)
-    monkeypatch.setattr(prepared, "KEPT_BYTES", 10)
-    monkeypatch.setattr(prepared, "WAITING", 2)
-    kept, go_on = Prepared(), threading.Event()
+    monkeypatch.setattr(page_cache, "KEPT_ANSWERS", 2)
+    monkeypatch.setattr(page_cache, "KEPT_BYTES", 10)
+    monkeypatch.setattr(page_cache, "WAITING", 2)
+    kept, go_on = PageCache(), threading.Event()
 
     def slow() -> bytes:
         go_on.wait(PATIENCE_SECONDS)

@@ -142,7 +142,7 @@ def test_an_answer_that_comes_back_is_listed_at_each_of_its_times(sqlite_url: st
 
 def test_a_newcomer_is_marked_provisional(site: BoardSite) -> None:
     page = site.client.get(f"/models/{NEWCOMER}").text
-    assert "no claim about the top rests on it yet" in page
+    assert "too few votes to make claims about its rank" in page
 
 
 @pytest.mark.parametrize("name", ["nobody", "../etc/passwd", "%00", "a" * 3000])

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 
 import tiltyard as ty
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, retire, week_of_votes
@@ -19,13 +20,14 @@ from tests.web.sites import vote_once
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import CastVote, Standing
+from tiltyard.pages.markup import el
 from tiltyard.report.weekly import text as said
 from tiltyard.report.weekly.page import by_shown_name
 from tiltyard.report.weekly.text import weekly_markdown
-from tiltyard.web import rendering, words
-from tiltyard.web.compare import compare_page
+from tiltyard.web import rendering
 from tiltyard.web.me import ENOUGH, own_page
-from tiltyard.web.methods import SECTIONS, chapters, flat_settings
+from tiltyard.web.methods import flat_settings
+from tiltyard.web.model import compare_page
 
 PAGES = ("/leaderboard", "/validity", "/methods", "/data", "/me", "/compare", f"/models/{MODELS[0]}")
 
@@ -142,23 +144,22 @@ def test_every_setting_in_force_stands_on_the_methods_page(lively: BoardSite) ->
 
 
 def test_every_column_and_badge_of_the_board_is_explained(site: BoardSite) -> None:
-    entries = {entry for chapter in SECTIONS.values() for entry in chapter}
-    assert {"rank_score", "confidence", "coverage", "consistency", "spread", "average", "record", "both_bad"} <= entries
-    for _, _, explained in chapters(site.world.snapshot):
-        for entry in explained:
-            assert "{" not in entry.text
-            assert len(entry.text) > 40
+    page = site.client.get("/methods").text
+    explained = dict(re.findall(r'<h3 id="(\w+)">[^<]+</h3>\s*((?:<p>[^<]+</p>\s*)+)', page))
+    wanted = {"rank_score", "confidence", "coverage", "consistency", "spread", "average", "record", "both_bad"}
+    assert wanted <= explained.keys()
+    assert page.count("<h3") == len(explained) == 29
+    for text in explained.values():
+        assert "{" not in text
+        assert len(text) > 40
 
 
-def test_every_word_that_a_template_or_a_page_asks_for_exists() -> None:
-    folder = rendering.HERE
-    asked = set()
-    code = [*folder.glob("templates/*.html"), *folder.glob("*.py")]
-    for path in code:
-        if path.name.startswith("words_"):
-            continue
-        asked |= set(re.findall(r"""\bt\(\s*f?["']([a-z_.]+)["']\s*\)""", path.read_text(encoding="utf-8")))
-    assert asked - set(words.WORDS) == set()
+def test_a_page_may_hold_markup_of_ours_and_no_other() -> None:
+    made = rendering.environment().from_string("{{ word }} {{ made|html }}").render(word="<i>", made=el("b", "<u>"))
+    assert made == "&lt;i&gt; <b>&lt;u&gt;</b>"
+    for other in ("<b>text</b>", Markup("<b>elsewhere</b>")):
+        with pytest.raises(TypeError, match="only markup made by"):
+            rendering.environment().from_string("{{ made|html }}").render(made=other)
 
 
 def test_the_data_page_gives_the_head_and_the_command_that_reproduces_the_board(site: BoardSite) -> None:
@@ -206,7 +207,7 @@ def test_after_twenty_votes_there_is_a_board_of_ones_own(lively: BoardSite) -> N
     assert "What your 20 counted votes say" in client.get("/me").text
     answer = client.post("/me/forget", data={"token": token})
     assert (answer.status_code, answer.headers["location"]) == (303, "/me?forgotten=1")
-    assert "Nothing leads from you to your votes any more" in client.get("/me?forgotten=1").text
+    assert "Nothing links you to your votes any more" in client.get("/me?forgotten=1").text
     assert lively.world.observatory.refresh().board.votes == 80 + ENOUGH
 
 

@@ -66,10 +66,10 @@ def test_a_first_visit_ends_with_a_vote_by_mouse_and_the_names(visits: Visits) -
     page.get_by_role("button", name="A is better").click()
     held_back(page)
     assert focused(page) == "H1"
-    assert "U undoes it" in str(page.locator("#announce").text_content())
+    assert "Press U to undo" in str(page.locator("#announce").text_content())
     assert len(revealed(page)) == 2
     assert focused(page) == "H1"
-    assert "Your vote is on record" in str(page.locator("#announce").text_content())
+    assert "Your vote is final" in str(page.locator("#announce").text_content())
     assert page.url.startswith(f"{visits.address}/votes/")
     page.get_by_role("link", name="Next pair").click()
     page.wait_for_selector(".ballot")
@@ -179,7 +179,7 @@ def test_the_names_come_by_themselves_after_a_moment(visits: Visits) -> None:
     page.clock.run_for(1_500)
     page.wait_for_selector(".revealed")
     assert [address.rpartition("/")[2] for address in posts] == ["reveal"]
-    assert "Your vote is on record" in str(page.locator("#announce").text_content())
+    assert "Your vote is final" in str(page.locator("#announce").text_content())
 
 
 def test_whoever_wants_no_motion_sees_none(visits: Visits) -> None:

@@ -36,7 +36,7 @@ def test_a_first_visit_shows_a_pair_and_a_vote_leads_to_the_names(site: SmallSit
     result = client.get(answer.headers["location"])
     assert sum(name in result.text for name in NAMES) == 2
     assert "by your vote" in result.text
-    assert "Nobody else has voted on these two so far" in result.text
+    assert "Nobody else has voted on these two yet" in result.text
     assert verify(site.url).clean
 
 
@@ -92,7 +92,7 @@ def test_the_ratings_shown_are_what_the_state_says_and_the_change_is_the_votes_o
 def test_both_bad_moves_nobody(sqlite_site: SmallSite) -> None:
     result = sqlite_site.client()
     page = result.get(vote_once(result, "BOTH_BAD")).text
-    assert page.count("not moved by your vote") == 2
+    assert page.count("unchanged by your vote") == 2
 
 
 def test_others_votes_are_counted_without_ones_own(sqlite_site: SmallSite) -> None:

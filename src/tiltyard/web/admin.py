@@ -22,17 +22,17 @@ from tiltyard.arena.store.backlog import latest_events
 from tiltyard.arena.store.reading import prompt_texts
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_import, admin_views, health
-from tiltyard.web.admin_cases import CaseKind, Cases
-from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Session
+from tiltyard.web.admin_cases import CaseKind, Screener
+from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.bodies import form_of
+from tiltyard.web.methods import written_settings
 from tiltyard.web.site import Site, site_of
-from tiltyard.web.words import WORDS, t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tiltyard.arena.state import ArenaState
-    from tiltyard.web.admin_cases import Case
+    from tiltyard.web.admin_cases import ReviewItem
 
 router = APIRouter(prefix="/admin", include_in_schema=False)
 
@@ -52,7 +52,7 @@ class _Desk:
 
     def __init__(self, site: Site) -> None:
         self.gate = Gate(site.settings, site.engine.arena.store)
-        self.cases = Cases(site)
+        self.cases = Screener(site)
 
 
 def _desk(request: Request) -> _Desk:
@@ -66,14 +66,14 @@ def _desk(request: Request) -> _Desk:
     return found
 
 
-async def _session(request: Request) -> Session | None:
+async def _session(request: Request) -> Login | None:
     """The session of whoever asks, if it holds."""
     gate = _desk(request).gate
     session = gate.session(request.cookies.get(COOKIE))
     return None if session is None or await asyncio.to_thread(gate.left, session) else session
 
 
-async def _entered(request: Request) -> Session:
+async def _entered(request: Request) -> Login:
     """The session of whoever asks, kept for the page that answers; everybody else is led to the login."""
     session = await _session(request)
     if session is None:
@@ -82,18 +82,17 @@ async def _entered(request: Request) -> Session:
     return session
 
 
-def _purpose(session: Session) -> str:
+def _purpose(session: Login) -> str:
     return f"admin\n{session.name}"
 
 
 def _page(request: Request, tab: str, context: Mapping[str, Any], *, status: int = 200, template: str = "") -> Response:
     """A page for whoever has entered, which `_entered` has made sure of."""
     site, session = site_of(request), request.state.admin_session
-    said = f"admin.said.{request.query_params.get('said', '')}"
     frame = {
         "tab": tab,
         "token": site.visitors.token(request, _purpose(session)),
-        "said": t(said) if said in WORDS else "",
+        "said": request.query_params.get("said", ""),
     }
     return site.page(template or f"admin_{tab}.html", {**frame, **context}, status=status)
 
@@ -122,7 +121,7 @@ async def _followed(request: Request) -> None:
         await asyncio.sleep(0.05)
 
 
-def _lead_to(path: str, said: str = "") -> RedirectResponse:
+def _redirect(path: str, said: str = "") -> RedirectResponse:
     return RedirectResponse(f"{path}?said={said}" if said else path, status_code=303)
 
 
@@ -141,7 +140,7 @@ def _refused(request: Request, tab: str, error: TiltyardError, written: int = 0)
 async def login_page(request: Request) -> Response:
     """The form that asks for the secret."""
     if await _session(request) is not None:
-        return _lead_to(HOME)
+        return _redirect(HOME)
     return _login(request, "")
 
 
@@ -161,9 +160,9 @@ async def login(request: Request) -> Response:
     session = await asyncio.to_thread(gate.enter, request.state.address, form.get("secret", ""))
     if session is None:
         _log.warning("administrator: a wrong secret from %s", request.state.address)
-        said = t("admin.login.wrong").format(guesses=GUESSES, minutes=GUESS_SECONDS // 60)
+        said = f"Wrong secret. After {GUESSES} wrong attempts there is a pause of {GUESS_SECONDS // 60} minutes."
         return _login(request, said, 403)
-    answer = _lead_to(HOME)
+    answer = _redirect(HOME)
     answer.set_cookie(
         COOKIE,
         gate.written(session),
@@ -181,7 +180,7 @@ async def logout(request: Request) -> Response:
     """End the session."""
     await _posted(request)
     await asyncio.to_thread(_desk(request).gate.leave, request.state.admin_session)
-    answer = _lead_to(LOGIN)
+    answer = _redirect(LOGIN)
     answer.delete_cookie(COOKIE, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict")
     return answer
 
@@ -195,7 +194,7 @@ async def overview(request: Request) -> Response:
     site = site_of(request)
     await _entered(request)
     found = await health.look_at(site)
-    totals = await site.engine.read(admin_views.totals) if found.well else None
+    totals = await site.engine.read(admin_views.arena_size) if found.well else None
     actions = []
     if found.store is not None:
         store = site.engine.arena.store
@@ -254,7 +253,7 @@ async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on:
     except TiltyardError as error:
         return _refused(request, tab, error)
     await _followed(request)
-    return _lead_to(f"{HOME}/{tab}", f"{what}_{'on' if on else 'off'}")
+    return _redirect(f"{HOME}/{tab}", f"{what}_{'on' if on else 'off'}")
 
 
 # --- Import ----------------------------------------------------------------------------------------------------------
@@ -283,7 +282,11 @@ async def import_texts(request: Request) -> Response:
     except TiltyardError as error:
         return _refused(request, "import", error, written)
     await _followed(request)
-    lines = plan.lines() + ([t("admin.import.flagged").format(n=len(flags))] if flags else [])
+    lines = plan.lines() + (
+        [f"{len(flags)} of the new answers say who wrote them, and are flagged. A flag excludes nothing."]
+        if flags
+        else []
+    )
     return _page(request, "import", {"lines": lines, "megabytes": admin_import.MOST_BYTES // 1_000_000})
 
 
@@ -306,7 +309,7 @@ async def write_flags(request: Request) -> Response:
     for part in in_parts(list(found.new_flags)):
         await _append(request, part)
     await _followed(request)
-    return _lead_to(f"{HOME}/screening", "flags" if found.new_flags else "nothing")
+    return _redirect(f"{HOME}/screening", "flags" if found.new_flags else "nothing")
 
 
 @router.get("/screening/{kind}/{name}")
@@ -337,12 +340,12 @@ async def decide(request: Request, kind: str, name: str) -> Response:
         case = await asyncio.to_thread(_desk(request).cases.case, _kind(kind), name, int(until))
         body = _change(case, verb, reason)
         if body is None:
-            return _lead_to(f"{HOME}/screening", "nothing")
+            return _redirect(f"{HOME}/screening", "nothing")
         await _append(request, [body])
     except TiltyardError as error:
         return _refused(request, "screening", error)
     await _followed(request)
-    return _lead_to(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
+    return _redirect(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
 
 
 def _kind(kind: str) -> CaseKind:
@@ -351,7 +354,7 @@ def _kind(kind: str) -> CaseKind:
     return cast("CaseKind", kind)
 
 
-def _change(case: Case, verb: str, reason: str) -> e.Excluded | e.Restored | None:
+def _change(case: ReviewItem, verb: str, reason: str) -> e.Excluded | e.Restored | None:
     """The event that a decision stands for; None where there is nothing to turn."""
     if verb == "exclude":
         return e.Excluded(matchup_ids=case.counted, reason=reason) if case.counted else None
@@ -369,11 +372,10 @@ async def settings_page(request: Request) -> Response:
     policy, phase = await site.engine.read(lambda state: (state.policy, state.phase))
     context = {
         "phase": phase,
-        "phases": PHASES,
         "texts_public": policy.texts_public,
         "limits": msgspec.structs.asdict(policy.limits),
         "enforced": site.settings.rate_limit,
-        "settings": admin_views.settings_of(policy),
+        "settings": written_settings(policy),
     }
     return _page(request, "settings", context)
 
@@ -390,7 +392,7 @@ async def change_phase(request: Request) -> Response:
     except TiltyardError as error:
         return _refused(request, "settings", error)
     await _followed(request)
-    return _lead_to(f"{HOME}/settings", "phase")
+    return _redirect(f"{HOME}/settings", "phase")
 
 
 @router.post("/settings/limits")
@@ -415,4 +417,4 @@ async def _change_policy(request: Request, said: str, read: Callable[[], dict[st
     except TiltyardError as error:
         return _refused(request, "settings", error)
     await _followed(request)
-    return _lead_to(f"{HOME}/settings", said)
+    return _redirect(f"{HOME}/settings", said)

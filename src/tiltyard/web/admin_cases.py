@@ -52,7 +52,7 @@ class Exclusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ScreeningReport:
     """All that screening says of the arena after event `seq`."""
 
     seq: int
@@ -65,7 +65,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ReviewItem:
     """Votes to decide about together; `until` is the last event that was looked at."""
 
     kind: CaseKind
@@ -82,15 +82,15 @@ class Case:
         return "; ".join(self.reasons)
 
 
-class Cases:
+class Screener:
     """Screens an arena on a copy of what the observatory follows: the arena never waits for it."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._lock = threading.Lock()
-        self._kept: Findings | None = None
+        self._kept: ScreeningReport | None = None
 
-    def findings(self) -> Findings:
+    def findings(self) -> ScreeningReport:
         """What is found now. It takes every vote; the same log is looked at once."""
         with self._lock:
             seq = self._site.observatory.look(lambda state, _: state.seq)
@@ -98,7 +98,7 @@ class Cases:
                 self._kept = self._found()
             return self._kept
 
-    def case(self, kind: CaseKind, name: str, until: int | None = None) -> Case:
+    def case(self, kind: CaseKind, name: str, until: int | None = None) -> ReviewItem:
         """One case; with `until` only votes up to that event. What is not there is an `ArenaError`."""
         findings = self.findings()
         match kind:
@@ -133,14 +133,14 @@ class Cases:
         """The state without its votes, and the votes: copied while the observatory waits, used when it goes on."""
         return self._site.observatory.look(lambda state, votes: (copy_of(state, ()), list(votes.votes)))
 
-    def _found(self) -> Findings:
+    def _found(self) -> ScreeningReport:
         store = self._site.engine.arena.store
         state, votes = self._copied()
         found = screen(store, state)
         flagged = latest_events(store, ["flagged"], FLAGS_READ)
         standing = {vote.matchup_id: vote.standing for vote in votes}
         events = [event for event in latest_events(store, ["excluded"], EXCLUSIONS_SHOWN) if event.seq is not None]
-        return Findings(
+        return ScreeningReport(
             seq=state.seq,
             sessions=tuple(_sessions(found, flagged, votes)),
             answers=tuple(found.answers),
@@ -150,12 +150,12 @@ class Cases:
         )
 
 
-def _case(kind: CaseKind, name: str, reasons: tuple[str, ...], votes: list[CastVote], until: int) -> Case:
+def _case(kind: CaseKind, name: str, reasons: tuple[str, ...], votes: list[CastVote], until: int) -> ReviewItem:
     def standing(wanted: Standing) -> tuple[str, ...]:
         return tuple(vote.matchup_id for vote in votes if vote.standing is wanted and vote.seq <= until)
 
     counted, excluded = standing(Standing.COUNTED), standing(Standing.EXCLUDED)
-    return Case(kind, name, reasons, counted, excluded, len(standing(Standing.UNDONE)), until)
+    return ReviewItem(kind, name, reasons, counted, excluded, len(standing(Standing.UNDONE)), until)
 
 
 def _sessions(found: Screening, flagged: Iterable[Written], votes: Iterable[CastVote]) -> list[FlaggedSession]:

@@ -35,7 +35,7 @@ SHAPE = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})\Z", re.ASCI
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Login:
     """Somebody who knew the secret, until `expires` (seconds since 1970)."""
 
     expires: int
@@ -53,7 +53,7 @@ class Gate:
         self._usage = Usage()
         self._now = now
 
-    def enter(self, address: str, guess: str) -> Session | None:
+    def enter(self, address: str, guess: str) -> Login | None:
         """A session for the right secret, None for a wrong one; `TooMany` after many wrong ones, whatever is guessed.
 
         The guesses are counted in the database, so all workers of a site count together.
@@ -66,33 +66,33 @@ class Gate:
             right = hmac.compare_digest(_digest(guess), self._secret)
             if not right:
                 self._usage.note(connection, [quota], now)
-        return Session(now // SECOND + SESSION_SECONDS, secrets.token_urlsafe(16)) if right else None
+        return Login(now // SECOND + SESSION_SECONDS, secrets.token_urlsafe(16)) if right else None
 
-    def written(self, session: Session) -> str:
+    def written(self, session: Login) -> str:
         """The session as its cookie holds it."""
         return f"{session.expires}.{session.name}.{self._signature(session)}"
 
-    def session(self, cookie: str | None) -> Session | None:
+    def session(self, cookie: str | None) -> Login | None:
         """The session of a cookie, if this site signed it and its time is not over. `left` says whether it was left."""
         found = SHAPE.match(cookie or "")
         if found is None:
             return None
-        session = Session(int(found[1]), found[2])
+        session = Login(int(found[1]), found[2])
         if not hmac.compare_digest(found[3], self._signature(session)):
             return None
         return None if session.expires <= self._now() // SECOND else session
 
-    def left(self, session: Session) -> bool:
+    def left(self, session: Login) -> bool:
         """Whether somebody logged out of a session, wherever that was. It asks the database."""
         with self._store.database.read() as connection:
             return is_ended(connection, session.name)
 
-    def leave(self, session: Session) -> None:
+    def leave(self, session: Login) -> None:
         """End a session before its time, at every worker and host."""
         with self._store.database.write() as connection:
             end_session(connection, session.name, session.expires * SECOND, self._now())
 
-    def _signature(self, session: Session) -> str:
+    def _signature(self, session: Login) -> str:
         return hmac.new(self._key, f"{session.expires}\n{session.name}".encode(), hashlib.sha256).hexdigest()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,9 +14,8 @@ from tiltyard.arena.policy import Limits, TextsPublic
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from tiltyard.arena.policy import Policy
     from tiltyard.arena.state import ArenaState
 
 EXCERPT = 160
@@ -30,7 +29,7 @@ ACTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class ArenaSize:
     """How large the arena is."""
 
     models: int
@@ -44,7 +43,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SwitchLine:
     """A model or a prompt, with a switch."""
 
     name: str
@@ -57,10 +56,10 @@ class Line:
     """Whether its answers are public: of a prompt that is off, and of every prompt of an arena that is not blind."""
 
 
-def totals(state: ArenaState) -> Totals:
+def arena_size(state: ArenaState) -> ArenaSize:
     """How large the arena is now."""
     catalog = state.catalog
-    return Totals(
+    return ArenaSize(
         models=len(catalog.models),
         models_on=sum(catalog.model_enabled),
         prompts=len(catalog.prompts),
@@ -72,13 +71,13 @@ def totals(state: ArenaState) -> Totals:
     )
 
 
-def model_lines(state: ArenaState) -> list[Line]:
+def model_lines(state: ArenaState) -> list[SwitchLine]:
     """Every model, in the order in which they were added."""
     catalog, tallies = state.catalog, state.tallies
     votes = tallies.rated + tallies.both_bad.view.sum(axis=1)
     answers = catalog.answered.view.sum(axis=1)
     return [
-        Line(
+        SwitchLine(
             name=facts.model,
             title=facts.display_name,
             note=facts.provider,
@@ -90,13 +89,13 @@ def model_lines(state: ArenaState) -> list[Line]:
     ]
 
 
-def prompt_lines(state: ArenaState) -> list[Line]:
+def prompt_lines(state: ArenaState) -> list[SwitchLine]:
     """Every prompt, without its text."""
     catalog, tallies, public = state.catalog, state.tallies, public_prompts(state)
     votes = (tallies.rated_on.view.sum(axis=0) + tallies.both_bad_on.view.sum(axis=0)) // 2
     answers = catalog.answered.view.sum(axis=0)
     return [
-        Line(
+        SwitchLine(
             name=facts.prompt_id,
             title="",
             note=", ".join(filter(None, (facts.subject, *facts.tags))),
@@ -113,19 +112,6 @@ def excerpt(text: str) -> str:
     """The beginning of a text, in one line."""
     line = " ".join(text[: 4 * EXCERPT].split())
     return line if len(line) <= EXCERPT else f"{line[:EXCERPT]}…"
-
-
-def settings_of(policy: Policy) -> list[tuple[str, str]]:
-    """Every setting of a policy by its name, nested ones with a dot."""
-    return list(_flat("", msgspec.to_builtins(policy)))
-
-
-def _flat(before: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(f"{before}{name}.", value)
-        else:
-            yield f"{before}{name}", str(value)
 
 
 def limits_from(form: Mapping[str, str]) -> Limits:

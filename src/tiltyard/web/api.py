@@ -85,7 +85,7 @@ class _Exports:
 _exports = _Exports()
 
 
-class Ballot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class VoteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a vote says. Without `reveal` the names are held back, and the vote can be undone for a moment."""
 
     choice: Choice
@@ -122,7 +122,7 @@ async def cast_vote(request: Request, matchup_id: str) -> Response:
     """
     site = site_of(request)
     check_origin(request, site.settings)
-    ballot = await json_of(request, Ballot)
+    ballot = await json_of(request, VoteBody)
     visitor = await site.visitors.returning(request)
     quotas = site.visitors.quotas(visitor, "vote")
     receipt = await site.engine.run(SubmitVote(matchup_id, visitor.voter, ballot.choice, quotas, reveal=ballot.reveal))

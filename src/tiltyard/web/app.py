@@ -26,7 +26,7 @@ from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, failure_of, failure_with
 from tiltyard.web.guard import Guard
-from tiltyard.web.prepared import Prepared
+from tiltyard.web.page_cache import PageCache
 from tiltyard.web.probing import Probes
 from tiltyard.web.quick import QuickRoutes
 from tiltyard.web.rendering import SiteFacts, render, static_files
@@ -110,7 +110,7 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
         settings = replace(settings, secret=site_texts.secret(arena.store))
     engine = Engine(arena, settings.longest_wait)
     visitors = Visitors(engine, settings, lambda: observatory.snapshot.policy.limits)
-    return Site(settings, engine, observatory, visitors, Prepared(), Probes(), FirstEffects())
+    return Site(settings, engine, observatory, visitors, PageCache(), Probes(), FirstEffects())
 
 
 def _add_routes(app: FastAPI) -> None:

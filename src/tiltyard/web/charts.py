@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tiltyard.pages.figures import plural
 from tiltyard.pages.markup import Html, el, join, rating, table
 from tiltyard.pages.svg import Scale, axis, interval
 from tiltyard.web.addresses import compare_address, model_address
-from tiltyard.web.words import t
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.model_history import BothBadPiece, RatingPath
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.validity.calibration import CalibrationCurve
-    from tiltyard.web.leaderboard import Line
+    from tiltyard.web.leaderboard import BoardLine
 
 WIDTH = 560
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
@@ -44,7 +44,7 @@ MOST_POINTS = 240
 """Points of a path that are drawn; more would lie on the same pixels."""
 
 
-def rating_chart(lines: Sequence[Line]) -> Html | None:
+def rating_chart(lines: Sequence[BoardLine]) -> Html | None:
     """Bradley–Terry ratings with their intervals, one line each, on one scale; None where nobody is rated."""
     rated = [(line.row.display_name, line.offline) for line in lines if line.offline is not None]
     return _rating_chart(tuple(rated[:CHART_MODELS])) if rated else None
@@ -60,13 +60,13 @@ def _rating_chart(rated: tuple[tuple[str, OfflineRow], ...]) -> Html:
         drawn = interval(scale, place.rating, place.low, place.high, f"{shown}: {place.rating:.0f}, {span}")
         name = el("a", el("bdi", shown), href=model_address(place.model))
         rows.append([name, el("td", drawn, class_="chart"), rating(place.rating, 0), el("small", span)])
-    head: list[str | tuple[str, str]] = [t("chart.model"), (_over(axis(scale)), "chart"), (t("chart.rating"), "num")]
-    return table([*head, t("chart.interval")], rows, class_="measures")
+    head: list[str | tuple[str, str]] = ["Model", (_over(axis(scale)), "chart"), ("Rating", "num")]
+    return table([*head, "95 % interval"], rows, class_="measures")
 
 
 def _over(drawn: Html) -> Html:
     """The head of a column of pictures: its axis, and a word for those who do not see it."""
-    return join([el("span", t("chart.drawn"), class_="hidden"), drawn])
+    return join([el("span", "Chart", class_="hidden"), drawn])
 
 
 def _span(low: float | None, high: float | None) -> str:
@@ -74,7 +74,7 @@ def _span(low: float | None, high: float | None) -> str:
     return " to ".join(ends)
 
 
-def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
+def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Html:
     """The share of rated votes that the row won against the column, a tie counting half."""
     chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
     wins, ties = snapshot.wins, snapshot.ties
@@ -88,15 +88,13 @@ def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
                 cells.append(el("td", class_="void") if of is against else el("td", "·", class_="none"))
                 continue
             share = (float(wins[of.number, against.number]) + 0.5 * float(ties[of.number, against.number])) / rated
-            said = t("chart.win_rate_cell").format(
-                a=of.display_name, b=against.display_name, share=f"{100 * share:.0f} %", votes=rated
-            )
+            said = f"{of.display_name} against {against.display_name}: {100 * share:.0f} % of {plural(rated, 'vote')}"
             cells.append(_cell(f"{100 * share:.0f}", share, said, compare_address(of.model, against.model)))
         rows.append((of.display_name, cells))
-    return _grid(t("chart.win_rate"), [one.display_name for one in chosen], rows)
+    return _grid("Win rate of the row against the column, in percent", [one.display_name for one in chosen], rows)
 
 
-def battles_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
+def battles_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Html:
     """How many counted votes every pair has."""
     chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
     met = snapshot.wins + snapshot.wins.T + snapshot.ties + snapshot.both_bad
@@ -110,10 +108,10 @@ def battles_heatmap(snapshot: Snapshot, lines: Sequence[Line]) -> Html:
             if of is against:
                 cells.append(el("td", class_="void"))
                 continue
-            said = t("chart.battles_cell").format(a=of.display_name, b=against.display_name, votes=f"{votes:,}")
+            said = f"{of.display_name} and {against.display_name}: {plural(votes, 'vote')}"
             cells.append(_cell(f"{votes:,}", votes / most, said, compare_address(of.model, against.model)))
         rows.append((of.display_name, cells))
-    return _grid(t("chart.battles"), [one.display_name for one in chosen], rows)
+    return _grid("Counted votes of every pair", [one.display_name for one in chosen], rows)
 
 
 def deficit_heatmap(heatmap: Heatmap, names: dict[str, str], rank: int) -> Html:
@@ -127,13 +125,14 @@ def deficit_heatmap(heatmap: Heatmap, names: dict[str, str], rank: int) -> Html:
             _cell(
                 str(votes),
                 DEEPEST * missing,
-                t("chart.deficits_cell").format(prompt=prompt, rival=rival, votes=votes),
+                f"{prompt}, {rival}: {votes} decisive votes",
                 None,
             )
             for rival, votes, missing in zip(rivals, decisive[near], deficits[near], strict=True)
         ]
         rows.append((prompt, cells))
-    return _grid(t("chart.deficits").format(target=f"{heatmap.target:g}"), rivals, rows)
+    caption = f"Decisive votes by prompt and opponent; dark where fewer than {heatmap.target:g}"
+    return _grid(caption, rivals, rows)
 
 
 def _cell(text: str, share: float, said: str, target: str | None) -> Html:
@@ -205,17 +204,12 @@ def path_chart(path: RatingPath, name: str) -> Html | None:
         *plot.frame(),
         el("path", d=f"M{up}L{down}z", class_="band"),
         el("path", d=f"M{line}", class_="line"),
-        plot.foot(0, t("chart.first_vote"), "start"),
-        plot.foot(1, t("chart.rated_votes").format(votes=f"{len(path.rating):,}"), "end"),
+        plot.foot(0, "first vote", "start"),
+        plot.foot(1, plural(len(path.rating), "rated vote"), "end"),
     ]
-    label = t("chart.path").format(
-        name=name,
-        votes=f"{len(path.rating):,}",
-        rating=f"{rated[-1]:.0f}",
-        low=f"{low[-1]:.0f}",
-        high=f"{high[-1]:.0f}",
-        first=f"{deviation[0]:.0f}",
-        last=f"{deviation[-1]:.0f}",
+    label = (
+        f"Rating of {name} over {plural(len(path.rating), 'vote')}: now {rated[-1]:.0f}, band {low[-1]:.0f} to "
+        f"{high[-1]:.0f}, deviation {deviation[0]:.0f} at first and {deviation[-1]:.0f} now"
     )
     return plot.drawn(label, marks)
 
@@ -236,14 +230,14 @@ def trend_chart(pieces: Sequence[BothBadPiece], name: str) -> Html | None:
         assert piece.high is not None
         marks.append(el("path", d=f"M{x:g} {plot.y(100 * piece.low):g}V{plot.y(100 * piece.high):g}", class_="bar"))
         marks.append(el("circle", cx=x, cy=plot.y(100 * piece.rate), r=4, class_="dot"))
-    marks += [plot.foot(0, t("chart.earlier"), "start"), plot.foot(1, t("chart.now"), "end")]
+    marks += [plot.foot(0, "earlier", "start"), plot.foot(1, "now", "end")]
     first, last = known[0][1], known[-1][1]
-    label = t("chart.trend").format(name=name, first=_rate(first), last=_rate(last))
+    label = f"Both-bad rate of {name}: {_rate(first)} at first, {_rate(last)} recently"
     return plot.drawn(label, marks)
 
 
 def _rate(piece: BothBadPiece) -> str:
-    return t("chart.trend_part").format(both_bad=piece.both_bad, votes=piece.votes)
+    return f"{piece.both_bad} of {piece.votes} votes"
 
 
 def calibration_chart(found: CalibrationCurve, name: str) -> Html | None:
@@ -263,7 +257,7 @@ def calibration_chart(found: CalibrationCurve, name: str) -> Html | None:
         marks.append(el("circle", cx=x, cy=plot.y(100 * piece.observed), r=4.5, class_="dot"))
     marks += [plot.foot(share, f"{100 * share:.0f} %") for share in (0.0, 0.25, 0.5, 0.75)]
     marks.append(plot.foot(1.0, "100 %", "end"))
-    label = t("chart.calibration").format(name=name, votes=f"{found.votes:,}")
+    label = f"Predicted score of {name} (across) against the observed one (up), {plural(found.votes, 'vote')}"
     return plot.drawn(label, marks)
 
 

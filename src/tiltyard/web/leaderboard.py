@@ -8,19 +8,23 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from tiltyard.arena.board import publication_values
+from tiltyard.pages.markup import Html
 from tiltyard.validity.publication import Badge
+from tiltyard.web.rendering import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.following.replay import Movement
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
     from tiltyard.arena.offline import OfflineBoard, OfflineRow
+
 
 MOST_ASKED = 200
 """Characters of a search that are looked at."""
@@ -74,7 +78,7 @@ class BoardQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BoardLine:
     """One line of the board: the live row, who the model is, where Bradley–Terry puts it, how it moved in a day."""
 
     row: BoardRow
@@ -108,7 +112,7 @@ Key = float | int | str | None
 class Column:
     """What lines are sorted by, and in which direction first."""
 
-    key: Callable[[Line], Key]
+    key: Callable[[BoardLine], Key]
     first: str
 
 
@@ -125,7 +129,7 @@ COLUMNS: Mapping[str, Column] = {
     "votes": Column(lambda line: line.row.votes, "desc"),
 }
 CATEGORY_COLUMNS = ("rank", "model", "rating", "votes")
-_CATEGORY_KEYS: Mapping[str, Callable[[Line], Key]] = {
+_CATEGORY_KEYS: Mapping[str, Callable[[BoardLine], Key]] = {
     "rank": lambda line: line.offline.rank if line.offline else None,
     "model": COLUMNS["model"].key,
     "rating": lambda line: line.offline.rating if line.offline else None,
@@ -138,13 +142,13 @@ def _win_share(row: BoardRow) -> float | None:
     return row.wins / decisive if decisive else None
 
 
-def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> tuple[Line, ...]:
+def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> tuple[BoardLine, ...]:
     """The lines that answer a query, in its order; of a category, those that its votes rate."""
     offline = category if query.category else snapshot.study.offline
     places = {row.model: row for row in offline.rows} if offline else {}
     facts = {model.model: model for model in snapshot.models}
     lines = [
-        Line(
+        BoardLine(
             row,
             facts[row.model],
             places.get(row.model),
@@ -157,7 +161,7 @@ def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | 
     return _in_order([line for line in lines if _answers(line, query)], query)
 
 
-def _answers(line: Line, query: BoardQuery) -> bool:
+def _answers(line: BoardLine, query: BoardQuery) -> bool:
     facts = line.facts
     said = f"{facts.display_name}\n{facts.model}\n{facts.provider}".casefold()
     return (
@@ -168,7 +172,7 @@ def _answers(line: Line, query: BoardQuery) -> bool:
     )
 
 
-def _in_order(lines: list[Line], query: BoardQuery) -> tuple[Line, ...]:
+def _in_order(lines: list[BoardLine], query: BoardQuery) -> tuple[BoardLine, ...]:
     """Lines sorted as asked; equal ones in the official order, those without the figure at the end."""
     column = query.sort or "rank"
     if query.category:
@@ -203,7 +207,7 @@ def choices(snapshot: Snapshot) -> Choices:
     )
 
 
-def line_values(line: Line) -> dict[str, Any]:
+def line_values(line: BoardLine) -> dict[str, Any]:
     """A line as plain values, under the names that the CSV file heads its columns with."""
     row, places = line.row, line.places
     return {
@@ -233,7 +237,7 @@ def line_values(line: Line) -> dict[str, Any]:
     }
 
 
-def category_values(line: Line) -> dict[str, Any]:
+def category_values(line: BoardLine) -> dict[str, Any]:
     """A line of a category's board as plain values."""
     place = line.offline
     assert place is not None
@@ -297,3 +301,18 @@ def board_csv(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | No
 def _safe(value: object) -> object:
     """A cell that a spreadsheet takes for a text and not for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+KEPT_LINES = 4096
+"""Rendered lines that are kept: a vote changes few of them."""
+
+
+def lines_html(lines: Iterable[BoardLine], *, of_category: bool) -> Html:
+    """Lines of the whole board, or of a category's, as rows of its table."""
+    return Html("".join([_line_html(line, "category" if of_category else "overall") for line in lines]))
+
+
+@lru_cache(maxsize=KEPT_LINES)
+def _line_html(line: BoardLine, kind: str) -> str:
+    macros = environment().get_template("board_lines.html").module
+    return str(getattr(macros, kind)(line))

@@ -14,20 +14,17 @@ from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
 from tiltyard.report.weekly.text import rule_numbers
 from tiltyard.web import charts, methods
-from tiltyard.web.board_lines import lines_html
 from tiltyard.web.bodies import form_of
-from tiltyard.web.compare import ComparePage, compare_page
-from tiltyard.web.data import data_view
 from tiltyard.web.failures import Failure
-from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values, choices
+from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values, choices, lines_html
 from tiltyard.web.me import own_page, own_votes
-from tiltyard.web.model import ModelPage, chosen_prompt, model_page
-from tiltyard.web.prepared import has_already, tag_of
+from tiltyard.web.methods import cluster_column
+from tiltyard.web.model import ComparePage, ModelPage, chosen_prompt, compare_page, model_page
+from tiltyard.web.page_cache import has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered
 from tiltyard.web.validity import validity_view
-from tiltyard.web.words import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -179,7 +176,7 @@ def _answer_dates(request: Request) -> AnswerDates:
 def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
     """The values of a model's page; a model that is not on the board is a 404."""
     if all(row.model != name for row in snapshot.board.rows):
-        raise Failure(404, "not_found", t("model.unknown"))
+        raise Failure(404, "not_found", "there is no model of this name on the board.")
     return site.observatory.look(lambda state, votes: model_page(snapshot, state, votes, name), "model", name)
 
 
@@ -248,11 +245,11 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
     if "a" not in asked or "b" not in asked:
         return view
     if a == b:
-        return view | {"problem": t("compare.same")}
+        return view | {"problem": "Choose two different models."}
     try:
         page = site.observatory.look(lambda state, _: compare_page(snapshot, state, a, b), "compare", a, b)
     except ArenaError:
-        raise Failure(404, "not_found", t("compare.unknown")) from None
+        raise Failure(404, "not_found", "there is no such model. Choose two from the list.") from None
     return view | _compared(site, page, asked.get("prompt"))
 
 
@@ -261,13 +258,9 @@ def _compared(site: Site, page: ComparePage, asked: str | None) -> dict[str, Any
     prompt = asked if asked in page.shared else next(shown, None)
     text, answers = _texts(site, prompt, list(page.answers.get(prompt, ())) if prompt is not None else [])
     record = page.record
-    said = t("chart.split").format(
-        a=page.a.display_name,
-        b=page.b.display_name,
-        wins=record.wins,
-        losses=record.losses,
-        ties=record.ties,
-        both_bad=record.both_bad,
+    said = (
+        f"{page.a.display_name} won {record.wins}, {record.ties} ties, {record.both_bad} both bad, "
+        f"{page.b.display_name} won {record.losses}"
     )
     return {
         "page": page,
@@ -301,7 +294,7 @@ async def methods_page(request: Request) -> Response:
         "methods",
         lambda _, snapshot: {
             "snapshot": snapshot,
-            "chapters": methods.chapters(snapshot),
+            "in_force": methods.settings_values(snapshot.policy),
             "settings": methods.written_settings(snapshot.policy),
         },
     )
@@ -310,7 +303,9 @@ async def methods_page(request: Request) -> Response:
 @router.get("/data")
 async def data(request: Request) -> Response:
     """What can be taken away and checked."""
-    return await _public(request, "data.html", "data", lambda _, snapshot: data_view(snapshot))
+    return await _public(
+        request, "data.html", "data", lambda _, snapshot: {"snapshot": snapshot, "cluster": cluster_column(snapshot)}
+    )
 
 
 @router.get("/me")

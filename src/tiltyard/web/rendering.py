@@ -1,4 +1,4 @@
-"""Pages made of templates: one environment, the words of the site, and static files with their fingerprints."""
+"""Pages made of templates: one environment, and static files with their fingerprints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tiltyard.pages.figures import count, day, percent, points, signed
 from tiltyard.pages.markup import Html
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.charts import share_meter
-from tiltyard.web.words import t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +95,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(t=t, asset=asset, model_address=model_address, compare_address=compare_address)
+    made.globals.update(asset=asset, model_address=model_address, compare_address=compare_address)
     made.globals.update(share_meter=lambda share: markup(share_meter(share)))
     made.filters.update(count=count, points=points, percent=percent, day=day, html=markup, signed=signed)
     return made

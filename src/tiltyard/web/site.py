@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.following.observatory import Observatory
     from tiltyard.arena.vote_effect import FirstEffects
     from tiltyard.web.engine import Engine
-    from tiltyard.web.prepared import Prepared
+    from tiltyard.web.page_cache import PageCache
     from tiltyard.web.probing import Probes
     from tiltyard.web.settings import SiteSettings
     from tiltyard.web.visitors import Visitors
@@ -32,7 +32,7 @@ class Site:
     engine: Engine
     observatory: Observatory
     visitors: Visitors
-    prepared: Prepared
+    prepared: PageCache
     probes: Probes
     vote_effects: FirstEffects
 

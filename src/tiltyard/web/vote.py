@@ -63,7 +63,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RevealedPair:
     """The two models of a pair and how others voted on them, as far as that is public."""
 
     a: Side
@@ -94,7 +94,7 @@ async def start_voting(request: Request) -> Response:
     form = await form_of(request)
     visitors.check_form(request, form.get("token", ""), START)
     await visitors.enter(request)
-    return _lead_to("/")
+    return _redirect("/")
 
 
 @router.post("/vote")
@@ -108,7 +108,7 @@ async def cast_vote(request: Request) -> Response:
         raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
     quotas = site.visitors.quotas(visitor, "vote")
     await site.engine.run(SubmitVote(matchup_id, visitor.voter, choice, quotas, reveal=False))
-    return _lead_to(f"/votes/{matchup_id}")
+    return _redirect(f"/votes/{matchup_id}")
 
 
 @router.post("/reveal")
@@ -116,7 +116,7 @@ async def reveal_names(request: Request) -> Response:
     """Make a vote final; the answer leads to the names."""
     matchup_id, visitor, _ = await _asked(request)
     await site_of(request).engine.run(RevealNames(matchup_id, visitor.voter))
-    return _lead_to(f"/votes/{matchup_id}")
+    return _redirect(f"/votes/{matchup_id}")
 
 
 @router.post("/skip")
@@ -125,7 +125,7 @@ async def skip_pair(request: Request) -> Response:
     site = site_of(request)
     matchup_id, visitor, _ = await _asked(request)
     await site.engine.run(SkipMatchup(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
-    return _lead_to("/")
+    return _redirect("/")
 
 
 @router.post("/undo")
@@ -134,7 +134,7 @@ async def undo_vote(request: Request) -> Response:
     site = site_of(request)
     matchup_id, visitor, _ = await _asked(request)
     await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))
-    return _lead_to(f"/votes/{matchup_id}")
+    return _redirect(f"/votes/{matchup_id}")
 
 
 @router.get("/votes/{matchup_id}")
@@ -147,7 +147,7 @@ async def vote_result(request: Request, matchup_id: str) -> Response:
     if matchup is None:
         raise NotYours("there is no such matchup for this voter. Ask for one.")
     if matchup.status is Status.OPEN:
-        return _lead_to("/")
+        return _redirect("/")
     if matchup.status not in (Status.VOTED, Status.UNDONE):
         raise Gone(f"matchup {matchup.matchup_id} was not voted on in time, or skipped. Ask for another.")
     token, now = site.visitors.token(request, PURPOSE), site.engine.arena.now()
@@ -177,13 +177,13 @@ def effect_on(snapshot: Snapshot, matchup: ShownMatchup) -> Effect | None:
     return effect_of(snapshot.ratings, others, snapshot.policy.rating, [matchup.a, matchup.b], matchup.choice)
 
 
-def outcome_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None) -> Outcome:
+def outcome_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None) -> RevealedPair:
     """Who the two were and how others voted on them: as it was fixed at the vote, or else as it is public now."""
     rating_a, rating_b = _rating(snapshot, matchup.a), _rating(snapshot, matchup.b)
     change_a = change_b = None
     if effect is not None:
         rating_a, rating_b, change_a, change_b = effect.after_a, effect.after_b, effect.change_a, effect.change_b
-    return Outcome(
+    return RevealedPair(
         Side(matchup.model_a, matchup.display_a, rating_a, change_a, matchup.choice is Choice.A),
         Side(matchup.model_b, matchup.display_b, rating_b, change_b, matchup.choice is Choice.B),
         effect.others if effect is not None else others_now(snapshot, matchup),
@@ -243,5 +243,5 @@ async def _texts(matchup: ShownMatchup | ServedMatchup) -> dict[str, Shown]:
     return {name: await shown(text) for name, text in texts.items()}
 
 
-def _lead_to(path: str) -> RedirectResponse:
+def _redirect(path: str) -> RedirectResponse:
     return RedirectResponse(path, status_code=303)

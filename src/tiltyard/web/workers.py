@@ -51,7 +51,7 @@ _spawn = multiprocessing.get_context("spawn")
 
 
 @dataclass(eq=False)
-class Worker:
+class WorkerProcess:
     """One process, and what it says: a beat a second while it serves, or the reason why it cannot."""
 
     process: SpawnProcess
@@ -93,8 +93,8 @@ class Workers:
         self._target = target
         self._sockets = list(sockets)
         self._number = number
-        self._workers: list[Worker] = []
-        self._retiring: list[Worker] = []
+        self._workers: list[WorkerProcess] = []
+        self._retiring: list[WorkerProcess] = []
         self._failed_starts = 0
         self._start_at = 0.0
         self._turned = time.monotonic()
@@ -139,7 +139,7 @@ class Workers:
         if self._retiring and len(self._workers) > self._number and all(worker.ready for worker in self._workers):
             self._let_go(self._retiring.pop(0))
 
-    def _started(self) -> Worker:
+    def _started(self) -> WorkerProcess:
         ear, mouth = _spawn.Pipe(duplex=False)
         process = _spawn.Process(target=_work, args=(self._target, mouth, self._sockets))
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for this process to pass on
@@ -148,9 +148,9 @@ class Workers:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             mouth.close()
-        return Worker(process, ear, time.monotonic())
+        return WorkerProcess(process, ear, time.monotonic())
 
-    def _look_at(self, worker: Worker) -> None:
+    def _look_at(self, worker: WorkerProcess) -> None:
         if not worker.process.is_alive():
             self._gone(worker)
         elif worker.ready and worker.silent_seconds > SILENT_SECONDS:
@@ -161,7 +161,7 @@ class Workers:
             seconds = SLOW_SECONDS * worker.slow_notes
             _log.warning("worker %s has been starting for %.0f s; it is waited for.", worker.process.pid, seconds)
 
-    def _gone(self, worker: Worker) -> None:
+    def _gone(self, worker: WorkerProcess) -> None:
         """Note how a worker ended; where it never served, wait a little before the next, or give up."""
         worker.listen()
         worker.process.join()
@@ -183,7 +183,7 @@ class Workers:
         quick = time.monotonic() - worker.born < pause
         self._start_at = time.monotonic() + (pause if self._failed_starts or quick else 0.0)
 
-    def _let_go(self, worker: Worker) -> None:
+    def _let_go(self, worker: WorkerProcess) -> None:
         """Ask a worker to answer whoever waits, and end."""
         worker.leaving = True
         if worker.process.is_alive():

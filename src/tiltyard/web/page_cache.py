@@ -26,7 +26,7 @@ KEPT_ANSWERS = 128
 KEPT_BYTES = 64 * 1024 * 1024
 
 
-class Prepared:
+class PageCache:
     """Keeps answers by what they were made of. Those who ask for the same at the same time wait for one making."""
 
     def __init__(self) -> None:
