@@ -77,8 +77,8 @@ def material(pairs: int) -> dict[str, Any]:
 def judge_with(provider: Any, where: Path, **asking: Any) -> Any:
     """A language-model judge with an empty cache, or the one that lies there."""
     from tiltyard.judging import AskingParts, JudgeSettings, LanguageModelJudge
+    from tiltyard.llm.asking import AskingSettings
     from tiltyard.llm.prices import PriceTable
-    from tiltyard.llm.settings import AskingSettings
 
     parts = AskingParts(prices=PriceTable.load(), settings=AskingSettings(**asking), notice=lambda _: None)
     return LanguageModelJudge(provider, JudgeSettings(model=MODEL), folder=where, asking=parts)

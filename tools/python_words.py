@@ -20,16 +20,16 @@ MODULES = {
 
 FURTHER = {
     "tiltyard.llm": [
-        "names.ModelName",
-        "names.parse_model_name",
+        "provider.ModelName",
+        "provider.parse_model_name",
         "providers.make_provider",
         "provider.Provider",
         "provider.BatchProvider",
         "providers.scripted.ScriptedProvider",
         "prices.PriceTable",
         "prices.Price",
-        "settings.AskingSettings",
-        "budget.Budget",
+        "asking.AskingSettings",
+        "accounting.Budget",
         "records.Request",
         "records.Reply",
         "records.Usage",

@@ -154,7 +154,7 @@ def _tournament() -> list[str]:
 
 def _judge() -> list[str]:
     from tiltyard.judging import JudgeSettings
-    from tiltyard.llm.settings import AskingSettings
+    from tiltyard.llm.asking import AskingSettings
 
     said, asking = dict(words.JUDGE), dict(words.ASKING)
     parts = [
@@ -164,8 +164,7 @@ def _judge() -> list[str]:
         "their own settings.\n",
         table("setting | default | meaning", _plain(JudgeSettings, said)),
         "## Asking\n",
-        "`tiltyard.llm.settings.AskingSettings` says how: directly or in batches, how patiently, for how much "
-        "at most.\n",
+        "`tiltyard.llm.asking.AskingSettings` says how: directly or in batches, how patiently, for how much at most.\n",
         table("setting | default | meaning", _plain(AskingSettings, asking)),
     ]
     _used_up(said | asking)

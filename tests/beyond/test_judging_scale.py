@@ -33,13 +33,12 @@ from tiltyard.judging.cache import FRESH
 from tiltyard.judging.question_keys import QuestionKeys
 from tiltyard.judging.questioning import Questions, open_questions
 from tiltyard.judging.records import Matchup, settle
-from tiltyard.llm.asking import Ask
-from tiltyard.llm.packing import COMFORTABLE_BYTES, Packer, Parcel
+from tiltyard.llm.asking import Ask, AskingSettings
+from tiltyard.llm.batches import COMFORTABLE_BYTES, Packer, Parcel
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider
 from tiltyard.llm.records import Reply, Request
 from tiltyard.llm.runner import ask_all
-from tiltyard.llm.settings import AskingSettings
 from tiltyard.tournament.artifacts import write_matches, write_verdicts
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.matches import MatchList, build_matches

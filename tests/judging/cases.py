@@ -19,10 +19,10 @@ from tiltyard.judging import (
     Verdict,
     VerdictLabel,
 )
+from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.prices import Price, PriceTable
 from tiltyard.llm.providers.scripted import ScriptedProvider
 from tiltyard.llm.records import Reply, Request
-from tiltyard.llm.settings import AskingSettings
 
 NOON = 1_790_000_000.0
 RUBRIC = Rubric("clarity", "7", "Prefer the clearer answer.")

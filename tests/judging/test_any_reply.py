@@ -18,7 +18,7 @@ from tiltyard.judging.reading import MIN_CHOICE_MASS, read_reply
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.llm.providers import anthropic
 from tiltyard.llm.providers.chat import batch_reply, chat_reply
-from tiltyard.llm.providers.json_values import an_object, decode
+from tiltyard.llm.providers.received import an_object, decode
 from tiltyard.llm.records import Reply, Stop
 
 EXAMPLES = 500

@@ -14,10 +14,10 @@ from tests.judging.test_judging import run, winners
 from tests.llm.providers.asking import make
 from tiltyard.errors import JudgingError, OptionError, Refused, TryLater
 from tiltyard.judging import AskingParts, JudgeSettings, LanguageModelJudge, VerdictCache, judge
+from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
 from tiltyard.llm.records import Reply, Request, Stop
-from tiltyard.llm.settings import AskingSettings
 
 SILENT = "I would rather talk\nabout the weather."
 

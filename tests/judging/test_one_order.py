@@ -15,9 +15,9 @@ from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging import AskingParts, JudgeSettings, VerdictLabel, canary_cases
 from tiltyard.judging.by_name import closing_judge, judge_by_name
 from tiltyard.judging.judge import judge
+from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
 from tiltyard.llm.records import Reply, Request
-from tiltyard.llm.settings import AskingSettings
 
 
 def forward(cases: Any, judge_: Any, **terms: Any) -> Any:

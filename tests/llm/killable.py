@@ -22,13 +22,12 @@ from pathlib import Path
 import msgspec
 
 from tests.llm.providers_in_memory import answer, asks, larger_budget
-from tiltyard.llm.asking import Ask
+from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.journal import append_line
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import BatchLimits, BatchState, Provider
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 from tiltyard.llm.runner import ask_all
-from tiltyard.llm.settings import AskingSettings
 
 
 class Fuse:

@@ -10,14 +10,12 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider, Kept, asks, request
 from tiltyard.errors import BudgetReached, OptionError, TryLater
-from tiltyard.llm.asking import Ask
-from tiltyard.llm.budget import Budget
+from tiltyard.llm.accounting import Budget, RunningTotals
+from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.prices import Price, PriceTable
 from tiltyard.llm.records import Reply, Usage
 from tiltyard.llm.runner import ask_all
-from tiltyard.llm.settings import AskingSettings
-from tiltyard.llm.totals import RunningTotals
 
 DEAR = PriceTable({"dear": Price(input=0, output=1e6, cache_write_1h=0, cache_read=0)}, "today")
 """One dollar for each token of a reply; half of that in a batch."""

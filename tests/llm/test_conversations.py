@@ -17,12 +17,11 @@ from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider
 from tests.llm.test_generation import OTTER, fill
 from tiltyard.bank import Prompt, read_responses
 from tiltyard.errors import BudgetReached, ModelError, OptionError, QuestionRefused
-from tiltyard.llm.budget import Budget
-from tiltyard.llm.generation import EntrantSettings, expected_asks, generate
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.quote import quote
+from tiltyard.llm.accounting import Budget
+from tiltyard.llm.asking import Ask, AskingSettings
+from tiltyard.llm.generation import EntrantSettings, generate
+from tiltyard.llm.prices import PriceTable, quote
 from tiltyard.llm.records import Reply, Request, Stop, Usage
-from tiltyard.llm.settings import AskingSettings
 
 PROMPTS = [Prompt(prompt_id=name, text=f"{name}?") for name in ("one", "two", "three")]
 TURNS = {"two": ("Name a bird.", "And a taller one?"), "three": ["Hello.", "Who?", "Why?"]}
@@ -221,11 +220,13 @@ def test_a_response_of_another_number_of_turns_is_kept_and_mentioned(tmp_path: P
 
 def test_a_quote_of_conversations_counts_the_replies_that_will_be_sent_again() -> None:
     """Prompt two: "Name a bird." is 3 tokens, the system text 3; its second turn has 5, and 3 and a reply before it."""
-    asks = list(expected_asks(OTTER, PROMPTS[1:2], turns=TURNS, reply_tokens=20))
-    found = quote(asks, PriceTable.load()).all
+    first, second = TURNS["two"]
+    requests = [
+        OTTER.request(PROMPTS[1], user=first),
+        OTTER.request(PROMPTS[1], user=second, earlier=((first, "x" * 80),)),
+    ]
+    found = quote([Ask(request.fingerprint, request, "otter") for request in requests], PriceTable.load()).all
     assert (found.queries, found.input_tokens) == (2, (3 + 3) + (3 + 3 + 20 + 5))
-    longest = quote(expected_asks(OTTER, PROMPTS[1:2], turns=TURNS), PriceTable.load()).all
-    assert longest.input_tokens == found.input_tokens + OTTER.max_tokens - 20
 
 
 MANY = [Prompt(prompt_id=f"p{number}", text=f"Question {number}?") for number in range(12)]

@@ -12,7 +12,7 @@ from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider
 from tiltyard.bank import Prompt, Response, append_responses, read_responses, responses_path
 from tiltyard.errors import BudgetReached
-from tiltyard.llm.budget import Budget
+from tiltyard.llm.accounting import Budget
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.records import Reply, Stop, Usage

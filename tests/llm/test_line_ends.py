@@ -12,7 +12,7 @@ from tiltyard.battles import Battle, Outcome, Source, read_battles, write_battle
 from tiltyard.files import json_line, write_lines
 from tiltyard.judging.cache import VerdictCache
 from tiltyard.judging.records import Verdict, VerdictLabel
-from tiltyard.llm.conversations import TurnLog
+from tiltyard.llm.generation_files import TurnLog
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.records import Reply
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import DirectProvider, Kept, asks
-from tiltyard.llm.locking import folder_lock
+from tiltyard.llm.journal import folder_lock
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.runner import ask_all
 

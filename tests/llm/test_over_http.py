@@ -12,12 +12,11 @@ from tests.fakes.behaviour import Fault, first_time
 from tests.fakes.server import FakeServer
 from tests.llm.providers_in_memory import Kept, request
 from tiltyard.errors import Refused
-from tiltyard.llm.asking import Ask
+from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.providers.anthropic import AnthropicProvider
 from tiltyard.llm.providers.openai import OpenAIProvider
 from tiltyard.llm.runner import ask_all
-from tiltyard.llm.settings import AskingSettings
 
 QUICK = AskingSettings(
     max_batch=10, poll_initial_seconds=0.02, poll_max_seconds=0.05, adoption_grace_seconds=0.1, concurrency=8

@@ -10,8 +10,7 @@ import pytest
 from tests.llm.providers_in_memory import MODEL, asks, request
 from tiltyard.errors import ConfigError
 from tiltyard.llm.asking import Ask
-from tiltyard.llm.prices import PriceTable, estimate_tokens, without_date
-from tiltyard.llm.quote import quote
+from tiltyard.llm.prices import PriceTable, estimate_tokens, quote, without_date
 from tiltyard.llm.records import Usage
 
 PRICES = PriceTable.load()

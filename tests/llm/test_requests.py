@@ -17,8 +17,7 @@ from tests.tournament.test_golden_run import GOLDEN
 from tiltyard.judging import JudgeSettings
 from tiltyard.judging.questioning import Questions
 from tiltyard.llm.asking import Ask
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.quote import quote
+from tiltyard.llm.prices import PriceTable, quote
 from tiltyard.llm.records import Request
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, Kept, Unlucky, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, Refused, TryLater
-from tiltyard.llm.asking import Ask
+from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.journal import JOURNAL_FILE, Journal
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.records import Reply, Stop
 from tiltyard.llm.runner import ask_all
-from tiltyard.llm.settings import AskingSettings
 
 PRICES = PriceTable.load()
 DAY = 86_400.0

@@ -89,7 +89,7 @@ class Extra:
 
 
 ASK = (
-    "from tiltyard.llm.names import parse_model_name as name; from tiltyard.llm.providers import make_provider; "
+    "from tiltyard.llm.provider import parse_model_name as name; from tiltyard.llm.providers import make_provider; "
     "make_provider(name('{model}'), env={{'ANTHROPIC_API_KEY': 'none'}})"
 )
 EXTRAS = {

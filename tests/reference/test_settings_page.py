@@ -18,7 +18,7 @@ from tiltyard.arena.policy import Policy
 from tiltyard.arena.simulation import SimulationSettings
 from tiltyard.boards import METHODS, Selection
 from tiltyard.judging import JudgeSettings
-from tiltyard.llm.settings import AskingSettings
+from tiltyard.llm.asking import AskingSettings
 from tiltyard.placement.options import PlaceOptions
 from tiltyard.ratings.glicko2 import Glicko2Settings
 from tiltyard.tournament.config import Config

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from tiltyard.judging.plan import JudgingPlan
     from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
     from tiltyard.llm.asking import Progress
-    from tiltyard.llm.prices import PriceTable
-    from tiltyard.llm.quote import GroupQuote, Quote
+    from tiltyard.llm.prices import GroupQuote, PriceTable, Quote
 
 PricesOption = Annotated[
     Path | None, typer.Option(help="A price file (JSON) that adds models to those whose price is known.")
@@ -80,7 +79,7 @@ def agree_to_price(
 ) -> None:
     """Show what a judge will be asked and what that costs, and have it confirmed; nothing where nothing is asked."""
     from tiltyard.judging.language_model import LanguageModelJudge
-    from tiltyard.llm.quote import quote
+    from tiltyard.llm.prices import quote
 
     if not isinstance(judge, LanguageModelJudge):
         return

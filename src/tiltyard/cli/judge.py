@@ -64,8 +64,8 @@ def check_command(
     from tiltyard.judging.human_agreement import check_judge, labelled_plan, read_labelled_pairs
     from tiltyard.judging.language_model import AskingParts
     from tiltyard.judging.rubric import Rubric, default_rubric
+    from tiltyard.llm.asking import AskingSettings
     from tiltyard.llm.prices import PriceTable
-    from tiltyard.llm.settings import AskingSettings
 
     labelled = read_labelled_pairs(pairs)
     entrants = {name for pair in labelled for name in (pair.case.matchup.entrant_a, pair.case.matchup.entrant_b)}

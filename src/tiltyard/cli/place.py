@@ -197,7 +197,7 @@ def _place(
 def _quote(plan: PlacementPlan, judge: Judge, answers: Answers, asking: AskingParts, *, yes: bool) -> None:
     """Show what will be asked at most, and have it confirmed."""
     from tiltyard.judging.language_model import LanguageModelJudge
-    from tiltyard.llm.quote import quote
+    from tiltyard.llm.prices import quote
     from tiltyard.placement.answers import ModelAnswers
     from tiltyard.placement.quoting import likely_exchanges, likely_judging_plan
 

@@ -11,7 +11,7 @@ from tiltyard.demo.judged import run_plan
 from tiltyard.demo.shipped import RESPONSES
 from tiltyard.files import copy_file
 from tiltyard.llm.generation import Generated, generate
-from tiltyard.llm.names import parse_model_name
+from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.in_process import weights_of
 from tiltyard.tournament.config import load_setup

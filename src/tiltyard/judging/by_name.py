@@ -11,7 +11,7 @@ from tiltyard.judging.language_model import AskingParts, JudgeSettings, Language
 from tiltyard.judging.reading import MIN_CHOICE_MASS
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.llm.keys import load_env
-from tiltyard.llm.names import parse_model_name
+from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 
 if TYPE_CHECKING:

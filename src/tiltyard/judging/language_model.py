@@ -27,11 +27,10 @@ from tiltyard.judging.questioning import (
 )
 from tiltyard.judging.reading import MIN_CHOICE_MASS
 from tiltyard.judging.trial import judge_trial
-from tiltyard.llm.asking import Progress
+from tiltyard.llm.accounting import GroupTotals, RunningTotals
+from tiltyard.llm.asking import AskingSettings, Progress
 from tiltyard.llm.provider import BatchProvider
 from tiltyard.llm.runner import ask_all
-from tiltyard.llm.settings import AskingSettings
-from tiltyard.llm.totals import GroupTotals, RunningTotals
 from tiltyard.llm.trial import GIVE_UP_AFTER
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     from tiltyard.judging.plan import JudgingPlan
     from tiltyard.judging.questions import ReplyForm
     from tiltyard.judging.records import Verdict
+    from tiltyard.llm.accounting import Budget
     from tiltyard.llm.asking import Ask
-    from tiltyard.llm.budget import Budget
     from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.provider import Provider
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiltyard.judging.records import VerdictLabel
-from tiltyard.llm.records import Stop
-from tiltyard.llm.thinking import answer_start
+from tiltyard.llm.records import Stop, answer_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,25 +7,24 @@ restart finds the open ones, waits for them and collects them as if nothing had 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.adoption import Adoption
-from tiltyard.llm.claims import Claims, OpenBatch
-from tiltyard.llm.collecting import Collector
-from tiltyard.llm.packing import Packer, Parcel
-from tiltyard.llm.patience import backoff_seconds
+from tiltyard.llm.lost_batches import Adoption
+from tiltyard.llm.open_batches import Claims, Collector, OpenBatch
+from tiltyard.llm.pacing import backoff_seconds
 from tiltyard.llm.records import Reply
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from tiltyard.llm.asking import Ask, Recall
+    from tiltyard.llm.accounting import Keeper
+    from tiltyard.llm.asking import Ask, AskingSettings, Recall
     from tiltyard.llm.journal import Journal, OpenIntent
-    from tiltyard.llm.keeping import Keeper
     from tiltyard.llm.provider import BatchProvider
-    from tiltyard.llm.settings import AskingSettings
+
 
 RESULTS_KEPT_SECONDS = 28 * 86_400.0
 """How long a batch is worth returning to: providers keep results for 29 or 30 days."""
@@ -298,3 +297,45 @@ class Batches:
             self._notice(f"{failure} Batches under way go on; looking again later.")
         elif self._now() - self._out_of_reach_since > OUTAGE_SECONDS:
             raise failure
+
+
+COMFORTABLE_BYTES = 64_000_000
+"""A batch is closed at this size even where the provider takes more: an SDK holds its body several times over while it
+is sent, and a connection that breaks then costs less."""
+
+
+@dataclass(slots=True)
+class Parcel:
+    """Asks that will go out as one batch, with the money set aside for them."""
+
+    asks: dict[str, Ask] = field(default_factory=dict)
+    bytes: int = 0
+    promised: float = 0.0
+
+    def add(self, ask: Ask, size: int, promised: float) -> None:
+        """Put an ask in."""
+        self.asks[ask.key] = ask
+        self.bytes += size
+        self.promised += promised
+
+
+class Packer:
+    """The limits of one batch: the provider's, the caller's, and what is comfortable."""
+
+    def __init__(self, provider: BatchProvider, max_batch: int | None) -> None:
+        limits = provider.batch_limits
+        self._provider = provider
+        self._most_requests = min(limits.requests, max_batch or limits.requests)
+        self._largest_ask = limits.bytes
+        self._most_bytes = min(limits.bytes, COMFORTABLE_BYTES)
+
+    def size(self, ask: Ask) -> int | None:
+        """How many bytes an ask takes; None when it is too large for any batch."""
+        size = self._provider.encoded_size(ask.request)
+        return size if size <= self._largest_ask else None
+
+    def has_room(self, parcel: Parcel, size: int) -> bool:
+        """Whether one more ask of that size fits; an empty parcel takes any that a batch can hold."""
+        if not parcel.asks:
+            return True
+        return len(parcel.asks) < self._most_requests and parcel.bytes + size <= self._most_bytes

@@ -6,17 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import QuestionRefused, TryLater
-from tiltyard.llm.patience import ConcurrencyLimit, backoff_seconds
+from tiltyard.llm.pacing import ConcurrencyLimit, backoff_seconds
 from tiltyard.llm.records import Reply, Usage
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterator
 
-    from tiltyard.llm.asking import Ask
-    from tiltyard.llm.keeping import Keeper
+    from tiltyard.llm.accounting import Keeper
+    from tiltyard.llm.asking import Ask, AskingSettings
     from tiltyard.llm.provider import Provider
-    from tiltyard.llm.settings import AskingSettings
     from tiltyard.llm.trial import Trial
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,14 +18,12 @@ import msgspec
 from tiltyard.bank import Prompt, Response, append_responses, read_responses, responses_path
 from tiltyard.bank.prompts import show_turns
 from tiltyard.errors import ModelError, OptionError
-from tiltyard.files import write_lines
+from tiltyard.llm.accounting import Budget, RunningTotals
 from tiltyard.llm.asking import Ask, Watch
-from tiltyard.llm.budget import Budget
-from tiltyard.llm.conversations import TurnLog
+from tiltyard.llm.generation_files import FailureLog, TurnLog
 from tiltyard.llm.keys import redact
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 from tiltyard.llm.runner import DEFAULT_SETTINGS, Notice, ask_all
-from tiltyard.llm.totals import RunningTotals
 from tiltyard.llm.trial import FailureSummary, Trial
 
 if TYPE_CHECKING:
@@ -34,15 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tiltyard.llm.accounting import Totals
+    from tiltyard.llm.asking import AskingSettings
     from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.provider import Provider
-    from tiltyard.llm.settings import AskingSettings
-    from tiltyard.llm.totals import Totals
 
     Turns = Mapping[str, Sequence[str]]
-
-CHARACTERS_PER_TOKEN = 4
-"""By the rule of thumb that prices are estimated with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,15 +121,15 @@ async def generate(
     A prompt that fails is named in `failures_<entrant>.jsonl` beside the responses, and the others go on. An entrant
     that has no response yet and fails on its first 20 prompts is a `ModelError`.
     """
-    bench = _Bench(entrant, prompts, turns or {}, folder, timestamp, notice)
+    state = _Generation(entrant, prompts, turns or {}, folder, timestamp, notice)
     tally = tally or RunningTotals(watch)
     budget = budget or Budget(settings.budget_usd)
     try:
-        for _ in range(bench.most_turns):
+        for _ in range(state.most_turns):
             await ask_all(
-                bench.next_turns(),
+                state.next_turns(),
                 provider,
-                bench.keep,
+                state.keep,
                 folder=folder / f"asking_{entrant.entrant_id}",
                 prices=prices,
                 settings=settings,
@@ -145,30 +139,13 @@ async def generate(
                 now=now,
                 sleep=sleep,
                 rng=rng,
-                trial=bench.trial,
+                trial=state.trial,
             )
-            if not bench.unfinished:
+            if not state.unfinished:
                 break
     finally:
-        bench.write_failures()
-    return Generated(entrant.entrant_id, bench.present, bench.written, bench.truncated, bench.failed, tally.totals())
-
-
-def expected_asks(
-    entrant: EntrantSettings, prompts: Iterable[Prompt], *, turns: Turns | None = None, reply_tokens: int | None = None
-) -> Iterator[Ask]:
-    """One ask for each turn of each prompt, for a quote before anything is sent.
-
-    Replies that a later turn would build on do not exist yet: a text of `reply_tokens` (by default as long as a reply
-    may be) stands in for each.
-    """
-    reply = "x" * (CHARACTERS_PER_TOKEN * (entrant.max_tokens if reply_tokens is None else reply_tokens))
-    for prompt in prompts:
-        earlier: tuple[tuple[str, str], ...] = ()
-        for message in _messages(prompt, turns or {}):
-            request = entrant.request(prompt, user=message, earlier=earlier)
-            yield Ask(_key(prompt, request), request, entrant.entrant_id)
-            earlier = (*earlier, (message, reply))
+        state.write_failures()
+    return Generated(entrant.entrant_id, state.present, state.written, state.truncated, state.failed, tally.totals())
 
 
 def _usage(replies: Iterable[Reply]) -> dict[str, int] | None:
@@ -209,15 +186,7 @@ class _Place:
         return why if self.turns == 1 else f"turn {len(self.before) + 1}: {why}"
 
 
-class _Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of `failures_<entrant>.jsonl`: a prompt without a response, and why."""
-
-    prompt_id: str
-    error: str
-    timestamp: str
-
-
-class _Bench:
+class _Generation:
     """The asks that come next, and the sink that writes their replies down."""
 
     def __init__(
@@ -237,8 +206,7 @@ class _Bench:
         self._notice = notice
         self._system_sha256 = hashlib.sha256(entrant.system.encode()).hexdigest()
         self._conversations = TurnLog.of(folder, entrant.entrant_id)
-        self._failures_path = folder / f"failures_{entrant.entrant_id}.jsonl"
-        self._failed_before: dict[str, _Failed] = {}
+        self._failures = FailureLog.of(folder, entrant.entrant_id)
         self._have: set[str] | None = None
         self._places: dict[str, _Place] = {}
         self.present = 0
@@ -251,7 +219,7 @@ class _Bench:
         return ModelError(
             f"{self._entrant.entrant_id} ({self._entrant.model}) answered none of the first {failures.total} prompts; "
             f"{failures.count} failed: {failures.why}{failures.quoted}. Check its model, address, options and account, "
-            f"then run again; {self._failures_path} names the prompts."
+            f"then run again; {self._failures.path} names the prompts."
         )
 
     @property
@@ -271,7 +239,7 @@ class _Bench:
         failed before come last: a run that gave up does not stop at the same ones again.
         """
         self._read()
-        for prompt in sorted(self._prompts, key=lambda prompt: prompt.prompt_id in self._failed_before):
+        for prompt in sorted(self._prompts, key=lambda prompt: prompt.prompt_id in self._failures):
             ask = None if self._over(prompt) else self._next_turn(prompt)
             if ask is not None:
                 yield ask
@@ -299,24 +267,7 @@ class _Bench:
         """Name every prompt that failed and has no response; where there is none, there is no file."""
         if self._have is None:
             return
-        now = self._timestamp()
-        failed = self._failed_before | {
-            name: _Failed(prompt_id=name, error=why, timestamp=now) for name, why in self.failed.items()
-        }
-        lines = [line for name, line in failed.items() if name not in self._have]
-        if lines:
-            write_lines(self._failures_path, lines)
-        else:
-            self._failures_path.unlink(missing_ok=True)
-
-    def _read_failures(self) -> None:
-        """Take in what failed before; a line that cannot be read is left out: only an order rests on it."""
-        if not self._failures_path.exists():
-            return
-        for line in self._failures_path.read_bytes().split(b"\n"):
-            with suppress(msgspec.DecodeError, UnicodeDecodeError):
-                found = msgspec.json.decode(line, type=_Failed)
-                self._failed_before[found.prompt_id] = found
+        self._failures.write(self.failed, self._have, self._timestamp())
 
     def _over(self, prompt: Prompt) -> bool:
         return prompt.prompt_id in (self._have or ()) or prompt.prompt_id in self.failed
@@ -330,7 +281,7 @@ class _Bench:
             self.present = sum(prompt.prompt_id in responses for prompt in self._prompts)
             if self.present:
                 self.trial.succeeded()
-            self._read_failures()
+            self._failures.read()
             self._mention_other_settings(responses)
         self._have = set(responses)
         self._places.clear()

@@ -3,13 +3,16 @@
 `batches.jsonl` only grows, a whole line at a time, each on disk before work goes on. An `intent` names every custom id
 and what it stands for; `trying` comes before each attempt to submit it, `submitted` right after with the batch's id;
 `collected` when every reply is kept, `abandoned` when the batch certainly does not exist. An intent with neither of the
-last two is open: its requests are never sent again.
+last two is open: its requests are never sent again. `folder_lock` allows one asker per folder.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import uuid
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,8 +23,9 @@ from tiltyard.files import json_line
 from tiltyard.llm.asking import Ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from pathlib import Path
+
 
 JOURNAL_FILE = "batches.jsonl"
 
@@ -247,3 +251,41 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+LOCK_FILE = "asking.lock"
+
+
+_LOOK_AGAIN_SECONDS = 0.5
+
+
+@asynccontextmanager
+async def folder_lock(
+    folder: Path, *, notice: Callable[[str], None], sleep: Callable[[float], Awaitable[None]]
+) -> AsyncIterator[None]:
+    """The folder is ours inside the block; while another asker holds it we wait, and say so once.
+
+    The lock is `flock` on a file that stays, so it needs a file system with locks (a local disk, NFS 4).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not _take(descriptor):
+            holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "another process"
+            notice(
+                f"process {holder} is asking in {folder}: waiting until it has ended, then going on with what is left."
+            )
+            while not _take(descriptor):
+                await sleep(_LOOK_AGAIN_SECONDS)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False

@@ -1,4 +1,4 @@
-"""The one seam to the outside: what a provider of language models has to be able to do.
+"""The one seam to the outside: how a model is named, and what a provider of language models has to do.
 
 A provider that can answer is a `Provider`; one that also takes batches is a `BatchProvider`. Everything else (retries,
 concurrency, journals, budgets) is written once, above them. A provider raises `TryLater` for what may succeed later,
@@ -8,13 +8,50 @@ retries by itself, and never puts a key into an error.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from tiltyard.llm.records import Reply, Request
+
+PROVIDERS = ("anthropic", "openai", "local", "scripted", "recorded")
+
+_MAKERS = (
+    (re.compile(r"claude-"), "anthropic"),
+    (re.compile(r"gpt-|chatgpt-|o\d"), "openai"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """Who is asked: the provider, and the model by the name that the provider knows it under."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+
+def parse_model_name(text: str) -> ModelName:
+    """The provider and model that a name means; an unknown provider is an `OptionError`."""
+    name = text.strip()
+    provider, slash, model = name.partition("/")
+    if slash and provider in PROVIDERS and model:
+        return ModelName(provider, model)
+    if not slash:
+        for pattern, maker in _MAKERS:
+            if pattern.match(name):
+                return ModelName(maker, name)
+    raise OptionError(
+        f"Cannot tell who makes the model {text!r}. Write anthropic/MODEL, openai/MODEL, local/MODEL (any "
+        "OpenAI-compatible server with a base_url), scripted/FILE or recorded/FILE; a bare claude-… or gpt-… works too."
+    )
 
 
 class Provider(Protocol):

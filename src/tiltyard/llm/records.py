@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -94,3 +95,20 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     final: bool = False
     batched: bool = False
     choice_probabilities: dict[str, float] | None = None
+
+
+_OPENING = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE | re.ASCII)
+
+
+_CLOSING = {name: re.compile(f"</{name}>", re.IGNORECASE | re.ASCII) for name in ("think", "thinking")}
+
+
+def answer_start(text: str) -> int | None:
+    """Where the answer begins in a model's text: behind leading blocks of thoughts; None where one has no end."""
+    start = 0
+    while opening := _OPENING.match(text, start):
+        closing = _CLOSING[opening[1].lower()].search(text, opening.end())
+        if closing is None:
+            return None
+        start = closing.end()
+    return start

@@ -11,15 +11,12 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import BudgetReached, OptionError
+from tiltyard.llm.accounting import Budget, Keeper, RunningTotals, Totals
+from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.batches import Batches
-from tiltyard.llm.budget import Budget
 from tiltyard.llm.direct import DirectAsking
-from tiltyard.llm.journal import Journal, OpenIntent
-from tiltyard.llm.keeping import Keeper
-from tiltyard.llm.locking import folder_lock
+from tiltyard.llm.journal import Journal, OpenIntent, folder_lock
 from tiltyard.llm.provider import BatchProvider, Provider
-from tiltyard.llm.settings import AskingSettings
-from tiltyard.llm.totals import RunningTotals, Totals
 
 if TYPE_CHECKING:
     from pathlib import Path

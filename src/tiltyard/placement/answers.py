@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 from tiltyard.bank import Prompt, Response, read_responses, responses_path
 from tiltyard.bank.records import convert, read_objects
 from tiltyard.errors import BankError
+from tiltyard.llm.accounting import Totals
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.generation import EntrantSettings, generate
-from tiltyard.llm.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

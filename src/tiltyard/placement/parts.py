@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from tiltyard.errors import OptionError
 from tiltyard.judging.by_name import judge_by_name
 from tiltyard.judging.language_model import AskingParts
-from tiltyard.llm.budget import Budget
+from tiltyard.llm.accounting import Budget
+from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.generation import EntrantSettings
 from tiltyard.llm.keys import load_env
-from tiltyard.llm.names import parse_model_name
 from tiltyard.llm.prices import PriceTable
+from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.llm.settings import AskingSettings
 from tiltyard.placement.answers import Answers, ModelAnswers, SavedAnswers, answers_in_arena, read_answers
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from tiltyard.bank import Prompt, read_prompts, read_responses, responses_path
 from tiltyard.errors import ConfigError
 from tiltyard.llm.generation import EntrantSettings, Generated, generate
 from tiltyard.llm.keys import load_env
-from tiltyard.llm.names import parse_model_name
+from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.tournament.run import asking_parts
 

@@ -15,10 +15,10 @@ from tiltyard.judging.judge import Judge, JudgingResult, judge
 from tiltyard.judging.language_model import AskingParts
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.usage import usage_report
-from tiltyard.llm.budget import Budget
-from tiltyard.llm.names import parse_model_name
+from tiltyard.llm.accounting import Budget
+from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.settings import AskingSettings
+from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.artifacts import forget_other_dimensions, write_matches, write_standings, write_verdicts
 from tiltyard.tournament.gate import Check, gate
 from tiltyard.tournament.manifest import manifest, run_results

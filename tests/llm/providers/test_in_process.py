@@ -12,8 +12,7 @@ from typing import TypeVar
 import pytest
 
 from tiltyard.errors import OptionError, Refused
-from tiltyard.llm.names import parse_model_name
-from tiltyard.llm.provider import BatchProvider, Provider
+from tiltyard.llm.provider import BatchProvider, Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.contract import check_provider
 from tiltyard.llm.providers.in_process import CONTEXT_TOKENS, PACKAGES
@@ -48,7 +47,7 @@ WITHOUT = """
 import sys
 sys.modules[{missing!r}] = None
 from tiltyard.errors import MissingExtra
-from tiltyard.llm.names import parse_model_name
+from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 try:
     make_provider(parse_model_name("local/smollm2-135m"), env={{}})

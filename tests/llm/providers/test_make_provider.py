@@ -9,8 +9,7 @@ import pytest
 from tests.fakes import FakeServer
 from tests.llm.providers.asking import KEY, question, use
 from tiltyard.errors import OptionError, Refused
-from tiltyard.llm.names import parse_model_name
-from tiltyard.llm.provider import BatchProvider
+from tiltyard.llm.provider import BatchProvider, parse_model_name
 from tiltyard.llm.providers import make_provider
 
 
@@ -94,7 +93,7 @@ import sys
 sys.modules["anthropic"] = sys.modules["openai"] = sys.modules["httpx2"] = None
 from pathlib import Path
 from tiltyard.errors import MissingExtra
-from tiltyard.llm.names import parse_model_name
+from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 for name in ("anthropic/claude-x", "openai/gpt-x", "local/llama"):
     try:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tiltyard.errors import OptionError
-from tiltyard.llm.names import ModelName, parse_model_name
+from tiltyard.llm.provider import ModelName, parse_model_name
 
 
 @pytest.mark.parametrize(

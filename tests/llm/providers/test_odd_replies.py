@@ -17,12 +17,12 @@ from tests.llm.providers.asking import KEY, batch_replies, question, use
 from tiltyard.errors import ModelError, TryLater
 from tiltyard.llm.provider import Provider
 from tiltyard.llm.providers import anthropic as anthropic_provider
-from tiltyard.llm.providers import failures
+from tiltyard.llm.providers import http
 from tiltyard.llm.providers import openai as openai_provider
 from tiltyard.llm.providers.anthropic import AnthropicProvider
 from tiltyard.llm.providers.chat import batch_reply, chat_reply
-from tiltyard.llm.providers.json_values import NotJSON, decode
 from tiltyard.llm.providers.openai import CompatibleProvider, OpenAIProvider
+from tiltyard.llm.providers.received import NotJSON, decode
 from tiltyard.llm.providers.scripted import ScriptedProvider
 from tiltyard.llm.records import Reply, Stop, Usage
 
@@ -282,7 +282,7 @@ def test_what_is_no_answer_of_the_api_says_so_whatever_it_calls_itself(kind: str
 def test_a_server_that_trickles_is_not_waited_for_for_ever(
     odd_server: OddServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failures, "ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(http, "ANSWER_SECONDS", 0.0)
     (error,) = ask_odd("local", odd_server, b"{}")
     assert isinstance(error, TryLater)
     assert "TimeoutError" in str(error)

@@ -13,8 +13,7 @@ from tiltyard.llm.providers.scripted import read_script
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tiltyard.llm.names import ModelName
-    from tiltyard.llm.provider import Provider
+    from tiltyard.llm.provider import ModelName, Provider
 
 __all__ = ["make_provider"]
 

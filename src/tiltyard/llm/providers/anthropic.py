@@ -11,10 +11,8 @@ from anthropic.types.messages import MessageBatch
 from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import BatchLimits, BatchState
-from tiltyard.llm.providers.clients import connect_timeout, http_client
-from tiltyard.llm.providers.failures import Caller, answered, answered_object, streamed
-from tiltyard.llm.providers.json_values import a_count, a_name, a_text, an_object, decode_lines, joined_texts
-from tiltyard.llm.providers.wording import one_line
+from tiltyard.llm.providers.http import Caller, answered, answered_object, connect_timeout, http_client, streamed
+from tiltyard.llm.providers.received import a_count, a_name, a_text, an_object, decode_lines, joined_texts, one_line
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.llm.providers.json_values import a_count, a_list, a_name, a_number, a_text, an_object, joined_texts
-from tiltyard.llm.providers.wording import one_line
-from tiltyard.llm.records import Reply, Stop, Usage
-from tiltyard.llm.thinking import answer_start
+from tiltyard.llm.providers.received import a_count, a_list, a_name, a_number, a_text, an_object, joined_texts, one_line
+from tiltyard.llm.records import Reply, Stop, Usage, answer_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

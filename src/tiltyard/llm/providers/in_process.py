@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiltyard.errors import MissingExtra, OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers.chat import chat_reply, chat_request
-from tiltyard.llm.providers.wording import one_line
+from tiltyard.llm.providers.received import one_line
 
 if TYPE_CHECKING:
     from tiltyard.llm.records import Reply, Request

@@ -13,9 +13,8 @@ from tiltyard.errors import OptionError, TryLater
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.chat import batch_reply, chat_reply, chat_request, choice_words
-from tiltyard.llm.providers.clients import connect_timeout, http_client
-from tiltyard.llm.providers.failures import Caller, answered, answered_object, streamed
-from tiltyard.llm.providers.json_values import a_text, an_object, decode_lines
+from tiltyard.llm.providers.http import Caller, answered, answered_object, connect_timeout, http_client, streamed
+from tiltyard.llm.providers.received import a_text, an_object, decode_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence

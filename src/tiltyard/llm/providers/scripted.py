@@ -13,7 +13,7 @@ import yaml
 from tiltyard.errors import OptionError, Refused, TryLater
 from tiltyard.files import write_bytes
 from tiltyard.llm.provider import BatchLimits, BatchState
-from tiltyard.llm.providers.wording import encodable
+from tiltyard.llm.providers.received import encodable
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 
 if TYPE_CHECKING:

@@ -1,22 +1,26 @@
-"""Conversations under way: the replies of their turns, kept in a file that only grows until a response is whole.
+"""What generating keeps beside an entrant's responses: the turns of unfinished conversations, and what failed.
 
-`conversations_<entrant>.jsonl` lies beside the entrant's responses. A line is one reply under the key of its ask, which
-names everything that was sent, earlier turns included: a reply to other words is not found.
+`conversations_<entrant>.jsonl` only grows until a response is complete. A line is one reply under the key of its ask,
+which names everything that was sent, earlier turns included: a reply to other words is not found.
+`failures_<entrant>.jsonl` names every prompt without a response, and why; it is written anew after each run.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tiltyard.errors import ModelError
+from tiltyard.files import write_lines
 from tiltyard.llm.journal import append_line
 from tiltyard.llm.records import Reply  # noqa: TC001 - msgspec resolves it
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
 
@@ -70,3 +74,45 @@ class TurnLog:
         if key not in self._replies:
             append_line(self.path, Turn(key=key, prompt_id=prompt_id, turn=turn, reply=reply))
             self._replies[key] = reply
+
+
+class FailedPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of `failures_<entrant>.jsonl`: a prompt without a response, and why."""
+
+    prompt_id: str
+    error: str
+    timestamp: str
+
+
+@dataclass(slots=True)
+class FailureLog:
+    """The prompts of an entrant that failed in earlier runs."""
+
+    path: Path
+    _lines: dict[str, FailedPrompt] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path, entrant_id: str) -> FailureLog:
+        """The one beside the responses of an entrant; nothing is read yet."""
+        return cls(folder / f"failures_{entrant_id}.jsonl")
+
+    def __contains__(self, prompt_id: str) -> bool:
+        return prompt_id in self._lines
+
+    def read(self) -> None:
+        """Take in what the file holds; a line that cannot be read is left out, since only an order depends on it."""
+        if not self.path.exists():
+            return
+        for line in self.path.read_bytes().split(b"\n"):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                found = msgspec.json.decode(line, type=FailedPrompt)
+                self._lines[found.prompt_id] = found
+
+    def write(self, failed: Mapping[str, str], answered: Collection[str], timestamp: str) -> None:
+        """Name every prompt that failed, now or before, and is not answered; where there is none, there is no file."""
+        new = {name: FailedPrompt(prompt_id=name, error=why, timestamp=timestamp) for name, why in failed.items()}
+        lines = [line for name, line in (self._lines | new).items() if name not in answered]
+        if lines:
+            write_lines(self.path, lines)
+        else:
+            self.path.unlink(missing_ok=True)

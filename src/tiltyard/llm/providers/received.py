@@ -1,17 +1,22 @@
-"""Values out of JSON that somebody else wrote: each of the type it should be, or absent. It knows no SDK."""
+"""What a server sent, made safe to keep: JSON values of the type they should be, or absent; messages on one line.
+
+It knows no SDK.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.llm.providers.wording import encodable
+from tiltyard.llm.keys import redact
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
 
 _LARGEST_COUNT = 2**53
 _LONGEST_NAME = 80
@@ -105,3 +110,24 @@ def joined_texts(content: object) -> str | None:
 def _text_of(part: dict[str, Any]) -> str | None:
     text = part.get("text")
     return text if part.get("type") in ("text", "output_text") and isinstance(text, str) else None
+
+
+_LONGEST_MESSAGE = 300
+
+
+_UNSEEN = ("Cc", "Cf")
+"""Control and format characters: escape sequences, letters that turn the direction of writing."""
+
+
+def encodable(said: str) -> str:
+    """The text with `?` for each half of a surrogate pair: JSON can spell one, but no file can hold it."""
+    return said.encode("utf-8", "replace").decode()
+
+
+def one_line(said: str, advice: str = "") -> str:
+    """A message of one line, not too long, without secrets and without what steers a terminal."""
+    plain = "".join(" " if unicodedata.category(letter) in _UNSEEN else letter for letter in encodable(said))
+    line = " ".join(redact(plain).split())
+    if len(line) > _LONGEST_MESSAGE:
+        line = line[: _LONGEST_MESSAGE - 1] + "…"
+    return f"{line.rstrip('.')}. {advice}".strip()

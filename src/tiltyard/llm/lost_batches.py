@@ -15,8 +15,8 @@ from tiltyard.errors import Refused
 from tiltyard.llm.journal import intent_of
 
 if TYPE_CHECKING:
-    from tiltyard.llm.claims import OpenBatch
     from tiltyard.llm.journal import Journal, OpenIntent
+    from tiltyard.llm.open_batches import OpenBatch
     from tiltyard.llm.provider import BatchProvider, BatchState
 
 Item = TypeVar("Item")

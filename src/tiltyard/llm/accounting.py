@@ -1,4 +1,7 @@
-"""What asking came to, group by group: `RunningTotals` while it runs, `Totals` when it has ended."""
+"""What asking costs and came to: a `Budget`, totals by group, and the `Keeper` that every reply passes through.
+
+The keeper hands a reply to the sink first, then counts it in the totals and the budget.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,57 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tiltyard.errors import BudgetReached, OptionError
 from tiltyard.llm.asking import Progress, Watch
+from tiltyard.llm.prices import add_costs, how_to_state_prices
 from tiltyard.llm.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tiltyard.llm.asking import Ask, Sink
+    from tiltyard.llm.prices import PriceTable
+    from tiltyard.llm.records import Reply
+
+
+class Budget:
+    """Money for one run; hand the same one to several calls and they share it. A limit of None allows everything.
+
+    Before a request goes out, the most it can cost is set aside; when its reply is in, what it did cost takes that
+    place. So `spent` plus `promised` never passes the limit, up to the rule of thumb by which tokens are estimated.
+    """
+
+    def __init__(self, limit_usd: float | None) -> None:
+        self.limit_usd = limit_usd
+        self.spent = 0.0
+        self.promised = 0.0
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.limit_usd is not None
+
+    def fits(self, amount: float) -> bool:
+        """Whether this much more may be promised; a millionth of a cent is forgiven, for rounding."""
+        return self.limit_usd is None or self.spent + self.promised + amount <= self.limit_usd + 1e-8
+
+    def promise(self, amount: float) -> None:
+        """Set money aside for something that goes out, or has gone out."""
+        self.promised += amount
+
+    def settle(self, promised: float, cost: float) -> None:
+        """What was promised has come to this."""
+        self.promised = max(0.0, self.promised - promised)
+        self.spent += cost
+
+    def reached(self) -> BudgetReached:
+        """The error that says so."""
+        return BudgetReached(
+            f"the budget of ${self.limit_usd:.2f} is reached: ${self.spent:.2f} are spent by this command, and the "
+            "next request could pass it. Everything answered so far is kept: run the same again with a budget for the "
+            "rest."
+        )
+
 
 NO_TOKENS = Usage()
 
@@ -64,11 +113,6 @@ class Totals:
         for group, totals in other.groups.items():
             both[group] = both.get(group, GroupTotals()) + totals
         return Totals(both)
-
-
-def add_costs(first: float | None, second: float | None) -> float | None:
-    """The sum of two prices; unknown when either is."""
-    return None if first is None or second is None else first + second
 
 
 @dataclass(slots=True)
@@ -150,3 +194,43 @@ class RunningTotals:
     def totals(self) -> Totals:
         """What there is so far."""
         return Totals({group: counts.totals() for group, counts in self._counts.items()})
+
+
+class Keeper:
+    """Keeps replies and counts what they cost. Shared by direct asking and batches."""
+
+    def __init__(self, sink: Sink, tally: RunningTotals, budget: Budget, prices: PriceTable) -> None:
+        self._sink = sink
+        self.tally = tally
+        self.budget = budget
+        self._prices = prices
+
+    def most(self, ask: Ask, *, batched: bool) -> float:
+        """The most an ask can cost, for the budget; 0 where there is no limit to keep."""
+        if not self.budget.limited:
+            return 0.0
+        most = self._prices.most(ask.request, batched=batched)
+        if most is None:
+            raise OptionError(f"a budget was set, but {how_to_state_prices([ask.request.model])}")
+        return most
+
+    def keep(self, ask: Ask, reply: Reply, *, promised: float = 0.0) -> Ask | None:
+        """Hand a reply to the sink, count it, and give back what the sink asks next."""
+        further = self._sink(ask, reply)
+        ended = further is None
+        failed = reply.error is not None
+        self._count(ask, reply, promised, done=int(ended and not failed), failed=int(ended and failed))
+        return further
+
+    def ask_again(self, ask: Ask, reply: Reply, *, promised: float) -> None:
+        """Count a reply that is not kept, because its request goes out once more: it may have cost something."""
+        if reply.usage == NO_TOKENS:
+            self.budget.settle(promised, 0.0)
+        else:
+            self._count(ask, reply, promised)
+
+    def _count(self, ask: Ask, reply: Reply, promised: float, *, done: int = 0, failed: int = 0) -> None:
+        """A reply into the tally and the budget; one whose tokens are not stated counts for all that was promised."""
+        cost = self._prices.cost(ask.request.model, reply.usage or NO_TOKENS, reply.batched)
+        self.budget.settle(promised, promised if reply.usage is None else cost or 0.0)
+        self.tally.reply(ask.group, reply.usage, cost, done=done, failed=failed)
