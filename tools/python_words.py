@@ -50,10 +50,10 @@ FURTHER = {
         "fairness.exposure_targets",
         "churn.top_churn",
     ],
-    "tiltyard.tournament": ["config.load_setup", "config.Config", "standings.rate_dimension", "standings.EloLine"],
+    "tiltyard.tournament": ["config.load_setup", "config.Config", "ratings.rate_dimension", "ratings.EloLine"],
     "tiltyard.placement": [
         "options.PlaceOptions",
-        "recipe.Recipe",
+        "rating.Recipe",
         "folder.read_recipe",
         "folder.rate_folder",
         "folder.recompute",

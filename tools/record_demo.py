@@ -14,7 +14,7 @@ import platform
 import shutil
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -25,7 +25,6 @@ import msgspec
 
 from tiltyard.bank import responses_path
 from tiltyard.files import file_sha256, write_json, write_lines, write_text
-from tiltyard.judging.by_name import closing_judge
 from tiltyard.judging.judge import judge
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.questions import TEMPLATE_VERSION
@@ -141,7 +140,7 @@ async def record_verdicts(address: str, work: Path) -> None:
     """Ask the judge what it has not said yet."""
     setup = _setup(work, address)
     asking = asking_parts(setup, _say, budget_usd=None, max_batch=None)
-    async with closing_judge(make_judge(setup, JUDGE, asking)) as chosen:
+    async with aclosing(make_judge(setup, JUDGE, asking)) as chosen:
         for prompt_id, judging_plan in _judging_plans(make_plan(setup, RunOptions(mode="headline"))):
             judged = await judge(judging_plan, chosen)
             settled = [judgment for judgments in judged.judgments.values() for judgment in judgments]

@@ -30,8 +30,7 @@ from tiltyard.judging import (
     judge,
 )
 from tiltyard.judging.cache import FRESH
-from tiltyard.judging.question_keys import QuestionKeys
-from tiltyard.judging.questioning import Questions, open_questions
+from tiltyard.judging.open_questions import QuestionKeys, Questions, open_questions
 from tiltyard.judging.records import Matchup, settle
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.batches import COMFORTABLE_BYTES, Packer, Parcel
@@ -41,10 +40,9 @@ from tiltyard.llm.records import Reply, Request
 from tiltyard.llm.runner import ask_all
 from tiltyard.tournament.artifacts import write_matches, write_verdicts
 from tiltyard.tournament.config import EloSettings
-from tiltyard.tournament.matches import MatchList, build_matches
+from tiltyard.tournament.plan import MatchList, build_matches
+from tiltyard.tournament.ratings import SettledBattles, rate_dimension
 from tiltyard.tournament.run import rate_all
-from tiltyard.tournament.settled import SettledBattles
-from tiltyard.tournament.standings import rate_dimension
 
 RUBRIC = Rubric("clarity", "7", "Prefer the clearer answer.")
 ENTRANTS = tuple(f"entrant-{number}" for number in range(5))

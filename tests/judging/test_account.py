@@ -20,7 +20,7 @@ from tests.judging.test_judging import run
 from tests.llm.providers.asking import make
 from tiltyard.errors import BudgetReached, JudgingError
 from tiltyard.judging import AskingParts, JudgeSettings, JudgingResult, LanguageModelJudge, judge
-from tiltyard.judging.usage import usage_report
+from tiltyard.judging.run_folder import usage_report
 from tiltyard.llm.accounting import Budget
 from tiltyard.llm.asking import AskingSettings, Progress
 from tiltyard.llm.prices import Price, PriceTable

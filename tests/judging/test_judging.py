@@ -270,7 +270,7 @@ def test_pending_lists_what_would_be_asked_and_asks_nothing(tmp_path: Path) -> N
 
 
 def test_a_reply_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
-    from tiltyard.judging.questioning import Questions, VerdictSink, make_asks, open_questions
+    from tiltyard.judging.open_questions import Questions, VerdictSink, make_asks, open_questions
 
     judge_ = make_judge(tmp_path, prefers("otter"))
     questions = Questions(judging_plan(1), judge_._settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from tests.judging.cases import PRICES, judging_plan, make_judge, prefers, shown
 from tests.judging.test_judging import run, winners
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging import AskingParts, JudgeSettings, VerdictLabel, canary_cases
-from tiltyard.judging.by_name import closing_judge, judge_by_name
 from tiltyard.judging.judge import judge
+from tiltyard.judging.judges import judge_by_name
 from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
 from tiltyard.llm.records import Reply, Request
@@ -118,10 +119,9 @@ def test_a_judge_by_name_hears_one_order_over_http(tmp_path: Path, name: str) ->
         url = server.anthropic_url if name.startswith("anthropic") else server.openai_url
 
         async def work() -> Any:
-            one = judge_by_name(
-                name, folder=tmp_path, asking=asking, base_url=url, orders="forward", look_in=(tmp_path,)
-            )
-            async with closing_judge(one):
+            settings = JudgeSettings(model=name, orders="forward")
+            one = judge_by_name(settings, folder=tmp_path, asking=asking, base_url=url, look_in=(tmp_path,))
+            async with aclosing(one):
                 return await judge(judging_plan(4), one, single_order=True)
 
         judged = asyncio.run(work())

@@ -15,7 +15,7 @@ from tests.llm.providers_in_memory import MODEL, request
 from tests.tournament.folder import make_folder
 from tests.tournament.test_golden_run import GOLDEN
 from tiltyard.judging import JudgeSettings
-from tiltyard.judging.questioning import Questions
+from tiltyard.judging.open_questions import Questions
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.prices import PriceTable, quote
 from tiltyard.llm.records import Request

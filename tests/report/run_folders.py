@@ -14,8 +14,8 @@ from tiltyard.judging.records import Judgment, Verdict, VerdictLabel, settle
 from tiltyard.judging.rubric import Rubric
 from tiltyard.tournament.artifacts import write_matches, write_standings, write_verdicts
 from tiltyard.tournament.config import EloSettings
-from tiltyard.tournament.matches import MatchList, build_matches
-from tiltyard.tournament.standings import rate_dimension
+from tiltyard.tournament.plan import MatchList, build_matches
+from tiltyard.tournament.ratings import rate_dimension
 
 ENTRANTS = ("heron-8b", "otter-70b", "ibis-mini", "crane-base")
 STRENGTH = {"heron-8b": 0.5, "otter-70b": 1.0, "ibis-mini": 0.2, "crane-base": -0.6}

@@ -19,7 +19,7 @@ from tiltyard.judging.records import Matchup, VerdictLabel, settle
 from tiltyard.report import read_run, render_run, write_report
 from tiltyard.tournament.artifacts import write_standings, write_verdicts
 from tiltyard.tournament.config import EloSettings
-from tiltyard.tournament.standings import rate_dimension
+from tiltyard.tournament.ratings import rate_dimension
 
 NEEDED = (
     "manifest.json",

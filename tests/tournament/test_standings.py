@@ -7,7 +7,7 @@ import pytest
 
 from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle
 from tiltyard.tournament.config import EloSettings
-from tiltyard.tournament.standings import rate_dimension
+from tiltyard.tournament.ratings import rate_dimension
 
 
 def verdict(said: VerdictLabel, *, swapped: bool) -> Verdict:

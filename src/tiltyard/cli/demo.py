@@ -14,7 +14,7 @@ from tiltyard.cli.output import note, working
 from tiltyard.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from tiltyard.demo.live import Live
+    from tiltyard.demo.steps import Live
     from tiltyard.tournament.run import RunResult
 
 DEFAULT_FOLDER = Path("tiltyard-demo")
@@ -52,7 +52,7 @@ def _step(number: int, text: str) -> None:
 
 
 def _material(out: Path) -> None:
-    from tiltyard.demo.judged import load_facts
+    from tiltyard.demo.steps import load_facts
 
     facts = load_facts(out)
     _step(
@@ -76,7 +76,7 @@ def _pilot(out: Path) -> None:
 
 
 def _headline(out: Path) -> None:
-    from tiltyard.demo.judged import board_text, said_of
+    from tiltyard.demo.steps import board_text, said_of
 
     _step(3, "The headline run: all prompts")
     finished = _run(out, "headline")
@@ -88,8 +88,8 @@ def _headline(out: Path) -> None:
 
 
 def _run(out: Path, mode: str) -> RunResult:
-    from tiltyard.demo.judged import plan_run, run_plan
     from tiltyard.demo.shipped import CONFIG
+    from tiltyard.demo.steps import plan_run, run_plan
 
     folder = out / mode
     with working(f"{mode} run …"):
@@ -98,7 +98,7 @@ def _run(out: Path, mode: str) -> RunResult:
 
 def _arena(out: Path) -> bool:
     """Whether there is an arena now."""
-    from tiltyard.demo.arena import fill_arena
+    from tiltyard.demo.steps import fill_arena
 
     _step(4, "A live arena of the same bank, where people vote blind")
     try:
@@ -114,7 +114,7 @@ def _arena(out: Path) -> bool:
 
 def _live(out: Path) -> bool:
     """Whether the model could be asked."""
-    from tiltyard.demo.live import run_live
+    from tiltyard.demo.steps import run_live
 
     _step(5, "Live: SmolLM2 (135 million parameters) answers a dozen prompts in this process, then judges them")
     try:
@@ -129,7 +129,7 @@ def _live(out: Path) -> bool:
 
 
 def _live_lines(live: Live) -> list[str]:
-    from tiltyard.demo.judged import said_of
+    from tiltyard.demo.steps import said_of
     from tiltyard.tournament.gate import verdict_lines
 
     made = live.generated
@@ -178,7 +178,7 @@ def _places(out: Path, *, arena: bool, live: bool) -> list[tuple[Path, str]]:
 
 def _commands(out: Path, *, arena: bool) -> list[tuple[str, list[str]]]:
     """What to type next, each with what it is for."""
-    from tiltyard.demo.arena import address
+    from tiltyard.demo.steps import address
 
     commands = [
         ("rate the battles yourself", ["rate", str(out / "headline" / "battles.jsonl"), "--dimension", "factuality"]),

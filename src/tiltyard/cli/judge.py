@@ -12,8 +12,11 @@ from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.judging.human_agreement import JudgeCheck
+    from tiltyard.judging.human_agreement import JudgeCheck, LabelledPair
+    from tiltyard.judging.judge import Judge
+    from tiltyard.judging.rubric import Rubric
     from tiltyard.llm.asking import Watch
+    from tiltyard.llm.runner import AskingParts
 
 app = typer.Typer(no_args_is_help=True, help="A judge against people, and a run judged again by another judge.")
 
@@ -58,42 +61,59 @@ def check_command(
     prices: PricesOption = None,
 ) -> None:
     """Compare a judge with people on labelled pairs: agreement, kappa, flips, slot and length preference."""
-    import asyncio
-
-    from tiltyard.judging.by_name import closing_judge, judge_by_name
-    from tiltyard.judging.human_agreement import check_judge, labelled_plan, read_labelled_pairs
-    from tiltyard.judging.language_model import AskingParts
+    from tiltyard.judging.judges import judge_by_name
+    from tiltyard.judging.language_model import JudgeSettings
     from tiltyard.judging.rubric import Rubric, default_rubric
-    from tiltyard.llm.asking import AskingSettings
-    from tiltyard.llm.prices import PriceTable
+    from tiltyard.llm.asking import BATCH_FLOOR, AskingSettings
+    from tiltyard.llm.runner import AskingParts
 
-    labelled = read_labelled_pairs(pairs)
-    entrants = {name for pair in labelled for name in (pair.case.matchup.entrant_a, pair.case.matchup.entrant_b)}
-    if own is not None and own not in entrants:
-        raise OptionError(f"--own {own!r} is in no pair; the entrants are {', '.join(sorted(entrants)[:8])}.")
-    chosen_rubric = default_rubric() if rubric is None else Rubric.load("quality", rubric)
-    asking = AskingParts(
-        prices=PriceTable.load(prices), settings=AskingSettings(batch_floor=1000, budget_usd=budget), notice=note
-    )
+    labelled = _read_pairs(pairs, own)
+    asking = AskingParts.for_command(AskingSettings(batch_floor=BATCH_FLOOR, budget_usd=budget), note, prices)
     judge = judge_by_name(
-        judge_model,
+        JudgeSettings(model=judge_model, reply=reply, min_choice_mass=min_choice_mass),
         folder=cache_dir,
         asking=asking,
         base_url=base_url,
-        reply=reply,
-        min_choice_mass=min_choice_mass,
     )
-    agree_to_price(judge, labelled_plan(labelled, chosen_rubric), asking.prices, yes=yes)
+    chosen_rubric = default_rubric() if rubric is None else Rubric.load("quality", rubric)
+    found = _check(labelled, judge, asking, rubric=chosen_rubric, single_order=single_order, own=own, yes=yes)
+    typer.echo(_check_json(found) if format == "json" else _check_table(found))
+
+
+def _read_pairs(path: Path, own: str | None) -> list[LabelledPair]:
+    from tiltyard.judging.human_agreement import read_labelled_pairs
+
+    labelled = read_labelled_pairs(path)
+    entrants = {name for pair in labelled for name in (pair.case.matchup.entrant_a, pair.case.matchup.entrant_b)}
+    if own is not None and own not in entrants:
+        raise OptionError(f"--own {own!r} is in no pair; the entrants are {', '.join(sorted(entrants)[:8])}.")
+    return labelled
+
+
+def _check(
+    labelled: list[LabelledPair],
+    judge: Judge,
+    asking: AskingParts,
+    *,
+    rubric: Rubric,
+    single_order: bool,
+    own: str | None,
+    yes: bool,
+) -> JudgeCheck:
+    """Quote, judge and compare."""
+    import asyncio
+    from contextlib import aclosing
+
+    from tiltyard.judging.human_agreement import check_judge, labelled_plan
+
+    agree_to_price(judge, labelled_plan(labelled, rubric), asking.prices, yes=yes)
 
     async def check(watch: Watch) -> JudgeCheck:
-        async with closing_judge(judge):
-            return await check_judge(
-                labelled, judge, rubric=chosen_rubric, single_order=single_order, own=own, watch=watch
-            )
+        async with aclosing(judge):
+            return await check_judge(labelled, judge, rubric=rubric, single_order=single_order, own=own, watch=watch)
 
     with interruptible(GO_ON), ProgressView() as progress:
-        found = asyncio.run(check(progress.watch))
-    typer.echo(_check_json(found) if format == "json" else _check_table(found))
+        return asyncio.run(check(progress.watch))
 
 
 def _check_table(found: JudgeCheck) -> str:

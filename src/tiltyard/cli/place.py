@@ -52,7 +52,7 @@ from tiltyard.errors import TiltyardError
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
-    from tiltyard.judging.language_model import AskingParts
+    from tiltyard.llm.runner import AskingParts
     from tiltyard.placement.answers import Answers
     from tiltyard.placement.folder import FolderRatings
     from tiltyard.placement.options import PlaceOptions
@@ -163,11 +163,11 @@ def _place(
     """Plan, quote, judge, rate, write, and say what came out."""
     import asyncio
 
-    from tiltyard.placement.answers import ModelAnswers
-    from tiltyard.placement.parts import asking_parts, make_answers, make_judge, name_of
+    from tiltyard.judging.run_folder import utc_now
+    from tiltyard.placement.answers import ModelAnswers, asking_parts, make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Participants
-    from tiltyard.placement.run import carry_out, run_folder, utc_now
+    from tiltyard.placement.run import carry_out, run_folder
     from tiltyard.report import write_report
 
     asking = asking_parts(note, batch=batch, budget_usd=budget, prices_path=prices)

@@ -78,8 +78,9 @@ def _run(plan: RunPlan, *, yes: bool) -> RunResult:
     """Quote, judge, rate, write, and say what came out."""
     import asyncio
 
+    from tiltyard.judging.run_folder import utc_now
     from tiltyard.report import write_report
-    from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan, run_folder, utc_now
+    from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan, run_folder
 
     judging_plan = make_judging_plan(plan)
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)

@@ -11,12 +11,13 @@ from tiltyard.judging.human_agreement import (
     read_labelled_pairs,
 )
 from tiltyard.judging.judge import Judge, JudgingOptions, JudgingResult, JudgingStats, Verdicts, judge
-from tiltyard.judging.language_model import AskingParts, JudgeSettings, LanguageModelJudge
+from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.questions import TEMPLATE_VERSION, Question, make_questions, system_text
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle, settle_one, to_battle
 from tiltyard.judging.rubric import Rubric, default_rubric
+from tiltyard.llm.runner import AskingParts
 
 __all__ = [
     "CANARIES",

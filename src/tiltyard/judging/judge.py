@@ -95,6 +95,10 @@ class Judge(Protocol):
         """Judge every case and canary of a plan."""
         ...
 
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class JudgingResult:

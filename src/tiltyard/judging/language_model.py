@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -13,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tiltyard.errors import OptionError
+from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.cache import VerdictCache
 from tiltyard.judging.judge import JudgingStats
-from tiltyard.judging.questioning import (
+from tiltyard.judging.open_questions import (
     OpenQuestions,
     Questions,
     VerdictSink,
@@ -26,25 +24,23 @@ from tiltyard.judging.questioning import (
     open_questions,
 )
 from tiltyard.judging.reading import MIN_CHOICE_MASS
-from tiltyard.judging.trial import judge_trial
+from tiltyard.judging.records import VerdictLabel
 from tiltyard.llm.accounting import GroupTotals, RunningTotals
-from tiltyard.llm.asking import AskingSettings, Progress
+from tiltyard.llm.asking import Progress
 from tiltyard.llm.provider import BatchProvider
-from tiltyard.llm.runner import ask_all
-from tiltyard.llm.trial import GIVE_UP_AFTER
+from tiltyard.llm.runner import AskingParts, ask_all
+from tiltyard.llm.trial import GIVE_UP_AFTER, FailureSummary, Trial
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from tiltyard.judging.judge import JudgingOptions, Verdicts
     from tiltyard.judging.plan import JudgingPlan
     from tiltyard.judging.questions import ReplyForm
     from tiltyard.judging.records import Verdict
-    from tiltyard.llm.accounting import Budget
     from tiltyard.llm.asking import Ask
-    from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.provider import Provider
+
 
 Orders = Literal["both", "forward"]
 """Which orders of the two answers a judge hears; `forward` shows entrant_a's first."""
@@ -78,20 +74,6 @@ class JudgeSettings:
         for name in ("max_tokens", "max_attempts"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} of the judge is {getattr(self, name)}; it must be at least 1.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskingParts:
-    """What asking needs besides the questions; see `tiltyard.llm.runner.ask_all`, which gets them as they are."""
-
-    prices: PriceTable
-    settings: AskingSettings = field(default_factory=AskingSettings)
-    budget: Budget | None = None
-    tally: RunningTotals | None = None
-    notice: Callable[[str], None] | None = None
-    now: Callable[[], float] = time.time
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    rng: random.Random | None = None
 
 
 class LanguageModelJudge:
@@ -308,3 +290,24 @@ class _CachedVerdicts:
             cost=totals.cost,
             replies_without_usage=totals.without_usage,
         )
+
+
+_ADVICE = {
+    VerdictLabel.UNPARSED: "Use a judge that follows instructions, or look at the rubric",
+    VerdictLabel.TRUNCATED: "Allow the judge more tokens",
+    VerdictLabel.REFUSED: "Use another judge, or look at the rubric and the prompts",
+    VerdictLabel.ERROR: "Check the judge's name, address, options and account",
+}
+
+
+def judge_trial(judge: str, folder: Path) -> Trial:
+    """The trial of a judge whose verdicts are kept in `folder`."""
+
+    def give_up(failures: FailureSummary) -> JudgingError:
+        return JudgingError(
+            f"{judge} gave no readable verdict on any of the first {failures.total} questions; {failures.count} ended "
+            f"as {failures.name}: {failures.why}{failures.quoted}. {_ADVICE[VerdictLabel(failures.name)]}, then "
+            f"run again; what came is kept in {folder}."
+        )
+
+    return Trial(give_up)

@@ -80,6 +80,9 @@ class RecordedJudge:
                 options.watch(Progress(dimension, cached=stats.cache_hits))
         return recalled
 
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
     def _learn(self, dimension: str | None, shown: _Shown, word: _Word) -> None:
         words = self._words.setdefault(dimension, {})
         known = words.setdefault(shown, word)

@@ -1,23 +1,70 @@
-"""Reading the files of a run folder: each whole, or one clear line about what is wrong with it."""
+"""What the folders of tournaments and placements have in common: their names, times, usage, and how they are read.
+
+A file is read whole, or one clear line says what is wrong with it.
+"""
 
 from __future__ import annotations
 
 import json
+import platform
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tiltyard.errors import RunFolderError
+from tiltyard.llm.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
-    Finish = Callable[[Path], object]
-    """What is done with a complete run folder: a report, usually."""
+    from tiltyard.judging.judge import JudgingResult, JudgingStats
+    from tiltyard.judging.records import Judgment
+    from tiltyard.llm.prices import PriceTable
+
+
+Clock = Callable[[], datetime]
+"""What the time is."""
+
+Finish = Callable[[Path], object]
+"""What is done with a complete run folder: usually a report is written."""
 
 RUN = "tiltyard run"
 """The command that writes a tournament's folder; every reader here can be told of another."""
+
+
+def utc_now() -> datetime:
+    """The time, unless another clock is handed in."""
+    return datetime.now(UTC)
+
+
+def iso_time(now: Clock) -> str:
+    """The time as manifests have it."""
+    return now().isoformat(timespec="seconds")
+
+
+def time_stamp(now: Clock) -> str:
+    """The time as the names of folders have it."""
+    return now().strftime("%Y%m%d_%H%M%S")
+
+
+def new_folder(folder: Path) -> Path:
+    """The folder; where another run began in the same second, the first of `<folder>-2`, `<folder>-3`, … not taken."""
+    free, copies = folder, 1
+    while free.exists():
+        copies += 1
+        free = folder.with_name(f"{folder.name}-{copies}")
+    return free
+
+
+def versions() -> dict[str, str]:
+    """What a manifest says about the program that wrote it."""
+    from tiltyard import __version__
+
+    return {"tiltyard": __version__, "python": platform.python_version()}
 
 
 def again(command: str = RUN) -> str:
@@ -76,3 +123,57 @@ def decode(line: bytes, decoder: msgspec.json.Decoder[Any], path: Path, number: 
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         what = "not what stands there in a run" if isinstance(error, msgspec.ValidationError) else "torn or not JSON"
         raise RunFolderError(f"{path}:{number}: {what} ({error}). {again(command)}") from None
+
+
+def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
+    """What the judging of a run took, canaries included; `cost_usd` is null where a price is not known.
+
+    `replies_without_usage` were paid for, but the provider did not state their tokens: they are in no other figure.
+    Tokens and cost are what this command asked for. Those under `verdicts` are of all verdicts that the run rests on,
+    whichever command asked for them: after a crash or a second run, the first part is less. `failed` counts, by name,
+    the queries that ended without a verdict.
+    """
+    rows = {dimension: _usage_row(stats) for dimension, stats in judged.stats.items()}
+    total: dict[str, Any] = {}
+    for row in rows.values():
+        for name, value in row.items():
+            old = total.get(name, 0)
+            total[name] = None if old is None or value is None else old + value
+    failed: Counter[str] = Counter()
+    for dimension, stats in judged.stats.items():
+        rows[dimension]["failed"] = dict(stats.failures)
+        rows[dimension]["verdicts"] = _kept(judged.judgments.get(dimension, ()), prices)
+        failed.update(stats.failures)
+    return {"judge_model": judged.judge_model, "dimensions": rows, "total": {**total, "failed": dict(failed)}}
+
+
+def _usage_row(stats: JudgingStats) -> dict[str, Any]:
+    return {
+        "queries": stats.questions,
+        "cache_hits": stats.cache_hits,
+        "fresh_calls": stats.fresh_calls,
+        **msgspec.structs.asdict(stats.usage),
+        "cost_usd": stats.cost,
+        "replies_without_usage": stats.replies_without_usage,
+    }
+
+
+def _kept(judgments: Iterable[Judgment], prices: PriceTable) -> dict[str, Any]:
+    """Tokens and cost of the verdicts of these judgments."""
+    usage, cost, count, without_usage = Usage(), 0.0, 0, 0
+    known = True
+    for judgment in judgments:
+        for verdict in judgment.raw:
+            stated = verdict.usage
+            count += 1
+            without_usage += stated is None
+            usage += stated or Usage()
+            price = prices.cost(verdict.judge_model, stated or Usage(), verdict.batched)
+            known = known and price is not None
+            cost += price or 0.0
+    return {
+        "count": count,
+        **msgspec.structs.asdict(usage),
+        "cost_usd": cost if known else None,
+        "replies_without_usage": without_usage,
+    }

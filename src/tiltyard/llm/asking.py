@@ -53,12 +53,16 @@ Recall = Callable[[str], Ask]
 """Makes the first ask of a key again, so that its texts need not be held while a provider has them."""
 
 
+BATCH_FLOOR = 1000
+"""Where somebody waits for the result, fewer questions than this go out directly: a batch may take a day."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingSettings:
     """Everything a caller may set about asking, checked once.
 
     `batch` None means: in batches where the provider takes them. Fewer pending asks than `batch_floor` go directly all
-    the same (0 for a tournament, which runs overnight; 1000 for a placement, which someone waits for).
+    the same: 0 for a tournament, which runs overnight; `BATCH_FLOOR` for a placement, which someone waits for.
     """
 
     batch: bool | None = None

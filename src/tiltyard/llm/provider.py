@@ -37,6 +37,13 @@ class ModelName:
     def __str__(self) -> str:
         return f"{self.provider}/{self.model}"
 
+    def shared_address(self, base_url: str | None) -> str | None:
+        """The address of the judge's server, if this model may use it too: only a local one may.
+
+        The key of a maker such as OpenAI must not go to somebody else's server.
+        """
+        return base_url if self.provider == "local" else None
+
 
 def parse_model_name(text: str) -> ModelName:
     """The provider and model that a name means; an unknown provider is an `OptionError`."""

@@ -7,6 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -16,17 +17,37 @@ from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.batches import Batches
 from tiltyard.llm.direct import DirectAsking
 from tiltyard.llm.journal import Journal, OpenIntent, folder_lock
+from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import BatchProvider, Provider
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.llm.asking import Ask, Recall, Sink, Watch
-    from tiltyard.llm.prices import PriceTable
     from tiltyard.llm.trial import Trial
 
 Notice = Callable[[str], None]
 DEFAULT_SETTINGS = AskingSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingParts:
+    """What asking needs besides the questions, to be handed around as one; `ask_all` says what each part is."""
+
+    prices: PriceTable
+    settings: AskingSettings = DEFAULT_SETTINGS
+    budget: Budget | None = None
+    tally: RunningTotals | None = None
+    notice: Notice | None = None
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    rng: random.Random | None = None
+
+    @classmethod
+    def for_command(cls, settings: AskingSettings, notice: Notice, prices_path: Path | None = None) -> AskingParts:
+        """The parts of one command, with one budget for everything it asks."""
+        prices = PriceTable.load(prices_path)
+        return cls(prices=prices, settings=settings, budget=Budget(settings.budget_usd), notice=notice)
 
 
 async def ask_all(

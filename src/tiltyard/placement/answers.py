@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tiltyard.bank import Prompt, Response, read_responses, responses_path
 from tiltyard.bank.records import convert, read_objects
-from tiltyard.errors import BankError
+from tiltyard.errors import BankError, OptionError
+from tiltyard.judging.judges import judge_by_name
+from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.llm.accounting import Totals
-from tiltyard.llm.asking import Ask
+from tiltyard.llm.asking import BATCH_FLOOR, Ask, AskingSettings
 from tiltyard.llm.generation import EntrantSettings, generate
+from tiltyard.llm.keys import load_env
+from tiltyard.llm.provider import parse_model_name
+from tiltyard.llm.providers import make_provider
+from tiltyard.llm.runner import AskingParts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tiltyard.judging.language_model import AskingParts
+    from tiltyard.judging.judge import Judge
     from tiltyard.llm.asking import Watch
     from tiltyard.llm.provider import Provider
-    from tiltyard.placement.arena import HumanArena
     from tiltyard.placement.cells import Exchange
+    from tiltyard.placement.human_arena import HumanArena
+    from tiltyard.placement.options import PlaceOptions
+    from tiltyard.placement.plan import PlacementPlan
 
 
 class Answers(Protocol):
@@ -175,3 +184,56 @@ class ModelAnswers:
 
 def _prompt(exchange: Exchange) -> Prompt:
     return Prompt(prompt_id=exchange.question_id, text=exchange.turns[0] if exchange.turns else exchange.prompt)
+
+
+def asking_parts(
+    notice: Callable[[str], None], *, batch: bool, budget_usd: float | None, prices_path: Path | None = None
+) -> AskingParts:
+    """How models are asked: directly below a thousand questions, unless batches are wished for."""
+    settings = AskingSettings(batch=batch or None, batch_floor=0 if batch else BATCH_FLOOR, budget_usd=budget_usd)
+    return AskingParts.for_command(settings, notice, prices_path)
+
+
+def name_of(options: PlaceOptions) -> tuple[str, Mapping[str, str] | None]:
+    """What the new model is called, and its answers where they come from a file."""
+    if options.leave_one_out:
+        return options.model, None
+    if _is_file(options.model):
+        name, answers = read_answers(Path(options.model))
+        return options.name or name, answers
+    return options.name or str(parse_model_name(options.model)), None
+
+
+def _is_file(model: str) -> bool:
+    if Path(model).is_file():
+        return True
+    if model.endswith(".jsonl") and not model.startswith("scripted/"):
+        raise OptionError(f"there is no file {model} with the new model's answers. Check the path.")
+    return False
+
+
+def make_judge(options: PlaceOptions, asking: AskingParts) -> Judge:
+    """The judge, hearing both orders or one."""
+    settings = JudgeSettings(model=options.judge, orders="both" if options.swap == "both" else "forward")
+    return judge_by_name(settings, folder=options.cache_dir, asking=asking, base_url=options.base_url)
+
+
+def make_answers(plan: PlacementPlan, known: Mapping[str, str] | None, asking: AskingParts) -> Answers:
+    """Where the new model's answers come from."""
+    options = plan.options
+    if options.leave_one_out:
+        return SavedAnswers(answers_in_arena(plan.arena, plan.model))
+    if known is not None:
+        return SavedAnswers(known)
+    name = parse_model_name(options.model)
+    base_url = options.model_base_url or name.shared_address(options.base_url)
+    provider = make_provider(name, base_url=base_url, env=load_env((Path(),)), folders=(Path(),))
+    suffix = "" if options.turns == "first" else "-all-turns"
+    settings = EntrantSettings(
+        entrant_id=re.sub(r"[^\w.+-]+", "-", plan.model) + suffix, model=name.model, max_tokens=options.max_tokens
+    )
+    return ModelAnswers(settings, provider, options.cache_dir / "answers" / _slug(plan), asking)
+
+
+def _slug(plan: PlacementPlan) -> str:
+    return re.sub(r"[^\w.+-]+", "-", plan.arena.name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tiltyard.battles.table import BattleTable
     from tiltyard.judging.records import Verdict
-    from tiltyard.placement.field import HumanBoard
+    from tiltyard.placement.rating import HumanBoard
 
 _SHARES = {VerdictLabel.A: 1.0, VerdictLabel.B: 0.0, VerdictLabel.TIE: 0.5}
 _RESULTS = np.full(len(Outcome), -1, dtype=np.int8)

@@ -15,10 +15,15 @@ from tiltyard.errors import RunFolderError
 from tiltyard.files import write_arrays, write_lines, write_text
 from tiltyard.judging.records import Judgment
 from tiltyard.placement.evidence import human_part
-from tiltyard.placement.field import HumanBoard
-from tiltyard.placement.recipe import Recipe
+from tiltyard.placement.rating import (
+    HumanBoard,
+    Recipe,
+    calibration_details,
+    judge_scale,
+    rate_new_model,
+    with_plain_rating,
+)
 from tiltyard.placement.rounds import NO_ANSWER, judged_battles
-from tiltyard.placement.standing import calibration_details, judge_scale, rate_new_model, with_plain_rating
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +32,8 @@ if TYPE_CHECKING:
     from tiltyard.boards.leaderboard import Leaderboard
     from tiltyard.placement.calibration import JudgeCalibration
     from tiltyard.placement.plan import PlacementPlan
+    from tiltyard.placement.rating import NewModelRating
     from tiltyard.placement.rounds import PanelResult
-    from tiltyard.placement.standing import NewModelRating
 
 KEPT_COLUMNS = ("question_id", "language")
 

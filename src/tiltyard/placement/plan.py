@@ -11,11 +11,10 @@ import numpy as np
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import OptionError
 from tiltyard.judging.rubric import Rubric, default_rubric
-from tiltyard.placement.arena import HumanArena, read_human_arena
 from tiltyard.placement.cells import Cells
-from tiltyard.placement.field import HumanBoard
+from tiltyard.placement.human_arena import HumanArena, read_human_arena
 from tiltyard.placement.panel import Panel, check_texts, read_panel
-from tiltyard.placement.recipe import Recipe
+from tiltyard.placement.rating import HumanBoard, Recipe
 from tiltyard.placement.sampling import IDIOSYNCRASY, Chooser
 from tiltyard.placement.stopping import level_at_each_look, round_sizes, stopping_looks
 

@@ -16,7 +16,7 @@ from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, Matchup, to_battle
 from tiltyard.placement.panel import Panel, PlannedBattle, planned_battle
 from tiltyard.placement.plan import seats_as_cells
-from tiltyard.placement.standing import NewModelRating, rate_new_model
+from tiltyard.placement.rating import NewModelRating, rate_new_model
 from tiltyard.placement.stopping import decide
 
 if TYPE_CHECKING:

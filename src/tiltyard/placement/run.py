@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 import re
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,31 +15,20 @@ from tiltyard.boards.bradley_terry import SCALE
 from tiltyard.boards.leaderboard import whole
 from tiltyard.files import write_json
 from tiltyard.judging.bias import measure_bias
-from tiltyard.judging.by_name import closing_judge
 from tiltyard.judging.judge import JudgingResult, JudgingStats
-from tiltyard.judging.usage import usage_report
+from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
 from tiltyard.placement.calibration import JudgeCalibration, calibrate_judge, flip_facts, sample_pairs
-from tiltyard.placement.field import HumanBoard
 from tiltyard.placement.folder import FolderRatings, failure_counts, rate_folder, write_evidence, write_ratings
 from tiltyard.placement.panel import Panel
+from tiltyard.placement.rating import HumanBoard, judge_scale
 from tiltyard.placement.rounds import PanelResult, Participants, hold_rounds
 from tiltyard.placement.sampling import information_limit
-from tiltyard.placement.standing import judge_scale
 from tiltyard.placement.stopping import critical, stopping_looks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tiltyard.judging.run_folder import Finish
     from tiltyard.llm.prices import PriceTable
     from tiltyard.placement.plan import PlacementPlan
-
-    Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """The time, for whoever was handed no other clock."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,13 +43,8 @@ class PlacementResult:
 
 def run_folder(plan: PlacementPlan, now: Clock) -> Path:
     """`<out>/<arena>-<model>-<UTC time>`; a slash in a name becomes a dash."""
-    stamp = now().strftime("%Y%m%d_%H%M%S")
     name = re.sub(r"[^\w.+-]+", "-", f"{plan.arena.name}-{plan.model}").strip("-.")
-    folder, copies = plan.options.out / f"{name}-{stamp}", 1
-    while folder.exists():
-        copies += 1
-        folder = plan.options.out / f"{name}-{stamp}-{copies}"
-    return folder
+    return new_folder(plan.options.out / f"{name}-{time_stamp(now)}")
 
 
 async def carry_out(
@@ -78,10 +60,10 @@ async def carry_out(
 
     `finish` is called with the complete folder: the command line writes the report there.
     """
-    started = _iso(now)
+    started = iso_time(now)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", _manifest(plan, started_at=started, finished_at=None))
-    async with closing_judge(bench.judge), aclosing(bench.answers):
+    async with aclosing(bench.judge), aclosing(bench.answers):
         calibration = None
         scale = None
         if plan.options.calibrate:
@@ -95,7 +77,7 @@ async def carry_out(
     rated = rate_folder(folder, plan.recipe)
     write_ratings(folder, rated)
     results = {**_results(plan, bench, held, rated, calibration), "panel": _panel_facts(panel)}
-    manifest = _manifest(plan, started_at=started, finished_at=_iso(now), results=results)
+    manifest = _manifest(plan, started_at=started, finished_at=iso_time(now), results=results)
     write_json(folder / "manifest.json", manifest)
     if finish is not None:
         finish(folder)
@@ -127,8 +109,6 @@ def _manifest(
     plan: PlacementPlan, *, started_at: str, finished_at: str | None, results: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """What ran, on what, with which seeds; `results` is what only the end knows."""
-    from tiltyard import __version__
-
     arena, options = plan.arena, plan.options
     looks = stopping_looks(plan.sizes)
     by_rank = options.until is not None and options.until.kind == "rank"
@@ -160,7 +140,7 @@ def _manifest(
         },
         "started_at": started_at,
         "finished_at": finished_at,
-        "versions": {"tiltyard": __version__, "python": platform.python_version()},
+        "versions": versions(),
         **(results or {}),
     }
 
@@ -272,7 +252,3 @@ def _usage(
 def _hashes(plan: PlacementPlan) -> dict[str, str]:
     """The SHA-256 of the arena's files by name: where they lie is nobody's business."""
     return {Path(path).name: digest for path, digest in plan.arena.sha256.items()}
-
-
-def _iso(now: Clock) -> str:
-    return now().isoformat(timespec="seconds")

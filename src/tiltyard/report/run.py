@@ -18,7 +18,7 @@ from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
 from tiltyard.report.judged import JudgedBattle, list_judged, read_judgment
 from tiltyard.tournament.artifacts import EloResults, MatchLine
-from tiltyard.tournament.standings import EloLine, PairTally
+from tiltyard.tournament.ratings import EloLine, PairTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

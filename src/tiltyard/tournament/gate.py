@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiltyard.tournament.counts import own_counts
+from tiltyard.tournament.summary import own_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tiltyard.judging.judge import JudgingResult
     from tiltyard.tournament.plan import RunPlan
-    from tiltyard.tournament.standings import DimensionRatings
+    from tiltyard.tournament.ratings import DimensionRatings
 
 MOST_FAILED = 0.05
 """Above this share of failed judgments the judge does not do what the rubric asks; more money will not mend that."""

@@ -42,8 +42,7 @@ async def generate_missing(
     folders = (setup.path.parent, Path())
     for entrant in chosen:
         name = parse_model_name(entrant.model or "")
-        # The judge's server is lent to local models only: a maker's key goes to no server of somebody else's.
-        base_url = entrant.base_url or (judge.base_url if name.provider == "local" else None)
+        base_url = entrant.base_url or name.shared_address(judge.base_url)
         provider = make_provider(name, base_url=base_url, env=load_env(folders), folders=folders)
         try:
             results.append(

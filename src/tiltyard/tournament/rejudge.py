@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,11 @@ from tiltyard.bank import Prompt
 from tiltyard.boards import EloReport, compare_boards
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
-from tiltyard.judging.by_name import closing_judge
 from tiltyard.judging.judge import judge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, Matchup
 from tiltyard.judging.rubric import Rubric
-from tiltyard.judging.run_folder import again, read_lines, read_object, require
-from tiltyard.judging.usage import usage_report
+from tiltyard.judging.run_folder import again, read_lines, read_object, require, usage_report
 from tiltyard.tournament.artifacts import MatchLine
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.run import asking_parts, make_judge, rate_all
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.judging.judge import Judge
-    from tiltyard.judging.language_model import AskingParts
     from tiltyard.llm.asking import Watch
+    from tiltyard.llm.runner import AskingParts
     from tiltyard.tournament.config import EloSettings
+    from tiltyard.tournament.ratings import DimensionRatings
     from tiltyard.tournament.run import Notice
-    from tiltyard.tournament.standings import DimensionRatings
 
 
 Before = dict[tuple[str, str, str], str | None]
@@ -150,7 +149,7 @@ def read_before(run: Path, dimension: str) -> Before:
 async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
     """Judge, rate, write the new folder, and compare it with the old one."""
     job.folder.mkdir(parents=True, exist_ok=True)
-    async with closing_judge(job.judge):
+    async with aclosing(job.judge):
         judged = await judge(job.judging_plan, job.judge, single_order=True, watch=watch)
     standings = rate_all(judged, job.elo, job.folder)
     write_json(job.folder / "usage.json", usage_report(judged, job.asking.prices))

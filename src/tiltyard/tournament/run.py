@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.files import write_json
-from tiltyard.judging.by_name import closing_judge, judge_by_name
 from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.judge import Judge, JudgingResult, judge
-from tiltyard.judging.language_model import AskingParts
+from tiltyard.judging.judges import judge_by_name
+from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.plan import JudgingPlan
-from tiltyard.judging.usage import usage_report
-from tiltyard.llm.accounting import Budget
+from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now
 from tiltyard.llm.asking import AskingSettings
-from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name
-from tiltyard.tournament.artifacts import forget_other_dimensions, write_matches, write_standings, write_verdicts
+from tiltyard.llm.runner import AskingParts
+from tiltyard.tournament.artifacts import (
+    forget_other_dimensions,
+    manifest,
+    run_results,
+    write_matches,
+    write_standings,
+    write_verdicts,
+)
 from tiltyard.tournament.gate import Check, gate
-from tiltyard.tournament.manifest import manifest, run_results
-from tiltyard.tournament.standings import DimensionRatings, rate_dimension
+from tiltyard.tournament.ratings import DimensionRatings, rate_dimension
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import OnVerdict
     from tiltyard.judging.run_folder import Finish
     from tiltyard.llm.asking import Watch
+    from tiltyard.llm.prices import PriceTable
     from tiltyard.tournament.config import EloSettings, JudgeSection, Setup
     from tiltyard.tournament.plan import RunPlan
 
 Notice = Callable[[str], None]
-Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """The time, for whoever was handed no other clock."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,67 +58,57 @@ def make_judging_plan(plan: RunPlan) -> JudgingPlan:
 
 
 def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: bool = False) -> Judge:
-    """The judge of a run, asked as the config says; a `silent` one only knows what it said before, and needs no key."""
-    settings = setup.config.judge
+    """The judge of a run, asked as the config says; a `silent` one knows only its cache, and needs no key."""
+    config = setup.config.judge
+    settings = JudgeSettings(
+        model=judge_model,
+        max_tokens=config.max_tokens,
+        max_attempts=config.max_attempts,
+        options=config.options,
+        reply=config.reply,
+        min_choice_mass=config.min_choice_mass,
+    )
     return judge_by_name(
-        judge_model,
+        settings,
         folder=setup.judgments_dir,
         asking=asking,
-        base_url=_judge_address(settings, judge_model),
-        max_tokens=settings.max_tokens,
-        max_attempts=settings.max_attempts,
-        options=settings.options,
-        reply=settings.reply,
-        min_choice_mass=settings.min_choice_mass,
-        silent=silent,
+        base_url=_judge_address(config, judge_model),
         look_in=(setup.path.parent, Path()),
+        silent=silent,
     )
 
 
-def _judge_address(settings: JudgeSection, judge_model: str) -> str | None:
-    """The config's `base_url`, if it is meant for this judge: a maker's key goes to no server of somebody else's.
+def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
+    """The config's `base_url`, where it is meant for this judge.
 
     It is for `local/…` judges, and for a maker's if both judges of the config are that maker's: then it is a gateway.
     """
-    if settings.base_url is None:
+    if config.base_url is None:
         return None
-    asked = parse_model_name(judge_model).provider
-    if asked == "local":
-        return settings.base_url
-    configured = {parse_model_name(name).provider for name in (settings.pilot_model, settings.headline_model)}
-    return settings.base_url if configured == {asked} else None
+    name = parse_model_name(judge_model)
+    makers = {parse_model_name(one).provider for one in (config.pilot_model, config.headline_model)}
+    return config.base_url if makers == {name.provider} else name.shared_address(config.base_url)
 
 
 def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_batch: int | None) -> AskingParts:
     """How models are asked: the config's settings, with what the command line changes."""
-    settings = setup.config.judge
-    limit_usd = settings.budget_usd if budget_usd is None else budget_usd
-    return AskingParts(
-        prices=PriceTable.load(setup.prices_path),
-        settings=AskingSettings(
-            batch=settings.batch,
-            concurrency=settings.concurrency,
-            max_batch=max_batch or settings.max_batch,
-            poll_initial_seconds=settings.poll_initial_seconds,
-            poll_max_seconds=settings.poll_max_seconds,
-            budget_usd=limit_usd,
-        ),
-        # One budget for all that a command asks: the pre-warm and the bulk, one entrant and the next.
-        budget=Budget(limit_usd),
-        notice=notice,
+    config = setup.config.judge
+    settings = AskingSettings(
+        batch=config.batch,
+        concurrency=config.concurrency,
+        max_batch=max_batch or config.max_batch,
+        poll_initial_seconds=config.poll_initial_seconds,
+        poll_max_seconds=config.poll_max_seconds,
+        budget_usd=config.budget_usd if budget_usd is None else budget_usd,
     )
+    return AskingParts.for_command(settings, notice, setup.prices_path)
 
 
 def run_folder(plan: RunPlan, now: Clock) -> Path:
     """Where a run is kept: what was asked for, or `runs/<mode>_<UTC time>`."""
     if plan.options.output_dir is not None:
         return plan.options.output_dir
-    stamp = f"{plan.options.mode}_{now().strftime('%Y%m%d_%H%M%S')}"
-    folder, copies = Path("runs") / stamp, 1
-    while folder.exists():  # another run began in the same second
-        copies += 1
-        folder = Path("runs") / f"{stamp}-{copies}"
-    return folder
+    return new_folder(Path("runs") / f"{plan.options.mode}_{time_stamp(now)}")
 
 
 async def carry_out(
@@ -137,11 +127,11 @@ async def carry_out(
 
     `finish` is called with the complete folder: the command line writes the report there.
     """
-    started = _iso(now)
+    started = iso_time(now)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", manifest(plan, started_at=started, finished_at=None))
     write_matches(folder, plan.matches)
-    async with closing_judge(chosen):
+    async with aclosing(chosen):
         judged = await judge(
             judging_plan,
             chosen,
@@ -160,7 +150,7 @@ async def carry_out(
     checks = gate(plan, judged, standings) if plan.options.mode == "pilot" else []
     if checks:
         results["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in checks]
-    finished = manifest(plan, started_at=started, finished_at=_iso(now), results=results)
+    finished = manifest(plan, started_at=started, finished_at=iso_time(now), results=results)
     write_json(folder / "manifest.json", finished)
     if finish is not None:
         finish(folder)
@@ -176,7 +166,3 @@ def rate_all(judged: JudgingResult, elo: EloSettings, folder: Path) -> dict[str,
     write_standings(folder, standings, elo.default_k)
     forget_other_dimensions(folder, standings)
     return standings
-
-
-def _iso(now: Clock) -> str:
-    return now().isoformat(timespec="seconds")

@@ -1,5 +1,6 @@
-"""Where the new model stands: one fit with people's battles, or people's ratings held fixed, or the judge's own scale.
+"""Rating the new model: in one fit with people's battles, with people's ratings fixed, or by a calibrated judge.
 
+`HumanBoard` is people's own board; `Recipe` is everything the result depends on besides battles and verdicts.
 `rate_new_model` is a pure function of the recipe, the battles and the verdicts. A run calls it after every round, at
 its end, and when it is computed again from the saved files; that is why the three agree.
 """
@@ -7,29 +8,109 @@ its end, and when it is computed again from the saved files; that is why the thr
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles.outcome import Outcome
-from tiltyard.boards.bradley_terry import REACH_NOTES, SCALE
+from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, SCALE, BradleyTerry
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.placement.evidence import battle_rows, calibration_rows, judged_part, new_model_rows
-from tiltyard.placement.field import to_points
 from tiltyard.placement.sampling import Belief
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.judge_scale import JudgeScale, ScaledPlacement, calibrate, place_on_scale
-from tiltyard.ratings.one_model import OneModelFit, fit_one, rank_of_one, told_apart
+from tiltyard.ratings.one_model import Anchors, OneModelFit, fit_one, rank_of_one, told_apart
 from tiltyard.ratings.tie_models import TIE_MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.battles.table import BattleTable
+    from tiltyard.boards.leaderboard import Leaderboard
     from tiltyard.judging.records import Judgment
-    from tiltyard.placement.field import HumanBoard
-    from tiltyard.placement.recipe import Recipe
+
+Mode = Literal["joint", "fixed", "calibrated"]
+"""`joint`: judged and human battles in one fit. `fixed`: people's ratings stay, only the new model is fitted.
+`calibrated`: as fixed, by the judge's own scale, its doubts about itself included."""
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """How a placement is rated. With the saved battles and verdicts it gives the same ratings again, to the last bit.
+
+    `level` is that of each interval; `overall_level` what all looks of the run together hold (smaller where a run may
+    stop on its rank). `bootstraps` 0 means sandwich intervals.
+    """
+
+    arena: str
+    model: str
+    judge_model: str
+    mode: Mode = "joint"
+    bootstraps: int = 100
+    seed: int = 0
+    level: float = 0.95
+    overall_level: float = 0.95
+    anchor: tuple[str, float] | None = None
+
+    def estimator(self) -> BradleyTerry:
+        """The estimator of the joint fit: what `tiltyard rate battles.jsonl` does with the same parameters."""
+        if self.bootstraps:
+            return BradleyTerry(
+                ci="bootstrap",
+                rounds=self.bootstraps,
+                seed=self.seed,
+                level=self.level,
+                anchor=self.anchor,
+                only_connected=True,
+                evaluated=self.model,
+            )
+        return BradleyTerry(
+            level=self.level, anchor=self.anchor, only_connected=True, evaluated=self.model, seed=self.seed
+        )
+
+    def rate_command(self, battles: str) -> str:
+        """The command that gives the ratings of a joint fit again."""
+        words = ["tiltyard", "rate", battles, "--evaluated", shlex.quote(self.model), "--only-connected"]
+        if self.bootstraps:
+            words += ["--ci", "bootstrap", "--rounds", str(self.bootstraps)]
+        if self.seed:
+            words += ["--seed", str(self.seed)]
+        if self.level != 0.95:
+            words += ["--level", repr(self.level)]
+        if self.anchor is not None:
+            words += ["--anchor", shlex.quote(f"{self.anchor[0]}={self.anchor[1]:g}")]
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HumanBoard:
+    """The board of people's battles alone, and the same strengths in logits (0 is a rating of 1000)."""
+
+    board: Leaderboard
+    models: tuple[str, ...]
+    anchors: Anchors
+
+    @classmethod
+    def of(cls, battles: BattleTable, anchor: tuple[str, float] | None = None) -> HumanBoard:
+        """Rate people's battles: Bradley–Terry with intervals by prompt, the largest connected group of models."""
+        board = BradleyTerry(anchor=anchor, only_connected=True).fit(battles)
+        models = tuple(str(name) for name in board.arrays["models"])
+        m = len(models)
+        rating = np.array([board[name].rating for name in models])
+        covariance = np.asarray(board.arrays["covariance"], dtype=np.float64)[:m, :m] / SCALE**2
+        return cls(board, models, Anchors((rating - CENTRE) / SCALE, covariance))
+
+    def number(self, model: str) -> int | None:
+        """The number of a model among the anchors; None for one that is not rated."""
+        return self.models.index(model) if model in self.models else None
+
+
+def to_points(strength: float) -> float:
+    """A strength in logits as a rating."""
+    return CENTRE + SCALE * strength
+
 
 Placed = OneModelFit | ScaledPlacement
 

@@ -1,4 +1,4 @@
-"""Texts beside the battles: a prompt bank, and the answers of models as a responses file or a folder of them."""
+"""Texts that are not in the battle rows: prompts from a bank, answers from a responses file or a folder of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from tiltyard.bank.records import convert
 from tiltyard.bank.responses import Response, responses_path
 from tiltyard.battles.conversation_rows import Dialogue
 from tiltyard.errors import BankError
-from tiltyard.placement.arena_cells import ArenaContents
-from tiltyard.placement.cells import Cells, HumanPairs
+from tiltyard.placement.cells import ArenaContents, Cells, HumanPairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +38,7 @@ class OwnTexts:
     prompt_ids: Sequence[str]
     places: Sequence[Place]
 
-    def talks(self, cells: Sequence[int]) -> list[Dialogue]:
+    def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
         """What was asked and replied in some cells, in their order."""
         text_of = {prompt.prompt_id: prompt.text for prompt in read_prompts(self.bank)}
         answers = _answers_at({self.places[cell] for cell in cells})

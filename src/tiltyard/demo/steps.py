@@ -1,0 +1,199 @@
+"""The steps of the demo: a tournament on recorded verdicts, a live arena, and a small model that answers and judges."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from tiltyard.bank import read_prompts, responses_path, stratified_subset
+from tiltyard.bank.records import read_objects
+from tiltyard.battles import read_battles
+from tiltyard.boards import BradleyTerry
+from tiltyard.boards.text import as_table
+from tiltyard.demo.shipped import BANK, CARDS, CONFIG, RESPONSES, VERDICTS
+from tiltyard.errors import MissingExtra, TiltyardError
+from tiltyard.files import copy_file
+from tiltyard.llm.generation import Generated, generate
+from tiltyard.llm.provider import parse_model_name
+from tiltyard.llm.providers import make_provider
+from tiltyard.llm.providers.in_process import weights_of
+from tiltyard.report import write_report
+from tiltyard.tournament.config import load_setup
+from tiltyard.tournament.generate import entrant_settings
+from tiltyard.tournament.plan import RunOptions, make_plan
+from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tiltyard.llm.asking import Watch
+    from tiltyard.tournament.plan import Mode, RunPlan
+    from tiltyard.tournament.ratings import DimensionRatings
+    from tiltyard.tournament.run import RunResult
+
+DATABASE = "arena.db"
+NOTICE = "Recorded answers of small models: a demo, not a finding."
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """How much material there is."""
+
+    prompts: int
+    sources: int
+    entrants: int
+    verdicts: int
+
+
+def load_facts(folder: Path) -> Facts:
+    """The material of a folder in figures."""
+    setup = load_setup(folder / CONFIG)
+    bank = read_prompts(folder / BANK)
+    recorded = read_objects(folder / VERDICTS, "file of recorded verdicts")
+    return Facts(
+        prompts=len(bank),
+        sources=len({prompt.source for prompt in bank}),
+        entrants=len(setup.entrant_ids),
+        verdicts=sum(len(row.get("raw") or ()) for _, row in recorded),
+    )
+
+
+def plan_run(config: Path, mode: Mode, folder: Path) -> RunPlan:
+    """What a run of the tournament would do."""
+    return make_plan(load_setup(config), RunOptions(mode=mode, output_dir=folder))
+
+
+def run_plan(plan: RunPlan, folder: Path, notice: Callable[[str], None]) -> RunResult:
+    """Judge, rate and write a run folder with its report; an earlier run there is replaced."""
+    asking = asking_parts(plan.setup, notice, budget_usd=None, max_batch=None)
+    judge = make_judge(plan.setup, plan.judge_model, asking)
+    return asyncio.run(
+        carry_out(plan, make_judging_plan(plan), judge, folder, prices=asking.prices, finish=write_report)
+    )
+
+
+def board_text(standing: DimensionRatings) -> str:
+    """A dimension's Bradley–Terry board with its intervals, or why there is none."""
+    if standing.board is None:
+        return f"no board: {standing.board_missing}"
+    try:
+        return as_table(BradleyTerry(only_connected=True).fit(read_battles(standing.battles)))
+    except TiltyardError as error:
+        return f"no board: {error}"
+
+
+def said_of(finished: RunResult) -> str:
+    """A run in one line: judgments, decisive ones, those that changed with the order, failures."""
+    pairs = [pair for standing in finished.standings.values() for pair in standing.pairs]
+    settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in pairs)
+    decisive = sum(standing.n_decisive for standing in finished.standings.values())
+    flipped = sum(pair.inconsistent for pair in pairs)
+    cases = sum(stats.cases for stats in finished.judged.stats.values())
+    return (
+        f"{cases:,} judgments in both orders: {decisive:,} decisive, {flipped:,} changed with the order, "
+        f"{settled - decisive - flipped:,} ties, {cases - settled:,} failed"
+    )
+
+
+def address(folder: Path) -> str:
+    """The URL of the demo's arena."""
+    return f"sqlite:///{folder / DATABASE}"
+
+
+def fill_arena(folder: Path) -> list[str]:
+    """Make the arena of a demo's folder, or add to it what is new; what a person should know.
+
+    Votes that were cast there stay.
+    """
+    if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
+        raise MissingExtra("the live arena", "arena")
+    from tiltyard.arena.events import PhaseChanged, SettingsChanged
+    from tiltyard.arena.importing import in_parts, plan_import
+    from tiltyard.arena.policy import Policy
+    from tiltyard.arena.service import Arena
+    from tiltyard.arena.store import Store, site_texts
+    from tiltyard.arena.store.reading import prompt_texts
+
+    url = address(folder)
+    there = (folder / DATABASE).exists()
+    with Arena(Store.open(url) if there else Store.create(url)) as arena:
+        if not there:
+            arena.append([SettingsChanged(policy=Policy()), PhaseChanged(phase=4)])
+            site_texts.set_notice(arena.store, NOTICE)
+        texts = prompt_texts(arena.store)
+        plan = arena.read(
+            lambda state: plan_import(
+                state.catalog, texts, bank=folder / BANK, responses=folder / RESPONSES, cards=folder / CARDS
+            )
+        )
+        for part in in_parts(plan.bodies):
+            arena.append(part)
+        servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
+    said = ["an arena is there and stays, with its votes"] if there else []
+    return [*said, *plan.lines(), f"{servable} prompts can be voted on"]
+
+
+LIVE_CONFIG = "live.yaml"
+
+
+LIVE_FOLDER = "live"
+
+
+NEWCOMER = "smollm2-live"
+
+
+MODEL = "local/smollm2-135m"
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What came of it: the answers, and the run that judged them."""
+
+    generated: Generated
+    finished: RunResult
+
+
+def run_live(folder: Path, notice: Callable[[str], None], watch: Watch | None = None) -> Live:
+    """Have the newcomer answer the pilot's prompts here and now, and judge it against a recorded entrant.
+
+    What an earlier run answered and judged is kept. Without the [local] extra this is a `MissingExtra`.
+    """
+    weights_of(parse_model_name(MODEL).model)
+    _lend_answers(folder)
+    generated = asyncio.run(_answer(folder / LIVE_CONFIG, notice, watch))
+    plan = make_plan(load_setup(folder / LIVE_CONFIG), RunOptions(mode="pilot", output_dir=folder / LIVE_FOLDER))
+    return Live(generated, run_plan(plan, folder / LIVE_FOLDER, notice))
+
+
+def _lend_answers(folder: Path) -> None:
+    """Put the recorded opponent's answers beside the newcomer's: the arena's folder stays what it was."""
+    for entrant in load_setup(folder / LIVE_CONFIG).config.entrants:
+        recorded = responses_path(folder / RESPONSES, entrant.entrant_id)
+        lent = responses_path(folder / LIVE_FOLDER / RESPONSES, entrant.entrant_id)
+        if recorded.exists() and not lent.exists():
+            copy_file(recorded, lent)
+
+
+async def _answer(config: Path, notice: Callable[[str], None], watch: Watch | None) -> Generated:
+    setup = load_setup(config)
+    newcomer = next(entrant for entrant in setup.config.entrants if entrant.entrant_id == NEWCOMER)
+    settings = setup.config.prompts
+    prompts = stratified_subset(read_prompts(setup.bank_path), size=settings.pilot_size, seed=settings.pilot_seed)
+    asking = asking_parts(setup, notice, budget_usd=None, max_batch=None)
+    provider = make_provider(parse_model_name(MODEL), env={})
+    try:
+        return await generate(
+            entrant_settings(newcomer, setup),
+            prompts,
+            setup.responses_dir,
+            provider,
+            prices=asking.prices,
+            settings=asking.settings,
+            watch=watch,
+            notice=notice,
+        )
+    finally:
+        await provider.aclose()

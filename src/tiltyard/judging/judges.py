@@ -1,0 +1,71 @@
+"""The judge that a name means: `anthropic/…`, `openai/…`, `local/…`, `scripted/FILE` or `recorded/FILE`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiltyard.errors import OptionError, Refused
+from tiltyard.judging.language_model import LanguageModelJudge
+from tiltyard.judging.recorded import RecordedJudge
+from tiltyard.llm.keys import load_env
+from tiltyard.llm.provider import parse_model_name
+from tiltyard.llm.providers import make_provider
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.judging.judge import Judge
+    from tiltyard.judging.language_model import JudgeSettings
+    from tiltyard.llm.records import Reply, Request
+    from tiltyard.llm.runner import AskingParts
+
+
+def judge_by_name(
+    settings: JudgeSettings,
+    *,
+    folder: Path,
+    asking: AskingParts,
+    base_url: str | None = None,
+    look_in: Sequence[Path] = (Path(),),
+    silent: bool = False,
+) -> Judge:
+    """The judge that `settings.model` names: a language model, or a file of recorded verdicts.
+
+    A language model keeps its verdicts and batches in `folder`. Files and `.env` are looked for in the folders of
+    `look_in`, in order. A `silent` judge is for runs that ask nothing: it needs neither key nor SDK, and knows what its
+    cache holds. Of the settings, a file of recorded verdicts uses the name only.
+    """
+    name = parse_model_name(settings.model)
+    if name.provider == "recorded":
+        return RecordedJudge(_find(name.model, look_in))
+    provider = (
+        _SilentProvider(name.provider)
+        if silent
+        else make_provider(name, base_url=base_url, env=load_env(look_in), folders=look_in)
+    )
+    known = replace(settings, model=name.model, name=str(name))
+    return LanguageModelJudge(provider, known, folder=folder, asking=asking)
+
+
+class _SilentProvider:
+    """Stands in for a provider in a run that asks nothing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def ask(self, request: Request) -> Reply:
+        """Always refused."""
+        raise Refused(f"{self.name}/{request.model} is not asked anything in this run.")
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def _find(given: str, look_in: Sequence[Path]) -> Path:
+    places = list(dict.fromkeys(folder / given for folder in look_in))
+    for place in places:
+        if place.exists():
+            return place
+    raise OptionError(f"recorded/{given}: there is no {' and no '.join(map(str, places))}. Check the path.")
