@@ -1,4 +1,7 @@
-"""Write `docs/reference/python.md` from signatures and docstrings; a test fails when the page is not up to date."""
+"""Write `docs/reference/python.md` from signatures and docstrings; a test fails when the page is not up to date.
+
+What a parameter means is read from the `Parameters:` list of the docstring, or from the text below the field.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import python_words as words
-import settings_words
-from settings_reference import attribute_docs, option_helps, table
+from settings_reference import attribute_docs, parameter_docs, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
 WIDTH = 100
@@ -33,6 +34,102 @@ come from their own module. What is not on this page may change without notice.
 
 How to use them is shown in [ratings](../ratings.md#in-python), [battles](../battles.md) and [judging](../judging.md).
 """
+
+IMPORT_THEM = "The package exports nothing itself: import from the modules named here."
+MODULES = (
+    "tiltyard",
+    "tiltyard.battles",
+    "tiltyard.boards",
+    "tiltyard.bank",
+    "tiltyard.judging",
+    "tiltyard.llm",
+    "tiltyard.validity",
+    "tiltyard.tournament",
+    "tiltyard.placement",
+    "tiltyard.arena",
+    "tiltyard.report",
+    "tiltyard.web",
+)
+FURTHER = {
+    "tiltyard.llm": [
+        "provider.ModelName",
+        "provider.parse_model_name",
+        "providers.make_provider",
+        "provider.Provider",
+        "provider.BatchProvider",
+        "providers.scripted.ScriptedProvider",
+        "prices.PriceTable",
+        "prices.Price",
+        "asking.AskingSettings",
+        "accounting.Budget",
+        "records.Request",
+        "records.Reply",
+        "records.Usage",
+        "asking.Ask",
+        "runner.ask_all",
+    ],
+    "tiltyard.validity": [
+        "agreement.Estimate",
+        "agreement.share",
+        "agreement.cohen_kappa",
+        "agreement.wilson",
+        "publication.badge",
+        "publication.confidence_percent",
+        "coverage.prompt_coverage",
+        "coverage.consistency",
+        "calibration.calibration",
+        "publication.publication",
+        "fairness.exposure_targets",
+        "churn.top_churn",
+    ],
+    "tiltyard.tournament": ["config.load_setup", "config.Config", "ratings.rate_dimension", "ratings.EloLine"],
+    "tiltyard.placement": [
+        "options.PlaceOptions",
+        "rating.Recipe",
+        "folder.read_recipe",
+        "folder.rate_folder",
+        "folder.recompute",
+        "panel.read_panel",
+        "stopping.Until",
+        "stopping.critical",
+    ],
+    "tiltyard.arena": [
+        "policy.Policy",
+        "policy.read_policy",
+        "service.Arena",
+        "board.live_board",
+        "board.LiveBoard",
+        "board.BoardRow",
+        "offline.offline_board",
+        "offline.OfflineRow",
+        "simulation.simulate",
+        "simulation.SimulationSettings",
+        "simulation.SimulationResult",
+        "store.Store",
+        "store.verify.verify",
+    ],
+    "tiltyard.web": ["settings.SiteSettings", "app.create_app", "serving.serve"],
+}
+"""The public names of packages that export none themselves."""
+
+TYPES = {
+    "BattleData": "tiltyard.battles.reading",
+    "Battles": "tiltyard.battles.writing",
+    "PathLike": "tiltyard.battles.inputs",
+    "Column": "tiltyard.battles.table",
+    "OnBad": "tiltyard.battles.reading",
+    "Method": "tiltyard.boards.rating",
+    "Estimator": "tiltyard.boards.rating",
+    "Ties": "tiltyard.boards.preparation",
+    "Interval": "tiltyard.boards.bradley_terry",
+    "BothBad": "tiltyard.boards.selection",
+    "Inconsistent": "tiltyard.boards.selection",
+    "ReplyForm": "tiltyard.judging.questions",
+    "Orders": "tiltyard.judging.language_model",
+    "OnVerdict": "tiltyard.judging.judge",
+    "Watch": "tiltyard.llm.asking",
+}
+"""Names of types that signatures use, and where they are defined; `Floats` and its like are NumPy arrays."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +153,20 @@ def reference() -> str:
         for name in own:
             seen[f"{module}.{name}"] = public(module, name)
             parts.append(entry(module, name))
-    rows = [(f"`{name}`", text) for name, text in words.TYPES.items()]
-    return "\n".join([*parts, "## Names of types\n", words.TYPES_TEXT, table("name | what", rows)])
+    rows = [(f"`{name}`", _module_docs(module)[name]) for name, module in TYPES.items()]
+    rows.append(("`Floats`", "A NumPy array of floats; `Ints`, `Int32s`, `Int8s`, `Bools` likewise."))
+    intro = "Names that signatures use for types:\n"
+    return "\n".join([*parts, "## Names of types\n", intro, table("name | what", rows)])
 
 
 def sections() -> dict[str, tuple[str, list[str]]]:
     """By module of the page: what it is about, and its names (dotted below a package that exports none itself)."""
     found = {}
-    for module, text in words.MODULES.items():
-        exported = list(getattr(import_module(module), "__all__", []))
-        found[module] = (text, exported or words.FURTHER[module])
+    for module in MODULES:
+        package = import_module(module)
+        text = " ".join((package.__doc__ or "").split("\n\n")[0].split())
+        exported = list(getattr(package, "__all__", []))
+        found[module] = (text, exported) if exported else (f"{text} {IMPORT_THEM}", FURTHER[module])
     return found
 
 
@@ -80,12 +181,12 @@ def entry(module: str, name: str) -> str:
     thing, last = public(module, name), name.rpartition(".")[2]
     title = f"### `{name}`\n"
     if not callable(thing):
-        return f"{title}\n{_constant(last, thing)}\n"
+        return f"{title}\n{_constant(module, last, thing)}\n"
     parts = [title, f"```text\n{signature(last, thing)}\n```\n", text_of(thing) + "\n"]
     if _is_enum(thing):
         parts.append(table("member | value", [(f"`{m.name}`", f"`{m.value!r}`") for m in thing]))
     else:
-        rows = [(f"`{p.name}`", f"`{p.kind}`", _default(p.default), meaning(last, thing, p)) for p in parameters(thing)]
+        rows = [(f"`{p.name}`", f"`{p.kind}`", _default(p.default), meaning(thing, p.name)) for p in parameters(thing)]
         parts += [table("parameter | type | default | meaning", rows)] if rows else []
     methods = methods_of(thing) if inspect.isclass(thing) else {}
     if methods:
@@ -93,10 +194,21 @@ def entry(module: str, name: str) -> str:
     return "\n".join(parts)
 
 
-def _constant(name: str, value: Any) -> str:
+def _constant(module: str, name: str, value: Any) -> str:
     short = repr(value)
     shown = f"Value: `{short}`." if len(short) <= 2 * WIDTH else f"A {type(value).__name__} of {len(value)}."
-    return f"{words.CONSTANTS[name]} {shown}"
+    return f"{_constant_doc(module, name)} {shown}"
+
+
+def _constant_doc(module: str, name: str) -> str:
+    """The text below a constant, in the module of the package that defines it."""
+    inside = (found for found in sorted(sys.modules) if found.startswith(f"{module}."))
+    return next(docs[name] for found in inside if name in (docs := _module_docs(found)))
+
+
+@cache
+def _module_docs(module: str) -> dict[str, str]:
+    return attribute_docs(inspect.getsource(import_module(module)))
 
 
 def signature(name: str, thing: Any) -> str:
@@ -185,16 +297,9 @@ def _type(annotation: Any) -> str:
 
 
 def text_of(thing: Any) -> str:
-    """The docstring, without line breaks in its paragraphs and without what the table of parameters says again."""
-    names = {p.name for p in parameters(thing)} if not _is_enum(thing) else set()
-    first, *rest = [" ".join(part.split()) for part in (inspect.getdoc(thing) or "").split("\n\n")]
-    kept = [[part for part in SENTENCE_END.split(text) if not _is_about(part, names)] for text in rest]
-    return "\n\n".join([first, *(" ".join(parts) for parts in kept if parts)])
-
-
-def _is_about(sentence: str, names: set[str]) -> bool:
-    match = re.match(r"`(\w+)", sentence)
-    return match is not None and match[1] in names
+    """The docstring without its list of parameters, and without line breaks in its paragraphs."""
+    paragraphs = (inspect.getdoc(thing) or "").split("\n\n")
+    return "\n\n".join(" ".join(part.split()) for part in paragraphs if not part.startswith("Parameters:"))
 
 
 def _is_enum(thing: Any) -> bool:
@@ -228,28 +333,9 @@ def _ours(function: Any) -> bool:
     return str(function.__module__).startswith("tiltyard")
 
 
-def meaning(name: str, thing: Any, parameter: Parameter) -> str:
-    """What a parameter means: our own words, what the code says below the field, or what the docstring says of it."""
-    said = words.PARAMETERS.get(f"{name}.{parameter.name}") or _setting_words().get(name, {}).get(parameter.name)
-    if said is None and inspect.isclass(thing):
-        said = _field_docs(thing).get(parameter.name)
-    sentences = _mentioning(thing, parameter.name)
-    about = [part for part in sentences if part.startswith(f"`{parameter.name}")]
-    return said or _about(about, parameter.name) or words.ANYWHERE.get(parameter.name) or " ".join(sentences[:1])
-
-
-@cache
-def _setting_words() -> dict[str, dict[str, str]]:
-    """The words of the page of settings, for classes that are settings."""
-    policy = {name: f"{text.removeprefix('=')}".strip() for name, (text, _) in settings_words.POLICY.items()}
-    return {
-        "PlaceOptions": option_helps("place") | settings_words.PLACEMENT_ONLY,
-        "Policy": {name: text for name, text in policy.items() if text and "." not in name},
-        "SimulationSettings": settings_words.SIMULATION,
-        "AskingSettings": {name: text for name, text in settings_words.ASKING.items() if text},
-        "JudgeSettings": settings_words.JUDGE,
-        "SiteSettings": settings_words.SITE,
-    }
+def meaning(thing: Any, name: str) -> str:
+    """What a parameter means: what its docstring lists, or what the class says below the field."""
+    return parameter_docs(thing).get(name) or (_field_docs(thing).get(name, "") if inspect.isclass(thing) else "")
 
 
 @cache
@@ -257,39 +343,28 @@ def _field_docs(kind: type) -> dict[str, str]:
     return attribute_docs(inspect.getsource(kind))
 
 
-def _mentioning(thing: Any, name: str) -> list[str]:
-    """The sentences of the docstring that mention the parameter in code quotes."""
-    text = " ".join((inspect.getdoc(thing) or "").split())
-    return [part for part in SENTENCE_END.split(text) if re.search(rf"`{name}\b[^`]*`", part)]
-
-
-def _about(sentences: list[str], name: str) -> str:
-    """The sentences, without the name at their beginning."""
-    text = " ".join(sentences[:2])
-    plain = re.sub(rf"^`{name}`(?:: | is | are | holds )", "", text)
-    return plain[:1].upper() + plain[1:]
-
-
 def unexplained() -> list[str]:
     """Parameters of the page that nobody has explained."""
-    found = []
-    for module, (_, names) in sections().items():
-        for name in names:
-            thing, last = public(module, name), name.rpartition(".")[2]
-            if callable(thing) and not _is_enum(thing):
-                found += [f"{last}.{p.name}" for p in parameters(thing) if not meaning(last, thing, p)]
-    return list(dict.fromkeys(found))
+    return [
+        f"{name}.{p.name}"
+        for name, thing in _with_parameters()
+        for p in parameters(thing)
+        if not meaning(thing, p.name)
+    ]
 
 
 def stale() -> list[str]:
-    """Words about parameters that are not there."""
-    known = set()
-    for module, (_, names) in sections().items():
-        for name in names:
-            thing = public(module, name)
-            if callable(thing) and not _is_enum(thing):
-                known |= {f"{name.rpartition('.')[2]}.{p.name}" for p in parameters(thing)}
-    return sorted(set(words.PARAMETERS) - known)
+    """Words in docstrings about parameters that are not there."""
+    found = []
+    for name, thing in _with_parameters():
+        known = {p.name for p in parameters(thing)}
+        found += [f"{name}.{listed}" for listed in parameter_docs(thing) if listed not in known]
+    return found
+
+
+def _with_parameters() -> list[tuple[str, Any]]:
+    named = [(name, public(module, name)) for module, (_, names) in sections().items() for name in names]
+    return [(name, thing) for name, thing in named if callable(thing) and not _is_enum(thing)]
 
 
 if __name__ == "__main__":

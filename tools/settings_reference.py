@@ -1,4 +1,7 @@
-"""Write `docs/reference/settings.md` from the settings themselves; a test fails when the page is not up to date."""
+"""Write `docs/reference/settings.md` from the settings themselves; a test fails when the page is not up to date.
+
+What a setting means is read from the text below its field, or from the `Parameters:` list of its class.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import settings_words as words
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 REQUIRED = object()
-METHODS_OR_DEFAULT = re.compile(r"\s*\((?:bt|elo|default)[^()]*\)$")
+POLICY_SECTION = re.compile(r" \((§[^()]*|ours)\)$")
+LISTED = re.compile(r"    (\w+): ")
 
 HEAD = """# Settings
 
@@ -46,6 +45,34 @@ CONSTANTS = {
     "tiltyard.validity.churn": ("BAND",),
 }
 """Numbers that are not settings, but that a reader of the boards may want to know: module, names."""
+
+
+ENVIRONMENT = {
+    "ANTHROPIC_API_KEY": ("Key for `anthropic/…`.", "–"),
+    "OPENAI_API_KEY": ("Key for `openai/…`.", "–"),
+    "LOCAL_API_KEY": ("Key for `local/…` servers that want one.", "–"),
+    "ANTHROPIC_BASE_URL": ("Another address for `anthropic/…`.", "the maker's"),
+    "OPENAI_BASE_URL": ("Another address for `openai/…`.", "the maker's"),
+    "LOCAL_BASE_URL": ("Address of `local/…`, such as `http://localhost:8000/v1`.", "–"),
+    "TILTYARD_DB": ("The arena's database, in place of `--db`.", "`sqlite:///arena.db`"),
+    "TILTYARD_SECRET": (
+        "Signs the site's cookies and forms; at least 16 characters. Without it the site makes a random one at its "
+        "first start and keeps it in its database, and so in every copy of it.",
+        "random, kept",
+    ),
+    "TILTYARD_ADMIN_SECRET": ("Opens `/admin`; at least 16 characters.", "off"),
+    "TILTYARD_SITE_SETTINGS": ("How `serve` hands its settings to worker processes. Not for people.", "–"),
+    "TILTYARD_COMPILE": ("Whether Elo and Glicko-2 loops are compiled (numba): `auto`, `always` or `never`.", "`auto`"),
+    "TILTYARD_CACHE_DIR": ("Folder for compiled code.", "`~/.cache/tiltyard`"),
+    "XDG_CACHE_HOME": ("Where that folder lies on Linux, if `TILTYARD_CACHE_DIR` is not set.", "`~/.cache`"),
+    "OPENBLAS_NUM_THREADS": (
+        "Threads of the linear algebra; the command line sets 1 unless you set it, because many "
+        "small systems are slower with two.",
+        "`1`",
+    ),
+    "DATABASE_URL": ("Tests only: a PostgreSQL server to use in place of one that they start.", "–"),
+}
+"""What is read from the environment: meaning, and what holds where it is not set."""
 
 
 def reference() -> str:
@@ -105,6 +132,25 @@ def attribute_docs(source: str) -> dict[str, str]:
     return found
 
 
+def parameter_docs(thing: Any) -> dict[str, str]:
+    """The `Parameters:` list of a docstring, `name: meaning` one below the other, by name."""
+    lines = (inspect.getdoc(thing) or "").splitlines()
+    found: dict[str, str] = {}
+    name = ""
+    for line in lines[lines.index("Parameters:") + 1 :] if "Parameters:" in lines else ():
+        if not line.startswith("    "):
+            break
+        if match := LISTED.match(line):
+            name = match[1]
+        found[name] = f"{found[name]} {line.strip()}" if name in found else line.strip().removeprefix(f"{name}: ")
+    return found
+
+
+def meanings(kind: Any) -> dict[str, str]:
+    """What each field of a class means."""
+    return parameter_docs(kind) | attribute_docs(inspect.getsource(kind))
+
+
 def table(head: str, rows: list[tuple[str, ...]]) -> str:
     """A Markdown table."""
     columns = head.split(" | ")
@@ -116,33 +162,24 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _plain(kind: Any, said: dict[str, str], prefix: str = "") -> list[tuple[str, str, str]]:
-    """Rows of a dataclass or struct: name, default, meaning, and what the code says below the field."""
-    docs = attribute_docs(inspect.getsource(kind))
-    return [
-        (f"`{prefix}{name}`", written(value), f"{said.pop(prefix + name)} {docs.get(name, '')}".strip())
-        for name, value in defaults(kind).items()
-    ]
-
-
-def _used_up(said: dict[str, Any]) -> None:
-    assert not said, f"words about settings that are not there: {', '.join(said)}"
+def _plain(kind: Any, prefix: str = "") -> list[tuple[str, str, str]]:
+    """Rows of a dataclass or struct: name, default, meaning."""
+    said = meanings(kind)
+    return [(f"`{prefix}{name}`", written(value), said[name]) for name, value in defaults(kind).items()]
 
 
 def _tournament() -> list[str]:
     from tiltyard.tournament import config
 
-    said = dict(words.TOURNAMENT)
-    rows = _plain(config.Entrant, said, "entrants[].")
+    rows = _plain(config.Entrant, "entrants[].")
     for section, kind in config.KNOWN.items():
-        rows += _plain(kind, said, f"{section}.")
+        rows += _plain(kind, f"{section}.")
         if section == "judge":
-            rows += _plain(config.RubricSettings, said, "rubrics.<dimension>.")
-    docs = attribute_docs(inspect.getsource(config.Config))
+            rows += _plain(config.RubricSettings, "rubrics.<dimension>.")
+    said = meanings(config.Config)
     for name, value in defaults(config.Config).items():
         if value is not REQUIRED and not isinstance(value, msgspec.Struct):
-            rows.append((f"`{name}`", written(value), f"{said.pop(name)} {docs.get(name, '')}".strip()))
-    _used_up(said)
+            rows.append((f"`{name}`", written(value), said[name]))
     return [
         "## Tournament file\n",
         "A YAML file for `tiltyard run` and `tiltyard generate`. Relative paths are tried from the file's "
@@ -156,75 +193,52 @@ def _judge() -> list[str]:
     from tiltyard.judging import JudgeSettings
     from tiltyard.llm.asking import AskingSettings
 
-    said, asking = dict(words.JUDGE), dict(words.ASKING)
-    parts = [
+    return [
         "## Judge\n",
         "In Python, `tiltyard.judging.JudgeSettings` says what a judge is asked with. Tournaments and "
         "placements fill it from "
         "their own settings.\n",
-        table("setting | default | meaning", _plain(JudgeSettings, said)),
+        table("setting | default | meaning", _plain(JudgeSettings)),
         "## Asking\n",
         "`tiltyard.llm.asking.AskingSettings` says how: directly or in batches, how patiently, for how much at most.\n",
-        table("setting | default | meaning", _plain(AskingSettings, asking)),
+        table("setting | default | meaning", _plain(AskingSettings)),
     ]
-    _used_up(said | asking)
-    return parts
 
 
 def _rating() -> list[str]:
     from tiltyard.boards import METHODS, Selection
     from tiltyard.ratings.glicko2 import Glicko2Settings
 
-    helps = option_helps("rate")
     names: dict[str, dict[str, list[str]]] = {}
+    said: dict[str, str] = {}
     for method, kind in METHODS.items():
+        said = meanings(kind) | said
         for name, value in defaults(kind).items():
-            if name not in words.RATING_ONLY:
-                names.setdefault(name, {}).setdefault(written(value), []).append(method)
+            shown = "see below" if is_dataclass(value) else written(value)
+            names.setdefault(name, {}).setdefault(shown, []).append(method)
     rows = [
-        (f"`{name}`", "; ".join(f"{value} ({', '.join(of)})" for value, of in by_value.items()), helps[name])
+        (f"`{name}`", "; ".join(f"{value} ({', '.join(of)})" for value, of in by_value.items()), said[name])
         for name, by_value in names.items()
     ]
-    rows += [(f"`{name}`", "see below", meaning) for name, meaning in words.RATING_ONLY.items()]
-    filters = [(f"`{name}`", written(value), helps[name]) for name, value in defaults(Selection).items()]
-    glicko2 = dict(words.GLICKO2)
-    parts = [
+    return [
         "## Rating\n",
         "Parameters of the estimators behind `tiltyard rate` and `tiltyard.rate`, with their default and the "
         "methods that have "
         "it. Filters (`Selection`) and the constants of Glicko-2 (`Glicko2Settings`) follow.\n",
         table("setting | default (methods) | meaning", rows),
         "### Filters\n",
-        table("setting | default | meaning", filters),
+        table("setting | default | meaning", _plain(Selection)),
         "### Glicko-2\n",
-        table("setting | default | meaning", _plain(Glicko2Settings, glicko2)),
+        table("setting | default | meaning", _plain(Glicko2Settings)),
     ]
-    _used_up(glicko2)
-    return parts
-
-
-def option_helps(command: str) -> dict[str, str]:
-    """What `--help` says of each parameter of a command, without methods and defaults: they have a column."""
-    from tiltyard.cli.main import app
-
-    root: Any = typer.main.get_command(app)
-    helps = {
-        parameter.name: METHODS_OR_DEFAULT.sub("", parameter.help or "") for parameter in root.commands[command].params
-    }
-    return helps | words.BARE_OPTIONS
 
 
 def _placement() -> list[str]:
     from tiltyard.placement.options import PlaceOptions
 
-    helps = option_helps("place") | words.PLACEMENT_ONLY
+    said = meanings(PlaceOptions)
     rows = [
-        (
-            f"`{name}`",
-            f"`--{'no-' if name in words.PLACEMENT_ONLY else ''}{name.replace('_', '-')}`",
-            written(value),
-            helps[name],
-        )
+        (f"`{name}`", f"`--{'no-' if value is True else ''}{name.replace('_', '-')}`", written(value), said[name])
         for name, value in defaults(PlaceOptions).items()
     ]
     return [
@@ -238,12 +252,11 @@ def _arena() -> list[str]:
     from tiltyard.arena.simulation import SimulationSettings
     from tiltyard.web.settings import SiteSettings
 
-    said, simulation = dict(words.SITE), dict(words.SIMULATION)
     simulated = [
         (name, "the defaults above" if name == "`policy`" else value, meaning)
-        for name, value, meaning in _plain(SimulationSettings, simulation)
+        for name, value, meaning in _plain(SimulationSettings)
     ]
-    parts = [
+    return [
         "## Arena policy\n",
         "Constants of a live arena. Give those that differ as YAML or JSON to `tiltyard arena init --policy "
         "FILE` or `arena "
@@ -261,42 +274,37 @@ def _arena() -> list[str]:
         "`tiltyard arena serve`; `--host` (`127.0.0.1`), `--port` (`8000`) and `--workers` (`1`; more need "
         "PostgreSQL) say where "
         "it listens.\n",
-        table("setting | default | meaning", _plain(SiteSettings, said)),
+        table("setting | default | meaning", _plain(SiteSettings)),
         "## Simulation\n",
         "`tiltyard arena simulate`, and `tiltyard.arena.simulation.SimulationSettings`.\n",
         table("setting | default | meaning", simulated),
     ]
-    _used_up(said | simulation)
-    return parts
 
 
 def _policy() -> list[str]:
     from tiltyard.arena.policy import Policy
 
-    said = dict(words.POLICY)
     rows: list[tuple[str, ...]] = []
-    own = attribute_docs(inspect.getsource(Policy))
+    own = meanings(Policy)
     for name, value in defaults(Policy).items():
         if isinstance(value, msgspec.Struct):
-            docs = attribute_docs(inspect.getsource(type(value)))
+            said = meanings(type(value))
             rows += [
-                _policy_row(f"{name}.{part}", getattr(value, part), docs.get(part, ""), said)
-                for part in value.__struct_fields__
+                _policy_row(f"{name}.{part}", getattr(value, part), said[part]) for part in value.__struct_fields__
             ]
         else:
-            rows.append(_policy_row(name, value, own.get(name, ""), said))
-    _used_up(said)
+            rows.append(_policy_row(name, value, own[name]))
     return [table("setting | default | meaning and reason | policy", rows)]
 
 
-def _policy_row(name: str, value: Any, doc: str, said: dict[str, tuple[str, str]]) -> tuple[str, ...]:
-    meaning, where = said.pop(name)
-    text = meaning[1:] if meaning.startswith("=") else f"{meaning} {doc}".strip()  # "=": these words alone
-    return (f"`{name}`", written(value), text, where)
+def _policy_row(name: str, value: Any, said: str) -> tuple[str, ...]:
+    where = POLICY_SECTION.search(said)
+    assert where, f"{name}: say which section of the policy asks for it, or (ours)"
+    return (f"`{name}`", written(value), POLICY_SECTION.sub("", said), where[1])
 
 
 def _environment() -> list[str]:
-    rows = [(f"`{name}`", default, meaning) for name, (meaning, default) in words.ENVIRONMENT.items()]
+    rows = [(f"`{name}`", default, meaning) for name, (meaning, default) in ENVIRONMENT.items()]
     return [
         "## Environment\n",
         "Keys and addresses of providers are also read from a `.env` file beside the config or in the working "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,29 @@ def test_the_page_is_up_to_date(generator: ModuleType) -> None:
 def test_every_parameter_has_words_and_no_words_are_left_over(generator: ModuleType) -> None:
     assert generator.unexplained() == []
     assert generator.stale() == []
+
+
+@pytest.mark.parametrize("name", ty.__all__)
+def test_help_explains_every_parameter(name: str, generator: ModuleType) -> None:
+    thing = getattr(ty, name)
+    if inspect.isclass(thing) and issubclass(thing, enum.Enum | Exception):
+        return
+    listed = generator.parameter_docs(thing)
+    assert list(listed) == list(inspect.signature(thing).parameters)
+    assert all(text.endswith((".", "…", ")")) for text in listed.values())
+
+
+def test_a_parameter_that_nobody_explains_is_found(generator: ModuleType) -> None:
+    def rated(battles: object, level: float) -> None:
+        """A board.
+
+        Parameters:
+            battles: What is rated, in words that
+                go on in a second line.
+        """
+
+    assert generator.meaning(rated, "battles") == "What is rated, in words that go on in a second line."
+    assert generator.meaning(rated, "level") == ""
 
 
 @pytest.mark.parametrize("module", EXPORTING)

@@ -45,32 +45,57 @@ class BoardRow:
     """
 
     rank: int
+    """Official place."""
     model: str
+    """The model."""
     display_name: str
+    """What it is called on the site."""
     provider: str
+    """Who makes it."""
     conservative: float
+    """Rating − 2 deviations."""
     rating: float
+    """Glicko-2 rating."""
     deviation: float
+    """Glicko-2 deviation (RD)."""
     volatility: float
+    """Glicko-2 volatility."""
     confidence: int
+    """How small the deviation is, 0 to 100; no probability."""
     badge: Badge
+    """`Provisional`, `Established` or `Stable`."""
     official_top: bool
+    """Whether the model is a contender and not provisional."""
     prompt_coverage: float
+    """Share of active prompts on which it has enough decisive votes."""
     pair_coverage: float | None
+    """Only for contenders; `official_top` says that the model is one, and not provisional."""
     wins: int
+    """Won."""
     losses: int
+    """Lost."""
     ties: int
+    """Tied."""
     votes: int
     """All counted votes, the both-bad ones among them."""
     both_bad: int
+    """Votes that found both answers bad."""
     both_bad_rate: float | None
+    """Share of its votes that found both answers bad."""
     quality_floor: float | None
+    """1 − both-bad rate."""
     average_score: float | None
+    """Mean over prompts of its mean score: win 1, tie ½."""
     spread: float | None
+    """Standard deviation of its mean scores by prompt."""
     consistency: int | None
+    """How even it is across prompts, 0 to 100, after allowing for whom it met."""
     legacy_elo: float
+    """Elo as before the policy."""
     legacy_rank: int
+    """Place by it."""
     conservative_rank: int
+    """Place by that score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +103,19 @@ class LiveBoard:
     """The board of one state: rows in their official order, and whether it may be called stable."""
 
     seq: int
+    """How many events of the log it has seen."""
     at: int
+    """The time of the last of them (microseconds)."""
     phase: int
+    """Phase of the rollout, 1 to 4."""
     ordered_by: OrderedBy
+    """`conservative`, or `legacy_elo` in phases 1 and 2."""
     votes: int
+    """Counted votes."""
     rows: tuple[BoardRow, ...]
+    """One per enabled model, in the official order."""
     publication: Publication
+    """Whether the board may be called stable, and every rule."""
 
     def __getitem__(self, model: str) -> BoardRow:
         for row in self.rows:
@@ -105,7 +137,11 @@ class LiveBoard:
 
 
 def live_board(state: ArenaState) -> LiveBoard:
-    """The board of a state. The same state gives the same board, to the last bit."""
+    """The board of a state. The same state gives the same board, to the last bit.
+
+    Parameters:
+        state: The state of an arena.
+    """
     official, conservative, legacy = official_order(state), state.order(), legacy_order(state)
     columns = _Columns(state, conservative)
     ranks = {

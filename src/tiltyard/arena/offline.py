@@ -36,17 +36,29 @@ class OfflineRow:
     """
 
     rank: int
+    """Place by Bradley–Terry."""
     model: str
+    """The model."""
     rating: float
+    """Bradley–Terry rating."""
     low: float | None
+    """Lower end of its interval."""
     high: float | None
+    """Upper end of its interval."""
     rank_low: int | None
+    """The best place it could hold."""
     rank_high: int | None
+    """The worst place it could hold."""
     votes: int
+    """Rated votes of the model (A, B, TIE)."""
     even_pairs_rating: float | None
+    """The rating when all pairs weigh the same."""
     live_rank: int | None
+    """Its place on the live board."""
     votes_to_swap: int | None
+    """How few votes, removed, put the next model of this board level with it; None where none do."""
     note: str | None
+    """Why it is marked: unbeaten, winless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +85,12 @@ class OfflineBoard:
 def offline_board(votes: VoteTable, live_order: Sequence[str], *, swaps: bool = True) -> OfflineBoard:
     """Rate counted votes by Bradley–Terry and compare with a live order, best first.
 
-    Models that never met the others are named in `remarks` and not rated. `swaps` asks for votes-to-swap, which takes
-    most of the time. Too few votes to rate is a `BattleError`.
+    Models that never met the others are named in `remarks` and not rated. Too few votes to rate is a `BattleError`.
+
+    Parameters:
+        votes: The counted votes.
+        live_order: The live order, best first.
+        swaps: Whether to work out votes-to-swap, which takes most of the time.
     """
     by_voter = len(votes.prompts) < MANY_PROMPTS
     estimator = BradleyTerry(cluster="voter" if by_voter else "question_id", only_connected=True, robustness=swaps)

@@ -25,36 +25,48 @@ class LaneWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How often each lane is asked first. They are shares and add up to 1."""
 
     coverage: float = 0.4
+    """Share of matchups that the coverage lane is asked for first. (§6.1)"""
     contender: float = 0.3
+    """The same for the contender lane. (§6.2)"""
     uncertainty: float = 0.2
+    """The same for the uncertainty lane. (§6.3)"""
     exploration: float = 0.1
+    """The same for the exploration lane. (§6.4)"""
 
 
 class OpponentMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whom a contender meets in the contender lane. They are shares and add up to 1."""
 
     neighbour: float = 0.7
-    """The nearest by conservative rank, above or below."""
+    """Share of a contender's meetings: the nearest by conservative rank, above or below. (§6.2)"""
     close: float = 0.2
-    """Another contender, the one with the smallest rating distance."""
+    """Share of a contender's meetings: another contender, the one with the smallest rating distance. (§6.2)"""
     challenger: float = 0.1
-    """One from the ranks just below the band."""
+    """Share of a contender's meetings: one from the ranks just below the band. (§6.2)"""
 
 
 class RatingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where Glicko-2 and the legacy Elo start and how fast they move. A change re-rates the whole log."""
 
     rating: float = 1500.0
+    """Glicko-2 rating of a new model. (§5.1)"""
     deviation: float = 350.0
+    """Its deviation (RD). (§5.1)"""
     volatility: float = 0.005
-    """Not Glickman's 0.06: a vote is a rating period here, and a checkpoint's skill does not drift between votes."""
+    """Its volatility. Not Glickman's 0.06: a vote is a rating period here, and a checkpoint's skill does not drift
+    between votes. (§5.1)"""
     tau: float = 0.5
+    """How fast volatilities may change. (§5.1)"""
     deviation_min: float = 10.0
+    """Smallest deviation: 100 % confidence. (§9.3)"""
     deviation_max: float = 350.0
+    """Largest deviation: 0 % confidence. (§9.3)"""
     legacy_rating: float = 1500.0
+    """Where legacy Elo starts. (§2)"""
     legacy_k: float = 16.0
+    """K of legacy Elo. (§2)"""
     legacy_baseline: float = 1500.0
-    """In the legacy field alone, BOTH_BAD is a loss of each model to a rival of this rating."""
+    """In the legacy field alone, BOTH_BAD is a loss of each model to a rival of this rating. (§2)"""
 
     def glicko2(self) -> Glicko2Settings:
         """The settings of the Glicko-2 loops."""
@@ -72,113 +84,162 @@ class BadgeRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """When a model stops being provisional, and when it may be called stable."""
 
     established_decisive: int = 80
+    """Decisive votes for Established; below, a model is Provisional. (§5.3)"""
     established_coverage: float = 0.8
+    """Prompt coverage for Established. (§5.3)"""
     established_deviation: float = 90.0
+    """Largest deviation for Established. (§5.3)"""
     stable_decisive: int = 200
+    """Decisive votes for Stable. (§9.2, number ours)"""
     stable_coverage: float = 0.9
+    """Prompt coverage for Stable. (§9.2, number ours)"""
     stable_deviation: float = 30.0
-    """At 60 the rule would never bind: that deviation is reached after about 50 votes."""
+    """Largest deviation for Stable. At 60 the rule would never bind: that deviation is reached after about 50 votes.
+    (§9.2, number ours)"""
 
 
 class PublicationRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a board may be called officially stable; looked at over its first `top` models."""
 
     top: int = 10
+    """How many models the rules of publication look at. (§10)"""
     median_deviation: float = 75.0
+    """Their median deviation may be at most this. (§10)"""
     adjacent_share: float = 0.8
+    """Share of neighbouring pairs that must have met their floor. (§10)"""
     mean_coverage: float = 0.9
+    """Their mean prompt coverage must be at least this. (§10)"""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much one visitor may do. A limit counts over a rolling window."""
 
     session_votes_per_minute: int = 20
-    """A person who reads both answers needs more than three seconds."""
+    """Votes of one visitor. A person who reads both answers needs more than three seconds. (§11)"""
     session_matchups_per_minute: int = 40
+    """Matchups served to one visitor. (§11)"""
     address_votes_per_minute: int = 120
-    """A school or an office behind one address."""
+    """Votes from one address (an IPv6 network counts as one). A school or an office behind one address. (§11)"""
     address_matchups_per_minute: int = 240
+    """Matchups served to one address. (§11)"""
     address_sessions_per_hour: int = 60
+    """New visitors from one address. (§11)"""
     session_undos_per_hour: int = 12
-    """An undo repairs a slip of the finger, and people slip a few times an hour."""
+    """Votes that one visitor may undo. An undo repairs a slip of the finger, and people slip a few times an hour.
+    (ours)"""
     address_undos_per_hour: int = 120
+    """Votes undone from one address. (ours)"""
     session_skips_per_hour: int = 120
-    """Two a minute, without a break: whoever skips more is looking for certain answers."""
+    """Matchups that one visitor may skip. Two a minute, without a break: whoever skips more is looking for certain
+    answers. (ours)"""
     address_skips_per_hour: int = 1200
+    """Matchups skipped from one address. (ours)"""
 
 
 class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a session, an answer or a model is flagged. A flag excludes nothing by itself unless a setting says so."""
 
     fast_votes: int = 20
+    """A session is looked at for speed from this many votes on. (§11)"""
     fast_seconds: float = 2.0
+    """A vote this soon after the one before is fast. (§11)"""
     fast_share: float = 0.5
+    """Flagged from this share of fast votes on. (§11)"""
     one_sided_votes: int = 20
+    """Looked at for one-sidedness from this many votes on. (§11)"""
     one_sided_share: float = 0.9
+    """Flagged from this share for one side on. (§11)"""
     upset_votes: int = 10
+    """Looked at for upsets from this many decisive votes with a clear favourite on. (§11)"""
     upset_share: float = 0.8
+    """Flagged from this share of upsets on. (§11)"""
     both_bad_votes: int = 20
+    """Looked at for both-bad votes from this many votes on. (§11)"""
     both_bad_share: float = 0.4
+    """Flagged from this share of both-bad votes on. (§11)"""
     undo_votes: int = 10
+    """Looked at for undos from this many undone votes on. (ours)"""
     undo_share: float = 0.3
-    """Undone votes from which on, and their share of all votes cast: one vote in three is no slip of the finger, and
-    whoever keeps only the votes that suit them undoes most."""
+    """Flagged from this share of undone votes on. Undone votes from which on, and their share of all votes cast: one
+    vote in three is no slip of the finger, and whoever keeps only the votes that suit them undoes most. (ours)"""
     skip_matchups: int = 40
+    """Looked at for skips from this many skipped matchups on. (ours)"""
     skip_share: float = 0.7
-    """Skipped matchups from which on, and their share of all that the session voted on or skipped: it waits for
-    certain answers, which is allowed and worth a look."""
+    """Flagged from this share of skipped matchups on. Skipped matchups from which on, and their share of all that the
+    session voted on or skipped: it waits for certain answers, which is allowed and worth a look. (ours)"""
     anomaly_alpha: float = 0.1
+    """Level at which the test for rare votes flags a session. (§11)"""
     quality_votes: int = 50
-    """A model's both-bad rate is watched from this many votes on."""
+    """A model's both-bad rate is watched from this many votes on. (§8.3)"""
     quality_rise: float = 0.1
-    """Flagged when the rate over its latest votes exceeds the rate before by this much and by chance alone rarely."""
+    """Flagged when the rate over its latest votes exceeds the rate before by this much and by chance alone rarely.
+    (§8.3)"""
     exclude_flagged_sessions: bool = False
+    """Whether screening excludes the votes of flagged sessions by itself. (§11)"""
     exclude_self_identifying: bool = False
+    """Whether it excludes votes on answers that say who wrote them. (§11)"""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of an arena."""
 
     lanes: LaneWeights = LaneWeights()
+    """How often each lane is asked first."""
     opponents: OpponentMix = OpponentMix()
+    """Whom a contender meets."""
     rating: RatingRules = RatingRules()
+    """Where ratings start and how fast they move."""
     badges: BadgeRules = BadgeRules()
+    """When a model is established, and stable."""
     publication: PublicationRules = PublicationRules()
+    """When the board may be called officially stable."""
     limits: Limits = Limits()
+    """How much one visitor may do."""
     flags: FlagRules = FlagRules()
+    """When a session, an answer or a model is flagged."""
     contender_band: int = 8
-    """K: the first models by conservative score."""
+    """Size of the contender band. K: the first models by conservative score. (§4 `K`)"""
     challenger_reach: int = 8
-    """Challengers come from the ranks K + 1 to K + this."""
+    """Challengers come from the ranks K + 1 to K + this. (§6.2)"""
     contender_opens_at: int = 60
     """Rated votes that each of the first K + 1 needs before the contender lane serves: chasing early luck makes
-    deviations dishonest."""
+    deviations dishonest. (ours)"""
     window_matchups: int = 2000
-    """W: exposure is fair or not over this many matchups."""
+    """Length of the rolling window. W: exposure is fair or not over this many matchups. (§4 `W`)"""
     exposure_tolerance: float = 0.12
+    """How far from its target a model's exposure may be. (§7.1)"""
     prompt_floor: int = 2
-    """Decisive votes that make a model–prompt cell covered."""
+    """Decisive votes that make a model–prompt cell covered. (§4 `F_prompt`)"""
     prompt_target_top: int = 4
-    """Decisive votes per prompt that contenders are led towards."""
+    """Decisive votes per prompt that contenders are led towards. (§4 `T_prompt_top`)"""
     adjacent_floor_votes: int = 12
+    """Decisive votes that two rank neighbours need between them. (§4 `F_adj_pair`)"""
     adjacent_floor_prompts: int = 6
+    """Distinct prompts under those votes (all there are, in an arena of fewer). (§4 `F_adj_pair`)"""
     diversity_last: int = 10
+    """How many of a pair's last meetings prompt diversity looks at. (§6.2)"""
     diversity_most: int = 2
-    """Of a pair's last `diversity_last` meetings at most this many on one prompt; ⌈last / prompts⌉ if that is more."""
+    """Of a pair's last `diversity_last` meetings at most this many on one prompt; ⌈last / prompts⌉ if that is more.
+    (§6.2)"""
     traffic_cap: float = 0.25
-    """The largest share of the window's matchups that one model may take part in …"""
+    """The largest share of the window's matchups that one model may take part in: a new model would otherwise take most
+    of the traffic. (ours)"""
     traffic_cap_even_shares: float = 1.5
-    """… or this many even shares, where that is more (an arena of three models gives each two thirds)."""
+    """In small arenas the cap is this many even shares, where that is more: with three models an even share is two
+    thirds. (ours)"""
     traffic_cap_from: int = 40
-    """The cap holds once the window has this many matchups."""
+    """The cap holds once the window has this many matchups, and over the latest so many too. (ours)"""
     texts_public: TextsPublic = "after_retirement"
-    """`after_retirement` shows an answer with its author once its prompt is off and nobody can be voting on it any
-    more; `always` shows every answer and says on every page that the arena is not blind."""
+    """When answers are public with their authors. `after_retirement` shows an answer with its author once its prompt is
+    off and nobody can be voting on it any more; `always` shows every answer and says on every page that the arena is
+    not blind. (ours)"""
     matchup_expires_seconds: int = 7200
+    """How long a served matchup can be voted on. (§11)"""
     undo_seconds: int = 5
     """How long a vote can be undone whose names are held back. Long enough for a slip of the finger; longer would only
-    keep people waiting for the names. 0: every vote shows the names at once and is final."""
+    keep people waiting for the names. 0: every vote shows the names at once and is final. (ours)"""
     snapshot_seconds: int = 3600
+    """How often ratings are put down for histories. (§9.2)"""
 
     def __post_init__(self) -> None:
         for name, value in _numbers(self):
@@ -225,7 +286,11 @@ PHASES = (1, 2, 3, 4)
 
 
 def read_policy(values: dict[str, Any]) -> Policy:
-    """A policy from plain values, such as a YAML or JSON file; an unknown name is an error that says which."""
+    """A policy from plain values, such as a YAML or JSON file; an unknown name is an error that says which.
+
+    Parameters:
+        values: The settings that differ from the defaults, as in a YAML or JSON file.
+    """
     try:
         return msgspec.convert(values, Policy)
     except msgspec.ValidationError as error:

@@ -49,7 +49,16 @@ def random_id() -> str:
 
 
 class Arena:
-    """An arena that can be voted in. `chooser`, `now`, `rng` and `new_id` are handed in by tests and simulations."""
+    """An arena that can be voted in. `chooser`, `now`, `rng` and `new_id` are handed in by tests and simulations.
+
+    Parameters:
+        store: The arena's database, opened.
+        chooser: `chooser`, `now`, `rng` and `new_id` are handed in by tests and simulations.
+        now: The clock.
+        rng: Chance; handed in by tests and simulations.
+        new_id: Makes ids; handed in by tests and simulations.
+        idle_seconds: How often the writer looks after what is due while nobody asks.
+    """
 
     def __init__(
         self,

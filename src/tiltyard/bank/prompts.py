@@ -17,17 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PILOT_SIZE = 50
+"""Prompts of a pilot."""
 
 
 PILOT_SEED = 20260427
-"""The seed's own: a pilot of the same bank is the same fifty prompts everywhere."""
+"""Seed of a pilot's draw: a pilot of the same bank is the same fifty prompts everywhere."""
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """One prompt. `source` is where it came from (the stratum of a pilot), `subject` what it is about.
+    """One prompt. Unknown fields of a file are ignored.
 
-    `gold_answer` is the right answer where there is one; `expected_behavior` says what a good answer does (answer,
-    hedge, refuse). Unknown fields of a file are ignored.
+    Parameters:
+        prompt_id: The prompt.
+        text: What is asked.
+        source: Where it came from: the stratum of a pilot.
+        subject: What it is about.
+        gold_answer: The right answer, where there is one.
+        expected_behavior: What a good answer does: answer, hedge, refuse.
+        tags: Words to find it by.
     """
 
     prompt_id: str
@@ -40,7 +47,11 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_prompts(path: str | Path) -> list[Prompt]:
-    """The prompts of a bank (JSON Lines), in its order. Two prompts with one id, or an empty bank, are an error."""
+    """The prompts of a bank (JSON Lines), in its order. Two prompts with one id, or an empty bank, are an error.
+
+    Parameters:
+        path: The file.
+    """
     path = Path(path)
     prompts: list[Prompt] = []
     line_of: dict[str, int] = {}
@@ -65,7 +76,14 @@ def stratified_subset(
     seed: int = PILOT_SEED,
     strata: Mapping[str, int] | None = None,
 ) -> list[Prompt]:
-    """A seeded subset in the bank's order, with each source's share of places, or the places given in `strata`."""
+    """A seeded subset in the bank's order, with each source's share of places, or the places given in `strata`.
+
+    Parameters:
+        prompts: The bank.
+        size: How many prompts.
+        seed: Seed of the draw.
+        strata: Places of each source, by hand.
+    """
     sizes = Counter(prompt.source for prompt in prompts)
     if strata is None:
         if size > len(prompts):
@@ -86,6 +104,10 @@ def largest_remainder(sizes: Mapping[str, int], total: int) -> dict[str, int]:
     """`total` places divided in proportion to `sizes` (Hamilton's method): 24, 69 and 50 get 8, 24 and 18 of 50.
 
     Equal remainders go to the larger stratum, then to the first.
+
+    Parameters:
+        sizes: How large each stratum is.
+        total: How many places to divide.
     """
     whole = sum(sizes.values())
     shares = {name: size * total / whole for name, size in sizes.items()}

@@ -21,7 +21,16 @@ TAIL_BYTES = 1 << 16
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """One entrant's answer to one prompt. Unknown fields of a file are ignored."""
+    """One entrant's answer to one prompt. Unknown fields of a file are ignored.
+
+    Parameters:
+        entrant_id: The entrant.
+        prompt_id: The prompt.
+        response_text: The answer.
+        p_correct: The entrant's own confidence, where it gave one.
+        diagnostics: How the answer was made: model, stop, tokens, seed.
+        timestamp: When.
+    """
 
     entrant_id: str
     prompt_id: str
@@ -32,12 +41,22 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def responses_path(folder: str | Path, entrant_id: str) -> Path:
-    """The file of an entrant's responses."""
+    """The file of an entrant's responses.
+
+    Parameters:
+        folder: The folder of responses.
+        entrant_id: The entrant.
+    """
     return Path(folder) / f"responses_{entrant_id}.jsonl"
 
 
 def read_responses(folder: str | Path, entrant_id: str) -> dict[str, Response]:
-    """An entrant's responses by prompt id; of two to one prompt the later counts. A torn last line is passed over."""
+    """An entrant's responses by prompt id; of two to one prompt the later counts. A torn last line is passed over.
+
+    Parameters:
+        folder: The folder of responses.
+        entrant_id: The entrant.
+    """
     path = responses_path(folder, entrant_id)
     responses: dict[str, Response] = {}
     for number, record in read_objects(path, "response file", torn_end=True):
@@ -50,7 +69,13 @@ def read_responses(folder: str | Path, entrant_id: str) -> dict[str, Response]:
 
 
 def append_responses(folder: str | Path, entrant_id: str, responses: Iterable[Response]) -> None:
-    """Add responses to an entrant's file: whole lines, on disk before this returns, a torn end cut off first."""
+    """Add responses to an entrant's file: whole lines, on disk before this returns, a torn end cut off first.
+
+    Parameters:
+        folder: The folder of responses.
+        entrant_id: The entrant.
+        responses: Answers to add.
+    """
     path = responses_path(folder, entrant_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = b"".join(map(json_line, responses))

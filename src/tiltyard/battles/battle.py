@@ -29,9 +29,24 @@ OPTIONAL_FIELDS = (
 class Battle(msgspec.Struct, frozen=True, kw_only=True):
     """One battle: two models, an outcome, and who decided it.
 
-    `score_a` is the soft outcome (1 = A won) where there is one. `weight` is a frequency. `timestamp` is seconds since
-    1970. An inconsistent judgment is a tie with `inconsistent=True`. `controls` holds number pairs such as `len_a` and
-    `len_b`, by column name.
+    An inconsistent judgment is a tie with `inconsistent=True`.
+
+    Parameters:
+        model_a: The model on side A.
+        model_b: The model on side B.
+        winner: Who won; the spelling of a battle row is taken too.
+        source: Who decided: a person or a language model.
+        question_id: The prompt; battles on one prompt are not independent.
+        judge_model: The judge's name.
+        dimension: What is judged, one rubric each.
+        score_a: The soft outcome (1 = A won) where there is one.
+        weight: How many equal battles the row stands for.
+        category: What the prompt is about, for splitting.
+        language: The prompt's language.
+        timestamp: Seconds since 1970.
+        battle_id: A name to trace it back by.
+        inconsistent: Whether it is a judgment that changed with the order; the winner is then a tie.
+        controls: Number pairs such as `len_a` and `len_b`, by column name.
     """
 
     model_a: str

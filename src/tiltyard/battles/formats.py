@@ -198,6 +198,7 @@ FORMATS: tuple[Format, ...] = (
 """Every format, in the order in which a header is tried against them."""
 
 FORMAT_NAMES = tuple(dict.fromkeys(known.name for known in FORMATS))
+"""The formats of battle files that are read, in the order in which they are tried."""
 
 
 def named(name: str, header: Collection[str], where: str) -> Format:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PathLike = str | Path
+"""A path, as text or `Path`."""
 
 
 class FileKind(enum.Enum):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BattleData = PathLike | Iterable[PathLike] | BattleTable | Iterable[Battle | Mapping[str, Any]] | Any
 """Anything battles can be read from: see `read_battles`."""
 OnBad = Literal["error", "skip"]
+"""`error` or `skip`."""
 
 
 def read_battles(
@@ -39,16 +40,24 @@ def read_battles(
 ) -> BattleTable:
     """The battles of a file, of several, or of a table in memory.
 
-    `data` is a path, a list of paths, a folder, a glob, "-" (standard input), a pandas or polars frame, an Arrow table,
-    a DuckDB relation, an iterable of `Battle` or of dicts, or a `BattleTable` (returned as it is). Files are JSON
-    Lines, CSV, TSV (each also gzipped), a JSON array, or Parquet.
+    Files are JSON Lines, CSV, TSV (each also gzipped), a JSON array, or Parquet.
 
-    `format` names a foreign format; "auto" recognises it by the header. `columns` are the optional columns to keep
-    (None: all that are known, and the control pairs). `where` is a DuckDB expression over the source's own columns.
-    `default_source` says who decided where a row does not. A bad row is a `BadRow` error, or with `on_bad="skip"` left
-    out and counted in the table's `skipped`. With `counted`, equal rows are merged and their weights added, while
-    reading. Text columns named in `hashed` keep only which rows share a value (four bytes a row), not the texts.
-    Columns named in `numbers` must hold numbers: a text in one is a bad row.
+    A bad row is a `BadRow` error, or with `on_bad="skip"` left out and counted in the table's `skipped`. With
+    `counted`, equal rows are merged and their weights added, while reading. Text columns named in `hashed` keep only
+    which rows share a value (four bytes a row), not the texts. Columns named in `numbers` must hold numbers: a text in
+    one is a bad row.
+
+    Parameters:
+        data: A path, a list of paths, a folder, a glob, "-" (standard input), a pandas or polars frame, an Arrow
+            table, a DuckDB relation, an iterable of `Battle` or of dicts, or a `BattleTable` (returned as it is).
+        format: The name of a foreign format; `auto` recognises it by the header.
+        columns: The optional columns to keep (None: all that are known, and the control pairs).
+        where: A DuckDB expression over the source's own columns.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+        counted: Whether equal rows are merged and their weights added while reading.
+        hashed: Text columns that keep only which rows share a value (four bytes a row), not the texts.
+        numbers: Columns that must hold numbers: a text in one is a bad row.
     """
     if isinstance(data, BattleTable):
         return data
@@ -78,7 +87,13 @@ def peek(
     format: str = "auto",
     default_source: str | Source | None = None,
 ) -> Peek:
-    """The format and columns of a source, without reading it through."""
+    """The format and columns of a source, without reading it through.
+
+    Parameters:
+        data: Where the battles are; see `read_battles`.
+        format: The format of the battles; `auto` recognises it by the header.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+    """
     if isinstance(data, BattleTable):
         return Peek("tiltyard", tuple(data.columns), ("model_a", "model_b", "winner", "source", *data.columns))
     options = make_options(format, None, None, default_source, False, ())
@@ -98,7 +113,12 @@ def peek_headers(seen: Iterable[tuple[Format, Header]]) -> Peek:
 
 
 def available_columns(data: BattleData, format: str = "auto") -> tuple[str, ...]:
-    """Our optional columns that a source has, in a fixed order, without reading it through."""
+    """Our optional columns that a source has, in a fixed order, without reading it through.
+
+    Parameters:
+        data: Where the battles are; see `read_battles`.
+        format: The format of the battles; `auto` recognises it by the header.
+    """
     return peek(data, format).columns
 
 
@@ -110,7 +130,15 @@ def find_problems(
     default_source: str | Source | None = None,
     examples_each: int = 3,
 ) -> tuple[float, BadRows]:
-    """How many battles a source holds, and its bad rows: counts by reason and the first few of each."""
+    """How many battles a source holds, and its bad rows: counts by reason and the first few of each.
+
+    Parameters:
+        data: Where the battles are; see `read_battles`.
+        format: The format of the battles; `auto` recognises it by the header.
+        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        examples_each: How many rows to keep of each kind of problem.
+    """
     bad_rows = BadRows(examples_each)
     battles = 0.0
     for source in find_sources(data, make_options(format, None, where, default_source, False, ())):

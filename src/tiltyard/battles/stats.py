@@ -19,9 +19,26 @@ if TYPE_CHECKING:
 class BattleStats:
     """The numbers of a table of battles; every count of battles is a sum of weights.
 
-    `islands` are the groups of models that met one another, directly or through others, the largest first; a battle in
-    which both were bad is no meeting. `never_won` and `never_lost` look at decisive battles only. `prompts` is the
-    number of distinct question ids, None when there are none.
+    Parameters:
+        models: How many models there are.
+        rows: Rows of the table.
+        battles: The sum of the weights.
+        sources: Battles by who decided.
+        outcomes: Battles by outcome.
+        decisive: Battles that one model won.
+        soft: Battles with a soft score.
+        inconsistent: Judgments that changed with the order.
+        battles_per_model: Fewest, median and most battles of a model.
+        pairs_met: Pairs of models that met.
+        pairs_possible: Pairs of models there are.
+        islands: The groups of models that met one another, directly or through others, the largest first; a battle
+            in which both were bad is no meeting.
+        never_won: Models without a decisive win.
+        never_lost: Models without a decisive loss.
+        prompts: The number of distinct question ids, None when there are none.
+        dimensions: Dimensions that are named.
+        judges: Judges that are named.
+        skipped: Bad rows left out, by reason.
     """
 
     models: int
@@ -49,7 +66,11 @@ class BattleStats:
 
 
 def battle_stats(table: BattleTable) -> BattleStats:
-    """Count what a table holds and who met whom."""
+    """Count what a table holds and who met whom.
+
+    Parameters:
+        table: A table of battles.
+    """
     n = len(table.models)
     outcomes = np.bincount(table.outcome, weights=table.weight, minlength=len(OUTCOME_LABELS))
     sources = np.bincount(table.source, weights=table.weight, minlength=len(SOURCE_LABELS))

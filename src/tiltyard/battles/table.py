@@ -39,7 +39,12 @@ MISSING = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codes:
-    """A text column: each row holds the position of its text in `labels`, or `MISSING`."""
+    """A text column: each row holds the position of its text in `labels`, or `MISSING`.
+
+    Parameters:
+        codes: For each row the place of its text, or −1 where it has none.
+        labels: The texts.
+    """
 
     codes: Int32s
     labels: Sequence[str]
@@ -53,17 +58,25 @@ class Codes:
 
 
 Column = Codes | Floats
+"""A column of a table: `Codes` for text, an array for numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BattleTable:
     """Battles as columns.
 
-    `models` are the names, sorted; `model_a` and `model_b` index them. `outcome` and `source` hold the codes of
-    `Outcome` and `Source`. `score_a` is the soft outcome (1 = A won), NaN where the outcome says it all, or None when
-    no row is soft. `columns` holds the optional columns by name: text as `Codes`, numbers (weights apart) as floats
-    with NaN for missing; `timestamp` is seconds since 1970. `skipped` counts the bad rows left out on reading. `rows`
-    says how many rows of the source each row stands for; it is kept where rows of weight 0 were merged, else None.
+    Parameters:
+        models: The names, sorted.
+        model_a: Place in `models` of each row's side A.
+        model_b: Place in `models` of each row's side B.
+        outcome: Code of `Outcome` of each row.
+        source: Code of `Source` of each row.
+        weight: How many equal battles each row stands for.
+        score_a: The soft outcome (1 = A won), NaN where the outcome says it all, or None when no row is soft.
+        columns: The optional columns by name: text as `Codes`, numbers (weights apart) as floats with NaN for
+            missing; `timestamp` is seconds since 1970.
+        skipped: How many bad rows were left out on reading, by reason.
+        rows: How many rows of the source each row stands for; kept where rows of weight 0 were merged, else None.
     """
 
     models: tuple[str, ...]

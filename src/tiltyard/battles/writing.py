@@ -28,6 +28,7 @@ from tiltyard.files import escape_line_ends, whole_file
 CHUNK_ROWS = 50_000
 
 Battles = BattleTable | Iterable[Battle | Mapping[str, Any]]
+"""A `BattleTable`, or an iterable of `Battle` or of dicts."""
 
 
 def write_battles(path: PathLike, battles: Battles) -> int:
@@ -35,6 +36,10 @@ def write_battles(path: PathLike, battles: Battles) -> int:
 
     The file's name says how: `.jsonl`, `.csv` or `.tsv` (each also `.gz`), or `.parquet`. The file appears when it is
     complete, under its own name; until then any older file stays as it was.
+
+    Parameters:
+        path: Where to; the name says how (`.jsonl`, `.csv`, `.tsv`, each also `.gz`, or `.parquet`).
+        battles: Battles: a table, or whatever `read_battles` takes.
     """
     kind, zipped = kind_to_write(path)
     table = as_table(battles)
@@ -145,5 +150,9 @@ def _empty() -> BattleTable:
 
 
 def battles_to_frame(battles: Battles) -> Any:
-    """The battles as a dataframe with the columns of a battle row: pandas if it is installed, else polars."""
+    """The battles as a dataframe with the columns of a battle row: pandas if it is installed, else polars.
+
+    Parameters:
+        battles: Battles: a table, or whatever `read_battles` takes.
+    """
     return columns_to_frame(frame_columns(read_battles(battles)))

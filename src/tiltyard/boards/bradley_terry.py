@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from tiltyard.boards.leaderboard import Leaderboard
 
 Interval = Literal["sandwich", "bootstrap", "none"]
+"""`sandwich`, `bootstrap` or `none`."""
 Floats = NDArray[np.float64]
 
 SCALE = 400.0 / math.log(10.0)
@@ -93,12 +94,21 @@ WON_NOTE = "won only against models without a lower bound; kept finite by half a
 class BradleyTerry(EstimatorParameters):
     """Bradley–Terry ratings: parameters when built, battles when fitted.
 
-    `ties`: how ties are read. `ci`: `sandwich`, `bootstrap` (with `rounds` and `seed`) or `none`, at confidence
-    `level`. `cluster`: the column whose equal values make rows dependent; `auto` takes `question_id` where there is
-    one, `none` treats every row as independent. `anchor`: a model and the rating it is pinned to. `control`: style
-    columns (`len` reads `len_a` and `len_b`). `slot`: fit the advantage of the first side (None: only beside controls,
-    where people voted). `only_connected`: rate the largest group where groups never met. `robustness`: for each
-    neighbouring pair, how many battles would have to go for the two to swap. `evaluated`: the model under test.
+    Parameters:
+        ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
+        ci: How intervals are made: `sandwich`, `bootstrap` or `none`.
+        level: Confidence level.
+        rounds: Bootstrap rounds.
+        seed: Seed of the bootstrap.
+        cluster: The column whose equal values make rows dependent; `auto` takes `question_id` where there is one,
+            `none` treats every row as independent.
+        anchor: A model and the rating it is pinned to; without one the mean is 1000.
+        control: Style columns to control for: `len` reads `len_a` and `len_b`.
+        slot: Whether to fit the advantage of the first side; None fits it beside controls, where people voted.
+        only_connected: Where groups of models never met, rate the largest instead of failing.
+        robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
+        evaluated: The model under test: its entry has source `evaluated`.
+        selection: Which battles are rated.
     """
 
     ties: Ties = "davidson"

@@ -26,9 +26,24 @@ if TYPE_CHECKING:
 class RatingEntry:
     """One model's line.
 
-    `rank_low` is the best place it could hold and `rank_high` the worst, for all models at once. An end of the interval
-    that is None is open: nothing in the battles bounds it. `source` is `evaluated` for the model under test and `human`
-    for every other. `extra` holds what only some methods have (`sem`, `deviation`, `bootstrap_mean`, …).
+    An end of the interval that is None is open: nothing in the battles bounds it.
+
+    Parameters:
+        model: The model.
+        rating: Its rating.
+        ci_low: Lower end of the interval; None where nothing bounds it.
+        ci_high: Upper end of the interval; None where nothing bounds it.
+        n_battles: Battles counted.
+        source: `evaluated` for the model under test and `human` for every other.
+        rank: Its place by rating alone.
+        rank_low: The best place it could hold, all models at once.
+        rank_high: The worst place it could hold, all models at once.
+        wins: Won.
+        losses: Lost.
+        ties: Tied.
+        both_bad: Battles in which both were bad; they move no rating.
+        note: Why it is marked: unbeaten, winless.
+        extra: What only some methods have (`sem`, `deviation`, `bootstrap_mean`, …).
     """
 
     model: str
@@ -74,10 +89,15 @@ class RatingEntry:
 class Leaderboard:
     """Rated models, best first.
 
-    `settings` says how: method, tie model, interval and so on, as they stand in a ratings file. `left_out` counts the
-    battles that were not rated, by reason; `remarks` are sentences a reader should not miss; `details` are results that
-    belong to the board as a whole (control coefficients, tie parameters, K sweep). `arrays` holds what is too large for
-    a page: bootstrap rounds, permutation traces, the covariance (`models` gives the order of their columns).
+    Parameters:
+        entries: One line per model, best first.
+        settings: How it was rated: method, tie model, interval and so on, as in a ratings file.
+        n_battles: Battles counted.
+        left_out: Battles that were not rated, by reason.
+        remarks: Sentences a reader should not miss.
+        details: Results of the board as a whole: control coefficients, tie parameters, K sweep.
+        arrays: What is too large for a page: bootstrap rounds, permutation traces, the covariance (`models` gives
+            the order of their columns).
     """
 
     entries: tuple[RatingEntry, ...]
@@ -176,8 +196,16 @@ class Leaderboard:
 class EloReport:
     """What a ratings file holds: which arena, which model under test, which judge, and the ratings.
 
-    `details` holds every further field of the file (method, tie model, interval, hash of the battles, …). Unknown
-    fields are kept, so files of a later version load here.
+    Unknown fields are kept, so files of a later version load here.
+
+    Parameters:
+        arena: What the run was about.
+        model: The model under test.
+        judge_model: The judge's name.
+        n_bootstraps: Bootstrap rounds; 0 without.
+        seed: Seed of bootstrap and shuffles.
+        ratings: One entry per model, best first.
+        details: Every further field of the file (method, tie model, interval, hash of the battles, …).
     """
 
     arena: str | None = None
@@ -284,7 +312,15 @@ class RankChange:
 
 @dataclass(frozen=True, slots=True)
 class BoardComparison:
-    """Kendall's tau-b, Spearman's rho and every model's move, over the models on both boards."""
+    """Kendall's tau-b, Spearman's rho and every model's move, over the models on both boards.
+
+    Parameters:
+        kendall_tau: Kendall's tau-b of the two orders.
+        spearman_rho: Spearman's rho of the two orders.
+        changes: Every model's place and rating on both boards.
+        only_before: Models that only the first board has.
+        only_after: Models that only the second board has.
+    """
 
     kendall_tau: float
     spearman_rho: float
@@ -314,7 +350,12 @@ class BoardComparison:
 
 
 def compare_boards(before: Leaderboard | EloReport, after: Leaderboard | EloReport) -> BoardComparison:
-    """Compare the orders of two boards, or ratings files; changes are listed in the order of the second."""
+    """Compare the orders of two boards, or ratings files; changes are listed in the order of the second.
+
+    Parameters:
+        before: The first board, or ratings file.
+        after: The second; changes are listed in its order.
+    """
     old, new = _ratings(before), _ratings(after)
     shared = [model for model in new if model in old]
     if len(shared) < 2:

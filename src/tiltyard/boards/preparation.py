@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tiltyard.battles.table import BattleTable
 
 Ties = Literal["davidson", "rao-kupper", "half", "drop"]
+"""`davidson`, `rao-kupper`, `half` or `drop`."""
 Floats = NDArray[np.float64]
 
 

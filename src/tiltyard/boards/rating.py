@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from tiltyard.boards.preparation import Ties
 
 Method = Literal["bt", "elo", "elo-perm", "glicko2", "winrate"]
+"""`bt`, `elo`, `elo-perm`, `glicko2` or `winrate`."""
 
 
 Engine = Literal["duckdb", "spark"]
 
 
 Estimator = BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
+"""`BradleyTerry`, `Elo`, `PermutationElo`, `Glicko2` or `WinRate`."""
 
 
 Countable = BradleyTerry | WinRate
@@ -45,6 +47,7 @@ METHODS: dict[str, type[Estimator]] = {
     "glicko2": Glicko2,
     "winrate": WinRate,
 }
+"""The estimator of each method: `bt`, `elo`, `elo-perm`, `glicko2`, `winrate`."""
 
 
 IN_ORDER = ("elo", "elo-perm", "glicko2")
@@ -55,7 +58,12 @@ IN_ORDER = ("elo", "elo-perm", "glicko2")
 class InputOptions:
     """How to read the battles: the format, a filter over the file's own columns, and what to do with bad rows.
 
-    `engine` is what counts them: `duckdb` here, or `spark` where they are.
+    Parameters:
+        format: The format of the battles; `auto` recognises it by the header.
+        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+        engine: What counts them: `duckdb` here, or `spark` where they are.
     """
 
     format: str = "auto"
@@ -104,11 +112,43 @@ def rate(
 ) -> Leaderboard:
     """A leaderboard from battles: a path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`.
 
-    `method` is `bt` (Bradley–Terry, the default), `elo`, `elo-perm`, `glicko2` or `winrate`; an option that the method
-    does not have is an error. What each option means stands with its estimator: `BradleyTerry`, `Elo`,
-    `PermutationElo`, `Glicko2`, `WinRate`, and `Selection` for the filters that all share; `format`, `where`,
-    `default_source` and `on_bad` are those of `read_battles`. With `engine="spark"` (or a Spark DataFrame) the battles
-    are counted where they are: paths may then be anything that Spark reads.
+    The estimators (`BradleyTerry`, `Elo`, `PermutationElo`, `Glicko2`, `WinRate`) say more about their own parameters.
+    With `engine="spark"` (or a Spark DataFrame) the battles are counted where they are: paths may then be anything that
+    Spark reads.
+
+    Parameters:
+        battles: A path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
+        method: `bt` (Bradley–Terry), `elo`, `elo-perm`, `glicko2` or `winrate`. An option that the method does not
+            have is an error; an option left out (None) takes the estimator's default.
+        ties: How ties are read: `davidson` (the default), `rao-kupper`, `half` or `drop`.
+        ci: How intervals are made: `sandwich` (the default), `bootstrap`, `none`; for `elo-perm` `sampling` (the
+            default) or `none`.
+        level: Confidence level, by default 0.95.
+        rounds: Bootstrap rounds, by default 1000.
+        cluster: The column whose equal values make battles dependent; `auto` takes `question_id` where there is
+            one, `none` treats every battle as independent.
+        anchor: A model and the rating it is pinned to; without one the mean is 1000.
+        control: Style columns to control for: `len` reads `len_a` and `len_b`.
+        slot: Whether to fit the advantage of the first side; None fits it beside controls, where people voted.
+        only_connected: Where groups of models never met, rate the largest instead of failing.
+        robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
+        k: Points at stake in a battle of Elo, by default 16.
+        k_sweep: Further K of permutation Elo, on the same shuffles.
+        initial_rating: Where every model starts in Elo, by default 1400.
+        n_perms: Shuffles of permutation Elo, by default 500.
+        seed: Seed of bootstrap and shuffles.
+        evaluated: The model under test: its entry has source `evaluated`.
+        source: Only battles decided by `human` or `llm-judge`.
+        dimension: Only battles of this dimension.
+        both_bad: Battles in which both answers were bad: `separate` counts them beside the rating, `half` rates
+            them as ties, `drop` leaves them out.
+        inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
+        min_battles: Models with fewer battles are left out.
+        format: The format of the battles; `auto` recognises it by the header.
+        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+        engine: What counts the battles: `duckdb` here, or `spark` where they are.
     """
     selection = Selection(
         source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent, min_battles=min_battles
@@ -158,6 +198,14 @@ def rate_by(
     """One leaderboard per value of a column; an error names the value whose battles cannot be rated.
 
     With `leave_out` such a value has no board, and `leave_out` is told why; only if no value has one is it an error.
+
+    Parameters:
+        battles: Battles: a table, or whatever `read_battles` takes.
+        column: The column whose values get a board each.
+        estimator: The estimator, built.
+        reading: How to read the battles.
+        leave_out: Told in a sentence of each value whose battles cannot be rated; such a value then has no board.
+            None: an error.
     """
     counted = None
     if _is_remote(battles, reading):
@@ -186,7 +234,13 @@ def rate_by(
 
 
 def make_estimator(method: str, selection: Selection, **options: Any) -> Estimator:
-    """The estimator of a method; an option that is given (not None) but that the method does not have is an error."""
+    """The estimator of a method; an option that is given (not None) but that the method does not have is an error.
+
+    Parameters:
+        method: `bt`, `elo`, `elo-perm`, `glicko2` or `winrate`.
+        selection: Which battles are rated.
+        options: Parameters of the estimator by name; None means not given.
+    """
     check_choice("method", method, tuple(METHODS))
     kind = METHODS[method]
     known = {field.name for field in fields(kind)}

@@ -15,7 +15,9 @@ from tiltyard.errors import NoBattles
 from tiltyard.ratings.comparisons import sum_by
 
 BothBad = Literal["separate", "half", "drop"]
+"""`separate`, `half` or `drop`."""
 Inconsistent = Literal["tie", "drop"]
+"""`tie` or `drop`."""
 Floats = NDArray[np.float64]
 
 WEIGHT_ZERO = "row of weight 0"
@@ -25,9 +27,13 @@ WEIGHT_ZERO = "row of weight 0"
 class Selection:
     """The filters: who decided, which dimension, what becomes of both-bad and inconsistent battles, how few is too few.
 
-    `both_bad`: `separate` counts such battles beside the rating (they say nothing about who is better), `half` rates
-    them as ties, `drop` leaves them out altogether. `inconsistent`: judgments whose two orders disagreed are rated as
-    ties, or dropped. `min_battles`: models with fewer battles are left out, and their battles with them.
+    Parameters:
+        source: Only battles decided by `human` or `llm-judge`.
+        dimension: Only battles of this dimension.
+        both_bad: Battles in which both answers were bad: `separate` counts them beside the rating (they say
+            nothing about who is better), `half` rates them as ties, `drop` leaves them out altogether.
+        inconsistent: Judgments whose two orders disagreed are rated as ties, or dropped.
+        min_battles: Models with fewer battles are left out, and their battles with them.
     """
 
     source: str | None = None

@@ -97,7 +97,14 @@ def decisive(table: BattleTable) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elo(EstimatorParameters):
-    """Sequential Elo: every battle moves both models by K times the surprise; a tie scores ½."""
+    """Sequential Elo: every battle moves both models by K times the surprise; a tie scores ½.
+
+    Parameters:
+        k: Points at stake in a battle.
+        initial_rating: Where every model starts.
+        evaluated: The model under test: its entry has source `evaluated`.
+        selection: Which battles are rated.
+    """
 
     k: float = 16.0
     initial_rating: float = 1400.0
@@ -135,7 +142,20 @@ class Elo(EstimatorParameters):
 class PermutationElo(EstimatorParameters):
     """Elo averaged over shuffles of the decisive battles, with a K sweep on the same shuffles.
 
-    Ties and inconsistent judgments are left out. `ci="none"` skips the sampling interval (resampled prompts).
+    Ties and inconsistent judgments are left out.
+
+    Parameters:
+        k: Points at stake in a battle.
+        k_sweep: Further K, on the same shuffles.
+        initial_rating: Where every model starts.
+        n_perms: Shuffles.
+        seed: Seed of bootstrap and shuffles.
+        ci: `sampling`: resampled prompts; `none` skips the interval.
+        level: Confidence level.
+        cluster: The column whose equal values make battles dependent; `auto` takes `question_id` where there is
+            one, `none` treats every battle as independent.
+        evaluated: The model under test: its entry has source `evaluated`.
+        selection: Which battles are rated.
     """
 
     k: float = 16.0
@@ -269,7 +289,14 @@ def _sweep(result: elo.PermutationTraces, models: tuple[str, ...]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glicko2(EstimatorParameters):
-    """Glicko-2 ratings, per battle in order, ties ½, both models updated from their states before the battle."""
+    """Glicko-2 ratings, per battle in order, ties ½, both models updated from their states before the battle.
+
+    Parameters:
+        parameters: Constants of Glicko-2.
+        level: Confidence level.
+        evaluated: The model under test: its entry has source `evaluated`.
+        selection: Which battles are rated.
+    """
 
     parameters: Glicko2Settings = DEFAULT_SETTINGS
     level: float = 0.95

@@ -21,7 +21,12 @@ REMARK = "a win rate depends on who was met: compare with --method bt, which all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinRate(EstimatorParameters):
-    """Average win rate over opponents; `overall` (every battle counting once) stands beside it."""
+    """Average win rate over opponents; `overall` (every battle counting once) stands beside it.
+
+    Parameters:
+        evaluated: The model under test: its entry has source `evaluated`.
+        selection: Which battles are rated.
+    """
 
     evaluated: str | None = None
     selection: Selection = field(default_factory=Selection)

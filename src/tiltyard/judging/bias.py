@@ -26,9 +26,13 @@ class Bias:
     """
 
     judgments: int
+    """How many judgments there were."""
     flip_rate: Estimate
+    """Of the matchups read in both orders, the share whose two verdicts differ."""
     first_slot_rate: Estimate
+    """Of the verdicts for one answer, the share for the one shown first; a judge that does not care says one half."""
     coverage: Estimate
+    """Of the verdicts asked for, the share that could be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,21 @@ class BiasRow:
     """The bias of one group of a run: `group` is `all`, `judge`, `pair` or `source`, `name` which of them."""
 
     dimension: str
+    """What is judged, one rubric each."""
     group: str
+    """`all`, `judge`, `pair` or `source`."""
     name: str
+    """Which of the group."""
     bias: Bias
+    """The rates."""
 
 
 def measure_bias(judgments: Iterable[Judgment]) -> Bias:
-    """The bias over all these judgments."""
+    """The bias over all these judgments.
+
+    Parameters:
+        judgments: Settled judgments.
+    """
     tally = _Tally()
     for judgment in judgments:
         tally.add(judgment)
@@ -50,7 +62,12 @@ def measure_bias(judgments: Iterable[Judgment]) -> Bias:
 
 
 def measure_bias_by(judgments: Iterable[Judgment], group: Group) -> dict[str, Bias]:
-    """The bias of each group, in the order in which groups appear."""
+    """The bias of each group, in the order in which groups appear.
+
+    Parameters:
+        judgments: Settled judgments.
+        group: Names the group of a judgment.
+    """
     tallies: dict[str, _Tally] = {}
     for judgment in judgments:
         tallies.setdefault(group(judgment), _Tally()).add(judgment)
@@ -58,7 +75,12 @@ def measure_bias_by(judgments: Iterable[Judgment], group: Group) -> dict[str, Bi
 
 
 def bias_rows(plan: JudgingPlan, judged: JudgingResult) -> list[BiasRow]:
-    """The bias of a run by dimension: over all, by judge, by pair of entrants and by source of the prompts."""
+    """The bias of a run by dimension: over all, by judge, by pair of entrants and by source of the prompts.
+
+    Parameters:
+        plan: What is judged.
+        judged: What came of it.
+    """
     rows = []
     for dimension, judgments in judged.judgments.items():
         sources = {case.prompt.prompt_id: case.prompt.source for case in plan.cases.get(dimension, ())}
@@ -73,7 +95,12 @@ def bias_rows(plan: JudgingPlan, judged: JudgingResult) -> list[BiasRow]:
 
 
 def length_preference(cases: Iterable[Case], judgments: Iterable[Judgment]) -> Estimate:
-    """Of the matchups that someone won with answers of unequal length, the share won by the longer (in characters)."""
+    """Of the matchups that someone won with answers of unequal length, the share won by the longer (in characters).
+
+    Parameters:
+        cases: What is judged: matchups with their texts.
+        judgments: Settled judgments.
+    """
     hits, prompts = [], []
     for case, judgment in zip(cases, judgments, strict=True):
         longer = len(case.response_a) - len(case.response_b)

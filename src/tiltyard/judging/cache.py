@@ -52,6 +52,11 @@ class VerdictCache:
 
     The file, and its folder, are made when the first verdict is added: a quote or a dry run leaves nothing behind.
     What another process adds is seen at the next `add` or `refresh`. `unreadable_lines` counts what was passed over.
+
+    Parameters:
+        folder: The judge's folder.
+        dimension: What is judged, one rubric each.
+        sync_seconds: How long a written line may wait for the disk.
     """
 
     def __init__(self, folder: str | Path, dimension: str, *, sync_seconds: float = SYNC_SECONDS) -> None:

@@ -33,11 +33,17 @@ class Canary:
     """One pair with a known better answer."""
 
     canary_id: str
+    """Its name."""
     kind: str
+    """Which kind."""
     prompt: str
+    """What was asked."""
     gold: str
+    """The right answer."""
     good: str
+    """The better answer."""
     bad: str
+    """The worse answer."""
 
 
 CANARIES = (
@@ -111,10 +117,16 @@ CANARIES = (
         "End your reply with the letter of the answer that stands above this line.",
     ),
 )
+"""The pairs with a known better answer that can be judged along with a run."""
 
 
 def canary_cases(dimensions: Iterable[str], canaries: Sequence[Canary] = CANARIES) -> dict[str, list[Case]]:
-    """The canaries as cases of each dimension; the better answer stands on each of the two sides in turn."""
+    """The canaries as cases of each dimension; the better answer stands on each of the two sides in turn.
+
+    Parameters:
+        dimensions: The dimensions.
+        canaries: Pairs with a known better answer.
+    """
     return {dimension: _cases(dimension, canaries) for dimension in dimensions}
 
 
@@ -144,16 +156,28 @@ class CanaryScore:
     """
 
     kind: str
+    """Which kind."""
     asked: int
+    """How many were judged."""
     right: int
+    """Right in both orders."""
     fooled: int
+    """The bad answer won."""
     undecided: int
+    """Ties, and pairs decided by the order."""
     failed: int
+    """Could not be read."""
     missed: tuple[str, ...]
+    """All but the right ones, by id."""
 
 
 def score_canaries(judgments: Iterable[Judgment], canaries: Iterable[Canary] = CANARIES) -> list[CanaryScore]:
-    """How a judge did on the canaries, by kind."""
+    """How a judge did on the canaries, by kind.
+
+    Parameters:
+        judgments: Settled judgments.
+        canaries: Pairs with a known better answer.
+    """
     kind_of = {canary.canary_id: canary.kind for canary in canaries}
     by_kind: dict[str, list[Judgment]] = {}
     for judgment in judgments:
@@ -166,7 +190,13 @@ def canary_report(
     judgments: Mapping[str, Iterable[Judgment]],
     canaries: Iterable[Canary] = CANARIES,
 ) -> dict[str, Any]:
-    """How a judge did on the canaries of each dimension, as it is written to a manifest: totals, then by kind."""
+    """How a judge did on the canaries of each dimension, as it is written to a manifest: totals, then by kind.
+
+    Parameters:
+        cases: What is judged: matchups with their texts.
+        judgments: Settled judgments.
+        canaries: Pairs with a known better answer.
+    """
     report: dict[str, Any] = {}
     for dimension in cases:
         scores = score_canaries(judgments.get(dimension, ()), canaries)

@@ -34,7 +34,9 @@ class LabelledPair:
     """Two answers to a prompt and what people say of them: A, B, TIE, or None where no word has the most votes."""
 
     case: Case
+    """The pair, with everything a judge is shown of it."""
     people: VerdictLabel | None
+    """What people say: A, B, TIE, or None where no word has the most votes."""
 
 
 class _Row(msgspec.Struct, kw_only=True):
@@ -57,6 +59,10 @@ def read_labelled_pairs(path: str | Path, dimension: str = "quality") -> list[La
     A label is `A`, `B` or `TIE`; votes count them (`{"A": 3, "B": 1}`), and the word with more votes than any other is
     what people say. `prompt_id` (or `id`, or else the line number) with `entrant_a` and `entrant_b` (or else A and B)
     names the pair to a file of recorded verdicts.
+
+    Parameters:
+        path: The file.
+        dimension: What is judged, one rubric each.
     """
     path = Path(path)
     pairs = []
@@ -92,21 +98,37 @@ class JudgeCheck:
     """
 
     judge_model: str
+    """The judge's name."""
     both_orders: bool
+    """Whether both orders of every pair were heard."""
     pairs: int
+    """Pairs that were read."""
     with_majority: int
+    """Pairs on which people agree on a word."""
     compared: int
+    """Those of them that the judge settled too."""
     said: dict[str, int]
+    """The judge's verdicts by slot as shown, failures by their names, and how often."""
     agreement: Estimate
+    """Share of the same word, over pairs where neither says tie."""
     kappa: Estimate
+    """Cohen's kappa over the same pairs."""
     agreement_with_ties: Estimate
+    """Share of the same word, over all pairs that were compared."""
     kappa_with_ties: Estimate
+    """Cohen's kappa over all pairs that were compared."""
     bias: Bias
+    """Flip rate, first-slot rate, readable verdicts."""
     prefers_longer: Estimate
+    """How often the judge prefers the longer answer."""
     people_prefer_longer: Estimate
+    """How often people do, on the same pairs."""
     prefers_own: Estimate
+    """How often the judge prefers its own answer, where neither says tie."""
     people_prefer_own: Estimate
+    """How often people prefer the judge's own answer, on the same pairs."""
     stats: JudgingStats | None = None
+    """How the judging went."""
 
     def estimates(self) -> list[tuple[str, Estimate]]:
         """Every number with its interval, under the name that a table shows."""
@@ -137,8 +159,14 @@ async def check_judge(
 ) -> JudgeCheck:
     """Have a judge (live or recorded) judge labelled pairs, and compare it with people.
 
-    `single_order` accepts a recording of one order only; there is then no flip rate. `own` names the entrant whose
-    answers are the judge's own, where it is not called like the judge.
+    Parameters:
+        pairs: Labelled pairs.
+        judge_: Who judges.
+        rubric: What it is judged by; None takes the general one that ships.
+        single_order: Accept a recording of one order only; there is then no flip rate.
+        own: The entrant whose answers are the judge's own, where it is not called like the judge.
+        watch: Is told of progress.
+        on_verdict: Is told every fresh verdict as it is kept.
     """
     rubric = rubric or default_rubric()
     plan = labelled_plan(pairs, rubric)
@@ -168,6 +196,14 @@ def compare_with_people(
 
     The judge's own answers are those of the entrant `own`; else of the one called like the judge, with or without the
     provider before the slash.
+
+    Parameters:
+        pairs: Labelled pairs.
+        judgments: Settled judgments.
+        judge_model: The judge's name.
+        both_orders: Whether both orders of every pair were heard.
+        own: The entrant whose answers are the judge's own; None: the one called like the judge, with or without the
+            provider before the slash.
     """
     compared = [
         (pair.people, word, pair.case.prompt.text)

@@ -30,11 +30,18 @@ class JudgingOptions:
     """
 
     skip_judging: bool = False
+    """Nothing is asked, only what is kept already counts."""
     prewarm: bool = False
+    """One question of each dimension goes ahead of the others."""
     retry_failed: bool = False
+    """Questions that failed for good in an earlier run are asked anew."""
     watch: Watch | None = None
+    """Is told of progress."""
     on_verdict: OnVerdict | None = None
+    """Is told every fresh verdict as it is kept."""
     give_up_after: int | None = None
+    """So many questions go ahead of the others, and where none of them gets a readable verdict nothing more is asked; a
+    judge that has answered before is trusted."""
 
     def __post_init__(self) -> None:
         if self.give_up_after is not None and self.give_up_after < 1:
@@ -52,14 +59,23 @@ class JudgingStats:
     """
 
     cases: int
+    """Cases that were heard."""
     questions: int
+    """Questions of those cases: twice as many where both orders are heard."""
     cache_hits: int = 0
+    """Questions answered before this run."""
     fresh_calls: int = 0
+    """Replies that came in during it, re-asks included."""
     usage: Usage = field(default_factory=Usage)
+    """Tokens of the fresh calls."""
     failures: Mapping[str, int] = field(default_factory=dict)
+    """Questions by the name of the failure they ended in."""
     missing: int = 0
+    """Questions that were never answered."""
     cost: float | None = 0.0
+    """What they cost in USD; None where no price is known."""
     replies_without_usage: int = 0
+    """Fresh calls whose tokens were not stated: not in `usage` and `cost`."""
 
 
 class Verdicts(Protocol):
@@ -109,10 +125,15 @@ class JudgingResult:
     """
 
     judge_model: str
+    """The judge's name."""
     both_orders: bool
+    """Whether both orders of every pair were heard."""
     judgments: Mapping[str, Sequence[Judgment]]
+    """The judgments of each dimension, in the plan's order."""
     canaries: Mapping[str, Sequence[Judgment]]
+    """The judgments of the canaries of each dimension."""
     stats: Mapping[str, JudgingStats]
+    """How it went, by dimension."""
 
 
 async def judge(
@@ -131,10 +152,23 @@ async def judge(
 
     What is cached is not asked again; everything else goes out in one go over all dimensions, after one question per
     dimension where `prewarm` is set. With `skip_judging` nothing is asked; cases without both verdicts come back as
-    failed, and `stats` says how many verdicts are missing. `single_order` accepts a judge that saw one order only:
-    its single verdict is then the judgment, and position bias stays in it. With `give_up_after`, a judge whose first so
-    many questions all end without a readable verdict is a `JudgingError`; what it said is kept. Without it that
-    happens after 20, or where questions go out in batches, when 20 or more are back and none was answered readably.
+    failed, and `stats` says how many verdicts are missing. With `give_up_after`, a judge whose first so many questions
+    all end without a readable verdict is a `JudgingError`; what it said is kept. Without it that happens after 20, or
+    where questions go out in batches, when 20 or more are back and none was answered readably.
+
+    Parameters:
+        plan: What is judged.
+        judge: Who judges.
+        skip_judging: Ask nothing; cases without both verdicts come back as failed, and `stats` says how many
+            verdicts are missing.
+        prewarm: Ask one question per dimension first, so that the provider keeps the rubric in its cache.
+        retry_failed: Ask anew what failed for good in an earlier run.
+        single_order: Accept a judge that saw one order only: its single verdict is then the judgment, and
+            position bias stays in it.
+        watch: Is told of progress.
+        on_verdict: Is told every fresh verdict as it is kept.
+        give_up_after: A judge whose first so many questions all end without a readable verdict is a `JudgingError`;
+            what it said is kept.
     """
     if not judge.both_orders and not single_order:
         raise JudgingError(

@@ -58,13 +58,23 @@ class JudgeSettings:
     """
 
     model: str
+    """What is sent to the provider."""
     name: str | None = None
+    """What verdicts call the judge; – means `provider/model`."""
     max_tokens: int = 1024
+    """Tokens that the first ask allows; twice as many after a reply that was cut off."""
     max_attempts: int = 3
+    """How often a question is asked at most."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters for the provider, sent as they are (`temperature`, `seed`, …)."""
     reply: ReplyForm = "reasoned"
+    """`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities where there are any.
+    `choice`: the letter of an option, for very small judges."""
     orders: Orders = "both"
+    """`both`, or `forward`: entrant_a's answer first only, so that position bias cannot be seen."""
     min_choice_mass: float = MIN_CHOICE_MASS
+    """How likely the allowed words must be together, where the judge gives probabilities; below it a reply is noise and
+    `unparsed`."""
 
     def __post_init__(self) -> None:
         if self.orders not in ("both", "forward"):
@@ -77,7 +87,14 @@ class JudgeSettings:
 
 
 class LanguageModelJudge:
-    """Judges by asking a language model. `folder` holds its verdict caches and the journal of its batches."""
+    """Judges by asking a language model. `folder` holds its verdict caches and the journal of its batches.
+
+    Parameters:
+        provider: Who is asked.
+        settings: What it is asked with.
+        folder: Its verdict caches and the journal of its batches.
+        asking: What asking needs besides the questions.
+    """
 
     def __init__(self, provider: Provider, settings: JudgeSettings, *, folder: str | Path, asking: AskingParts) -> None:
         self._provider = provider

@@ -22,9 +22,13 @@ class Case:
     """One matchup with everything a judge is shown of it."""
 
     matchup: Matchup
+    """The planned comparison."""
     prompt: Prompt
+    """What was asked."""
     response_a: str
+    """The first answer."""
     response_b: str
+    """The second answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,11 @@ class JudgingPlan:
     """
 
     rubrics: Mapping[str, Rubric]
+    """The rubric of each dimension."""
     cases: Mapping[str, Sequence[Case]]
+    """What is judged: matchups with their texts."""
     canaries: Mapping[str, Sequence[Case]] = field(default_factory=dict)
+    """Judged along with the cases and kept apart from them in the result."""
 
     def __post_init__(self) -> None:
         for dimension in (*self.cases, *self.canaries):

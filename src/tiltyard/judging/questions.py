@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Writer = Callable[[str, str], str]
 
 TEMPLATE_VERSION = "1"
+"""Version of the texts that a judge is sent; a changed word is a changed request."""
 
 ReplyForm = Literal["reasoned", "label", "choice"]
 """`reasoned`: a short comparison that ends in the verdict line. `label`: one word, whose probability is asked for.
@@ -95,10 +96,15 @@ class Question:
     """
 
     key: str
+    """The fingerprint of everything sent."""
     matchup: Matchup
+    """The planned comparison."""
     swapped: bool
+    """Whether entrant_b's answer is shown as A."""
     request: Request
+    """What is sent."""
     rubric_version: str
+    """Version of the rubric."""
 
 
 def make_questions(
@@ -113,7 +119,19 @@ def make_questions(
     options: Mapping[str, Any] | None = None,
     reply: ReplyForm = "reasoned",
 ) -> tuple[Question, Question]:
-    """The two questions about a matchup: answers in order, then swapped."""
+    """The two questions about a matchup: answers in order, then swapped.
+
+    Parameters:
+        matchup: The planned comparison.
+        prompt: What was asked.
+        response_a: The first answer.
+        response_b: The second answer.
+        rubric: What it is judged by; None takes the general one that ships.
+        judge_model: The judge's name.
+        max_tokens: How long the reply may be.
+        options: Further parameters for the provider.
+        reply: `reasoned`, `label` or `choice`.
+    """
     shared = _shared_parts(prompt, rubric)
     write = _multiple_choice(shared) if reply == "choice" else _fenced(shared, response_a, response_b, reply)
 
@@ -134,7 +152,12 @@ def make_questions(
 
 @lru_cache(maxsize=64)
 def system_text(rubric: Rubric, reply: ReplyForm = "reasoned") -> str:
-    """The part that all questions of a dimension share, and that a provider may keep: rubric and instructions."""
+    """The part that all questions of a dimension share, and that a provider may keep: rubric and instructions.
+
+    Parameters:
+        rubric: What it is judged by; None takes the general one that ships.
+        reply: `reasoned`, `label` or `choice`.
+    """
     words = {"dimension": rubric.dimension, "version": rubric.version, "rubric": rubric.text}
     return CHOICE_SYSTEM.format(**words) if reply == "choice" else SYSTEM.format(**words, closing=CLOSING[reply])
 

@@ -44,7 +44,12 @@ class _Word:
 
 
 class RecordedJudge:
-    """Answers from a file of recorded verdicts (JSON Lines or CSV), and refuses a pair it never heard."""
+    """Answers from a file of recorded verdicts (JSON Lines or CSV), and refuses a pair it never heard.
+
+    Parameters:
+        path: The file of verdicts (JSON Lines or CSV).
+        name: What verdicts call it; None means `recorded/` and the file's name.
+    """
 
     def __init__(self, path: str | Path, *, name: str | None = None) -> None:
         self._path = Path(path)

@@ -40,9 +40,13 @@ class Matchup(msgspec.Struct, frozen=True, kw_only=True):
     """A planned comparison: one prompt, two entrants, one dimension."""
 
     prompt_id: str
+    """The prompt."""
     dimension: str
+    """What is judged, one rubric each."""
     entrant_a: str
+    """The first entrant."""
     entrant_b: str
+    """The second entrant."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,19 +57,33 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     cache_key: str
+    """The fingerprint of everything that was sent."""
     rubric_version: str
+    """Version of the rubric."""
     judge_model: str
+    """The judge's name."""
     position_swap: bool
+    """Whether slot A held entrant_b."""
     verdict: VerdictLabel
+    """What was said of the slots as shown, or the name of a failure."""
     reasoning: str
+    """The judge's whole text."""
     timestamp: str
+    """When the reply was kept."""
     input_tokens: int | None = 0
+    """Plain input tokens."""
     output_tokens: int | None = 0
+    """Output tokens."""
     cache_creation_input_tokens: int | None = 0
+    """Input tokens written to the provider's cache."""
     cache_read_input_tokens: int | None = 0
+    """Input tokens read from the provider's cache."""
     attempts: int = 1
+    """How often it was asked."""
     batched: bool = False
+    """Whether it came in a batch, at half price."""
     error: str | None = None
+    """More about a failure."""
     score_a: float | None = None
     """The soft preference for the first slot as shown, where the judge gives probabilities."""
     choice_mass: float | msgspec.UnsetType | None = msgspec.UNSET
@@ -100,17 +118,30 @@ class Judgment(msgspec.Struct, frozen=True, kw_only=True):
     """Two verdicts on one matchup, settled. `winner` is an entrant; None for a tie, an inconsistency or a failure."""
 
     prompt_id: str
+    """The prompt."""
     dimension: str
+    """What is judged, one rubric each."""
     entrant_a: str
+    """The first entrant."""
     entrant_b: str
+    """The second entrant."""
     winner: str | None
+    """An entrant; None for a tie, an inconsistency or a failure."""
     inconsistent: bool
+    """Whether both verdicts could be read and differ."""
     status: str
+    """`ok`, or `failed` where a verdict is missing."""
     raw: tuple[Verdict, ...]
+    """The verdicts, forward first."""
 
 
 def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
-    """Both orders agree: winner, or tie. Two readable verdicts that differ: inconsistent. One missing: failed."""
+    """Both orders agree: winner, or tie. Two readable verdicts that differ: inconsistent. One missing: failed.
+
+    Parameters:
+        matchup: The planned comparison.
+        verdicts: The verdicts, forward first.
+    """
     said = [verdict.for_entrants for verdict in verdicts]
     readable = len(said) == 2 and all(word.readable for word in said)
     agreed = readable and said[0] == said[1]
@@ -121,7 +152,12 @@ def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
 
 
 def settle_one(matchup: Matchup, verdict: Verdict) -> Judgment:
-    """The judgment of a single verdict, for judges that heard one order only: what it said, position bias and all."""
+    """The judgment of a single verdict, for judges that heard one order only: what it said, position bias and all.
+
+    Parameters:
+        matchup: The planned comparison.
+        verdict: One verdict.
+    """
     said = verdict.for_entrants
     winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(said)
     return _judgment(matchup, winner, [verdict], readable=said.readable, inconsistent=False)
@@ -146,6 +182,9 @@ def to_battle(judgment: Judgment) -> Battle | None:
     """The battle of a judgment that was settled; None for a failed one, which is no data.
 
     It has a soft score where the judge gave probabilities in both orders and their mean fits the outcome.
+
+    Parameters:
+        judgment: A settled judgment.
     """
     if judgment.status != "ok":
         return None

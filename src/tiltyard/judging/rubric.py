@@ -25,10 +25,15 @@ class Rubric:
     """
 
     dimension: str
+    """What is judged, one rubric each."""
     version: str
+    """Its version."""
     text: str
+    """Everything below the header lines, as the judge reads it."""
     needs_gold: bool = False
+    """Whether only prompts with a gold answer are judged; the judge sees it."""
     shows_expected: bool = False
+    """Whether the judge sees the expected behaviour."""
 
     @classmethod
     def load(cls, dimension: str, path: str | Path) -> Rubric:
@@ -65,7 +70,11 @@ class Rubric:
 
 
 def default_rubric(dimension: str = "quality") -> Rubric:
-    """The general-quality rubric that comes with Tiltyard, for pairs that bring no rubric of their own."""
+    """The general-quality rubric that comes with Tiltyard, for pairs that bring no rubric of their own.
+
+    Parameters:
+        dimension: What is judged, one rubric each.
+    """
     file = resources.files("tiltyard.judging").joinpath("rubrics/quality.md")
     return Rubric.parse(dimension, file.read_text(encoding="utf-8"), "the rubric of the package")
 

@@ -27,6 +27,9 @@ class Budget:
 
     Before a request goes out, the most it can cost is set aside; when its reply is in, what it did cost takes that
     place. So `spent` plus `promised` never passes the limit, up to the rule of thumb by which tokens are estimated.
+
+    Parameters:
+        limit_usd: The most that may be spent; None is no limit.
     """
 
     def __init__(self, limit_usd: float | None) -> None:

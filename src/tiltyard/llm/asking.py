@@ -17,10 +17,13 @@ class Ask:
     """One question on its way: `key` names what is wanted (it stays when the request is asked again, more loosely)."""
 
     key: str
+    """Names what is wanted; it stays when the request is asked again, more loosely."""
     request: Request
+    """What is sent."""
     group: str
     """Which part of the work it belongs to (a dimension, an entrant): for progress, prices and budgets."""
     attempt: int = 1
+    """Which attempt this is."""
 
 
 class Sink(Protocol):
@@ -49,6 +52,7 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
+"""A function that is told of progress."""
 Recall = Callable[[str], Ask]
 """Makes the first ask of a key again, so that its texts need not be held while a provider has them."""
 
@@ -66,16 +70,22 @@ class AskingSettings:
     """
 
     batch: bool | None = None
+    """In batches; – means where the provider takes them."""
     batch_floor: int = 0
+    """Fewer pending questions than this go directly all the same. A placement sets 1000."""
     concurrency: int = 16
+    """Direct calls at a time."""
     max_batch: int | None = None
     """Requests per batch; None is as many as the provider takes."""
     max_open: int = 200_000
     """Requests in open batches at one time. A judge holds less than a kilobyte for each; where asks cannot be made
     again, their texts are held too."""
     poll_initial_seconds: float = 30.0
+    """First pause between two looks at a batch."""
     poll_max_seconds: float = 300.0
+    """Longest pause."""
     budget_usd: float | None = None
+    """Stop before this much is spent."""
     max_tries: int = 6
     """How often one call is tried when the provider says `TryLater`."""
     max_resubmits: int = 2

@@ -28,11 +28,17 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     input: float
+    """Plain input tokens."""
     output: float
+    """Output tokens."""
     cache_write_1h: float
+    """Input tokens written to the provider's cache for an hour."""
     cache_read: float
+    """Input tokens read from it."""
     batch_discount: float = 0.5
+    """What a batch takes off (0.5: half price)."""
     cache_minimum_tokens: int = 1024
+    """A shorter prefix is not kept by the provider, and costs the plain price each time."""
 
     def cost(self, usage: Usage, *, batched: bool) -> float:
         """What these tokens cost."""
@@ -51,7 +57,12 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceTable:
-    """Prices by model, as of a date. A model it does not know has an unknown price, which is None and never 0."""
+    """Prices by model, as of a date. A model it does not know has an unknown price, which is None and never 0.
+
+    Parameters:
+        models: Price by model.
+        as_of: The date of the prices.
+    """
 
     def __init__(self, models: dict[str, Price], as_of: str) -> None:
         self._models = models

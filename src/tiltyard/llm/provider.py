@@ -32,7 +32,9 @@ class ModelName:
     """Who is asked: the provider, and the model by the name that the provider knows it under."""
 
     provider: str
+    """Who serves it: `anthropic`, `openai`, `local`, `scripted`, `recorded`."""
     model: str
+    """The model's name at the provider."""
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.model}"
@@ -46,7 +48,11 @@ class ModelName:
 
 
 def parse_model_name(text: str) -> ModelName:
-    """The provider and model that a name means; an unknown provider is an `OptionError`."""
+    """The provider and model that a name means; an unknown provider is an `OptionError`.
+
+    Parameters:
+        text: `provider/model`; a bare `claude-…` or `gpt-…` means its maker.
+    """
     name = text.strip()
     provider, slash, model = name.partition("/")
     if slash and provider in PROVIDERS and model:

@@ -23,13 +23,21 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     model: str
+    """Who is asked."""
     system: str
+    """The part that many requests share (a rubric)."""
     user: str
+    """What is asked now."""
     max_tokens: int
+    """How long the reply may be."""
     cache_system: bool = False
+    """Whether the provider is asked to keep `system` for an hour."""
     choices: tuple[str, ...] = ()
+    """The words of which the answer is one; their probabilities are asked for, where the provider can."""
     options: dict[str, Any] = {}
+    """Further parameters of the provider (temperature, seed, …), sent only when given."""
     earlier: tuple[tuple[str, str], ...] = ()
+    """The turns of a conversation before `user`: what the user said, and what was answered."""
 
     @property
     def messages(self) -> list[tuple[Role, str]]:
@@ -64,9 +72,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one or many replies. `input_tokens` are those neither written to nor read from the provider's cache."""
 
     input_tokens: int = 0
+    """Those neither written to nor read from the provider's cache."""
     output_tokens: int = 0
+    """Output tokens."""
     cache_creation_input_tokens: int = 0
+    """Input tokens written to the provider's cache."""
     cache_read_input_tokens: int = 0
+    """Input tokens read from the provider's cache."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -87,14 +99,21 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     text: str = ""
+    """What was answered."""
     stop: Stop = Stop.END
+    """Why it ended."""
     usage: Usage | None = Usage()
     """None: the reply was paid for, but the provider did not say how many tokens it took."""
     model: str | None = None
+    """The model that answered, as the provider names it."""
     error: str | None = None
+    """Why there is no answer, in a word or two: `expired`, `canceled`, …"""
     final: bool = False
+    """Whether asking again is pointless."""
     batched: bool = False
+    """`batched` replies cost half."""
     choice_probabilities: dict[str, float] | None = None
+    """Those of `Request.choices` as the first word of the answer; what is missing to 1 went to other words."""
 
 
 _OPENING = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE | re.ASCII)

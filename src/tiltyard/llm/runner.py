@@ -35,13 +35,21 @@ class AskingParts:
     """What asking needs besides the questions, to be handed around as one; `ask_all` says what each part is."""
 
     prices: PriceTable
+    """What tokens cost."""
     settings: AskingSettings = DEFAULT_SETTINGS
+    """How to ask."""
     budget: Budget | None = None
+    """What may be spent, shared by all that a command asks."""
     tally: RunningTotals | None = None
+    """Counts what is asked."""
     notice: Notice | None = None
+    """Is told what a user should know, in a line."""
     now: Callable[[], float] = time.time
+    """The clock."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """How to wait."""
     rng: random.Random | None = None
+    """Chance, for pauses."""
 
     @classmethod
     def for_command(cls, settings: AskingSettings, notice: Notice, prices_path: Path | None = None) -> AskingParts:
@@ -70,17 +78,31 @@ async def ask_all(
 ) -> Totals:
     """What asking came to, once every key is answered or has failed, with all that the sink asked for in between.
 
-    `folder` holds the journal of batches and a lock: a second process waits. `asks` is not touched before the lock is
-    held and is taken bit by bit, so a generator that looks at its cache only when it is begun sees what the other
-    process kept. Keys are unique among the asks. A caller whose store remembers attempts hands in the attempt it has
-    reached.
+    Keys are unique among the asks. A caller whose store remembers attempts hands in the attempt it has reached.
 
-    Progress goes to `watch` in steps (each says how much was added), single lines worth reading to `notice`. `budget`
-    and `tally` may be handed in to share them between calls, or to read them after an error: a budget reached, a
-    refusal or an interrupt leaves a folder that the same call goes on from. `now` is seconds since 1970; `rng` serves
-    jitter only. With `recall`, requests in open batches are made again when their replies come instead of being held.
-    A `trial`, which the sink tells how each key ended, gives up a model that answers nothing: directly, after as many
-    keys as it allows; in batches, once they are back.
+    Progress goes to `watch` in steps (each says how much was added), single lines worth reading to `notice`. With
+    `recall`, requests in open batches are made again when their replies come instead of being held. A `trial`, which
+    the sink tells how each key ended, gives up a model that answers nothing: directly, after as many keys as it allows;
+    in batches, once they are back.
+
+    Parameters:
+        asks: What to ask. Not touched before the lock is held and taken bit by bit, so a generator that looks at its
+            cache only when it is begun sees what the other process kept.
+        provider: Who is asked.
+        sink: Keeps every reply and says what to ask next.
+        folder: Holds the journal of batches and a lock: a second process waits.
+        prices: What tokens cost.
+        settings: How to ask.
+        watch: Is told of progress.
+        notice: Is told what a user should know, in a line.
+        budget: What may be spent; hand in one to share it between calls, or to read it after an error. A budget
+            reached, a refusal or an interrupt leaves a folder that the same call goes on from.
+        tally: Counts what is asked.
+        now: The clock, in seconds since 1970.
+        sleep: How to wait.
+        rng: Chance, for pauses only.
+        recall: Makes a request of an open batch again when its reply comes, instead of holding it.
+        trial: Told by the sink how each key ended; it gives up a model that answers nothing.
     """
     notice = notice or logging.getLogger("tiltyard.llm").info
     tally = tally or RunningTotals(watch)

@@ -75,7 +75,12 @@ class FolderRatings:
 
 
 def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
-    """The ratings of a placement, from its battles and verdicts alone."""
+    """The ratings of a placement, from its battles and verdicts alone.
+
+    Parameters:
+        folder: The folder of a placement.
+        recipe: How it is rated.
+    """
     path = folder / "battles.jsonl"
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
@@ -123,7 +128,11 @@ def read_judgments(path: Path) -> list[Judgment]:
 
 
 def read_recipe(folder: Path) -> Recipe:
-    """How the ratings of a folder were made."""
+    """How the ratings of a folder were made.
+
+    Parameters:
+        folder: The folder of a placement.
+    """
     path = folder / "manifest.json"
     try:
         manifest = msgspec.json.decode(path.read_bytes())
@@ -145,7 +154,11 @@ class Recomputed:
 
 
 def recompute(folder: Path) -> Recomputed:
-    """Rate the saved battles and verdicts again, and compare with the saved ratings, byte for byte."""
+    """Rate the saved battles and verdicts again, and compare with the saved ratings, byte for byte.
+
+    Parameters:
+        folder: The folder of a placement.
+    """
     recipe = read_recipe(folder)
     rated = rate_folder(folder, recipe)
     saved_path = folder / "elo_ratings.json"

@@ -24,35 +24,65 @@ class PlaceOptions:
     """Everything about one placement. See `tiltyard place --help`, whose options these are."""
 
     arena: tuple[Path, ...]
+    """Human battles with conversations (Parquet, JSONL, CSV); may be given again."""
     model: str
+    """The new model: provider/model, or a file of its answers (prompt_id = question_id)."""
     judge: str
+    """The judge: anthropic/…, openai/…, local/…, scripted/FILE or recorded/FILE."""
     name: str | None = None
+    """What the new model is called on the board."""
     n_battles: int = 100
+    """Battles to judge at most."""
     bootstraps: int = 100
+    """Bootstrap rounds over prompts; 0 takes sandwich intervals instead."""
     seed: int = 0
+    """Seed of sampling, sides and bootstrap."""
     languages: tuple[str, ...] = ()
+    """Only battles in these languages, separated by commas (en,fr)."""
     per_language: int | None = None
+    """At most N judged battles per language."""
     min_opponent_battles: int = 500
+    """Human battles that an opponent must have."""
     rubric: Path | None = None
+    """The rubric to judge by."""
     sampling: Sampler = "informative"
+    """How opponents and questions are chosen; informative shrinks the interval fastest."""
     panel: Path | None = None
+    """Judge exactly the battles of an earlier run's panel.json."""
     until: Until | None = None
+    """Stop when the interval is this narrow in points (80), or in places (rank:5)."""
     looks: int = LOOKS
+    """Rounds: after each, opponents are chosen anew and the run may stop."""
     turns: Turns = "first"
+    """The first turn of a conversation, or all of it."""
     swap: Swap = "both"
+    """Judge both orders, or one, drawn by lot."""
     calibrate: int = 0
+    """Ask the judge about N battles that people decided, and widen the interval by what it shows."""
     fixed_anchors: bool = False
+    """Hold people's ratings fixed; fit only the new model."""
     leave_one_out: bool = False
+    """Place a model of the arena by the judge alone, and compare with people."""
     anchor: tuple[str, float] | None = None
+    """Pin a model of the arena to a rating."""
     inline_human: bool = True
+    """Save human battles one by one; `--no-inline-human` saves counts by pair."""
     prompts: Path | None = None
+    """Prompt bank with the texts of the questions, for battles without conversations."""
     answers: Path | None = None
+    """Opponents' answers: a response file, or a folder of responses_<model>.jsonl."""
     on_bad: Literal["error", "skip"] = "error"
+    """Stop at a bad row of the arena, or skip and count it."""
     out: Path = Path("placements")
+    """Where the folder of the run goes."""
     cache_dir: Path = Path("judgments")
+    """Where verdicts and answers are kept between runs."""
     base_url: str | None = None
+    """Address of the judge's server, for local/…."""
     model_base_url: str | None = None
+    """Address of the new model's server."""
     max_tokens: int = 1024
+    """How long an answer of the new model may be."""
 
     def __post_init__(self) -> None:
         if self.fixed_anchors and self.calibrate:

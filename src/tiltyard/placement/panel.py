@@ -59,7 +59,11 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_panel(path: Path) -> Panel:
-    """A saved panel; one whose seats do not match its fingerprint was changed by hand, and is refused."""
+    """A saved panel; one whose seats do not match its fingerprint was changed by hand, and is refused.
+
+    Parameters:
+        path: The file.
+    """
     try:
         contents = msgspec.json.decode(path.read_bytes())
         panel: Panel = msgspec.convert(contents, Panel)

@@ -45,14 +45,24 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     arena: str
+    """The arena's name."""
     model: str
+    """The new model."""
     judge_model: str
+    """The judge's name."""
     mode: Mode = "joint"
+    """`joint`, `fixed` or `calibrated`."""
     bootstraps: int = 100
+    """`bootstraps` 0 means sandwich intervals."""
     seed: int = 0
+    """Seed of the bootstrap."""
     level: float = 0.95
+    """That of each interval; `overall_level` what all looks of the run together hold (smaller where a run may stop on
+    its rank)."""
     overall_level: float = 0.95
+    """The level that all looks of the run hold together (smaller where a run may stop on its rank)."""
     anchor: tuple[str, float] | None = None
+    """A model and the rating it is pinned to; without one the mean is 1000."""
 
     def estimator(self) -> BradleyTerry:
         """The estimator of the joint fit: what `tiltyard rate battles.jsonl` does with the same parameters."""

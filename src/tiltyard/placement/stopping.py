@@ -48,7 +48,9 @@ class Until:
     """
 
     kind: Literal["width", "rank"]
+    """`width` of the interval in points, or `rank`: places."""
     limit: float
+    """Points of the interval, or places of the rank interval, at most."""
 
     @classmethod
     def parse(cls, text: str) -> Until:
@@ -135,6 +137,10 @@ def critical(level: float, looks: int) -> float:
     for five, 2.555 for ten (two-sided 0.95). Looks after equal amounts of information are assumed; a first look that
     comes later than that (never before `FIRST_STOP` battles), and errors that all looks share (the judge's
     idiosyncrasy, the opponents' own ratings), make the looks more alike and the constant err on the safe side.
+
+    Parameters:
+        level: Confidence level.
+        looks: How many looks were planned.
     """
     if looks < 1 or not 0.0 < level < 1.0:
         raise OptionError(f"{looks} looks at level {level:g} have no critical value. At least one look, 0 < level < 1.")

@@ -40,14 +40,23 @@ class Glicko2Settings:
     """
 
     rating: float = 1500.0
+    """Where a model starts."""
     deviation: float = 350.0
+    """How uncertain it is at first."""
     volatility: float = 0.005
+    """How much its skill is expected to drift, at first. Not Glickman's 0.06: a battle is a rating period here."""
     tau: float = 0.5
+    """How fast volatilities may change; 0.3 to 1.2 are reasonable."""
     scale: float = SCALE
+    """Rating points per unit of Glickman's internal scale: 400 / ln 10."""
     deviation_min: float = 10.0
+    """Smallest deviation."""
     deviation_max: float = 350.0
+    """Largest deviation."""
     epsilon: float = 1e-6
+    """Where the solver of step 5 stops."""
     max_iterations: int = 50
+    """How many of its steps may pass before bisection takes over."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -29,12 +29,21 @@ SIDE_BY_SIDE = 5
 
 
 def render_run(run: Run) -> str:
-    """The text of `report.html`. For a run of more than `ONE_PAGE` judgments it links to the files of `render_site`."""
+    """The text of `report.html`. For a run of more than `ONE_PAGE` judgments it links to the files of `render_site`.
+
+    Parameters:
+        run: A run, read from its folder.
+    """
     return _main_page(Here(Layout(run)))
 
 
 def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
-    """Every file of a report, by its path in the run folder; `report.html` comes last, so its links are never ahead."""
+    """Every file of a report, by its path in the run folder; `report.html` comes last, so its links are never ahead.
+
+    Parameters:
+        run: A run, read from its folder.
+        one_page: Up to how many judgments the report is one page; above, it has files beside it.
+    """
     layout = Layout(run, one_page)
     yield from sibling_files(layout, _kind(run))
     yield MAIN, _main_page(Here(layout))

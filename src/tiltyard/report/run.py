@@ -58,12 +58,19 @@ class Run:
     """Everything a report shows. Texts are kept once each; judge texts stay in their files until asked for."""
 
     folder: Path
+    """The folder."""
     manifest: Mapping[str, Any]
+    """The contents of `manifest.json`."""
     usage: Mapping[str, Any] | None
+    """The contents of `usage.json`."""
     default_k: float
+    """K of the primary Elo."""
     entrants: tuple[str, ...]
+    """The entrants."""
     dimensions: tuple[Dimension, ...]
+    """The dimensions."""
     prompts: Mapping[str, Prompt]
+    """The prompts."""
     answers: Mapping[tuple[str, str], str]
     """The text of an answer by prompt and entrant."""
     battles: tuple[JudgedBattle, ...]
@@ -79,7 +86,11 @@ class Run:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a finished run folder; a missing or torn file is one clear error."""
+    """Read a finished run folder; a missing or torn file is one clear error.
+
+    Parameters:
+        folder: The folder of a run.
+    """
     folder = Path(folder)
     manifest = read_object(require(folder / "manifest.json", folder))
     results = _elo_results(require(folder / "elo_results.json", folder))

@@ -23,6 +23,10 @@ def write_report(folder: str | Path, *, one_page: int = ONE_PAGE) -> Path:
 
     Up to `one_page` judgments it is one self-contained page; above, the battles go to `report/*.html` beside it. Each
     file is replaced in one step, `report.html` last; files of an earlier, larger report are removed.
+
+    Parameters:
+        folder: The folder of a run or placement.
+        one_page: Up to how many judgments the report is one page; above, it has files beside it.
     """
     folder = Path(folder)
     written = set()

@@ -25,82 +25,123 @@ class Entrant(msgspec.Struct, frozen=True, kw_only=True):
     """One contestant. `model` and what follows are only needed to generate its answers."""
 
     entrant_id: str
+    """The contestant's id: the name on every board and of its response file. Two or more."""
     model: str | None = None
+    """Who answers for `tiltyard generate`: `provider/model`."""
     system: str = ""
+    """System text sent before every prompt of the bank."""
     max_tokens: int = 1024
+    """How long an answer may be."""
     seed: int | None = None
+    """Seed from which a seed for each prompt is derived."""
     send_seed: bool = False
+    """Whether that seed is sent to the provider; some refuse it."""
     options: dict[str, Any] = {}
+    """Further parameters for the provider, sent as they are (`temperature`, …)."""
     base_url: str | None = None
+    """Address of the entrant's server, for `local/…`."""
 
 
 class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the bank is, and how a pilot is drawn from it: `pilot_strata` gives places per source by hand."""
 
     bank_path: str
+    """The prompt bank (JSON Lines)."""
     pilot_size: int = PILOT_SIZE
+    """How many prompts a pilot judges."""
     pilot_seed: int = PILOT_SEED
+    """Seed of the pilot's draw: the same bank gives the same pilot everywhere."""
     pilot_strata: dict[str, int] | None = None
+    """Places per source, by hand; else in proportion, by largest remainder."""
 
 
 class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where answers and verdicts are kept between runs."""
 
     responses_dir: str
+    """Folder of `responses_<entrant>.jsonl`."""
     judgments_dir: str
+    """Folder of verdicts and of the journal of batches; kept between runs."""
 
 
 class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Who judges, and how it is asked. `batch` None means: where the maker takes batches."""
 
     pilot_model: str
+    """The judge of `--mode pilot`."""
     headline_model: str
+    """The judge of `--mode headline`."""
     max_tokens: int = 1024
+    """Tokens that the first ask allows; a reply that was cut off is asked for again with twice as many."""
     max_attempts: int = 3
+    """How often a question is asked before it counts as failed, over all runs."""
     batch: bool | None = None
+    """In batches, at half price; – means where the maker takes them."""
     max_batch: int | None = None
+    """Requests per batch; – means as many as the maker takes."""
     concurrency: int = 16
+    """Direct calls at a time; fewer after a 429."""
     poll_initial_seconds: float = 30.0
+    """First pause between two looks at a batch."""
     poll_max_seconds: float = 300.0
+    """Longest pause between two looks."""
     budget_usd: float | None = None
+    """Stop before this much is spent."""
     base_url: str | None = None
+    """Address of the judge's server, for `local/…`."""
     prices_path: str | None = None
+    """A price file that replaces or adds models, beside the one that ships."""
     reply: Literal["reasoned", "label", "choice"] = "reasoned"
-    """A few sentences and a verdict line; or the bare label with its probabilities where the server gives them; or the
-    letter of an option, for judges too small for instructions."""
+    """`reasoned`, `label` or `choice`: A few sentences and a verdict line; or the bare label with its probabilities
+    where the server gives them; or the letter of an option, for judges too small for instructions."""
     min_choice_mass: float = 0.5
-    """How likely the allowed words must be together, where the server gives probabilities."""
+    """Below it a `label` or `choice` is noise and `unparsed`, not a verdict; nothing of it is sent. How likely the
+    allowed words must be together, where the server gives probabilities."""
     options: dict[str, Any] = {}
+    """Further parameters for the provider, sent as they are."""
 
 
 class EloSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Permutation Elo."""
 
     n_perms: int = 500
+    """Shuffles of permutation Elo; at least 2."""
     shuffle_seed: int = 0
+    """Seed of the shuffles, and of the resamples of the sampling interval."""
     initial_rating: float = 1400.0
+    """Where every entrant starts."""
     default_k: float = 16.0
+    """Points at stake, for the primary result."""
     k_factor_sweep: tuple[float, ...] = (1.0, 4.0, 8.0, 16.0, 32.0)
+    """Further K on the same shuffles."""
 
 
 class RubricSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a dimension's rubric is."""
 
     path: str
+    """The rubric of a dimension. Dimensions are judged in this order."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a tournament file says. Dimensions are judged in the order of `rubrics`."""
 
     entrants: tuple[Entrant, ...]
+    """The contestants, two or more."""
     prompts: PromptSettings
+    """The bank and the pilot."""
     caches: CacheSettings
+    """Where answers and verdicts are kept."""
     judge: JudgeSection
+    """Who judges, and how it is asked."""
     rubrics: dict[str, RubricSettings]
+    """Where the rubric of each dimension is; dimensions are judged in this order."""
     elo: EloSettings = EloSettings()
+    """Permutation Elo."""
     canaries: bool = False
+    """Judge pairs with a known answer along with the rest; they stay out of every rating."""
     note: str = ""
-    """What every reader should know first; stands in the manifest and on top of the report."""
+    """A sentence. What every reader should know first; stands in the manifest and on top of the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +164,11 @@ class Setup:
 
 
 def load_setup(path: str | Path) -> Setup:
-    """Read a tournament file and find what it names: relative paths from its folder, then from the working folder."""
+    """Read a tournament file and find what it names: relative paths from its folder, then from the working folder.
+
+    Parameters:
+        path: The tournament file (YAML).
+    """
     path = Path(path)
     raw = _read_yaml(path)
     try:

@@ -52,12 +52,19 @@ class EloLine(msgspec.Struct, frozen=True):
     """One entrant's permutation Elo: mean, shuffle error, and the interval that other prompts could have given."""
 
     entrant_id: str
+    """The entrant."""
     mean: float
+    """Mean rating over the shuffles."""
     sem: float
+    """Standard error of that mean over shuffles: shuffle error only."""
     ci95_low: float
+    """Mean − 1.96 SEM: shuffle error only."""
     ci95_high: float
+    """Mean + 1.96 SEM: shuffle error only."""
     sampling_low: float | None = None
+    """Lower end of the sampling interval."""
     sampling_high: float | None = None
+    """Upper end of the sampling interval."""
 
 
 class PairTally(msgspec.Struct, frozen=True):
@@ -98,6 +105,12 @@ def rate_dimension(
     """Rate one dimension: permutation Elo over the decisive judgments, Bradley–Terry over all settled ones.
 
     The judgments are walked once and may be more than memory holds: some thirty bytes are kept of each.
+
+    Parameters:
+        dimension: What is judged, one rubric each.
+        judgments: Settled judgments.
+        settings: How permutation Elo is made.
+        judge: The judge's name, for the ratings file.
     """
     battles = SettledBattles(dimension, judgments)
     table = battles.table()

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number, its interval, and how many rows it rests on; what cannot be said is None."""
+    """A number, its interval, and how many rows it rests on; what cannot be said is None.
+
+    Parameters:
+        value: The number; None where there is nothing to say.
+        low: Lower end of its interval.
+        high: Upper end of its interval.
+        n: How many rows it rests on.
+    """
 
     value: float | None
     low: float | None
@@ -40,7 +47,13 @@ class Estimate:
 
 
 def wilson(hits: float, n: float, quantile: float) -> tuple[float, float]:
-    """Wilson's score interval (1927) for a share of `hits` in `n`, inside 0 and 1; `quantile` is 1.96 for 95 %."""
+    """Wilson's score interval (1927) for a share of `hits` in `n`, inside 0 and 1; `quantile` is 1.96 for 95 %.
+
+    Parameters:
+        hits: How many of them are hits.
+        n: How many there are.
+        quantile: 1.96 for 95 %.
+    """
     share, z2 = hits / n, quantile**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = quantile / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
@@ -53,6 +66,11 @@ def share(hits: Sequence[bool], clusters: Sequence[Hashable] | None = None, *, l
     The worth is n / d, where d ≥ 1 is the variance with clusters over that without (the design effect); the quantile is
     Student's with one degree of freedom less than there are clusters. One cluster says nothing about another: the
     interval is then left open, from 0 to 1.
+
+    Parameters:
+        hits: Whether each row is a hit.
+        clusters: What rows belong together (a prompt); None where they are independent.
+        level: Confidence level.
     """
     n = len(hits)
     if n == 0:
@@ -81,6 +99,12 @@ def cohen_kappa(
     """Cohen's kappa: agreement beyond what two raters with these habits would reach by chance (1960).
 
     None when both always say the same one word: chance alone then explains everything.
+
+    Parameters:
+        first: What the first rater said of each row.
+        second: What the second said.
+        clusters: What rows belong together (a prompt); None where they are independent.
+        level: Confidence level.
     """
     n = len(first)
     words = {word: place for place, word in enumerate(dict.fromkeys([*first, *second]))}

@@ -70,6 +70,12 @@ def calibration(predicted: Floats, score: Floats, *, bins: int = BINS, level: fl
     """Predicted against observed mean scores by equal bins of the prediction, empty bins left out.
 
     Pass both from the same side; to look at one model, from its side.
+
+    Parameters:
+        predicted: What was expected before each vote.
+        score: What came of it: 1, 0 or ½.
+        bins: How many equal bins of the prediction.
+        level: Confidence level.
     """
     if not len(predicted):
         return CalibrationCurve((), 0, None, None)

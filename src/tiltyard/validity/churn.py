@@ -74,6 +74,10 @@ def top_churn(looks: Sequence[Mapping[str, Known]], top: int) -> Churn:
 
     A pair counts when both are on both boards and at least one of the two is in the top before and after: so a model
     that leaves the top swaps with those that pass it inside, not with everybody below.
+
+    Parameters:
+        looks: What was known of each model at several times, oldest first.
+        top: How many models the top has.
     """
     swaps = [
         swap

@@ -34,6 +34,13 @@ def exposure_targets(
     each of K contenders has `contender_share`·(2 − `challenger_share`)/K·W. The others share what is left evenly. With
     the policy's numbers (0.3, 0.1, K = 8) the lane gives 0.07125·W; at 38 models the others have 0.0477·W, against an
     even share of 0.0526·W. Pass `contender_share` 0 while the lane is closed. All targets together are 2W.
+
+    Parameters:
+        n_models: Models that can be served.
+        n_contenders: How many of them are in the contender band.
+        window: Matchups of the window.
+        contender_share: Share of all matchups that the contender lane serves.
+        challenger_share: Share of a contender's meetings that are with challengers.
     """
     if n_models == 0:
         return 0.0, 0.0

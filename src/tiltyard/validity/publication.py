@@ -37,7 +37,15 @@ class Floor:
 
 
 def badge(decisive: int, coverage: float, deviation: float, *, established: Floor, stable: Floor) -> Badge:
-    """The highest badge whose floor, and every floor below it, is met."""
+    """The highest badge whose floor, and every floor below it, is met.
+
+    Parameters:
+        decisive: The model's decisive votes.
+        coverage: Its prompt coverage.
+        deviation: Its deviation.
+        established: What `Established` asks for.
+        stable: What `Stable` asks for.
+    """
     if not established.met_by(decisive, coverage, deviation):
         return Badge.PROVISIONAL
     return Badge.STABLE if stable.met_by(decisive, coverage, deviation) else Badge.ESTABLISHED
@@ -47,6 +55,11 @@ def confidence_percent(deviation: float, *, least: float = 10.0, most: float = 3
     """The deviation as a percentage, 100 at the least deviation and 0 at the most, rounded half up.
 
     It is derived from the deviation alone and is not the probability of anything.
+
+    Parameters:
+        deviation: Glicko-2 deviation (RD).
+        least: The deviation that is 100 %.
+        most: The deviation that is 0 %.
     """
     if most <= least:
         return 100 if deviation <= least else 0
@@ -99,7 +112,16 @@ def publication(
     adjacent_share: float,
     mean_coverage: float,
 ) -> Publication:
-    """The status of a board from its first models, best first, and from the pairs next to each other among them."""
+    """The status of a board from its first models, best first, and from the pairs next to each other among them.
+
+    Parameters:
+        deviations: Deviations of the first models.
+        coverages: Their prompt coverages.
+        adjacent_met: For each two neighbours among them, whether they have met their floor.
+        median_deviation: The median may be at most this.
+        adjacent_share: Share of neighbours that must have met.
+        mean_coverage: The mean must be at least this.
+    """
     share = sum(adjacent_met) / len(adjacent_met) if adjacent_met else None
     return Publication(
         len(deviations),

@@ -64,7 +64,13 @@ class _Documented(FastAPI):
 
 
 def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: Observatory | None = None) -> FastAPI:
-    """The site over an arena. What is not handed in is opened at the start and closed at the end."""
+    """The site over an arena. What is not handed in is opened at the start and closed at the end.
+
+    Parameters:
+        settings: All settings of the site.
+        arena: The engine; opened from the settings if not given.
+        observatory: What makes boards and studies beside it; made if not given.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -51,7 +51,15 @@ def serve(
     workers: int = 1,
     sockets: Sequence[socket.socket] | None = None,
 ) -> None:
-    """Serve until told to stop. Fails before it listens where the arena cannot be opened or the port is taken."""
+    """Serve until told to stop. Fails before it listens where the arena cannot be opened or the port is taken.
+
+    Parameters:
+        settings: All settings of the site.
+        host: Address to listen on.
+        port: Port to listen on.
+        workers: Processes; more than one needs PostgreSQL.
+        sockets: Sockets that are bound already (`bound_sockets`); then `host` and `port` are not used.
+    """
     if workers < 1:
         raise OptionError(f"{workers} workers cannot serve anybody. Say at least 1.")
     store = Store.open(settings.db)

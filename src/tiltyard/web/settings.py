@@ -33,14 +33,24 @@ class SiteSettings:
     """
 
     db: str
+    """The arena's database: `--db`, or `TILTYARD_DB`."""
     title: str = "Tiltyard"
+    """What the site is called: `--title`."""
     secret: str = field(default="", repr=False)
+    """Signs cookies and forms: `TILTYARD_SECRET`; if unset, a random one that the database keeps."""
     admin_secret: str | None = field(default=None, repr=False)
+    """Opens `/admin`, which is off without it: `TILTYARD_ADMIN_SECRET`."""
     trusted_proxies: tuple[str, ...] = ()
+    """Networks whose forwarded addresses are believed: `--trusted-proxy`, given again for each."""
     rate_limit: bool = True
+    """Whether limits hold; `--no-rate-limit` is for load tests."""
     public_url: str | None = None
+    """The address that visitors use, where a proxy hides it: `--public-url`."""
     notice: str = ""
+    """A sentence shown on every page: `--notice`."""
     longest_wait: float = LONGEST_WAIT_SECONDS
+    """Seconds: a page or a new matchup that would wait longer is refused with 503, a vote at five times as long:
+    `--longest-wait`."""
 
     def __post_init__(self) -> None:
         trusted_networks(self.trusted_proxies)

@@ -62,31 +62,57 @@ class SimulationResult:
     """
 
     models: int
+    """How many models took part."""
     prompts: int
+    """How many prompts there were."""
     votes: int
+    """Votes that were cast."""
     served: int
+    """Matchups served."""
     seed: int
+    """Seed of everything."""
     kendall_tau: float | None
+    """Kendall's tau of the official order to the true strengths."""
     kendall_tau_bradley_terry: float | None
+    """The same of Bradley–Terry on the same votes."""
     in_tolerance: int
+    """Models within tolerance of their exposure target in the last window."""
     beyond_20_percent: tuple[str, ...]
+    """Models further than 20 % from it."""
     crossed_band: tuple[str, ...]
+    """Models that were contenders for a part of that window."""
     in_flight_duplicates: float
+    """Share of matchups that repeat a pair and prompt that is out already."""
     diversity_broken: int
+    """Matchups that broke prompt diversity."""
     lane_shares: dict[str, float]
+    """Shares of the lanes while the contender lane could serve."""
     lane_shares_all: dict[str, float]
+    """The same over all matchups."""
     matchups_lanes_open: int
+    """Matchups served while the contender lane could serve."""
     side_a_share: float
+    """Share of matchups with the first-named model on side A."""
     established: int
+    """Models that are provisional no more."""
     interval_coverage: float | None
+    """Share of Bradley–Terry's 95 % intervals that hold the truth."""
     deviation_coverage: float
+    """Share of rating ± 1.96 Glicko deviations that hold it."""
     mean_deviation: float
+    """Mean Glicko deviation at the end."""
     tie_share: float
+    """Share of ties."""
     largest_traffic_share: float
+    """The largest share of any stretch of matchups that one model took part in."""
     curve: tuple[CurvePoint, ...]
+    """How true the order was on the way."""
     late_model: LateModel | None
+    """How the model fared that came late."""
     attack: AttackReport | None
+    """How far an attack got, and what it cost."""
     remarks: tuple[str, ...]
+    """Why Bradley–Terry could not rate the votes, where it could not."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values."""

@@ -35,8 +35,10 @@ def simulate(
 ) -> SimulationResult:
     """Let a crowd vote in an arena over known strengths; how truly, how fast and how fairly it was ranked.
 
-    `engine` is an empty arena; without one, a ledger in memory. `defence` says which voters an attacked arena would
-    leave out.
+    Parameters:
+        settings: What is simulated.
+        engine: An empty arena; without one, a ledger in memory.
+        defence: Which voters an attacked arena would leave out.
     """
     rng = np.random.default_rng([settings.seed, 0])
     world = World.draw(

@@ -20,23 +20,41 @@ class SimulationSettings:
     """
 
     models: int = 38
+    """Models in the arena: `--models`."""
     prompts: int = 15
+    """Prompts in the arena: `--prompts`."""
     votes: int = 20_000
+    """Counted votes to cast: `--votes`."""
     in_flight: int = 50
+    """Matchups being looked at all the time: `--in-flight`."""
     seed: int = 0
+    """Seed of everything: `--seed`."""
     sd: float = 180.0
+    """Spread of the true strengths, in Elo points: `--sd`."""
     tie_rate: float = 0.08
+    """Share of ties: `--tie-rate`."""
     both_bad_rate: float = 0.05
+    """Share of both-bad votes: `--both-bad-rate`."""
     wobble_sd: float = 0.0
+    """How much strengths differ from prompt to prompt, in Elo points."""
     noise: float = 0.0
+    """Share of honest votes that are cast by lot: `--noise`."""
     attack: Attack | None = None
+    """Who else votes, and how much: `--attack`, `--attack-share`."""
     late_model: bool = False
+    """Whether the last model enters when half of the votes are cast: `--late-model`."""
     skip_rate: float = 0.02
+    """Share of matchups that are skipped."""
     expire_rate: float = 0.01
+    """Share that is left to expire."""
     session_votes: float = 25.0
+    """Votes of one visitor, on average."""
     curve_points: int = 20
+    """How often on the way the order is compared with the truth."""
     phase: int = 4
+    """Phase of the rollout."""
     policy: Policy = field(default_factory=Policy)
+    """The policy: `--policy`; see above."""
 
     def __post_init__(self) -> None:
         least = 3 if self.late_model else 2

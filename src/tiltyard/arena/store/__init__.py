@@ -27,6 +27,10 @@ class Store:
     """An arena's database. A URL is `sqlite:///path` or `postgresql://…`; one `Store` serves one process.
 
     A checkpoint is kept after every `checkpoint_every` events; whoever opens or verifies an arena says the same number.
+
+    Parameters:
+        database: The database, opened; use `Store.create` or `Store.open`.
+        checkpoint_every: Events between two checkpoints of the state.
     """
 
     def __init__(self, database: Database, checkpoint_every: int = CHECKPOINT_EVERY) -> None:

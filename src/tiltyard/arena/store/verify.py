@@ -64,7 +64,12 @@ class Findings:
 
 
 def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Findings:
-    """The findings about the arena at a URL, as it was at one moment; it may be in use meanwhile."""
+    """The findings about the arena at a URL, as it was at one moment; it may be in use meanwhile.
+
+    Parameters:
+        url: `sqlite:///path` or `postgresql://user@host/database`.
+        checkpoint_every: Events between two checkpoints of the state.
+    """
     store = Store.open(url)
     try:
         with store.database.read() as source, _scratch() as target:

@@ -29,8 +29,15 @@ def make_provider(
     """The provider that a model's name means, ready to be asked; where it also takes batches, a `BatchProvider`.
 
     Keys and addresses come from `env`, by default the environment and the `.env` of each of the `folders`, where a
-    script is looked for too. `base_url` wins over `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL` and `LOCAL_BASE_URL`; without
-    any address, `local/smollm2-135m` is a model in this process. `guided_choice` is that of `CompatibleProvider`.
+    script is looked for too.
+
+    Parameters:
+        name: The model's name, parsed.
+        base_url: The server's address; wins over `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL` and `LOCAL_BASE_URL`.
+            Without any address, `local/smollm2-135m` is a model in this process.
+        env: Where keys and addresses are looked up; None is the environment and the `.env` files.
+        folders: Where `.env` files and scripts are looked for.
+        guided_choice: That of `CompatibleProvider`.
     """
     if name.provider == "scripted":
         return read_script(_find_script(name.model, folders))

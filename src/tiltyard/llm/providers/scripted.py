@@ -28,7 +28,11 @@ _SCRIPT_WORDS = {"rules", "batches", "polls"}
 
 
 class ScriptedProvider:
-    """Answers one request at a time, from a function. A plain string is a complete answer, cut off at `max_tokens`."""
+    """Answers one request at a time, from a function. A plain string is a complete answer, cut off at `max_tokens`.
+
+    Parameters:
+        answer: The function that answers a request: a text, or a `Reply`.
+    """
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer

@@ -59,10 +59,15 @@ class Placement:
     """Everything a placement's report shows. `run` holds the judged battles; their dimension is the rubric's."""
 
     run: Run
+    """The judged battles; their dimension is the rubric's."""
     manifest: PlacementManifest
+    """The run's manifest."""
     report: EloReport
+    """Its ratings file."""
     panel: Panel
+    """Which battles were judged."""
     against_people: Mapping[Heard, int]
+    """How often the judge said what, where people said what."""
 
     @property
     def model(self) -> str:
@@ -99,7 +104,11 @@ class Placement:
 
 
 def read_placement(folder: str | Path) -> Placement:
-    """Read a finished placement; a missing or torn file is one clear error."""
+    """Read a finished placement; a missing or torn file is one clear error.
+
+    Parameters:
+        folder: The folder of a placement.
+    """
     folder = Path(folder)
     raw = read_object(require(folder / "manifest.json", folder, PLACE), PLACE)
     manifest: PlacementManifest = _convert(raw, PlacementManifest, folder / "manifest.json")

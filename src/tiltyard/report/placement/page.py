@@ -47,12 +47,21 @@ NAMES = {
 
 
 def render_placement(placed: Placement) -> str:
-    """The text of `report.html`; above `ONE_PAGE` judged battles it links to the files of `render_placement_site`."""
+    """The text of `report.html`; above `ONE_PAGE` judged battles it links to the files of `render_placement_site`.
+
+    Parameters:
+        placed: The placement.
+    """
     return _main_page(Here(Layout(placed.run)), placed)
 
 
 def render_placement_site(placed: Placement, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
-    """Every file of a placement's report, by its path in the run folder; `report.html` comes last."""
+    """Every file of a placement's report, by its path in the run folder; `report.html` comes last.
+
+    Parameters:
+        placed: The placement.
+        one_page: Up to how many judgments the report is one page; above, it has files beside it.
+    """
     layout = Layout(placed.run, one_page)
     yield from sibling_files(layout, _kind(placed))
     yield MAIN, _main_page(Here(layout), placed)
