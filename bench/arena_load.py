@@ -96,11 +96,11 @@ def _flood(arena: Any, asks: list[Any], clients: int) -> tuple[dict[str, float],
 def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     """Milliseconds to choose one matchup, by lane, in an arena that has seen some votes."""
     from tiltyard.arena import events as e
-    from tiltyard.arena.matchmaking import Matchmaker, Past
-    from tiltyard.arena.memory_book import MemoryBook
+    from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
     from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.votes import MemoryVoteBook
 
-    state = ArenaState(MemoryBook())
+    state = ArenaState(MemoryVoteBook())
     for body in (*catalog(models, 1)[: models + 1], e.PhaseChanged(phase=4)):
         state.apply(state.seq + 1, e.Event(0, body))
     for j in range(1, prompts):
@@ -110,7 +110,7 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     for event in history(models, prompts, PLAYED):
         state.apply(state.seq + 1, event)
     rng, took, lanes = np.random.default_rng(SEED), [], dict[str, list[float]]()
-    next_matchup, seen = Matchmaker(), Past()
+    next_matchup, seen = Matchmaker(), SeenMatchups()
     sound = True
     for number in range(-20, rounds):
         began = time.perf_counter()
@@ -192,12 +192,12 @@ def _timed(run: Callable[[], object]) -> float:
 def _folded(url: str, votes: int) -> None:
     """The state from the log alone, without any table: read, decoded and applied."""
     from tiltyard.arena.events import Event, decode_body
-    from tiltyard.arena.memory_book import MemoryBook
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store import Store
-    from tiltyard.arena.store.refold import links
+    from tiltyard.arena.store.rebuild import links
+    from tiltyard.arena.votes import MemoryVoteBook
 
-    store, state = Store.open(url), ArenaState(MemoryBook())
+    store, state = Store.open(url), ArenaState(MemoryVoteBook())
     state.track.expect(votes)
     try:
         with store.database.read() as connection:

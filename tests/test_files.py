@@ -37,7 +37,7 @@ ELSEWHERE = {
     "web/api.py": TEMPORARY,
     "battles/writing.py": UNDER_A_NAME,
     "boards/charts.py": UNDER_A_NAME,
-    "arena/store/backup.py": UNDER_A_NAME,
+    "arena/store/maintenance.py": UNDER_A_NAME,
 }
 """The modules besides `files` that write to a disk, and why each may."""
 

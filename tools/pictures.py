@@ -24,7 +24,7 @@ import msgspec
 import tiltyard as ty
 from tiltyard.arena.events import Event, MatchupServed
 from tiltyard.arena.simulation import SimulationSettings, simulate
-from tiltyard.arena.simulation.keeping import FIRST_DAY, keep_log, recorder
+from tiltyard.arena.simulation.ledger import FIRST_DAY, keep_log, recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

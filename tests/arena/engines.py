@@ -8,7 +8,7 @@ import numpy as np
 from sqlalchemy import text
 
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import Matchup, Past
+from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
@@ -19,7 +19,7 @@ SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
 
 
-def any_matchup(state: ArenaState, rng: np.random.Generator, seen: Past) -> Matchup:
+def any_matchup(state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) -> ChosenMatchup:
     """Any two models that have answered one prompt."""
     servable = state.catalog.servable()
     prompts = np.flatnonzero(servable.sum(axis=0) >= 2)
@@ -27,7 +27,7 @@ def any_matchup(state: ArenaState, rng: np.random.Generator, seen: Past) -> Matc
         raise ArenaError("nothing to serve: no prompt has two answers. Import answers.")
     prompt = int(rng.choice(prompts))
     a, b = rng.choice(np.flatnonzero(servable[:, prompt]), 2, replace=False)
-    return Matchup(int(a), int(b), prompt, lane="exploration", reason="any", probability=0.25)
+    return ChosenMatchup(int(a), int(b), prompt, lane="exploration", reason="any", probability=0.25)
 
 
 @dataclass

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import Matchup, next_matchup
-from tiltyard.arena.memory_book import MemoryBook
+from tiltyard.arena.matchmaking import ChosenMatchup, next_matchup
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
+from tiltyard.arena.votes import MemoryVoteBook
 
 Triple = tuple[int, int, int]
 
@@ -20,7 +20,7 @@ class Yard:
     """An arena of numbered models and prompts to which single events can be given."""
 
     def __init__(self, models: int, prompts: int, *, policy: Policy | None = None, phase: int = 4) -> None:
-        self.state = ArenaState(MemoryBook())
+        self.state = ArenaState(MemoryVoteBook())
         self._ids = 0
         self.tell(e.SettingsChanged(policy=policy or Policy()), e.PhaseChanged(phase=phase))
         self.tell(*(e.PromptAdded(prompt_id=f"p{number}", text="?") for number in range(prompts)))
@@ -75,19 +75,19 @@ class Yard:
                     self.play(i, j, turn % prompts, e.Choice.A if wins else e.Choice.B)
                     turn += 1
 
-    def next(self, seed: int, seen: Mapping[Triple, int] | None = None) -> Matchup:
+    def next(self, seed: int, seen: Mapping[Triple, int] | None = None) -> ChosenMatchup:
         return next_matchup(self.state, np.random.default_rng(seed), seen or {})
 
-    def many(self, draws: int, seen: Mapping[Triple, int] | None = None) -> list[Matchup]:
+    def many(self, draws: int, seen: Mapping[Triple, int] | None = None) -> list[ChosenMatchup]:
         """What this one state serves to one voter, over many seeds."""
         return [self.next(seed, seen) for seed in range(draws)]
 
 
-def triple(matchup: Matchup) -> Triple:
+def triple(matchup: ChosenMatchup) -> Triple:
     return min(matchup.a, matchup.b), max(matchup.a, matchup.b), matchup.prompt
 
 
-def assert_probabilities_are_frequencies(matchups: list[Matchup], sigmas: float = 4.5) -> None:
+def assert_probabilities_are_frequencies(matchups: list[ChosenMatchup], sigmas: float = 4.5) -> None:
     """Each lane, pair and prompt comes as often as it says it would, and what came adds up to nearly everything."""
     n = len(matchups)
     said: dict[tuple[str, Triple], float] = {}

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.memory_book import MemoryBook
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
+from tiltyard.arena.votes import MemoryVoteBook
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -24,7 +24,7 @@ class Log:
     """A log that is written and folded at once."""
 
     events: list[e.Event] = field(default_factory=list)
-    book: MemoryBook = field(default_factory=MemoryBook)
+    book: MemoryVoteBook = field(default_factory=MemoryVoteBook)
     now: int = START
 
     def __post_init__(self) -> None:

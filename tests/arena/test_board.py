@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from tests.arena.small_worlds import Log, honest_chooser, new_log, play
+from tests.oracles.rating_paths import rating_path
 from tiltyard.arena import events as e
 from tiltyard.arena.board import expected_by_prompt, live_board, official_order
 from tiltyard.arena.events import Choice
-from tiltyard.arena.memory_book import MemoryBook
-from tiltyard.arena.model_detail import arena_calibration, model_detail, recent_form
-from tiltyard.arena.model_history import both_bad_trend, rating_path
+from tiltyard.arena.model_detail import arena_calibration, both_bad_trend, model_detail, recent_form
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.vote_table import vote_table
+from tiltyard.arena.votes import MemoryVoteBook, vote_table
 from tiltyard.errors import ArenaError
 from tiltyard.validity.publication import Badge
 
@@ -90,7 +89,7 @@ def test_a_log_walked_through_the_phases_is_ordered_by_legacy_elo_until_the_thir
 
 
 def test_the_same_events_give_the_same_board(played: Log) -> None:
-    again = ArenaState(MemoryBook())
+    again = ArenaState(MemoryVoteBook())
     for seq, event in enumerate(played.events, start=1):
         again.apply(seq, event)
     assert live_board(again) == live_board(played.state)
@@ -248,7 +247,7 @@ def test_a_model_that_never_played_has_no_path_and_no_delta() -> None:
     log.meet("m00", "m01", "p00", Choice.A)
     path = rating_path(vote_table(log.book.votes, log.state.catalog), log.state.policy.rating, 2)
     assert len(path.rating) == 0
-    assert path.recent_delta() is None
+    assert path.recent_delta(20) is None
 
 
 def test_the_both_bad_trend_counts_every_vote_of_the_model_once(played: Log) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.arena.small_worlds import Log, honest_chooser, new_log, play
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
-from tiltyard.arena.effects import copy_of, effects_of
-from tiltyard.arena.store.frozen import freeze
+from tiltyard.arena.screening import copy_of, effects_of
+from tiltyard.arena.store.state_bytes import encode_state
 
 
 def small_log(seed: int, votes: int = 60) -> Log:
@@ -40,9 +40,9 @@ def test_the_promise_is_what_then_happens(seed: int, picked: set[int]) -> None:
 
 def test_promising_leaves_the_state_and_its_votes_alone() -> None:
     log = small_log(3)
-    before, votes = freeze(log.state), list(log.book.votes)
+    before, votes = encode_state(log.state), list(log.book.votes)
     effects_of(copy_of(log.state, log.book.votes), e.Excluded(matchup_ids=tuple(matchups(log)), reason="all"))
-    assert freeze(log.state) == before
+    assert encode_state(log.state) == before
     assert log.book.votes == votes
 
 
@@ -85,7 +85,7 @@ def test_places_gained_and_lost_add_up_to_nothing() -> None:
 def test_a_copy_goes_its_own_way() -> None:
     log = small_log(6)
     copy = copy_of(log.state, log.book.votes)
-    assert freeze(copy) == freeze(log.state)
+    assert encode_state(copy) == encode_state(log.state)
     copy.apply(copy.seq + 1, e.Event(copy.at, e.ModelDisabled(model="m00")))
     assert log.state.catalog.model_enabled[0]
     with pytest.raises(Exception, match="does not follow"):

@@ -24,7 +24,7 @@ from tiltyard.arena.integrity import (
     voter_anomalies,
 )
 from tiltyard.arena.policy import FlagRules, Limits
-from tiltyard.arena.vote_table import vote_table
+from tiltyard.arena.votes import vote_table
 from tiltyard.validity.voters import SessionActs
 
 RULES = FlagRules()

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from tests.arena.matchmaking_arenas import Yard
 from tiltyard.arena import events as e
 from tiltyard.arena import matchmaking
-from tiltyard.arena.matchmaking import Matchmaker, Past, next_matchup
+from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, next_matchup
 from tiltyard.arena.matchmaking.tables import Deficits, RankOrder, Servable, WorkingTables
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.frozen import freeze, thaw
+from tiltyard.arena.store.state_bytes import decode_state, encode_state
 
 MODELS, PROMPTS = 7, 4
 CHOICES = tuple(e.Choice)
@@ -100,10 +100,12 @@ def test_a_state_that_was_long_in_use_serves_what_a_fresh_copy_of_it_serves(
     state = told.yard.state
     for deed, n in story:
         told.do(deed, n)
-        choose(state, np.random.default_rng(n), Past())
-    copy = thaw(freeze(state), state.book)
+        choose(state, np.random.default_rng(n), SeenMatchups())
+    copy = decode_state(encode_state(state), state.book)
     assert copy is not None
-    assert choose(state, np.random.default_rng(seed), Past()) == next_matchup(copy, np.random.default_rng(seed), {})
+    assert choose(state, np.random.default_rng(seed), SeenMatchups()) == next_matchup(
+        copy, np.random.default_rng(seed), {}
+    )
 
 
 @given(deeds, st.lists(st.tuples(st.integers(0, 99), st.integers(0, 2)), min_size=1, max_size=8), st.randoms())
@@ -114,7 +116,10 @@ def test_the_same_question_gets_the_same_matchup_in_any_order_and_changes_nothin
     told = Story()
     for deed, n in story:
         told.do(deed, n)
-    state, voters = told.yard.state, (Past(), Past({(0, 1, 2): 7}), Past({(0, 1, 0): 3, (0, 1, 1): 4, (2, 3, 0): 5}))
+    state, voters = (
+        told.yard.state,
+        (SeenMatchups(), SeenMatchups({(0, 1, 2): 7}), SeenMatchups({(0, 1, 0): 3, (0, 1, 1): 4, (2, 3, 0): 5})),
+    )
     settle(state)
     before = inside((state, voters))
     choose = Matchmaker()
@@ -177,12 +182,12 @@ def inside(thing: object) -> object:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(3, 5), st.integers(0, 3), st.integers(1, 99))))
 def test_a_past_that_was_noted_bit_by_bit_is_the_past_of_all(shown: list[tuple[int, int, int, int]]) -> None:
-    past, seen = Past(), dict[tuple[int, int, int], int]()
+    past, seen = SeenMatchups(), dict[tuple[int, int, int], int]()
     for *triple, at in shown:
         a, b, prompt = triple
         past.note((a, b, prompt), at)
         seen[a, b, prompt] = max(at, seen.get((a, b, prompt), 0))
-    whole = Past(seen)
+    whole = SeenMatchups(seen)
     assert past.when == whole.when == seen
     assert {pair: sorted(prompts) for pair, prompts in past.prompts.items()} == {
         pair: sorted(prompts) for pair, prompts in whole.prompts.items()

@@ -12,8 +12,8 @@ import pytest
 from arena.matchmaking_arenas import Yard, triple
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import (
-    Matchup,
-    Past,
+    ChosenMatchup,
+    SeenMatchups,
     contenders,
     coverage,
     exploration,
@@ -29,7 +29,7 @@ from tiltyard.arena.tallies import pair_of
 
 
 def view_of(yard: Yard) -> VoterView:
-    return VoterView(yard.state, Past(), WorkingTables())
+    return VoterView(yard.state, SeenMatchups(), WorkingTables())
 
 
 def only(lane: e.Lane) -> Policy:
@@ -137,7 +137,7 @@ def settled(models: int = 20, prompts: int = 8, rounds: int = 8) -> Yard:
     return yard
 
 
-def ranks(yard: Yard, matchup: Matchup) -> tuple[int, int]:
+def ranks(yard: Yard, matchup: ChosenMatchup) -> tuple[int, int]:
     order = yard.state.order()
     first, second = sorted((order.index(matchup.a), order.index(matchup.b)))
     return first, second

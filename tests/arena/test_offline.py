@@ -12,7 +12,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import MANY_PROMPTS, offline_board
-from tiltyard.arena.vote_table import VoteTable, vote_table
+from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.battles import Outcome
 from tiltyard.boards import BradleyTerry
 

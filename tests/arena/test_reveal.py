@@ -16,14 +16,14 @@ from tiltyard.arena.screening import screen
 from tiltyard.arena.store import log
 from tiltyard.arena.store.publishing import last_public
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.voting import Ballot, Decision, Gone, NoVote, Status, TooLate
+from tiltyard.arena.voting import Ballot, Decision, Gone, MatchupStatus, NoVote, TooLate
 from tiltyard.errors import ArenaError
 
 A, B = e.Choice.A, e.Choice.B
 HALF = voting.SECOND // 2
 UNDO_SECONDS = 5
 OPEN = Ballot(
-    id="m", voter="v", a=0, b=1, served_at=0, expires_at=10**9, status=Status.OPEN, choice=None, closed_at=None
+    id="m", voter="v", a=0, b=1, served_at=0, expires_at=10**9, status=MatchupStatus.OPEN, choice=None, closed_at=None
 )
 """Its time is over long after everything here."""
 
@@ -60,10 +60,14 @@ def ways_to_cheat(skew: int) -> list[str]:
         for name, request in REQUESTS.items():
             for at in (now, now - skew):
                 decision = request(ballot, at)
-                if knows and decision.ballot.status is Status.UNDONE and ballot.status is not Status.UNDONE:
+                if (
+                    knows
+                    and decision.ballot.status is MatchupStatus.UNDONE
+                    and ballot.status is not MatchupStatus.UNDONE
+                ):
                     found.append(f"{name} at {at}: {ballot}")
                 todo.append((decision.ballot, knows or names_told(name, decision, at), now))
-    assert {ballot.status for ballot, *_ in seen} == set(Status) - {Status.EXPIRED}
+    assert {ballot.status for ballot, *_ in seen} == set(MatchupStatus) - {MatchupStatus.EXPIRED}
     assert any(knows for _, knows, _ in seen)
     return found
 
@@ -87,7 +91,7 @@ def test_what_each_request_answers_in_each_state() -> None:
     assert voting.reveal(shown.ballot, 2) == voting.vote(shown.ballot, A, 2, reveal=False) == Decision(shown.ballot)
     assert isinstance(voting.undo(shown.ballot, 2).refusal, TooLate)
     undone = voting.undo(held.ballot, 5 * voting.SECOND)
-    assert undone.ballot.status is Status.UNDONE
+    assert undone.ballot.status is MatchupStatus.UNDONE
     assert voting.undo(undone.ballot, 9 * voting.SECOND) == Decision(undone.ballot)
     assert isinstance(voting.reveal(undone.ballot, 6).refusal, Gone)
     assert isinstance(voting.vote(undone.ballot, A, 6).refusal, Gone)
@@ -173,7 +177,7 @@ def test_names_leave_only_with_a_commit(arena_url: str, monkeypatch: pytest.Monk
         name = arena.serve("ann").matchup_id
         arena.vote(name, "ann", A, reveal=False)
 
-        def refuse(*_: object) -> list[log.Written]:
+        def refuse(*_: object) -> list[log.WrittenEvent]:
             raise ArenaError("the disk is full")
 
         with monkeypatch.context() as broken:

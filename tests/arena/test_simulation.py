@@ -11,7 +11,7 @@ import pytest
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import next_matchup
 from tiltyard.arena.population import Attack, AttackKind, World
-from tiltyard.arena.simulation import Ledger, SimulationResult, SimulationSettings, simulate
+from tiltyard.arena.simulation import MemoryArena, SimulationResult, SimulationSettings, simulate
 from tiltyard.arena.simulation.attack_cost import attack_report
 from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.errors import OptionError
@@ -92,7 +92,7 @@ def test_legacy_matchmaking_can_be_simulated_for_comparison() -> None:
     assert result.lane_shares_all["legacy"] == 1.0
 
 
-class Noting(Ledger):
+class Noting(MemoryArena):
     """A ledger that also keeps the matchups it served."""
 
     def __init__(self, seed: int) -> None:
@@ -165,7 +165,7 @@ def test_riggers_lift_their_model_and_the_report_says_for_how_many_votes() -> No
 
 def test_a_defence_that_finds_exactly_the_attackers_leaves_the_honest_board() -> None:
     settings = attacked(Attack("rigging", 0.25, target=5))
-    ledger = Ledger(settings.seed)
+    ledger = MemoryArena(settings.seed)
     simulate(settings, ledger, nobody)
     votes = ledger.votes()
     world = World.draw(np.random.default_rng(0), 10, 6, sd=80.0, tie_rate=0.08, both_bad_rate=0.05)

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.arena import events as e
-from tiltyard.arena.memory_book import MemoryBook
 from tiltyard.arena.policy import Policy, RatingRules
 from tiltyard.arena.rating_track import KEPT_EVERY, RatingTrack
 from tiltyard.arena.schedule import Reserved, Schedule
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.frozen import freeze, thaw
+from tiltyard.arena.store.state_bytes import decode_state, encode_state
 from tiltyard.arena.tallies import WORTH_ARRAYS, Tallies
+from tiltyard.arena.votes import MemoryVoteBook
 
 CHOICES = tuple(e.Choice)
 votes_of_few = st.lists(
@@ -49,7 +49,7 @@ def served(number: int, a: int, b: int, prompt: int = 0, lane: e.Lane = "coverag
 
 
 def arena(models: int = 4, prompts: int = 3) -> ArenaState:
-    state = ArenaState(MemoryBook())
+    state = ArenaState(MemoryVoteBook())
     for i in range(models):
         apply(state, e.ModelAdded(model=f"m{i}", display_name=f"M{i}"))
     for j in range(prompts):
@@ -104,7 +104,7 @@ def test_ratings_of_votes_that_waited_are_those_of_votes_looked_at_one_by_one() 
     waiting, looking = arena(), arena()
     random_votes(waiting, 300, seed=3)
     random_votes(looking, 300, seed=3, look_every=1)
-    assert freeze(waiting) == freeze(looking)
+    assert encode_state(waiting) == encode_state(looking)
 
 
 @pytest.mark.parametrize("gone", [(0,), (299,), (150, 290), (10, 280, 299)])
@@ -113,7 +113,7 @@ def test_ratings_after_votes_were_taken_out_are_those_of_a_log_without_them(gone
     random_votes(full, 300, seed=5)
     apply(full, e.Excluded(matchup_ids=tuple(f"x{number}" for number in gone), reason="test"))
     without.grow(4)
-    assert isinstance(full.book, MemoryBook)
+    assert isinstance(full.book, MemoryVoteBook)
     for number, vote in enumerate(full.book.votes):
         if number not in gone:
             without.vote(vote.seq, vote.a, vote.b, vote.choice)
@@ -199,13 +199,13 @@ def test_a_frozen_state_goes_on_as_if_it_had_never_stopped() -> None:
     apply(whole, served(900, 1, 2))
     apply(whole, e.SettingsChanged(policy=Policy(window_matchups=4000, rating=RatingRules(volatility=0.01))))
     apply(whole, e.ModelDisabled(model="m3"))
-    frozen = freeze(whole)
-    again = thaw(frozen, whole.book)
+    frozen = encode_state(whole)
+    again = decode_state(frozen, whole.book)
     assert again is not None
-    assert freeze(again) == frozen
-    whole_votes = list(whole.book.votes) if isinstance(whole.book, MemoryBook) else []
+    assert encode_state(again) == frozen
+    whole_votes = list(whole.book.votes) if isinstance(whole.book, MemoryVoteBook) else []
     for state in (whole, again):
-        book = MemoryBook()
+        book = MemoryVoteBook()
         for vote in whole_votes:
             book.cast(vote)
         state.book = state.track.history = book
@@ -213,17 +213,17 @@ def test_a_frozen_state_goes_on_as_if_it_had_never_stopped() -> None:
         apply(state, e.ModelAdded(model="m4", display_name="late"))
         apply(state, e.Undone(matchup_id="x900"))
         apply(state, e.Excluded(matchup_ids=("x3", "x77"), reason="test"))
-    assert freeze(again) == freeze(whole)
+    assert encode_state(again) == encode_state(whole)
     assert facts(again.schedule) == facts(whole.schedule)
 
 
 FOLD = """
 import hashlib, sys
 from tests.arena.test_state_folding import arena, random_votes
-from tiltyard.arena.store.frozen import freeze
+from tiltyard.arena.store.state_bytes import encode_state
 state = arena(12, 5)
 random_votes(state, 1500, seed=11)
-print(hashlib.sha256(freeze(state)).hexdigest())
+print(hashlib.sha256(encode_state(state)).hexdigest())
 """
 
 

@@ -9,13 +9,13 @@ from tests.arena.engines import Clock, catalog, open_arena, play
 from tests.arena.test_state_folding import arena as small_state
 from tests.arena.test_state_folding import random_votes, served
 from tiltyard.arena import events as e
-from tiltyard.arena.memory_book import MemoryBook
 from tiltyard.arena.policy import Policy, RatingRules
 from tiltyard.arena.rating_track import RatingTrack
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.book import SqlBook
-from tiltyard.arena.store.frozen import freeze
+from tiltyard.arena.store.state_bytes import encode_state
+from tiltyard.arena.store.vote_book import SqlVoteBook
+from tiltyard.arena.votes import MemoryVoteBook
 
 OFTEN = 30
 
@@ -49,7 +49,7 @@ def states_along(url: str) -> list[tuple[int, ArenaState]]:
     changes = [seq for seq, event in bodies if isinstance(event.body, e.Excluded | e.Restored | e.SettingsChanged)]
     states = []
     for until in (*changes, rows[-1].seq):
-        state = ArenaState(MemoryBook())
+        state = ArenaState(MemoryVoteBook())
         for seq, event in bodies[:until]:
             state.apply(seq, event)
         states.append((until, state))
@@ -60,7 +60,7 @@ def test_the_votes_that_count_are_those_that_counted_then(changed_url: str) -> N
     store = Store.open(changed_url, OFTEN)
     with store.database.read() as connection:
         for seq, state in states_along(changed_url):
-            book = SqlBook(connection)
+            book = SqlVoteBook(connection)
             book.seq = seq
             (then,) = state.book.votes_after(0)
             found = [vote for piece in book.votes_after(0) for vote in piece.seq.tolist()]
@@ -74,7 +74,7 @@ def test_ratings_go_on_from_any_mark_that_is_offered(changed_url: str) -> None:
     used = set()
     with store.database.read() as connection:
         for seq, state in states_along(changed_url):
-            book = SqlBook(connection)
+            book = SqlVoteBook(connection)
             book.seq, book.rules_since = seq, state.rules_since
             for first in range(1, seq + 1, 7):
                 start = book.ratings_before(first)
@@ -96,7 +96,7 @@ def test_a_mark_is_not_used_once_a_vote_before_it_was_changed(changed_url: str) 
     store = Store.open(changed_url, OFTEN)
     (end, state) = states_along(changed_url)[-1]
     with store.database.read() as connection:
-        book = SqlBook(connection)
+        book = SqlVoteBook(connection)
         book.seq, book.rules_since = end, state.rules_since
         changed = [
             vote.seq for vote in book.find([v.matchup_id for v in state.book.votes]) if vote.standing != "counted"
@@ -115,6 +115,6 @@ def test_a_frozen_state_holds_nothing_that_is_not_in_the_log() -> None:
         random_votes(state, 30, seed=6)
     for number in (500, 501):
         early.reserve(served(number, 0, 1))
-    assert freeze(early) == freeze(plain)
+    assert encode_state(early) == encode_state(plain)
     assert early.schedule.early == 2
     assert len(early.schedule.in_flight) == 2

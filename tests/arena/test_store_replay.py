@@ -13,7 +13,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy, RatingRules
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.frozen import freeze
+from tiltyard.arena.store.state_bytes import encode_state
 from tiltyard.arena.store.verify import rebuild, verify
 from tiltyard.errors import ArenaError
 
@@ -104,13 +104,13 @@ def walk(url: str, steps: list[tuple[str, int]]) -> bytes:
         history = History(arena, clock)
         for step, number in steps:
             history.do(step, number)
-        return arena.read(freeze)
+        return arena.read(encode_state)
 
 
 def check_replay(url: str, steps: list[tuple[str, int]]) -> None:
     live = walk(url, steps)
     store = Store.open(url, OFTEN)
-    assert freeze(store.load().state) == live
+    assert encode_state(store.load().state) == live
     store.close()
     found = verify(url, OFTEN)
     assert found.clean, found.problems
@@ -188,7 +188,7 @@ def test_both_databases_hold_the_same_log_and_the_same_ratings(sqlite_url: str, 
             history = History(arena, clock)
             for step, number in EVERYTHING:
                 history.do(step, number)
-            frozen.append(arena.read(freeze))
+            frozen.append(arena.read(encode_state))
     assert sql(sqlite_url, "SELECT max(hash) FROM chain") == sql(postgresql_url, "SELECT max(hash) FROM chain")
     assert frozen[0] == frozen[1]
 
@@ -205,22 +205,22 @@ def test_a_follower_that_lags_behind_ends_in_the_same_state(arena_url: str) -> N
         at = replica.state.seq
         for step, number in EVERYTHING:
             history.do(step, number)
-        live = arena.read(freeze)
+        live = arena.read(encode_state)
     assert replica.state.seq == at
     follower.follow(replica)
     follower.close()
-    assert freeze(replica.state) == live
+    assert encode_state(replica.state) == live
 
 
 def test_an_arena_starts_from_its_newest_checkpoint_and_not_from_the_beginning(arena_url: str) -> None:
     with open_arena(arena_url, checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
         play(arena, 60)
-        live = arena.read(freeze)
+        live = arena.read(encode_state)
     before = sql(arena_url, "SELECT max(seq) FROM checkpoints")[0][0]
     sql(arena_url, f"DELETE FROM chain WHERE seq < {before}")  # the beginning is never looked at
     store = Store.open(arena_url, OFTEN)
-    assert freeze(store.load().state) == live
+    assert encode_state(store.load().state) == live
     store.close()
 
 

@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 
 from tests.arena.databases import Databases
 from tests.arena.engines import catalog, open_arena, play, sql
-from tiltyard.arena.store import Store, migrate
+from tiltyard.arena.store import Store, maintenance
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.tables import metadata
 from tiltyard.arena.store.verify import verify
@@ -41,7 +41,7 @@ def test_the_migrations_make_the_tables_that_the_code_uses(bare_url: str) -> Non
 
 def test_an_arena_with_the_oldest_tables_is_brought_to_the_newest(bare_url: str) -> None:
     database = Database(bare_url)
-    migrate.upgrade(database, "0001")
+    maintenance.upgrade(database, "0001")
     database.close()
     Store.upgrade(bare_url).close()
     with open_arena(bare_url) as arena:
@@ -51,7 +51,7 @@ def test_an_arena_with_the_oldest_tables_is_brought_to_the_newest(bare_url: str)
 
 
 def test_the_last_step_is_the_one_that_the_code_expects() -> None:
-    assert ScriptDirectory(str(migrate.STEPS)).get_heads() == [migrate.HEAD]
+    assert ScriptDirectory(str(maintenance.STEPS)).get_heads() == [maintenance.HEAD]
 
 
 def test_an_arena_is_not_made_twice(bare_url: str) -> None:

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from tests.arena.engines import catalog, open_arena, play, sql
 from tiltyard.arena import events as e
-from tiltyard.arena.store import Store, frozen
+from tiltyard.arena.store import Store, state_bytes
 from tiltyard.arena.store.tables import checkpoints
-from tiltyard.arena.store.verify import Findings, rebuild, verify
+from tiltyard.arena.store.verify import Verification, rebuild, verify
 from tiltyard.errors import StoreError
 
 
@@ -32,11 +32,11 @@ def played_url(arena_url: str) -> str:
     return arena_url
 
 
-def check(url: str) -> Findings:
+def check(url: str) -> Verification:
     return verify(url, checkpoint_every=40)
 
 
-def tables(found: Findings) -> set[str]:
+def tables(found: Verification) -> set[str]:
     return {problem.table for problem in found.problems}
 
 
@@ -68,7 +68,7 @@ def test_a_changed_time_breaks_the_chain(played_url: str) -> None:
 def test_a_checkpoint_of_an_earlier_version_is_passed_over_and_a_spoilt_one_is_not(
     played_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frozen, "VERSION", frozen.VERSION - 1)
+    monkeypatch.setattr(state_bytes, "VERSION", state_bytes.VERSION - 1)
     rebuild(played_url, checkpoint_every=40)
     monkeypatch.undo()
     assert check(played_url).clean

@@ -17,7 +17,7 @@ from tiltyard.arena import commands
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.tables import site_texts as texts_table
-from tiltyard.arena.store.visitors import RENEWAL_SECONDS, Quota, Usage
+from tiltyard.arena.store.visitors import RENEWAL_SECONDS, Quota, QuotaCounter
 from tiltyard.arena.voting import TooMany
 from tiltyard.errors import StoreError
 
@@ -59,13 +59,13 @@ def test_a_quota_that_one_worker_is_using_makes_the_other_wait_and_see_it(postgr
 
     def look() -> int:
         with other.database.write() as connection:
-            seen = Usage().used(connection, [quota], START)[names[0]]
+            seen = QuotaCounter().used(connection, [quota], START)[names[0]]
         done.set()
         return seen
 
     with ThreadPoolExecutor(1) as pool:
         with one.database.write() as connection:
-            mine = Usage()
+            mine = QuotaCounter()
             assert mine.used(connection, [quota], START)[names[0]] == 0
             found = pool.submit(look)
             waits_or_is_done(one, done)

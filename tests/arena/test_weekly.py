@@ -15,9 +15,8 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import offline_board
-from tiltyard.arena.period import DAY, period_of_log
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.weekly import WeeklyReport, contender_lane_open, weekly_report
+from tiltyard.arena.weekly import DAY, WeeklyReport, contender_lane_open, period_of_log, weekly_report
 from tiltyard.report.weekly.page import weekly_page
 from tiltyard.report.weekly.text import quality_sentence, weekly_json, weekly_markdown
 

@@ -17,8 +17,8 @@ from tests.arena.databases import Databases
 from tests.arena.engines import catalog, open_arena, play, sql
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.backup import copy_arena
-from tiltyard.arena.store.verify import Findings, verify
+from tiltyard.arena.store.maintenance import copy_arena
+from tiltyard.arena.store.verify import Verification, verify
 from tiltyard.errors import OptionError, StoreError
 
 
@@ -53,7 +53,7 @@ def busy(url: str) -> Iterator[Callable[[int], None]]:
                 thread.join(240)
 
 
-def check_prefix(live: str, restored: str) -> Findings:
+def check_prefix(live: str, restored: str) -> Verification:
     """The restored arena is whole, and its log is how the live one's began."""
     found = verify(restored)
     assert found.clean, found.problems

@@ -22,7 +22,7 @@ from tests.arena.engines import catalog, open_arena, play, sql
 from tests.beyond.machines import ROOT
 from tests.beyond.visitors import voting, wait_until
 from tests.processes import PATIENCE_SECONDS, wait_for
-from tiltyard.arena.store import Store, migrate
+from tiltyard.arena.store import Store, maintenance
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
@@ -126,7 +126,7 @@ def test_a_new_version_comes_without_an_interruption(old_version: Path, postgres
 def test_hosts_that_upgrade_at_the_same_time_do_not_disturb_each_other(postgresql_databases: Databases) -> None:
     url = postgresql_databases.bare()
     database = Database(url)
-    migrate.upgrade(database, "0001")
+    maintenance.upgrade(database, "0001")
     database.close()
     with ThreadPoolExecutor(3) as pool:
         for store in pool.map(lambda _: Store.upgrade(url), range(3)):
@@ -141,7 +141,7 @@ def test_a_program_uses_newer_tables_where_they_say_that_it_may(arena_url: str) 
     with open_arena(arena_url) as running:
         running.append(catalog())
         sql(arena_url, "CREATE TABLE something_later (name TEXT PRIMARY KEY)")
-        sql(arena_url, f"INSERT INTO steps (version, usable_from) VALUES ('0999', '{migrate.HEAD}')")
+        sql(arena_url, f"INSERT INTO steps (version, usable_from) VALUES ('0999', '{maintenance.HEAD}')")
         sql(arena_url, "UPDATE alembic_version SET version_num = '0999'")
         play(running, 3)  # who runs goes on
     with open_arena(arena_url) as restarted:
@@ -160,8 +160,8 @@ def test_newer_tables_that_say_nothing_are_refused(arena_url: str) -> None:
 
 def test_every_step_says_who_may_use_its_tables_and_takes_nothing_from_them(sqlite_url: str) -> None:
     said = dict(sql(sqlite_url, "SELECT version, usable_from FROM steps"))
-    files = sorted((migrate.STEPS / "versions").glob("0*.py"))
-    assert files[-1].name[:4] == migrate.HEAD
+    files = sorted((maintenance.STEPS / "versions").glob("0*.py"))
+    assert files[-1].name[:4] == maintenance.HEAD
     for file in files[1:]:
         step, text = file.name[:4], file.read_text(encoding="utf-8")
         assert step in said, f"{file.name} does not say in `steps` who may use its tables"

@@ -23,8 +23,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import offline_board
-from tiltyard.arena.period import period_of_log
-from tiltyard.arena.weekly import weekly_report
+from tiltyard.arena.weekly import period_of_log, weekly_report
 from tiltyard.cli.main import app
 
 EXAMPLES = ROOT / "examples"

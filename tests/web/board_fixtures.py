@@ -16,7 +16,7 @@ from tests.web.sites import QUICK, SECRET
 from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory, Snapshot
 from tiltyard.arena.service import Arena
-from tiltyard.arena.simulation.keeping import FIRST_DAY, keep_log
+from tiltyard.arena.simulation.ledger import FIRST_DAY, keep_log
 from tiltyard.arena.store import Store
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings

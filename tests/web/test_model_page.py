@@ -15,7 +15,7 @@ from tests.web.sites import answer, catalog, said
 from tiltyard.arena import events as e
 from tiltyard.arena.model_detail import model_detail
 from tiltyard.arena.service import Arena
-from tiltyard.arena.store.answers import AnswerDates
+from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.pages.figures import day
 from tiltyard.web.model import ModelPage, chosen_prompt, model_page, model_values
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.arena.small_worlds import Log
+from tests.oracles.rating_paths import rating_path
 from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, World, week_of_votes, world
 from tests.web.sites import QUICK
 from tiltyard.arena import events as e
@@ -20,14 +21,12 @@ from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.following.replay import movements
 from tiltyard.arena.following.snapshots import category_board, swaps_of, with_swaps
 from tiltyard.arena.model_detail import arena_calibration
-from tiltyard.arena.model_history import rating_path
 from tiltyard.arena.offline import offline_board
-from tiltyard.arena.period import period_of_log
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.reading import cast_votes, events_in_order
-from tiltyard.arena.vote_table import vote_table
-from tiltyard.arena.weekly import Look, weekly_report
+from tiltyard.arena.votes import vote_table
+from tiltyard.arena.weekly import BoardAt, period_of_log, weekly_report
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.churn import Known
 from tiltyard.validity.publication import Badge
@@ -198,7 +197,7 @@ def test_a_move_is_spoken_of_only_where_confidence_allows(seen: World) -> None:
     names = [row.model for row in rows]
     rose, fell = sure[0], sure[1]
     swapped = {rose: fell, fell: rose}
-    before = Look(
+    before = BoardAt(
         0,
         {
             name: Known(
@@ -210,7 +209,7 @@ def test_a_move_is_spoken_of_only_where_confidence_allows(seen: World) -> None:
     moved = movements(snapshot.board, before, snapshot.policy)
     assert set(moved) == set(sure)
     assert (moved[rose].places, moved[fell].places) == (1, -1)
-    unsure = Look(0, {name: Known(known.rating, 200.0) for name, known in before.standings.items()})
+    unsure = BoardAt(0, {name: Known(known.rating, 200.0) for name, known in before.standings.items()})
     assert movements(snapshot.board, unsure, snapshot.policy) == {}
     assert movements(replace(snapshot.board, phase=2), before, snapshot.policy) == {}
 

@@ -19,7 +19,7 @@ from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_s
 from tests.web.sites import vote_once
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.state import CastVote, Standing
+from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.pages.markup import el
 from tiltyard.report.weekly import text as said
 from tiltyard.report.weekly.page import by_shown_name
@@ -227,12 +227,12 @@ def test_ones_own_figures_add_up(site: BoardSite, drawn: list[tuple[int, int, e.
             (a + step) % 7,
             seq % 6,
             choice,
-            Standing.COUNTED if counted else Standing.UNDONE,
+            VoteStanding.COUNTED if counted else VoteStanding.UNDONE,
         )
         for seq, (a, step, choice, counted) in enumerate(drawn)
     ]
     page = own_page(site.world.snapshot, votes)
-    counted = [vote for vote in votes if vote.standing is Standing.COUNTED]
+    counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
     assert page.votes == len(counted) == sum(page.choices.values())
     assert sum(line.wins for line in page.lines) == sum(line.losses for line in page.lines) == page.decisive
     assert sum(line.ties for line in page.lines) == 2 * page.choices["TIE"]

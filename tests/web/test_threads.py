@@ -13,12 +13,12 @@ from tests.processes import PATIENCE_SECONDS, wait_until
 from tests.web.holding import held
 from tests.web.sites import QUICK, SmallSite, catalog, vote_once
 from tiltyard.arena import commands
-from tiltyard.arena.background import Failures
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following import observatory as watching
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
+from tiltyard.arena.thread_health import ThreadHealth
 
 
 class Fails:
@@ -132,7 +132,7 @@ def test_a_mailbox_that_breaks_does_not_keep_others_from_their_answers(
 
 def test_the_same_failure_again_and_again_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    failures = Failures("thread of a test")
+    failures = ThreadHealth("thread of a test")
     for _ in range(1000):
         failures.note(ValueError("always this"))
     assert failures.total == 1000

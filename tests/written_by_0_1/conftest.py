@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from tests.arena.databases import Databases, postgresql_databases
 from tests.cli.conftest import tiltyard
-from tiltyard.arena.store import migrate
+from tiltyard.arena.store import maintenance
 from tiltyard.arena.store.database import Database
 
 __all__ = ["postgresql_databases", "tiltyard"]
@@ -53,7 +53,7 @@ def old_arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OldAre
 def _fill(url: str, kept: dict[str, Any]) -> None:
     """The tables of step 0002 with the rows that were kept of them."""
     database = Database(url)
-    migrate.upgrade(database, STEP)
+    maintenance.upgrade(database, STEP)
     with database.write() as connection:
         found = sa.MetaData()
         found.reflect(connection)

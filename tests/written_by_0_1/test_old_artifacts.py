@@ -13,16 +13,16 @@ from tests.written_by_0_1.conftest import OldArena
 from tiltyard.arena.events import Choice
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import Arena
-from tiltyard.arena.store import migrate
+from tiltyard.arena.store import maintenance
 from tiltyard.arena.store.database import Database
-from tiltyard.arena.store.verify import Findings, rebuild, verify
+from tiltyard.arena.store.verify import Verification, rebuild, verify
 from tiltyard.arena.voting import Gone, TooLate
 from tiltyard.llm.journal import Journal
 
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "again", "--yes")
 
 
-def found_in(old: OldArena) -> Findings:
+def found_in(old: OldArena) -> Verification:
     return verify(old.url, old.facts["checkpoint_every"])
 
 
@@ -30,8 +30,8 @@ def upgrade(old: OldArena) -> str | None:
     """Bring the tables to this version; the step they stand at then."""
     database = Database(old.url)
     try:
-        migrate.upgrade(database)
-        return migrate.version(database)
+        maintenance.upgrade(database)
+        return maintenance.version(database)
     finally:
         database.close()
 
@@ -39,7 +39,7 @@ def upgrade(old: OldArena) -> str | None:
 def test_an_arena_is_upgraded_in_place_and_verifies_with_the_head_it_had(old_arena: OldArena, tiltyard: Run) -> None:
     done = tiltyard("arena", "init", "--upgrade", "--db", old_arena.url)
     assert done.returncode == 0, done.stderr
-    assert upgrade(old_arena) == migrate.HEAD
+    assert upgrade(old_arena) == maintenance.HEAD
     found = found_in(old_arena)
     assert found.problems == ()
     assert list(found.head) == old_arena.facts["head"]

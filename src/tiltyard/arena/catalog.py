@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.arena.events import ModelAdded, PromptAdded, ResponseAdded
-from tiltyard.arena.grid import Grid
+from tiltyard.arena.tallies import Grid
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:

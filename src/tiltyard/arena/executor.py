@@ -23,10 +23,10 @@ from tiltyard.arena.commands import (
     check_events,
 )
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
-from tiltyard.arena.matchmaking import Past, served_event
-from tiltyard.arena.store import ballots, log
-from tiltyard.arena.store.texts import Texts, responses_taken
-from tiltyard.arena.store.visitors import Usage, enter_voter, known_cookies
+from tiltyard.arena.matchmaking import SeenMatchups, served_event
+from tiltyard.arena.store import log, matchup_table
+from tiltyard.arena.store.texts import TextCache, responses_taken
+from tiltyard.arena.store.visitors import QuotaCounter, enter_voter, known_cookies
 from tiltyard.arena.tallies import pair_of
 from tiltyard.errors import ArenaError, StoreError
 
@@ -68,9 +68,9 @@ class Executor:
         self._rng = rng
         self._new_id = new_id
         self._replica: Replica | None = None
-        self._texts = Texts()
-        self._usage = Usage()
-        self._pasts: OrderedDict[str, Past] = OrderedDict()
+        self._texts = TextCache()
+        self._usage = QuotaCounter()
+        self._pasts: OrderedDict[str, SeenMatchups] = OrderedDict()
         self._tidied = time.monotonic()
 
     def execute(self, group: Sequence[Command[object]]) -> None:
@@ -152,13 +152,13 @@ class Executor:
         """Decide about matchups, and write what became of them."""
         steps = [command for command in group if isinstance(command, MatchupCommand) and not command.refused]
         expires = [command for command in group if isinstance(command, CloseExpired)]
-        due = {command: ballots.due_ballots(connection, command.now, EXPIRED_AT_ONCE) for command in expires}
+        due = {command: matchup_table.due_ballots(connection, command.now, EXPIRED_AT_ONCE) for command in expires}
         names = [step.matchup_id for step in steps] + [name for ids in due.values() for name in ids]
         if not names:
             for command in expires:
                 command.answer(0)
             return []
-        before = ballots.lock_ballots(connection, names)
+        before = matchup_table.lock_ballots(connection, names)
         after, events = dict(before), list[Event]()
         for command, ids in due.items():
             decisions = [voting.expire(after[name], command.now) for name in ids]
@@ -170,7 +170,7 @@ class Executor:
             event = _decide(step, after, replica, now)
             if event is not None:
                 events.append(event)
-        ballots.write_ballots(connection, before, after)
+        matchup_table.write_ballots(connection, before, after)
         return events
 
     def _salted(self, body: AnyBody) -> AnyBody:
@@ -204,7 +204,7 @@ class Executor:
         self._load_pasts(connection, {command.voter for command in serves})
         chosen = [(command, body) for command in serves if (body := self._choose(command, replica, now)) is not None]
         served = [body for _, body in chosen]
-        ballots.serve_ballots(connection, [(body, now) for body in served], replica.state.catalog)
+        matchup_table.serve_ballots(connection, [(body, now) for body in served], replica.state.catalog)
         self._record_events(connection, replica, [Event(now, body) for body in served], locked=locked)
         texts = self._texts.get(
             connection,
@@ -265,7 +265,9 @@ class Executor:
         """Bring the pasts of these voters into memory. From then on each served event adds to them."""
         missing = [voter for voter in voters if voter not in self._pasts]
         if missing:
-            self._pasts.update((voter, Past(seen)) for voter, seen in ballots.past_of(connection, missing).items())
+            self._pasts.update(
+                (voter, SeenMatchups(seen)) for voter, seen in matchup_table.past_of(connection, missing).items()
+            )
         for voter in voters:
             self._pasts.move_to_end(voter)
         while len(self._pasts) > max(VOTERS_KEPT, len(voters)):

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tiltyard.arena.background import Failures
+from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class GroupCommit:
         self._began: float | None = None
         self._size = 0
         self._seconds_each = 0.0
-        self.failures = Failures("arena writer")
+        self.failures = ThreadHealth("arena writer")
         self._thread = threading.Thread(target=self._work, name="arena writer", daemon=True)
         self._thread.start()
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.events import ModelAdded
     from tiltyard.arena.policy import FlagRules, Limits
-    from tiltyard.arena.vote_table import VoteTable
+    from tiltyard.arena.votes import VoteTable
 
 __all__ = (
     "ActLimit",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.arena.board import (
     BoardRow,
@@ -17,9 +19,11 @@ from tiltyard.arena.board import (
     official_order,
 )
 from tiltyard.arena.events import Choice
-from tiltyard.arena.state import CastVote, Standing
+from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.tallies import pair_of
 from tiltyard.errors import ArenaError
+from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.validity.agreement import wilson
 from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
 from tiltyard.validity.coverage import deficits, neighbours
 from tiltyard.validity.voters import expected_scores
@@ -27,13 +31,13 @@ from tiltyard.validity.voters import expected_scores
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from tiltyard.arena.policy import RatingRules
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.vote_table import VoteTable
+    from tiltyard.arena.votes import VoteTable
 
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
+
+Ints = NDArray[np.int64]
 
 RECENT = 20
 """Recent form looks at this many votes."""
@@ -216,7 +220,7 @@ class RecentForm:
 
 def recent_form(votes: Sequence[CastVote], model: int, last: int = RECENT) -> RecentForm:
     """The form of a model over its last votes, given votes in the order of the log."""
-    own = [vote for vote in votes if model in (vote.a, vote.b) and vote.standing is Standing.COUNTED][-last:]
+    own = [vote for vote in votes if model in (vote.a, vote.b) and vote.standing is VoteStanding.COUNTED][-last:]
     letters = "".join(_letter(vote, model) for vote in own)
     rated = [{"W": 1.0, "D": 0.5, "L": 0.0}[letter] for letter in letters if letter != "X"]
     return RecentForm(letters, sum(rated) / len(rated) if rated else None)
@@ -240,3 +244,46 @@ def arena_calibration(votes: VoteTable, rules: RatingRules, model: int | None = 
         predicted = np.where(as_b, 1.0 - predicted, predicted)[own]
         score = np.where(as_b, 1.0 - score, score)[own]
     return calibration(predicted, score)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RatingPath:
+    """A model's rating and deviation after each of its rated votes, and when they were cast (microseconds)."""
+
+    start: float
+    at: Ints
+    rating: Floats
+    deviation: Floats
+
+    def recent_delta(self, last: int) -> float | None:
+        """How far the rating moved over the last rated votes, or since the start if there are fewer; None if none."""
+        if not len(self.rating):
+            return None
+        before = self.rating[-last - 1] if len(self.rating) > last else self.start
+        return float(self.rating[-1] - before)
+
+
+@dataclass(frozen=True, slots=True)
+class BothBadPiece:
+    """A stretch of time: the model's votes in it, those that found both bad, and the rate with its 95 % interval."""
+
+    since: int
+    until: int
+    votes: int
+    both_bad: int
+    rate: float | None
+    low: float | None
+    high: float | None
+
+
+def both_bad_trend(votes: VoteTable, model: int, edges: Sequence[int]) -> tuple[BothBadPiece, ...]:
+    """The both-bad rate of a model in each stretch between two edges (microseconds), the later edge not included."""
+    own = (votes.model_a == model) | (votes.model_b == model)
+    at, bad = votes.at[own], ~votes.rated[own]
+    pieces = []
+    for since, until in pairwise(edges):
+        inside = (at >= since) & (at < until)
+        n, k = int(inside.sum()), int((inside & bad).sum())
+        low, high = wilson(k, n, normal_quantile(0.95)) if n else (None, None)
+        pieces.append(BothBadPiece(since, until, n, k, k / n if n else None, low, high))
+    return tuple(pieces)

@@ -19,7 +19,7 @@ from tiltyard.ratings.ranks import kendall_tau
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tiltyard.arena.vote_table import VoteTable
+    from tiltyard.arena.votes import VoteTable
     from tiltyard.boards.leaderboard import Leaderboard
 
 Floats = NDArray[np.float64]

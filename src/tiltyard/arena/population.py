@@ -220,7 +220,7 @@ def read_attack(text: str) -> Attack:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class VoterSession:
     """A visit: who, how this person votes, and how many matchups the person will look at."""
 
     name: str
@@ -243,16 +243,18 @@ class Crowd:
         self._sessions = 0
         self.attackers: set[str] = set()
 
-    def next_session(self) -> Session:
+    def next_session(self) -> VoterSession:
         """Who comes next."""
         self._sessions += 1
         name = f"session-{self._sessions:06d}"
         attack, rng = self._attack, self._rng
         length = int(rng.geometric(1.0 / self._mean))
         if attack is None or rng.random() >= self._attacking_sessions(attack):
-            return Session(name, Honest(self._noise), length)
+            return VoterSession(name, Honest(self._noise), length)
         self.attackers.add(name)
-        return Session(name, attack.voter(self._world), SYBIL_VOTES if attack.kind == "sybil" else length, attacks=True)
+        return VoterSession(
+            name, attack.voter(self._world), SYBIL_VOTES if attack.kind == "sybil" else length, attacks=True
+        )
 
     def _attacking_sessions(self, attack: Attack) -> float:
         """The share of sessions that gives attackers their share of votes: more where their sessions are short."""

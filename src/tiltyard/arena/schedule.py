@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from tiltyard.arena.grid import Grid
-from tiltyard.arena.tallies import Pair, pair_of
+from tiltyard.arena.tallies import Grid, Pair, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,10 +1,15 @@
-"""Looking an arena over: sessions that vote oddly, answers that say who wrote them. What is found becomes events."""
+"""Looking an arena over: sessions that vote oddly, answers that say who wrote them, and what excluding votes would do.
+
+What `screen` finds becomes events. `effects_of` tries an exclusion on a copy, and the state it is asked about stays.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tiltyard.arena.board import live_board
+from tiltyard.arena.events import Event, Excluded, Restored
 from tiltyard.arena.integrity import (
     AnswerFlag,
     ExclusionProposal,
@@ -16,12 +21,17 @@ from tiltyard.arena.integrity import (
     propose_exclusions,
     propose_unblinded,
 )
+from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store import reading
-from tiltyard.arena.vote_table import vote_table
+from tiltyard.arena.store.state_bytes import decode_state, encode_state
+from tiltyard.arena.votes import MemoryVoteBook, vote_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tiltyard.arena import events as e
-    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.board import BoardRow, LiveBoard
+    from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.store import Store
 
 
@@ -48,3 +58,82 @@ def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screeni
     chosen = proposals if exclude else accepted(state.policy.flags, by_voters, unblinded)
     known = reading.flags_raised(store)
     return Screening(voters, answers, proposals, events_of(voters, answers, chosen, known))
+
+
+@dataclass(frozen=True, slots=True)
+class RowEffect:
+    """One model's line before and after."""
+
+    before: BoardRow
+    after: BoardRow
+
+    @property
+    def rank_change(self) -> int:
+        """Places gained (positive) or lost."""
+        return self.before.rank - self.after.rank
+
+    @property
+    def rating_change(self) -> float:
+        """What its rating gains."""
+        return self.after.rating - self.before.rating
+
+    @property
+    def conservative_change(self) -> float:
+        """What the score gains by which the official order goes."""
+        return self.after.conservative - self.before.conservative
+
+    @property
+    def votes_change(self) -> int:
+        """How many counted votes it gains."""
+        return self.after.votes - self.before.votes
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything about the model is different."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """The board before and after, and how many votes would turn; rows stand in the order of the board before."""
+
+    before: LiveBoard
+    after: LiveBoard
+    votes: int
+    rows: tuple[RowEffect, ...]
+
+    @property
+    def places_changed(self) -> int:
+        """How many models would stand at another place."""
+        return sum(row.rank_change != 0 for row in self.rows)
+
+    @property
+    def largest_rating_change(self) -> float:
+        """The largest change of any rating, up or down."""
+        return max((abs(row.rating_change) for row in self.rows), default=0.0)
+
+
+def copy_of(state: ArenaState, votes: Iterable[CastVote]) -> ArenaState:
+    """A state equal to this one that lives in memory alone; `votes` are all that the state has taken in, in order."""
+    book = MemoryVoteBook()
+    for vote in votes:
+        book.cast(vote)
+    copy = decode_state(encode_state(state), book)
+    assert copy is not None, "a state frozen by this version thaws in this version"
+    return copy
+
+
+def effects_of(state: ArenaState, change: Excluded | Restored) -> Effects:
+    """What the event would change if it came next. `state` is a copy of the caller's own (`copy_of`): it moves on."""
+    before = live_board(state)
+    turned = _turned(state, change)
+    state.apply(state.seq + 1, Event(state.at, change))
+    after = live_board(state)
+    later = {row.model: row for row in after.rows}
+    return Effects(before, after, turned, tuple(RowEffect(row, later[row.model]) for row in before.rows))
+
+
+def _turned(state: ArenaState, change: Excluded | Restored) -> int:
+    """How many of the votes do not stand yet as the event wants them; undone ones never turn."""
+    wanted = VoteStanding.COUNTED if isinstance(change, Restored) else VoteStanding.EXCLUDED
+    return sum(vote.standing not in (wanted, VoteStanding.UNDONE) for vote in state.book.find(change.matchup_ids))

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from tiltyard.arena.background import Failures
     from tiltyard.arena.commands import Command, Receipt, ServedMatchup
     from tiltyard.arena.events import AnyBody, Choice
     from tiltyard.arena.group_commit import Load, Mailbox
     from tiltyard.arena.matchmaking import Chooser
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store.visitors import Quota
+    from tiltyard.arena.thread_health import ThreadHealth
 
 R = TypeVar("R")
 
@@ -141,7 +141,7 @@ class Arena:
         return self._commits.load()
 
     @property
-    def failures(self) -> Failures:
+    def failures(self) -> ThreadHealth:
         """What went wrong in the writing thread between requests."""
         return self._commits.failures
 

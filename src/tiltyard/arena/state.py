@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-class Standing(enum.StrEnum):
+class VoteStanding(enum.StrEnum):
     """Whether a vote counts. An undone one never does again; an excluded one may be restored."""
 
     COUNTED = "counted"
@@ -42,7 +42,7 @@ class CastVote(msgspec.Struct, frozen=True, gc=False):
     b: int
     prompt: int
     choice: e.Choice
-    standing: Standing = Standing.COUNTED
+    standing: VoteStanding = VoteStanding.COUNTED
 
 
 class VoteBook(VoteHistory, Protocol):
@@ -56,7 +56,7 @@ class VoteBook(VoteHistory, Protocol):
         """The votes on these matchups, whether they count or not."""
         ...
 
-    def change(self, votes: Iterable[CastVote], standing: Standing) -> None:
+    def change(self, votes: Iterable[CastVote], standing: VoteStanding) -> None:
         """Give votes another standing."""
         ...
 
@@ -190,28 +190,28 @@ def _closed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG00
 
 def _undone(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
     assert isinstance(event.body, e.Undone)
-    _change(state, (event.body.matchup_id,), Standing.UNDONE)
+    _change(state, (event.body.matchup_id,), VoteStanding.UNDONE)
 
 
 def _excluded(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
     assert isinstance(event.body, e.Excluded)
-    _change(state, event.body.matchup_ids, Standing.EXCLUDED)
+    _change(state, event.body.matchup_ids, VoteStanding.EXCLUDED)
 
 
 def _restored(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
     assert isinstance(event.body, e.Restored)
-    _change(state, event.body.matchup_ids, Standing.COUNTED)
+    _change(state, event.body.matchup_ids, VoteStanding.COUNTED)
 
 
-def _change(state: ArenaState, matchup_ids: Iterable[str], standing: Standing) -> None:
+def _change(state: ArenaState, matchup_ids: Iterable[str], standing: VoteStanding) -> None:
     """Give votes another standing, and count and rate again where that makes a difference."""
     found = state.book.find(matchup_ids)
-    votes = [vote for vote in found if vote.standing not in (standing, Standing.UNDONE)]
+    votes = [vote for vote in found if vote.standing not in (standing, VoteStanding.UNDONE)]
     if not votes:
         return
     state.book.change(votes, standing)
-    sign = 1 if standing is Standing.COUNTED else -1
-    turned = [vote for vote in votes if sign > 0 or vote.standing is Standing.COUNTED]
+    sign = 1 if standing is VoteStanding.COUNTED else -1
+    turned = [vote for vote in votes if sign > 0 or vote.standing is VoteStanding.COUNTED]
     for vote in turned:
         state.tallies.count(vote.a, vote.b, vote.prompt, vote.choice, sign=sign)
     if turned:

@@ -6,21 +6,20 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.arena.events import Choice
-from tiltyard.arena.grid import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int32]
+Ints = NDArray[np.int32]
 
 Pair = tuple[int, int]
 """Two model numbers, the smaller first."""
 
 CODES = {Choice.A: 0, Choice.B: 1, Choice.TIE: 2, Choice.BOTH_BAD: 3}
+
 WON_BY_A, WON_BY_B, TIED, FAILED_BOTH = range(4)
 
 SETTLED_AT = 1 << 16
@@ -33,6 +32,29 @@ WORTH_ARRAYS = 24
 def pair_of(a: int, b: int) -> Pair:
     """The pair of two models, whichever side they sat on."""
     return (a, b) if a < b else (b, a)
+
+
+class Grid:
+    """A table of counts with room to grow; `view` is the part in use, and writing to it counts."""
+
+    def __init__(self, rows: int = 0, columns: int = 0) -> None:
+        self._room = np.zeros((max(rows, 8), max(columns, 8)), dtype=np.int32)
+        self._rows = rows
+        self._columns = columns
+        self.view: Ints = self._room[:rows, :columns]
+
+    def grow(self, rows: int, columns: int) -> None:
+        """Make the table this large; what was counted stays."""
+        if rows > self._room.shape[0] or columns > self._room.shape[1]:
+            room = np.zeros((_room(rows, self._room.shape[0]), _room(columns, self._room.shape[1])), dtype=np.int32)
+            room[: self._rows, : self._columns] = self.view
+            self._room = room
+        self._rows, self._columns = rows, columns
+        self.view = self._room[:rows, :columns]
+
+
+def _room(needed: int, there: int) -> int:
+    return there if needed <= there else max(needed, 2 * there)
 
 
 class Tallies:

@@ -49,7 +49,7 @@ class TooMany(ArenaError):
         self.retry_seconds = retry_seconds
 
 
-class Status(enum.StrEnum):
+class MatchupStatus(enum.StrEnum):
     """What became of a matchup."""
 
     OPEN = "open"
@@ -68,7 +68,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     b: int
     served_at: int
     expires_at: int
-    status: Status
+    status: MatchupStatus
     choice: e.Choice | None
     closed_at: int | None
     undo_until: int | None = None
@@ -89,12 +89,12 @@ def vote(ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, und
     Without `reveal` the names are held back and the vote can be undone for so many seconds; where there are none, it is
     final at once all the same. The same vote again with `reveal` shows the names.
     """
-    if ballot.status is Status.VOTED:
+    if ballot.status is MatchupStatus.VOTED:
         if ballot.choice is choice:
             return _show(ballot, now) if reveal else Decision(ballot)
         said = f"matchup {ballot.id} was voted on already, with {ballot.choice}; a vote cannot be changed."
         return Decision(ballot, refusal=ChoiceDiffers(said + " Ask for another matchup."))
-    if ballot.status is not Status.OPEN:
+    if ballot.status is not MatchupStatus.OPEN:
         return Decision(ballot, refusal=_gone(ballot))
     if now >= ballot.expires_at:
         expired = expire(ballot, now)
@@ -106,16 +106,16 @@ def vote(ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, und
 
 def reveal(ballot: Ballot, now: int) -> Decision:
     """Show the names, which ends the chance to undo. Again, or after the time to undo, it changes nothing."""
-    if ballot.status is Status.VOTED:
+    if ballot.status is MatchupStatus.VOTED:
         return _show(ballot, now)
-    if ballot.status is Status.OPEN:
+    if ballot.status is MatchupStatus.OPEN:
         return Decision(ballot, refusal=NoVote(f"matchup {ballot.id} has no vote yet. Vote first."))
     return Decision(ballot, refusal=_gone(ballot))
 
 
-def shows_names(status: Status, undo_until: int | None, now: int) -> bool:
+def shows_names(status: MatchupStatus, undo_until: int | None, now: int) -> bool:
     """Whether the voter may be told who the two were: the vote is final, by whichever host's clock."""
-    return status is Status.VOTED and (undo_until is None or now > undo_until + CLOCK_MARGIN)
+    return status is MatchupStatus.VOTED and (undo_until is None or now > undo_until + CLOCK_MARGIN)
 
 
 def _show(ballot: Ballot, now: int) -> Decision:
@@ -127,20 +127,20 @@ def _show(ballot: Ballot, now: int) -> Decision:
 
 def skip(ballot: Ballot, now: int) -> Decision:
     """Pass. The matchup is burnt; skipping it again changes nothing."""
-    if ballot.status is Status.SKIPPED:
+    if ballot.status is MatchupStatus.SKIPPED:
         return Decision(ballot)
-    if ballot.status is Status.VOTED:
+    if ballot.status is MatchupStatus.VOTED:
         return Decision(ballot, refusal=TooLate(f"matchup {ballot.id} was voted on already. Ask for another."))
-    if ballot.status is not Status.OPEN:
+    if ballot.status is not MatchupStatus.OPEN:
         return Decision(ballot, refusal=_gone(ballot))
-    return Decision(_closed(ballot, Status.SKIPPED, now, None), e.Skipped(matchup_id=ballot.id))
+    return Decision(_closed(ballot, MatchupStatus.SKIPPED, now, None), e.Skipped(matchup_id=ballot.id))
 
 
 def undo(ballot: Ballot, now: int) -> Decision:
     """Take a vote back while its names are held back and its time is not over. The matchup stays closed."""
-    if ballot.status is Status.UNDONE:
+    if ballot.status is MatchupStatus.UNDONE:
         return Decision(ballot)
-    if ballot.status is not Status.VOTED:
+    if ballot.status is not MatchupStatus.VOTED:
         return Decision(ballot, refusal=TooLate(f"matchup {ballot.id} has no vote to take back. Ask for another."))
     if ballot.undo_until is None:
         final = TooLate(f"the names of matchup {ballot.id} were shown, so its vote is final. Ask for another.")
@@ -148,37 +148,41 @@ def undo(ballot: Ballot, now: int) -> Decision:
     if now > ballot.undo_until:
         late = TooLate(f"the time to undo the vote on {ballot.id} is over; it is final. Ask for another.")
         return Decision(ballot, refusal=late)
-    return Decision(_closed(ballot, Status.UNDONE, now, ballot.choice), e.Undone(matchup_id=ballot.id))
+    return Decision(_closed(ballot, MatchupStatus.UNDONE, now, ballot.choice), e.Undone(matchup_id=ballot.id))
 
 
 def expire(ballot: Ballot, now: int) -> Decision:
     """Close a matchup that nobody voted on in time; anything else stays as it is."""
-    if ballot.status is not Status.OPEN or now < ballot.expires_at:
+    if ballot.status is not MatchupStatus.OPEN or now < ballot.expires_at:
         return Decision(ballot)
-    return Decision(_closed(ballot, Status.EXPIRED, now, None), e.Expired(matchup_id=ballot.id))
+    return Decision(_closed(ballot, MatchupStatus.EXPIRED, now, None), e.Expired(matchup_id=ballot.id))
 
 
 def after(ballot: Ballot, body: e.AnyBody, at: int) -> Ballot:
     """The matchup after an event of the log: what the decision that led to it made of the row."""
     match body:
         case e.Voted():
-            voted = _closed(ballot, Status.VOTED, at, body.choice)
+            voted = _closed(ballot, MatchupStatus.VOTED, at, body.choice)
             return msgspec.structs.replace(voted, undo_until=body.undo_until)
         case e.Revealed():
             return msgspec.structs.replace(ballot, undo_until=None)
         case e.Skipped():
-            return _closed(ballot, Status.SKIPPED, at, None)
+            return _closed(ballot, MatchupStatus.SKIPPED, at, None)
         case e.Expired():
-            return _closed(ballot, Status.EXPIRED, at, None)
+            return _closed(ballot, MatchupStatus.EXPIRED, at, None)
         case e.Undone():
-            return _closed(ballot, Status.UNDONE, at, ballot.choice)
+            return _closed(ballot, MatchupStatus.UNDONE, at, ballot.choice)
     return ballot
 
 
-def _closed(ballot: Ballot, status: Status, at: int, choice: e.Choice | None) -> Ballot:
+def _closed(ballot: Ballot, status: MatchupStatus, at: int, choice: e.Choice | None) -> Ballot:
     return msgspec.structs.replace(ballot, status=status, closed_at=at, choice=choice)
 
 
 def _gone(ballot: Ballot) -> Gone:
-    why = {Status.SKIPPED: "was skipped", Status.EXPIRED: "has expired", Status.UNDONE: "was voted on and taken back"}
+    why = {
+        MatchupStatus.SKIPPED: "was skipped",
+        MatchupStatus.EXPIRED: "has expired",
+        MatchupStatus.UNDONE: "was voted on and taken back",
+    }
     return Gone(f"matchup {ballot.id} {why[ballot.status]} and cannot be voted on. Ask for another.")

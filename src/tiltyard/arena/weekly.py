@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena import events as e
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import LiveBoard, completeness, contenders, live_board, publication_values
 from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.matchmaking import lane_opens
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.votes import MemoryVoteBook, vote_table
 from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
 from tiltyard.validity.fairness import (
     ExposureFairness,
@@ -28,17 +32,19 @@ from tiltyard.validity.fairness import (
 from tiltyard.validity.quality import QualityFlag, QualityVotes, rising_both_bad
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tiltyard.arena.offline import OfflineBoard
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.vote_table import VoteTable
+    from tiltyard.arena.votes import VoteTable
+
+DAY = 86_400 * 1_000_000
+"""Looks are a day apart: hour by hour, models that are level would seem to swap all the time."""
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class BoardAt:
     """What was known of the enabled models at one time (microseconds)."""
 
     at: int
@@ -46,7 +52,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Served:
+class ServedPairs:
     """Matchups of the period whose vote counts: models by side, and how many each lane served.
 
     Only those: a skipped matchup closes without names, and a report that counted it would tell them.
@@ -93,9 +99,9 @@ class Period:
 
     since: int
     until: int
-    looks: tuple[Look, ...]
+    looks: tuple[BoardAt, ...]
     votes: VoteTable
-    served: Served
+    served: ServedPairs
     events: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[Note, ...] = ()
     exclusions: tuple[Note, ...] = ()
@@ -127,7 +133,7 @@ class WeeklyReport:
     contenders: tuple[str, ...]
     pairs: tuple[AdjacentPair, ...]
     stability: ConfidenceStability
-    looks: tuple[Look, ...]
+    looks: tuple[BoardAt, ...]
     churn: Churn
     lanes: tuple[LaneShare, ...]
     lanes_on: bool
@@ -281,7 +287,7 @@ def adjacent_pairs(state: ArenaState) -> tuple[AdjacentPair, ...]:
     )
 
 
-def _sides(served: Served, order: list[int]) -> SideBalance:
+def _sides(served: ServedPairs, order: list[int]) -> SideBalance:
     size = max([*order, int(served.model_a.max(initial=0)), int(served.model_b.max(initial=0))], default=0) + 1
     as_a = np.bincount(served.model_a, minlength=size)
     shown = as_a + np.bincount(served.model_b, minlength=size)
@@ -294,11 +300,77 @@ def _quality(state: ArenaState, votes: VoteTable, since: int) -> list[QualityFla
     return rising_both_bad(looked_at, state.order(), least_votes=rules.quality_votes, least_rise=rules.quality_rise)
 
 
-def look_at(state: ArenaState, at: int) -> Look:
+def look_at(state: ArenaState, at: int) -> BoardAt:
     """What the state knows of its enabled models now, as of a time."""
     now = state.track.now
     known = {
         state.catalog.models[model].model: Known(float(now.rating[model]), float(now.deviation[model]))
         for model in state.order()
     }
-    return Look(at, known)
+    return BoardAt(at, known)
+
+
+def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) -> tuple[ArenaState, Period]:
+    """The state at the end of a log, and the period from `since` to its last event, looked at every so often."""
+    book = MemoryVoteBook()
+    state = ArenaState(book)
+    looks: list[BoardAt] = []
+    within = _Within()
+    due = since
+    for seq, event in enumerate(events, start=1):
+        # Looked at when somebody is served: an arena that is still being filled has nothing to look at.
+        while event.at >= due and isinstance(event.body, e.MatchupServed):
+            looks.append(look_at(state, due))
+            due += every
+        state.apply(seq, event)
+        if event.at >= since:
+            within.take(event.body)
+    return state, within.period(since, state, tuple(looks), book)
+
+
+def closed_only(kinds: Mapping[str, int], served: Iterable[str], state: ArenaState) -> dict[str, int]:
+    """Counts of events by kind, in which a matchup counts as served once it is closed."""
+    still_open = sum(name in state.schedule.in_flight for name in served)
+    return {kind: n - still_open if kind == "matchup_served" else n for kind, n in kinds.items()}
+
+
+class _Within:
+    """What happened within the period."""
+
+    def __init__(self) -> None:
+        self.served: list[e.MatchupServed] = []
+        self.kinds: Counter[str] = Counter()
+        self.flags: list[Note] = []
+        self.exclusions: list[Note] = []
+
+    def take(self, body: e.Body) -> None:
+        """Take in one event of the period."""
+        self.kinds[str(body.__struct_config__.tag)] += 1
+        match body:
+            case e.MatchupServed():
+                self.served.append(body)
+            case e.Flagged():
+                self.flags.append(note_of(body))
+            case e.Excluded() | e.Restored():
+                self.exclusions.append(note_of(body))
+
+    def period(self, since: int, state: ArenaState, looks: tuple[BoardAt, ...], book: MemoryVoteBook) -> Period:
+        """The period as the report wants it."""
+        votes = vote_table(book.votes, state.catalog)
+        voted = set(votes.matchup_ids)
+        counted = [body for body in self.served if body.matchup_id in voted]
+        served = ServedPairs(
+            np.array([state.catalog.model(body.model_a) for body in counted], dtype=np.int64),
+            np.array([state.catalog.model(body.model_b) for body in counted], dtype=np.int64),
+            dict(Counter(body.lane for body in counted)),
+        )
+        return Period(
+            since=since,
+            until=state.at,
+            looks=looks,
+            votes=votes,
+            served=served,
+            events=closed_only(self.kinds, (body.matchup_id for body in self.served), state),
+            flags=tuple(self.flags),
+            exclusions=tuple(self.exclusions),
+        )

@@ -213,10 +213,10 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
     """
     need_arena()
 
-    from tiltyard.arena.exporting import battle_rows
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.reading import final_votes
+    from tiltyard.arena.votes import battle_rows
     from tiltyard.files import json_line, write_lines
 
     store = Store.open(db)
@@ -269,7 +269,7 @@ def backup_command(
     """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
     need_arena()
     from tiltyard.arena.store import Store
-    from tiltyard.arena.store.backup import copy_arena
+    from tiltyard.arena.store.maintenance import copy_arena
 
     store = Store.open(db)
     try:
@@ -320,10 +320,9 @@ def validity_command(
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
     need_arena()
     from tiltyard.arena.offline import offline_board
-    from tiltyard.arena.period import period_of_log
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.reading import events_in_order
-    from tiltyard.arena.weekly import weekly_report
+    from tiltyard.arena.weekly import period_of_log, weekly_report
     from tiltyard.errors import BattleError, RatingError
     from tiltyard.files import write_text
     from tiltyard.report.weekly.page import weekly_page

@@ -40,7 +40,7 @@ def simulate_command(
     need_arena()
     from tiltyard.arena.population import Attack
     from tiltyard.arena.simulation import SimulationSettings, simulate
-    from tiltyard.arena.simulation.keeping import keep_log, recorder
+    from tiltyard.arena.simulation.ledger import keep_log, recorder
 
     settings = SimulationSettings(
         models=models,

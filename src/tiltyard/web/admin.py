@@ -18,8 +18,7 @@ from tiltyard.arena.blindness import lost_blindness
 from tiltyard.arena.commands import AppendEvents
 from tiltyard.arena.importing import in_parts
 from tiltyard.arena.policy import PHASES
-from tiltyard.arena.store.backlog import latest_events
-from tiltyard.arena.store.reading import prompt_texts
+from tiltyard.arena.store.reading import latest_events, prompt_texts
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_import, admin_views, health
 from tiltyard.web.admin_cases import CaseKind, Screener

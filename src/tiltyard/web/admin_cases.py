@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tiltyard.arena import events as e
-from tiltyard.arena.effects import Effects, copy_of, effects_of
-from tiltyard.arena.screening import Screening, screen
-from tiltyard.arena.state import Standing
-from tiltyard.arena.store.backlog import Written, latest_events
+from tiltyard.arena.screening import Effects, Screening, copy_of, effects_of, screen
+from tiltyard.arena.state import VoteStanding
+from tiltyard.arena.store.reading import LoggedEvent, latest_events
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
@@ -151,16 +150,16 @@ class Screener:
 
 
 def _case(kind: CaseKind, name: str, reasons: tuple[str, ...], votes: list[CastVote], until: int) -> ReviewItem:
-    def standing(wanted: Standing) -> tuple[str, ...]:
+    def standing(wanted: VoteStanding) -> tuple[str, ...]:
         return tuple(vote.matchup_id for vote in votes if vote.standing is wanted and vote.seq <= until)
 
-    counted, excluded = standing(Standing.COUNTED), standing(Standing.EXCLUDED)
-    return ReviewItem(kind, name, reasons, counted, excluded, len(standing(Standing.UNDONE)), until)
+    counted, excluded = standing(VoteStanding.COUNTED), standing(VoteStanding.EXCLUDED)
+    return ReviewItem(kind, name, reasons, counted, excluded, len(standing(VoteStanding.UNDONE)), until)
 
 
-def _sessions(found: Screening, flagged: Iterable[Written], votes: Iterable[CastVote]) -> list[FlaggedSession]:
+def _sessions(found: Screening, flagged: Iterable[LoggedEvent], votes: Iterable[CastVote]) -> list[FlaggedSession]:
     """Sessions with signs first, then those flagged or excluded before; the ones with most votes first in each."""
-    standings: dict[str, Counter[Standing]] = {}
+    standings: dict[str, Counter[VoteStanding]] = {}
     for vote in votes:
         standings.setdefault(vote.voter, Counter())[vote.standing] += 1
     reasons: dict[str, dict[str, str]] = {}
@@ -171,15 +170,15 @@ def _sessions(found: Screening, flagged: Iterable[Written], votes: Iterable[Cast
     for flag in found.voters:
         reasons.setdefault(flag.voter, {})[flag.flag] = flag.detail
         sure[flag.voter] = sure.get(flag.voter, False) or flag.sure
-    listed = {*reasons, *(voter for voter, counts in standings.items() if counts[Standing.EXCLUDED])}
+    listed = {*reasons, *(voter for voter, counts in standings.items() if counts[VoteStanding.EXCLUDED])}
     sessions = [
         FlaggedSession(
             voter=voter,
             reasons=tuple(f"{flag}: {detail}" for flag, detail in reasons.get(voter, {}).items()),
             sure=sure.get(voter, False),
-            counted=counts[Standing.COUNTED],
-            excluded=counts[Standing.EXCLUDED],
-            undone=counts[Standing.UNDONE],
+            counted=counts[VoteStanding.COUNTED],
+            excluded=counts[VoteStanding.EXCLUDED],
+            undone=counts[VoteStanding.UNDONE],
         )
         for voter in listed
         if (counts := standings.get(voter)) is not None
@@ -187,11 +186,11 @@ def _sessions(found: Screening, flagged: Iterable[Written], votes: Iterable[Cast
     return sorted(sessions, key=lambda s: (s.voter not in sure, not s.sure, -s.counted - s.excluded, s.voter))
 
 
-def _exclusion(event: Written, standing: dict[str, Standing]) -> Exclusion:
+def _exclusion(event: LoggedEvent, standing: dict[str, VoteStanding]) -> Exclusion:
     body = event.body
     assert isinstance(body, e.Excluded)
     assert event.seq is not None
-    still = sum(standing.get(name) is Standing.EXCLUDED for name in body.matchup_ids)
+    still = sum(standing.get(name) is VoteStanding.EXCLUDED for name in body.matchup_ids)
     return Exclusion(event.seq, event.at, body.reason, len(body.matchup_ids), still)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.arena.integrity import limit_key
 from tiltyard.arena.service import clock
-from tiltyard.arena.store.visitors import Quota, Usage, end_session, is_ended
+from tiltyard.arena.store.visitors import Quota, QuotaCounter, end_session, is_ended
 from tiltyard.arena.voting import TooMany
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Gate:
         self._secret = _digest(settings.admin_secret)
         self._key = hmac.new(settings.secret.encode(), b"admin session\n" + self._secret, hashlib.sha256).digest()
         self._store = store
-        self._usage = Usage()
+        self._usage = QuotaCounter()
         self._now = now
 
     def enter(self, address: str, guess: str) -> Login | None:

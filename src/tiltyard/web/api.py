@@ -16,9 +16,9 @@ from starlette.responses import Response, StreamingResponse
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.commands import AppendEvents, RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
-from tiltyard.arena.exporting import battle_rows
 from tiltyard.arena.store.reading import final_votes
-from tiltyard.arena.voting import NotYours, Status
+from tiltyard.arena.votes import battle_rows
+from tiltyard.arena.voting import MatchupStatus, NotYours
 from tiltyard.boards.text import json_text
 from tiltyard.web.api_schema import body, choice_body, described
 from tiltyard.web.bodies import json_of, nothing_of
@@ -152,7 +152,7 @@ async def skip_matchup(request: Request, matchup_id: str) -> Response:
     await nothing_of(request)
     visitor = await site.visitors.returning(request)
     await site.engine.run(SkipMatchup(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
-    return _json({"matchup_id": matchup_id, "status": Status.SKIPPED})
+    return _json({"matchup_id": matchup_id, "status": MatchupStatus.SKIPPED})
 
 
 @router.post(
@@ -165,7 +165,7 @@ async def undo_vote(request: Request, matchup_id: str) -> Response:
     await nothing_of(request)
     visitor = await site.visitors.returning(request)
     await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))
-    return _json({"matchup_id": matchup_id, "status": Status.UNDONE})
+    return _json({"matchup_id": matchup_id, "status": MatchupStatus.UNDONE})
 
 
 @router.get("/matchups/{matchup_id}", **described("How one of your pairs stands", 200, body("State"), 404))

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.model_detail import Heatmap
-    from tiltyard.arena.model_history import BothBadPiece, RatingPath
+    from tiltyard.arena.model_detail import BothBadPiece, Heatmap, RatingPath
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.validity.calibration import CalibrationCurve
     from tiltyard.web.leaderboard import BoardLine

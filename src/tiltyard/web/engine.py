@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tiltyard.arena.commands import SAFE_ID, ReadState
 from tiltyard.arena.service import clock
-from tiltyard.arena.store import showing
+from tiltyard.arena.store import matchup_table
 from tiltyard.web.shedding import LONGEST_WAIT_SECONDS, admit
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.commands import Command
     from tiltyard.arena.service import Arena
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store.showing import ShownMatchup
+    from tiltyard.arena.store.matchup_table import ShownMatchup
 
 R = TypeVar("R")
 
@@ -63,11 +63,11 @@ class Engine:
         """A matchup that was served to this voter."""
         if not SAFE_ID.match(matchup_id):
             return None
-        return await asyncio.to_thread(showing.shown_matchup, self.arena.store, matchup_id, voter)
+        return await asyncio.to_thread(matchup_table.shown_matchup, self.arena.store, matchup_id, voter)
 
     async def open_matchup(self, voter: str, now: int) -> ShownMatchup | None:
         """The matchup that waits for this voter's vote."""
-        return await asyncio.to_thread(showing.open_matchup, self.arena.store, voter, now)
+        return await asyncio.to_thread(matchup_table.open_matchup, self.arena.store, voter, now)
 
 
 class LoopMailbox:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from tiltyard import __version__
 from tiltyard.arena.service import clock
-from tiltyard.arena.store.backlog import Backlog, KindCounts, backlog
+from tiltyard.arena.store.reading import Backlog, KindCounts, backlog
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.web.failures import RETRY_SECONDS
 from tiltyard.web.probing import PATIENCE_SECONDS, Writer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from tiltyard.arena.background import Failures
+    from tiltyard.arena.thread_health import ThreadHealth
 
 router = APIRouter(include_in_schema=False)
 
@@ -120,7 +120,7 @@ class Health:
     board_seq: int | None
     board_age_seconds: float | None
     """How old the published board is: 0 if it shows the end of the log, else the age of the last event it shows."""
-    failures: tuple[Failures, ...]
+    failures: tuple[ThreadHealth, ...]
     """What went wrong in the threads of the site."""
     longest_wait: float
     unreadable: bool = False

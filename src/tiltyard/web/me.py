@@ -10,8 +10,8 @@ import numpy as np
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.service import clock
-from tiltyard.arena.state import Standing
-from tiltyard.arena.store.showing import voted_matchups
+from tiltyard.arena.state import VoteStanding
+from tiltyard.arena.store.matchup_table import voted_matchups
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
     from tiltyard.arena.state import CastVote
-    from tiltyard.arena.store.showing import ShownMatchup
+    from tiltyard.arena.store.matchup_table import ShownMatchup
     from tiltyard.pages.markup import Html
     from tiltyard.web.site import Site
 
@@ -119,7 +119,7 @@ class OwnPage:
 
 def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
     """The own board of whoever cast these votes; votes that do not count are left out."""
-    counted = [vote for vote in votes if vote.standing is Standing.COUNTED]
+    counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
     rows = {row.model: row for row in snapshot.board.rows}
     chances = []
     agreed = 0

@@ -10,9 +10,8 @@ import numpy as np
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import completeness
 from tiltyard.arena.events import Choice
-from tiltyard.arena.model_detail import RECENT, Record, against, model_detail, recent_form
-from tiltyard.arena.model_history import both_bad_trend
-from tiltyard.arena.state import Standing
+from tiltyard.arena.model_detail import RECENT, Record, against, both_bad_trend, model_detail, recent_form
+from tiltyard.arena.state import VoteStanding
 from tiltyard.battles.outcome import Outcome
 from tiltyard.validity.voters import expected_scores
 
@@ -20,11 +19,10 @@ if TYPE_CHECKING:
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.following.followed_votes import FollowedVotes
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-    from tiltyard.arena.model_detail import ModelDetail, RecentForm
-    from tiltyard.arena.model_history import BothBadPiece, RatingPath
+    from tiltyard.arena.model_detail import BothBadPiece, ModelDetail, RatingPath, RecentForm
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.arena.state import ArenaState, CastVote
-    from tiltyard.arena.vote_table import VoteTable
+    from tiltyard.arena.votes import VoteTable
     from tiltyard.validity.calibration import CalibrationCurve
 
 
@@ -149,7 +147,7 @@ def _seen(vote: CastVote, model: int, state: ArenaState) -> SeenVote:
         state.catalog.models[rival].model,
         state.catalog.prompts[vote.prompt].prompt_id,
         result_for(vote, model),
-        vote.standing is Standing.COUNTED,
+        vote.standing is VoteStanding.COUNTED,
     )
 
 

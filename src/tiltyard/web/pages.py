@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from tiltyard.arena.store.answers import AnswerDates
+from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
 from tiltyard.report.weekly.text import rule_numbers

@@ -11,9 +11,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tiltyard.arena.commands import RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice
-from tiltyard.arena.state import Standing
+from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.vote_effect import PairVotes, effect_of, pair_votes
-from tiltyard.arena.voting import SECOND, Gone, NotYours, Status, shows_names
+from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotYours, shows_names
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.site import site_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.commands import ServedMatchup
     from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.store.showing import ShownMatchup
+    from tiltyard.arena.store.matchup_table import ShownMatchup
     from tiltyard.arena.vote_effect import Effect
     from tiltyard.pages.markup import Html
     from tiltyard.web.visitors import Visitor
@@ -146,13 +146,13 @@ async def vote_result(request: Request, matchup_id: str) -> Response:
     matchup = None if voter is None else await site.engine.shown(matchup_id, voter)
     if matchup is None:
         raise NotYours("there is no such matchup for this voter. Ask for one.")
-    if matchup.status is Status.OPEN:
+    if matchup.status is MatchupStatus.OPEN:
         return _redirect("/")
-    if matchup.status not in (Status.VOTED, Status.UNDONE):
+    if matchup.status not in (MatchupStatus.VOTED, MatchupStatus.UNDONE):
         raise Gone(f"matchup {matchup.matchup_id} was not voted on in time, or skipped. Ask for another.")
     token, now = site.visitors.token(request, PURPOSE), site.engine.arena.now()
     context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "choice": matchup.choice, "token": token}
-    if matchup.status is Status.UNDONE:
+    if matchup.status is MatchupStatus.UNDONE:
         return site.page("vote_undone.html", context, here="vote")
     effect = site.vote_effects.first(matchup.matchup_id, lambda: effect_on(snapshot, matchup))
     if not shows_names(matchup.status, matchup.undo_until, now):
@@ -215,7 +215,7 @@ def others_now(snapshot: Snapshot, matchup: ShownMatchup) -> PairVotes:
     if max(matchup.a, matchup.b) >= len(snapshot.models):
         return PairVotes(a=0, b=0, ties=0, both_bad=0)
     everyone = pair_votes(snapshot.wins, snapshot.ties, snapshot.both_bad, matchup.a, matchup.b)
-    if matchup.standing is not Standing.COUNTED or matchup.choice is None or not _holds(snapshot, matchup):
+    if matchup.standing is not VoteStanding.COUNTED or matchup.choice is None or not _holds(snapshot, matchup):
         return everyone
     return without(everyone, matchup.choice)
 

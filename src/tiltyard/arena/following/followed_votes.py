@@ -10,11 +10,10 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.period import closed_only
-from tiltyard.arena.state import Standing
-from tiltyard.arena.store.book import SqlBook
+from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.reading import cast_votes
-from tiltyard.arena.weekly import Note, Served, note_of
+from tiltyard.arena.store.vote_book import SqlVoteBook
+from tiltyard.arena.weekly import Note, ServedPairs, closed_only, note_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -43,7 +42,7 @@ class FollowedVotes:
         changed = set(_changed(events))
         if not changed:
             return
-        book = SqlBook(connection)
+        book = SqlVoteBook(connection)
         book.seq = seq + 1  # the book answers for the moment before its event
         for vote in book.find(changed):
             self.take(vote)
@@ -56,7 +55,7 @@ class FollowedVotes:
         """The latest votes on one model, the newest first, without those that were taken back."""
         found: list[CastVote] = []
         for vote in reversed(self.votes):
-            if model in (vote.a, vote.b) and vote.standing is not Standing.UNDONE:
+            if model in (vote.a, vote.b) and vote.standing is not VoteStanding.UNDONE:
                 found.append(vote)
                 if len(found) == most:
                     break
@@ -109,14 +108,14 @@ class Lately:
         while self._events and self._events[0].at < latest - self._keep:
             self._events.popleft()
 
-    def served(self, since: int, catalog: Catalog, voted: Collection[str]) -> Served:
+    def served(self, since: int, catalog: Catalog, voted: Collection[str]) -> ServedPairs:
         """Who was served since a time, by side and lane, of the matchups whose vote counts."""
         inside = [
             event
             for event in self._events
             if event.kind == "matchup_served" and event.at >= since and event.matchup_id in voted
         ]
-        return Served(
+        return ServedPairs(
             np.array([catalog.model(event.a) for event in inside], dtype=np.int64),
             np.array([catalog.model(event.b) for event in inside], dtype=np.int64),
             dict(Counter(event.lane for event in inside)),

@@ -14,7 +14,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tiltyard.arena.background import Failures
 from tiltyard.arena.events import Event, decode_body
 from tiltyard.arena.following.followed_votes import FollowedVotes, Lately
 from tiltyard.arena.following.replay import DAY, movements, replay
@@ -35,8 +34,9 @@ from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.replica import Replica
-from tiltyard.arena.store.texts import Texts
-from tiltyard.arena.vote_table import vote_table
+from tiltyard.arena.store.texts import TextCache
+from tiltyard.arena.thread_health import ThreadHealth
+from tiltyard.arena.votes import vote_table
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Observatory:
         self._replica: Replica | None = None
         self._votes: FollowedVotes | None = None
         self._lately = Lately(WEEK_DAYS * DAY)
-        self._texts = Texts()
+        self._texts = TextCache()
         self._snapshot: Snapshot | None = None
         self._studied = (0.0, 0.0)
         """When the last study ended, and how long it took; below, the same of the last look at swaps."""
@@ -106,7 +106,7 @@ class Observatory:
         self._categories: dict[str, tuple[int, OfflineBoard | None]] = {}
         """Boards of categories, with the event up to which their votes were counted."""
         self._kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
-        self.failures = (Failures("thread that follows the log"), Failures("thread of the slow studies"))
+        self.failures = (ThreadHealth("thread that follows the log"), ThreadHealth("thread of the slow studies"))
         """What went wrong in each of the two threads."""
 
     def start(self) -> None:
@@ -223,7 +223,7 @@ class Observatory:
                 self._categories[name] = (snapshot.study.seq, category_board(snapshot, name))
         self._look_at_swaps()
 
-    def _repeat(self, once: Callable[[], None], failures: Failures, recover: Callable[[], None]) -> None:
+    def _repeat(self, once: Callable[[], None], failures: ThreadHealth, recover: Callable[[], None]) -> None:
         """Run again and again until the end; after a failure a little later, and with whatever it left behind gone."""
         pause = self._pace.board_seconds
         while not self._ended.wait(pause):

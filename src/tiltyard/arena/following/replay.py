@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.board import OFFICIAL_FROM
-from tiltyard.arena.model_history import RatingPath
-from tiltyard.arena.weekly import Look
+from tiltyard.arena.model_detail import RatingPath
+from tiltyard.arena.weekly import BoardAt
 from tiltyard.ratings.glicko2 import rate_battles_history
 from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
 from tiltyard.validity.churn import BAND, Known
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.board import LiveBoard
     from tiltyard.arena.policy import Policy
-    from tiltyard.arena.vote_table import VoteTable
+    from tiltyard.arena.votes import VoteTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -59,7 +59,7 @@ class Replay:
         predicted = np.where(as_b, 1.0 - self.predicted, self.predicted)[own]
         return calibration(predicted, np.where(as_b, 1.0 - self.score_a, self.score_a)[own])
 
-    def looks(self, times: Sequence[int], enabled: Collection[str]) -> tuple[Look, ...]:
+    def looks(self, times: Sequence[int], enabled: Collection[str]) -> tuple[BoardAt, ...]:
         """What was known of enabled models at each time (microseconds); one without a vote by then is left out."""
         # Events of several servers are not in the order of their clocks: a time is where the log had come to by then.
         clock = np.maximum.accumulate(self.at) if len(self.at) else self.at
@@ -74,7 +74,7 @@ class Replay:
                 for name, place in zip(self.models, last.tolist(), strict=True)
                 if place >= 0 and name in enabled
             }
-            looks.append(Look(at, known))
+            looks.append(BoardAt(at, known))
         return tuple(looks)
 
     @property
@@ -108,7 +108,7 @@ class Movement:
     beyond_band: bool
 
 
-def movements(board: LiveBoard, before: Look, policy: Policy) -> Mapping[str, Movement]:
+def movements(board: LiveBoard, before: BoardAt, policy: Policy) -> Mapping[str, Movement]:
     """The movement of every model that confidence allows to speak of.
 
     It must not be provisional, and must have had an established model's deviation at the earlier time as well: the

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tiltyard.arena.following.replay import Movement, Replay
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.vote_table import VoteTable
-    from tiltyard.arena.weekly import Look
+    from tiltyard.arena.votes import VoteTable
+    from tiltyard.arena.weekly import BoardAt
 
 Ints = NDArray[np.int32]
 
@@ -146,7 +146,7 @@ def times_of(until: int, now: int) -> list[int]:
 
 
 def weekly_of(
-    state: ArenaState, lately: Lately, votes: VoteTable, offline: OfflineBoard | None, days: tuple[Look, ...]
+    state: ArenaState, lately: Lately, votes: VoteTable, offline: OfflineBoard | None, days: tuple[BoardAt, ...]
 ) -> WeeklyReport:
     """The report of the days that were looked at, of the state at their end."""
     since = days[0].at

@@ -2,15 +2,15 @@
 
 from tiltyard.arena.matchmaking.choosing import FALLS_TO, Matchmaker, next_matchup
 from tiltyard.arena.matchmaking.exposure import TrafficCap, contenders, exposure_targets, lane_opens
-from tiltyard.arena.matchmaking.matchup import Chooser, Matchup, Past, Seen, served_event
+from tiltyard.arena.matchmaking.matchup import Chooser, ChosenMatchup, Seen, SeenMatchups, served_event
 
 __all__ = [
     "FALLS_TO",
     "Chooser",
+    "ChosenMatchup",
     "Matchmaker",
-    "Matchup",
-    "Past",
     "Seen",
+    "SeenMatchups",
     "TrafficCap",
     "contenders",
     "exposure_targets",

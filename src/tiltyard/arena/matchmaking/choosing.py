@@ -9,7 +9,7 @@ import msgspec
 from tiltyard.arena.events import LANES, Lane
 from tiltyard.arena.matchmaking import contender, coverage, exploration, legacy, uncertainty
 from tiltyard.arena.matchmaking.draws import draw_few
-from tiltyard.arena.matchmaking.matchup import Matchup, Past, Pick, Seen
+from tiltyard.arena.matchmaking.matchup import ChosenMatchup, Pick, Seen, SeenMatchups
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
 from tiltyard.errors import ArenaError
@@ -46,8 +46,8 @@ OLDEST_AGAIN = "this voter has seen all there is; the oldest again"
 
 
 def next_matchup(
-    state: ArenaState, rng: np.random.Generator, seen: Seen | Past, tables: WorkingTables | None = None
-) -> Matchup:
+    state: ArenaState, rng: np.random.Generator, seen: Seen | SeenMatchups, tables: WorkingTables | None = None
+) -> ChosenMatchup:
     """The matchup to serve next to a voter who has seen this: a function of state, draws and voter, and nothing else.
 
     Nothing but `rng` is changed. `tables` save work between choices and have no say in the result (see `Matchmaker`).
@@ -62,7 +62,7 @@ def next_matchup(
         raise ArenaError(
             "nothing to serve: no two enabled models have answers to one enabled prompt. Import answers or enable some."
         )
-    past = seen if isinstance(seen, Past) else Past(seen)
+    past = seen if isinstance(seen, SeenMatchups) else SeenMatchups(seen)
     if state.phase == 1:
         picked = legacy.pick(state, servable, past, rng)
         if picked is None:
@@ -82,12 +82,12 @@ class Matchmaker:
     def __init__(self) -> None:
         self._tables = WorkingTables()
 
-    def __call__(self, state: ArenaState, rng: np.random.Generator, seen: Past) -> Matchup:
+    def __call__(self, state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) -> ChosenMatchup:
         """The matchup to serve next."""
         return next_matchup(state, rng, seen, self._tables)
 
 
-def _by_lane(view: VoterView, rng: np.random.Generator) -> Matchup:
+def _by_lane(view: VoterView, rng: np.random.Generator) -> ChosenMatchup:
     weights: tuple[float, ...] = msgspec.structs.astuple(view.policy.lanes)
     drawn = LANES[draw_few(rng, weights)]
     able = {lane: rule.can_serve(view) for lane, rule in RULES.items()}
@@ -102,12 +102,12 @@ def _by_lane(view: VoterView, rng: np.random.Generator) -> Matchup:
     return _seated(picked, lane, share * picked.chance, rng, note)
 
 
-def _seated(picked: Pick, lane: Lane, probability: float, rng: np.random.Generator, note: str = "") -> Matchup:
+def _seated(picked: Pick, lane: Lane, probability: float, rng: np.random.Generator, note: str = "") -> ChosenMatchup:
     a, b = (picked.first, picked.second) if rng.random() < 0.5 else (picked.second, picked.first)
-    return Matchup(a, b, picked.prompt, lane, note + picked.reason, probability)
+    return ChosenMatchup(a, b, picked.prompt, lane, note + picked.reason, probability)
 
 
-def _oldest(view: VoterView, past: Past) -> Pick:
+def _oldest(view: VoterView, past: SeenMatchups) -> Pick:
     """What this voter saw longest ago, of what may be served and does not break the diversity of prompts."""
     cells = view.servable.cells
     old = sorted((when, triple) for triple, when in past.when.items())

@@ -11,12 +11,12 @@ from tiltyard.arena.matchmaking.exploration import draw_pair
 from tiltyard.arena.matchmaking.matchup import Pick
 
 if TYPE_CHECKING:
-    from tiltyard.arena.matchmaking.matchup import Past
+    from tiltyard.arena.matchmaking.matchup import SeenMatchups
     from tiltyard.arena.matchmaking.tables import Mask, Servable
     from tiltyard.arena.state import ArenaState
 
 
-def pick(state: ArenaState, servable: Servable, past: Past, rng: np.random.Generator) -> Pick | None:
+def pick(state: ArenaState, servable: Servable, past: SeenMatchups, rng: np.random.Generator) -> Pick | None:
     """A prompt, each as likely as the others, and two models that answered it; None if the voter has seen all."""
     seen_on: dict[int, list[tuple[int, int]]] = {}
     for first, second, prompt in past.when:

@@ -24,7 +24,7 @@ Seen = Mapping[Triple, int]
 """What a voter saw, and when it was last, as a number that grows."""
 
 
-class Past:
+class SeenMatchups:
     """What a voter saw, found by pair as well. Whoever serves one voter often keeps it and notes what is new."""
 
     __slots__ = ("most", "prompts", "when")
@@ -49,7 +49,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Matchup:
+class ChosenMatchup:
     """Two models by side and a prompt, all by number; why these, and how likely they were.
 
     `probability` is the chance, given the state and this voter, that `lane` was to serve and chose this pair and
@@ -76,12 +76,12 @@ class Pick:
     reason: str
 
 
-Chooser = Callable[[ArenaState, np.random.Generator, Past], Matchup]
+Chooser = Callable[[ArenaState, np.random.Generator, SeenMatchups], ChosenMatchup]
 """What picks the next matchup for a voter with this past."""
 
 
 def served_event(
-    state: ArenaState, chosen: Matchup, *, matchup_id: str, voter: str, seed: int, at: int
+    state: ArenaState, chosen: ChosenMatchup, *, matchup_id: str, voter: str, seed: int, at: int
 ) -> MatchupServed:
     """The event of a chosen matchup: the answers as they are now, open until the policy's time is over."""
     catalog = state.catalog

@@ -14,7 +14,7 @@ from tiltyard.arena.matchmaking.exposure import TrafficCap, deviations, leaning,
 from tiltyard.arena.tallies import Pair, pair_of
 
 if TYPE_CHECKING:
-    from tiltyard.arena.matchmaking.matchup import Past
+    from tiltyard.arena.matchmaking.matchup import SeenMatchups
     from tiltyard.arena.matchmaking.tables import Deficits, Mask, WorkingTables
     from tiltyard.arena.state import ArenaState
 
@@ -37,7 +37,7 @@ class VoterView:
     `capped` off, models over the traffic cap may be served too.
     """
 
-    def __init__(self, state: ArenaState, past: Past, tables: WorkingTables, *, capped: bool = True) -> None:
+    def __init__(self, state: ArenaState, past: SeenMatchups, tables: WorkingTables, *, capped: bool = True) -> None:
         self.state = state
         self.policy = state.policy
         self.servable = servable = tables.servable(state)

@@ -1,18 +1,17 @@
 """A population of voters drives the real matchmaking, ledger and ratings in process, over strengths that are known."""
 
 from tiltyard.arena.simulation.attack_cost import AttackReport, Defence, flagged_voters
-from tiltyard.arena.simulation.engine import Engine, Ledger
+from tiltyard.arena.simulation.ledger import MemoryArena, SimulatedArena
 from tiltyard.arena.simulation.result import CurvePoint, LateModel, SimulationResult
-from tiltyard.arena.simulation.run import simulate
-from tiltyard.arena.simulation.settings import SimulationSettings
+from tiltyard.arena.simulation.run import SimulationSettings, simulate
 
 __all__ = [
     "AttackReport",
     "CurvePoint",
     "Defence",
-    "Engine",
     "LateModel",
-    "Ledger",
+    "MemoryArena",
+    "SimulatedArena",
     "SimulationResult",
     "SimulationSettings",
     "flagged_voters",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.integrity import flag_voters
-from tiltyard.arena.vote_table import vote_table
+from tiltyard.arena.votes import vote_table
 from tiltyard.boards.bradley_terry import BradleyTerry
 
 if TYPE_CHECKING:

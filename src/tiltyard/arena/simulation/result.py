@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 from tiltyard.arena.board import badge_floors, coverages
 from tiltyard.arena.events import LANES
 from tiltyard.arena.matchmaking import exposure_targets
-from tiltyard.arena.matchmaking.exposure import deviations
-from tiltyard.arena.vote_table import vote_table
+from tiltyard.arena.matchmaking.exposure import conservative_order, deviations, lane_opens
+from tiltyard.arena.matchmaking.tables import WorkingTables
+from tiltyard.arena.matchmaking.voter_view import diversity_most
+from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.votes import vote_table
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.ratings.ranks import kendall_tau
@@ -20,14 +24,19 @@ from tiltyard.ratings.ranks import kendall_tau
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tiltyard.arena.policy import Policy
     from tiltyard.arena.population import World
+    from tiltyard.arena.schedule import Reserved
     from tiltyard.arena.simulation.attack_cost import AttackReport
-    from tiltyard.arena.simulation.monitor import Monitor
     from tiltyard.arena.state import ArenaState, CastVote
+
+TRAFFIC_SPAN = 200
+"""A model's share of the traffic is looked at over this many matchups in a row."""
 
 Floats = NDArray[np.float64]
 
 NORMAL_95 = 1.959963984540054
+
 FAR_BEYOND = 0.20
 """No model should be this far from its exposure target, except one that came into or left the contender band."""
 
@@ -126,6 +135,64 @@ class Offline:
     tau: float | None
     coverage: float | None
     remarks: tuple[str, ...]
+
+
+class Monitor:
+    """Counts over served matchups. It keeps its own records, so that a rule is not checked by the code that follows it.
+
+    `lanes_when_open` counts only matchups served while the contender lane could serve: before that its share goes to
+    coverage. `crossed` are the models that were in the contender band for a part of the last window only.
+    """
+
+    def __init__(self, policy: Policy, prompts: int) -> None:
+        self._most = diversity_most(policy.diversity_last, policy.diversity_most, prompts)
+        self._last = policy.diversity_last
+        self._tables = WorkingTables()
+        self._meetings: dict[tuple[int, int], deque[int]] = {}
+        self._bands: deque[tuple[int, ...]] = deque(maxlen=policy.window_matchups)
+        self._latest: deque[tuple[int, int]] = deque(maxlen=TRAFFIC_SPAN)
+        self._latest_counts: Counter[int] = Counter()
+        self.served = 0
+        self.lanes: Counter[str] = Counter()
+        self.lanes_when_open: Counter[str] = Counter()
+        self.first_named_as_a = 0
+        self.duplicates = 0
+        self.diversity_broken = 0
+        self.largest_share: dict[int, float] = {}
+
+    def note(self, state: ArenaState, served: Reserved) -> None:
+        """Take in a matchup that was just served from this state."""
+        pair = pair_of(served.a, served.b)
+        self.served += 1
+        self.lanes[served.lane] += 1
+        self.first_named_as_a += served.a < served.b
+        self.duplicates += state.schedule.flying[(*pair, served.prompt)] > 1
+        meetings = self._meetings.setdefault(pair, deque(maxlen=self._last))
+        meetings.append(served.prompt)
+        self.diversity_broken += meetings.count(served.prompt) > self._most
+        order = conservative_order(state, self._tables.servable(state).numbers)
+        self._bands.append(tuple(order[: state.policy.contender_band].tolist()))
+        if lane_opens(state, order):
+            self.lanes_when_open[served.lane] += 1
+        self._note_traffic(served)
+
+    def _note_traffic(self, served: Reserved) -> None:
+        if len(self._latest) == TRAFFIC_SPAN:
+            self._latest_counts.subtract(self._latest[0])
+        self._latest.append((served.a, served.b))
+        self._latest_counts.update((served.a, served.b))
+        if len(self._latest) == TRAFFIC_SPAN:
+            for model in (served.a, served.b):
+                share = self._latest_counts[model] / TRAFFIC_SPAN
+                self.largest_share[model] = max(share, self.largest_share.get(model, 0.0))
+
+    @property
+    def crossed(self) -> set[int]:
+        """Models that were in the band at some time of the last window, and out of it at another."""
+        bands = {frozenset(band) for band in self._bands}
+        if not bands:
+            return set()
+        return set(frozenset.union(*bands) - frozenset.intersection(*bands))
 
 
 def official_tau(state: ArenaState, world: World) -> float | None:

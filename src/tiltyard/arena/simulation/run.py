@@ -4,34 +4,109 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.population import Crowd, Session, World
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.population import (
+    Attack,
+    Crowd,
+    VoterSession,
+    World,
+)
 from tiltyard.arena.simulation.attack_cost import attack_report, flagged_voters
-from tiltyard.arena.simulation.engine import Ledger
-from tiltyard.arena.simulation.monitor import Monitor
-from tiltyard.arena.simulation.result import CurvePoint, LateModel, established, official_tau, summary
+from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.simulation.result import CurvePoint, LateModel, Monitor, established, official_tau, summary
+from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tiltyard.arena.simulation.attack_cost import Defence
-    from tiltyard.arena.simulation.engine import Engine
+    from tiltyard.arena.simulation.ledger import SimulatedArena
     from tiltyard.arena.simulation.result import SimulationResult
-    from tiltyard.arena.simulation.settings import SimulationSettings
 
 MICROSECONDS = 1_000_000
+
 LEFT_ALONE_TIMES = 10.0
 """A matchup left to expire stays in flight this many times as long as one that is voted on."""
+
 WATCHED_EVERY = 50
 """Whether the late model is established is looked at once in so many votes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationSettings:
+    """An arena, its voters and how long they vote. Same settings, same result.
+
+    `votes` are counted votes; `in_flight` matchups are being looked at all the time. `sd` is the spread of true
+    strengths in Elo points, `wobble_sd` how much they differ from prompt to prompt. `late_model`: the last model enters
+    when half of the votes are cast. `skip_rate` of the matchups are skipped and `expire_rate` left to expire, after ten
+    times the usual time. `curve_points`: how often on the way the order is compared with the truth.
+    """
+
+    models: int = 38
+    """Models in the arena: `--models`."""
+    prompts: int = 15
+    """Prompts in the arena: `--prompts`."""
+    votes: int = 20_000
+    """Counted votes to cast: `--votes`."""
+    in_flight: int = 50
+    """Matchups being looked at all the time: `--in-flight`."""
+    seed: int = 0
+    """Seed of everything: `--seed`."""
+    sd: float = 180.0
+    """Spread of the true strengths, in Elo points: `--sd`."""
+    tie_rate: float = 0.08
+    """Share of ties: `--tie-rate`."""
+    both_bad_rate: float = 0.05
+    """Share of both-bad votes: `--both-bad-rate`."""
+    wobble_sd: float = 0.0
+    """How much strengths differ from prompt to prompt, in Elo points."""
+    noise: float = 0.0
+    """Share of honest votes that are cast by lot: `--noise`."""
+    attack: Attack | None = None
+    """Who else votes, and how much: `--attack`, `--attack-share`."""
+    late_model: bool = False
+    """Whether the last model enters when half of the votes are cast: `--late-model`."""
+    skip_rate: float = 0.02
+    """Share of matchups that are skipped."""
+    expire_rate: float = 0.01
+    """Share that is left to expire."""
+    session_votes: float = 25.0
+    """Votes of one visitor, on average."""
+    curve_points: int = 20
+    """How often on the way the order is compared with the truth."""
+    phase: int = 4
+    """Phase of the rollout."""
+    policy: Policy = field(default_factory=Policy)
+    """The policy: `--policy`; see above."""
+
+    def __post_init__(self) -> None:
+        least = 3 if self.late_model else 2
+        for name, value, floor in (
+            ("models", self.models, least),
+            ("prompts", self.prompts, 1),
+            ("votes", self.votes, 1),
+            ("in_flight", self.in_flight, 1),
+            ("session_votes", self.session_votes, 1),
+        ):
+            if value < floor:
+                raise OptionError(f"simulate: {name} is {value}; it must be at least {floor}.")
+        if self.skip_rate < 0.0 or self.expire_rate < 0.0 or self.skip_rate + self.expire_rate >= 1.0:
+            raise OptionError("simulate: skip rate and expire rate must be shares that leave some votes.")
+
+    @property
+    def models_at_start(self) -> int:
+        """How many models are there when the first matchup is served."""
+        return self.models - 1 if self.late_model else self.models
+
+
 def simulate(
-    settings: SimulationSettings, engine: Engine | None = None, defence: Defence = flagged_voters
+    settings: SimulationSettings, engine: SimulatedArena | None = None, defence: Defence = flagged_voters
 ) -> SimulationResult:
     """Let a crowd vote in an arena over known strengths; how truly, how fast and how fairly it was ranked.
 
@@ -50,7 +125,7 @@ def simulate(
         both_bad_rate=settings.both_bad_rate,
         wobble_sd=settings.wobble_sd,
     )
-    engine = Ledger(settings.seed, settings.votes) if engine is None else engine
+    engine = MemoryArena(settings.seed, settings.votes) if engine is None else engine
     run = _Run(settings, engine, world, rng)
     run.play()
     votes, attack = engine.votes(), None
@@ -71,7 +146,9 @@ def simulate(
 class _Run:
     """One simulation under way. A place in the arena is one matchup in flight: session after session sits there."""
 
-    def __init__(self, settings: SimulationSettings, engine: Engine, world: World, rng: np.random.Generator) -> None:
+    def __init__(
+        self, settings: SimulationSettings, engine: SimulatedArena, world: World, rng: np.random.Generator
+    ) -> None:
         self._settings = settings
         self._engine = engine
         self._world = world
@@ -81,7 +158,7 @@ class _Run:
         )
         self.monitor = Monitor(settings.policy, settings.prompts)
         self.curve: list[CurvePoint] = []
-        self._due: list[tuple[int, int, str, Session, int, str]] = []
+        self._due: list[tuple[int, int, str, VoterSession, int, str]] = []
         self._served = 0
         self._cast = 0
         self._entered: int | None = None
@@ -119,7 +196,7 @@ class _Run:
             left = session.matchups + 1
         self._serve(at, session, left - 1)
 
-    def _serve(self, at: int, session: Session, left: int) -> None:
+    def _serve(self, at: int, session: VoterSession, left: int) -> None:
         matchup_id = self._engine.serve(session.name, at)
         self.monitor.note(self._engine.state, self._engine.state.schedule.in_flight[matchup_id])
         self._served += 1

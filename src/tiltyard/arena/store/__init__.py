@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.events import Event
-from tiltyard.arena.store import log, migrate
+from tiltyard.arena.store import log, maintenance
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
 from tiltyard.arena.store.replica import Replica
@@ -41,25 +41,25 @@ class Store:
     def create(cls, url: str) -> Store:
         """A new, empty arena."""
         with _closed_on_error(Database(url)) as database:
-            if database.exists() and migrate.version(database) is not None:
+            if database.exists() and maintenance.version(database) is not None:
                 raise StoreError(f"there is an arena at {database.shown} already. Open it, or name another place.")
-            migrate.upgrade(database)
+            maintenance.upgrade(database)
             return cls(database)
 
     @classmethod
     def open(cls, url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Store:
         """An arena that is there, with the tables of this version."""
         with _closed_on_error(Database(url)) as database:
-            migrate.check(database)
+            maintenance.check(database)
             return cls(database, checkpoint_every)
 
     @classmethod
     def upgrade(cls, url: str) -> Store:
         """An arena that is there, brought to the tables of this version."""
         with _closed_on_error(Database(url)) as database:
-            if not database.exists() or migrate.version(database) is None:
-                migrate.check(database)
-            migrate.upgrade(database)
+            if not database.exists() or maintenance.version(database) is None:
+                maintenance.check(database)
+            maintenance.upgrade(database)
             return cls(database)
 
     def append(self, bodies: Sequence[AnyBody], at: int) -> None:

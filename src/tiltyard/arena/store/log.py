@@ -36,7 +36,7 @@ TAKEN_AT_ONCE = 5_000
 """Pending events that one round of the projector takes."""
 
 
-class Written(NamedTuple):
+class WrittenEvent(NamedTuple):
     """An event with its id and its text, as the database has it."""
 
     event_id: int
@@ -71,22 +71,22 @@ _any_pending = sa.select(pending.c.event_id).limit(1)
 _unpend = sa.delete(pending).where(pending.c.event_id.in_(sa.bindparam("ids", expanding=True)))
 
 
-def write_events(connection: sa.Connection, happened: Sequence[Event]) -> list[Written]:
+def write_events(connection: sa.Connection, happened: Sequence[Event]) -> list[WrittenEvent]:
     """The events, written: with ids that grow in the order given."""
     rows = [(event.at, event.body.__struct_config__.tag, encode_body(event.body)) for event in happened]
     ids = insert_numbered(connection, events, rows)
-    return [Written(event_id, row[2], event) for event_id, row, event in zip(ids, rows, happened, strict=True)]
+    return [WrittenEvent(event_id, row[2], event) for event_id, row, event in zip(ids, rows, happened, strict=True)]
 
 
-def leave_pending(connection: sa.Connection, written: Sequence[Written]) -> None:
+def leave_pending(connection: sa.Connection, written: Sequence[WrittenEvent]) -> None:
     """Leave it to the next projector to give the events their place."""
     insert_rows(connection, pending, [(row.event_id,) for row in written])
 
 
-def unchained(connection: sa.Connection) -> list[Written]:
+def unchained(connection: sa.Connection) -> list[WrittenEvent]:
     """Pending events that this transaction sees, by id."""
     rows = fetch(connection, _unchained)
-    return [Written(event_id, text, Event(at, decode_body(text))) for event_id, at, text in rows]
+    return [WrittenEvent(event_id, text, Event(at, decode_body(text))) for event_id, at, text in rows]
 
 
 def take_off_pending(connection: sa.Connection, event_ids: Sequence[int]) -> None:
@@ -95,7 +95,7 @@ def take_off_pending(connection: sa.Connection, event_ids: Sequence[int]) -> Non
         connection.execute(_unpend, {"ids": list(event_ids)})
 
 
-def write_chain(connection: sa.Connection, written: Sequence[Written], seq: int, previous: str) -> str:
+def write_chain(connection: sa.Connection, written: Sequence[WrittenEvent], seq: int, previous: str) -> str:
     """Chain the events after number `seq`, whose hash is `previous`; the hash of the last one."""
     rows = []
     for place, (event_id, text, event) in enumerate(written, start=seq + 1):

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tiltyard.arena import events as e
 from tiltyard.arena.store.bulk import insert_rows, update_rows
-from tiltyard.arena.store.frozen import freeze, freeze_ratings
+from tiltyard.arena.store.state_bytes import encode_ratings, encode_state
 from tiltyard.arena.store.tables import checkpoints, marks, models, prompts, responses, snapshots, standings
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class Projections:
                 self._responses.append(body)
 
     def _keep(self, connection: sa.Connection, state: ArenaState) -> None:
-        connection.execute(sa.insert(marks), {"seq": state.seq, "ratings": freeze_ratings(state.track.now)})
-        connection.execute(sa.insert(checkpoints), {"seq": state.seq, "state": freeze(state)})
+        connection.execute(sa.insert(marks), {"seq": state.seq, "ratings": encode_ratings(state.track.now)})
+        connection.execute(sa.insert(checkpoints), {"seq": state.seq, "state": encode_state(state)})
         oldest = state.seq - self._every * (CHECKPOINTS_KEPT - 1)
         connection.execute(sa.delete(checkpoints).where(checkpoints.c.seq < oldest))
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from tiltyard.arena.state import Standing
+from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store import log
 from tiltyard.arena.store.bulk import fetch
 from tiltyard.arena.store.tables import changes, matchups, votes
-from tiltyard.arena.voting import CLOCK_MARGIN, Status
+from tiltyard.arena.voting import CLOCK_MARGIN, MatchupStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,14 +27,14 @@ _recent = (
         sa.and_(
             changes.c.seq > votes.c.seq,
             changes.c.vote_seq == votes.c.seq,
-            changes.c.standing_after == Standing.UNDONE.value,
+            changes.c.standing_after == VoteStanding.UNDONE.value,
         ),
     )
     .where(matchups.c.undo_until >= sa.bindparam("since"))
     .order_by(votes.c.seq.desc())
 )
 _pending = sa.select(matchups.c.id).where(
-    matchups.c.undo_until >= sa.bindparam("since"), matchups.c.status == Status.VOTED.value
+    matchups.c.undo_until >= sa.bindparam("since"), matchups.c.status == MatchupStatus.VOTED.value
 )
 
 

@@ -1,24 +1,45 @@
-"""Reading an arena for those who do not serve it: export, screening, reports."""
+"""Reading an arena beside its writer: for exports, screening and reports, and the figures of those who run it."""
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 import sqlalchemy as sa
 
 from tiltyard.arena.events import Choice, Event, Flagged, decode_body
-from tiltyard.arena.state import CastVote, Standing
+from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.store import log
 from tiltyard.arena.store.publishing import pending_votes
-from tiltyard.arena.store.tables import changes, events, matchups, prompts, responses, votes
-from tiltyard.arena.voting import Status
+from tiltyard.arena.store.tables import chain, changes, events, matchups, pending, prompts, responses, votes
+from tiltyard.arena.voting import MatchupStatus
 from tiltyard.validity.voters import SessionActs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from tiltyard.arena.events import AnyBody
     from tiltyard.arena.store import Store
+
+_added = (
+    sa.select(chain.c.seq, events.c.at, events.c.body)
+    .join_from(events, chain, events.c.id == chain.c.event_id)
+    .where(events.c.kind == "response_added", chain.c.seq > sa.bindparam("after"), chain.c.seq <= sa.bindparam("until"))
+    .order_by(chain.c.seq)
+)
+
+LOOKED_THROUGH = 200_000
+"""Of so many events at the end of the log the latest of some kinds are picked: kinds have no index."""
+
+_kinds = (
+    sa.select(events.c.kind, sa.func.count())
+    .join_from(chain, events, events.c.id == chain.c.event_id)
+    .where(chain.c.seq > sa.bindparam("after"), chain.c.seq <= sa.bindparam("until"))
+    .group_by(events.c.kind)
+)
 
 PAGE = 50_000
 
@@ -31,6 +52,7 @@ _votes = (
     .order_by(votes.c.seq)
     .limit(PAGE)
 )
+
 _changed = (
     sa.select(changes.c.vote_seq, changes.c.standing_before)
     .where(changes.c.seq > sa.bindparam("after"))
@@ -42,7 +64,7 @@ def cast_votes(store: Store, until: int) -> Iterator[CastVote]:
     """Every vote up to a place in the log, in its order, whether it counts or not, as it stood there."""
     with store.database.read() as connection:
         changed = connection.execute(_changed, {"after": until})
-        before = {vote_seq: Standing(standing) for vote_seq, standing in changed}
+        before = {vote_seq: VoteStanding(standing) for vote_seq, standing in changed}
         for vote in _cast(connection, until):
             standing = before.get(vote.seq)
             yield vote if standing is None else msgspec.structs.replace(vote, standing=standing)
@@ -61,7 +83,7 @@ def _cast(connection: sa.Connection, until: int) -> Iterator[CastVote]:
     after = 0
     while rows := connection.execute(_votes, {"after": after, "until": until}).all():
         for seq, at, matchup_id, voter, a, b, prompt, choice, standing in rows:
-            yield CastVote(seq, at, matchup_id, voter, a, b, prompt, Choice(choice), Standing(standing))
+            yield CastVote(seq, at, matchup_id, voter, a, b, prompt, Choice(choice), VoteStanding(standing))
         after = rows[-1].seq
 
 
@@ -95,7 +117,9 @@ def answers_shown(store: Store) -> dict[str, tuple[str, str]]:
 
 def session_acts(store: Store) -> dict[str, SessionActs]:
     """How often each voter voted, undid and skipped; voters who did none of it are left out."""
-    settled = matchups.c.status.in_((Status.VOTED.value, Status.UNDONE.value, Status.SKIPPED.value))
+    settled = matchups.c.status.in_(
+        (MatchupStatus.VOTED.value, MatchupStatus.UNDONE.value, MatchupStatus.SKIPPED.value)
+    )
     chosen = sa.select(matchups.c.voter, matchups.c.status, sa.func.count()).where(settled)
     counts: dict[str, dict[str, int]] = {}
     with store.database.read() as connection:
@@ -104,9 +128,9 @@ def session_acts(store: Store) -> dict[str, SessionActs]:
             counts.setdefault(voter, {})[status] = int(number)
     return {
         voter: SessionActs(
-            cast=of.get(Status.VOTED.value, 0) + of.get(Status.UNDONE.value, 0),
-            undone=of.get(Status.UNDONE.value, 0),
-            skipped=of.get(Status.SKIPPED.value, 0),
+            cast=of.get(MatchupStatus.VOTED.value, 0) + of.get(MatchupStatus.UNDONE.value, 0),
+            undone=of.get(MatchupStatus.UNDONE.value, 0),
+            skipped=of.get(MatchupStatus.SKIPPED.value, 0),
         )
         for voter, of in counts.items()
     }
@@ -118,3 +142,107 @@ def flags_raised(store: Store) -> set[tuple[str, str]]:
         texts = connection.execute(sa.select(events.c.body).where(events.c.kind == "flagged")).scalars().all()
     bodies = [decode_body(text) for text in texts]
     return {(body.subject_id, body.flag) for body in bodies if isinstance(body, Flagged)}
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The log's last number and hash, events without a place in it yet, and matchups that wait for a vote."""
+
+    head_seq: int
+    head_hash: str
+    unchained: int
+    open_matchups: int
+
+
+def backlog(store: Store) -> Backlog:
+    """How things stand at this moment."""
+    waiting = sa.select(sa.func.count()).select_from(pending)
+    still_open = sa.select(sa.func.count()).select_from(matchups).where(matchups.c.status == "open")
+    with store.database.read() as connection:
+        unchained, open_matchups = (connection.execute(query).scalar_one() for query in (waiting, still_open))
+        return Backlog(*log.head(connection), int(unchained), int(open_matchups))
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event as it was written, and when, in microseconds; `seq` is None until it has its place."""
+
+    seq: int | None
+    at: int
+    body: AnyBody
+
+
+def latest_events(store: Store, kinds: Iterable[str], most: int) -> list[LoggedEvent]:
+    """The latest events of these kinds, the newest first; what lies very far back is not looked for."""
+    newest = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0)).scalar_subquery()
+    chosen = (
+        sa.select(chain.c.seq, events.c.at, events.c.body)
+        .join_from(events, chain, events.c.id == chain.c.event_id, isouter=True)
+        .where(events.c.kind.in_(list(kinds)), events.c.id > newest - LOOKED_THROUGH)
+        .order_by(events.c.id.desc())
+        .limit(most)
+    )
+    with store.database.read() as connection:
+        return [LoggedEvent(seq, at, decode_body(text)) for seq, at, text in connection.execute(chosen)]
+
+
+class KindCounts:
+    """How many events of each kind the log holds. Counted once, then kept up with what is new."""
+
+    def __init__(self) -> None:
+        self._seq = 0
+        self._counts: Counter[str] = Counter()
+
+    def follow(self, store: Store) -> Counter[str]:
+        """The counts at the end of the log."""
+        with store.database.read() as connection:
+            head, _ = log.head(connection)
+            if head > self._seq:
+                rows = connection.execute(_kinds, {"after": self._seq, "until": head}).all()
+                self._counts.update({kind: int(n) for kind, n in rows})
+                self._seq = head
+        return Counter(self._counts)
+
+
+@dataclass(frozen=True, slots=True)
+class PastAnswer:
+    """An answer that was imported as event `seq`, at a time in microseconds; a later one takes its place."""
+
+    seq: int
+    at: int
+    response_id: str
+
+
+class _Added(msgspec.Struct, frozen=True):
+    """Whose answer to what; the text is passed over."""
+
+    response_id: str
+    model: str
+    prompt_id: str
+
+
+_decoder = msgspec.json.Decoder(_Added)
+
+
+class AnswerDates:
+    """Every answer that was ever imported, with its date. The log is read once, then what is new of it."""
+
+    def __init__(self) -> None:
+        self._seq = 0
+        self._found: dict[tuple[str, str], list[PastAnswer]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, store: Store, model: str, prompt_id: str) -> tuple[PastAnswer, ...]:
+        """What a model has said to a prompt, the latest answer first."""
+        with self._lock:
+            self._follow(store)
+            return tuple(reversed(self._found.get((model, prompt_id), ())))
+
+    def _follow(self, store: Store) -> None:
+        with store.database.read() as connection:
+            head, _ = log.head(connection)
+            rows = connection.execute(_added, {"after": self._seq, "until": head}).all()
+        for seq, at, text in rows:
+            added = _decoder.decode(text)
+            self._found.setdefault((added.model, added.prompt_id), []).append(PastAnswer(seq, at, added.response_id))
+        self._seq = head

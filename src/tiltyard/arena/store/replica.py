@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from tiltyard.arena.events import Event, MatchupServed, decode_body
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
-from tiltyard.arena.store.book import SqlBook
-from tiltyard.arena.store.frozen import thaw
 from tiltyard.arena.store.projections import Projections
+from tiltyard.arena.store.state_bytes import decode_state
 from tiltyard.arena.store.tables import checkpoints
+from tiltyard.arena.store.vote_book import SqlVoteBook
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Replica:
     of the database: throw the replica away and load another.
     """
 
-    def __init__(self, state: ArenaState, book: SqlBook, hash_: str, checkpoint_every: int) -> None:
+    def __init__(self, state: ArenaState, book: SqlVoteBook, hash_: str, checkpoint_every: int) -> None:
         self.state = state
         self.book = book
         self.hash = hash_
@@ -39,12 +39,12 @@ class Replica:
     @classmethod
     def load(cls, connection: sa.Connection, checkpoint_every: int, until: int = log.EVERYTHING) -> Replica:
         """The state at the newest checkpoint, or at the beginning, brought up to the end of the log or to a number."""
-        book = SqlBook(connection)
+        book = SqlVoteBook(connection)
         state, hash_ = None, log.hash_at(connection, 0)
         usable = sa.select(checkpoints).where(checkpoints.c.seq <= until)
         newest = connection.execute(usable.order_by(checkpoints.c.seq.desc()).limit(1)).first()
         if newest is not None:
-            state = thaw(newest.state, book)
+            state = decode_state(newest.state, book)
         if state is None:
             state = ArenaState(book)
         else:
@@ -75,7 +75,7 @@ class Replica:
             if follow is not None:
                 follow(events)
 
-    def project(self, connection: sa.Connection, written: Sequence[log.Written]) -> None:
+    def project(self, connection: sa.Connection, written: Sequence[log.WrittenEvent]) -> None:
         """Give events the next places in the log, take them in, and write what follows from them."""
         if not written:
             return

@@ -26,7 +26,7 @@ Key = tuple[str, str]
 """`prompt` or `response`, and its id."""
 
 
-class Texts:
+class TextCache:
     """Texts by id. An answer's text never changes; a prompt's may, so `forget` it when it does."""
 
     def __init__(self) -> None:

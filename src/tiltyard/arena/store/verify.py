@@ -1,7 +1,7 @@
 """Proof that an arena's tables say what its log says: everything is made again from the log and compared bit for bit.
 
 The log itself is checked by its chain of hashes. A chain cannot show that its end was cut off together with all that
-followed from it: keep `Findings.head` somewhere else, and compare.
+followed from it: keep `Verification.head` somewhere else, and compare.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import sqlalchemy as sa
 from tiltyard.arena.events import FIRST_HASH, Event, chain_hash, decode_body
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.bulk import Row, insert_rows, ordered_rows
-from tiltyard.arena.store.frozen import is_of_another_version
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
-from tiltyard.arena.store.refold import Refold, empty_projections, links, tail
+from tiltyard.arena.store.rebuild import TableRebuild, empty_projections, links, tail
+from tiltyard.arena.store.state_bytes import is_of_another_version
 from tiltyard.arena.store.tables import PROJECTIONS, chain, checkpoints, metadata, pending
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tiltyard.arena.store.refold import Link
+    from tiltyard.arena.store.rebuild import Link
 
 NAMED_PER_TABLE = 20
 """Differences that are named one by one; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Discrepancy:
     """One thing that is not as the log says: the table, which row of it, and what is wrong."""
 
     table: str
@@ -47,14 +47,14 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class Verification:
     """What `verify` found. `head` is the last sequence number and its hash; `unchained` events wait for a place."""
 
     events: int
     votes: int
     head: tuple[int, str]
     unchained: int
-    problems: tuple[Problem, ...]
+    problems: tuple[Discrepancy, ...]
     more_problems: int
 
     @property
@@ -63,7 +63,7 @@ class Findings:
         return not self.problems
 
 
-def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Findings:
+def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Verification:
     """The findings about the arena at a URL, as it was at one moment; it may be in use meanwhile.
 
     Parameters:
@@ -74,13 +74,13 @@ def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Findings:
     try:
         with store.database.read() as source, _scratch() as target:
             checked = _Checked()
-            fold = Refold(target, checkpoint_every, _rows(source, chain) // 2)
+            fold = TableRebuild(target, checkpoint_every, _rows(source, chain) // 2)
             unplaced = _refold(source, fold, checked)
             if not checked.broken:
                 _compare(source, target, checked)
             _check_pending(source, {event_id for event_id, _, _ in unplaced}, checked)
             votes = int(fold.state.tallies.rated.sum() + fold.state.tallies.both_bad.view.sum()) // 2
-            return Findings(
+            return Verification(
                 fold.state.seq, votes, checked.head, len(unplaced), tuple(checked.problems), checked.unnamed
             )
     finally:
@@ -95,7 +95,7 @@ def rebuild(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
             store.database.lock_projector(connection, wait=True)
             empty_projections(connection)
             checked = _Checked()
-            fold = Refold(connection, checkpoint_every, _rows(connection, chain) // 2)
+            fold = TableRebuild(connection, checkpoint_every, _rows(connection, chain) // 2)
             unplaced = _refold(connection, fold, checked)
             if checked.problems:
                 raise StoreError(f"{checked.problems[0]}. Nothing was rebuilt: restore the log from a backup first.")
@@ -106,7 +106,7 @@ def rebuild(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
 
 @dataclass(slots=True)
 class _Checked:
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Discrepancy] = field(default_factory=list)
     unnamed: int = 0
     broken: bool = False
     """The log could not be folded to its end, so there is nothing to compare with."""
@@ -114,12 +114,12 @@ class _Checked:
 
     def find(self, table: str, where: str, what: str) -> None:
         if sum(problem.table == table for problem in self.problems) < NAMED_PER_TABLE:
-            self.problems.append(Problem(table, where, what))
+            self.problems.append(Discrepancy(table, where, what))
         else:
             self.unnamed += 1
 
 
-def _refold(source: sa.Connection, fold: Refold, checked: _Checked) -> list[tuple[int, int, str]]:
+def _refold(source: sa.Connection, fold: TableRebuild, checked: _Checked) -> list[tuple[int, int, str]]:
     """Check the chain and fold it; the events that have no place in it."""
     unplaced = tail(source)
     for page in links(source):

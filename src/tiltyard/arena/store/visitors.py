@@ -102,7 +102,7 @@ def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
     return connection.execute(sa.delete(voters).where(voters.c.cookie_hash == cookie_hash)).rowcount > 0
 
 
-class Usage:
+class QuotaCounter:
     """What was used of quotas. Each process counts in rows of its own, named by `worker`."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from tiltyard.validity.churn import Known, top_order
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tiltyard.arena.weekly import Look, WeeklyReport
+    from tiltyard.arena.weekly import BoardAt, WeeklyReport
 
 ROW = 26
 CHART_WIDTH = 900
@@ -43,7 +43,7 @@ def exposure_picture(scale: Scale, off: float, tolerance: float, label: str) -> 
     return picture(label, *marks)
 
 
-def band_scale(looks: Sequence[Look]) -> Scale:
+def band_scale(looks: Sequence[BoardAt]) -> Scale:
     """A scale that holds the bands of the first and the last look."""
     ends = [
         end for look in (looks[0], looks[-1]) for known in look.standings.values() for end in (known.low, known.high)

@@ -9,7 +9,7 @@ from tiltyard.errors import TiltyardError
 _log = logging.getLogger("tiltyard.arena")
 
 
-class Failures:
+class ThreadHealth:
     """How often the passes of one thread failed, and what is wrong with it now.
 
     The same failure again and again is logged at the 1st, 2nd, 4th, 8th … time, so that it cannot fill a disk.

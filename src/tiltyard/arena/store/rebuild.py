@@ -8,13 +8,13 @@ import sqlalchemy as sa
 
 from tiltyard.arena import events as e
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.ballots import served_row
-from tiltyard.arena.store.book import SqlBook
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows
 from tiltyard.arena.store.log import PAGE
+from tiltyard.arena.store.matchup_table import served_row
 from tiltyard.arena.store.projections import Projections
 from tiltyard.arena.store.tables import PROJECTIONS, chain, events, matchups, pending
-from tiltyard.arena.voting import Status
+from tiltyard.arena.store.vote_book import SqlVoteBook
+from tiltyard.arena.voting import MatchupStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,12 +69,12 @@ def tail(connection: sa.Connection) -> list[tuple[int, int, str]]:
     return [(row.id, row.at, row.body) for row in connection.execute(_unchained)]
 
 
-class Refold:
+class TableRebuild:
     """Folds a log into empty tables: feed it every event in order, then `finish` with those that have no place yet."""
 
     def __init__(self, target: sa.Connection, checkpoint_every: int, votes_expected: int = 0) -> None:
         self._target = target
-        self._book = SqlBook(target, writes=True)
+        self._book = SqlVoteBook(target, writes=True)
         self.state = ArenaState(self._book)
         self.state.track.expect(votes_expected)
         self._projections = Projections(checkpoint_every)
@@ -143,7 +143,7 @@ class MatchupRows:
     def _voted(self, event: e.Event) -> None:
         body = event.body
         assert isinstance(body, e.Voted)
-        self._close(body.matchup_id, Status.VOTED, event.at, body.choice._value_, body.undo_until)
+        self._close(body.matchup_id, MatchupStatus.VOTED, event.at, body.choice._value_, body.undo_until)
 
     def _revealed(self, event: e.Event) -> None:
         assert isinstance(event.body, e.Revealed)
@@ -155,22 +155,24 @@ class MatchupRows:
 
     def _skipped(self, event: e.Event) -> None:
         assert isinstance(event.body, e.Skipped)
-        self._close(event.body.matchup_id, Status.SKIPPED, event.at, None)
+        self._close(event.body.matchup_id, MatchupStatus.SKIPPED, event.at, None)
 
     def _expired(self, event: e.Event) -> None:
         assert isinstance(event.body, e.Expired)
-        self._close(event.body.matchup_id, Status.EXPIRED, event.at, None)
+        self._close(event.body.matchup_id, MatchupStatus.EXPIRED, event.at, None)
 
     def _undone(self, event: e.Event) -> None:
         assert isinstance(event.body, e.Undone)
         row = self._closed.get(event.body.matchup_id)
         if row is None:
-            values = {"of": event.body.matchup_id, "now": Status.UNDONE.value, "closed": event.at}
+            values = {"of": event.body.matchup_id, "now": MatchupStatus.UNDONE.value, "closed": event.at}
             self._target.execute(_reopen, values)
         else:
-            row[_STATUS], row[_CLOSED] = Status.UNDONE.value, event.at
+            row[_STATUS], row[_CLOSED] = MatchupStatus.UNDONE.value, event.at
 
-    def _close(self, name: str, status: Status, at: int, choice: str | None, undo_until: int | None = None) -> None:
+    def _close(
+        self, name: str, status: MatchupStatus, at: int, choice: str | None, undo_until: int | None = None
+    ) -> None:
         row = self._open.pop(name, None)
         if row is not None:
             row[_STATUS], row[_CHOICE], row[_CLOSED], row[_UNDO_UNTIL] = status._value_, choice, at, undo_until

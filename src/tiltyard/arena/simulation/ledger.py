@@ -1,22 +1,33 @@
-"""What a simulation drives: an engine that serves and takes votes. The ledger here is the smallest one."""
+"""What a simulation drives: an arena in memory that serves and takes votes, and keeping its log in a real database."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import Matchmaker, Past, served_event
-from tiltyard.arena.memory_book import MemoryBook
+from tiltyard.arena.events import Event, MatchupServed
+from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, served_event
 from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.store import Store, log
 from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.votes import MemoryVoteBook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from tiltyard.arena.events import AnyBody
+    from tiltyard.arena.simulation.run import SimulationSettings
 
-class Engine(Protocol):
+AT_ONCE = 5_000
+
+FIRST_DAY = 1_767_225_600_000_000
+"""Simulated time begins on 1 January 2026, so that reports of it have dates."""
+
+
+class SimulatedArena(Protocol):
     """Serves matchups and takes votes; times are microseconds. Who was served is in `state.schedule.in_flight`."""
 
     @property
@@ -49,16 +60,16 @@ class Engine(Protocol):
         ...
 
 
-class Ledger:
+class MemoryArena:
     """An engine without a store: it numbers events and applies them to a state in memory."""
 
     def __init__(self, seed: int = 0, expected_votes: int = 0) -> None:
-        self._book = MemoryBook()
+        self._book = MemoryVoteBook()
         self.state = ArenaState(self._book)
         self.state.track.expect(expected_votes)
         self._seeds = np.random.default_rng([seed, 1])
         self._next_matchup = Matchmaker()
-        self._pasts: dict[str, Past] = {}
+        self._pasts: dict[str, SeenMatchups] = {}
 
     def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
         """Number events and apply them."""
@@ -69,7 +80,7 @@ class Ledger:
         """Choose a matchup from the state and this voter's past, and write it down."""
         state = self.state
         seed = int(self._seeds.integers(1 << 62))
-        past = self._pasts.setdefault(voter, Past())
+        past = self._pasts.setdefault(voter, SeenMatchups())
         chosen = self._next_matchup(state, np.random.default_rng(seed), past)
         past.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
         matchup_id = f"{state.seq + 1:032x}"
@@ -92,3 +103,46 @@ class Ledger:
     def votes(self) -> Sequence[CastVote]:
         """Every vote, in the order of the log."""
         return self._book.votes
+
+
+class RecordingArena(MemoryArena):
+    """A ledger that keeps its events."""
+
+    def __init__(self, seed: int, expected_votes: int) -> None:
+        super().__init__(seed, expected_votes)
+        self.events: list[Event] = []
+
+    def append(self, bodies: Iterable[AnyBody], at: int) -> None:
+        """Number events, apply them and keep them."""
+        kept = list(bodies)
+        super().append(kept, at)
+        self.events += [Event(at, body) for body in kept]
+
+
+def recorder(settings: SimulationSettings) -> RecordingArena:
+    """An empty ledger for a simulation."""
+    return RecordingArena(settings.seed, settings.votes)
+
+
+def keep_log(events: Sequence[Event], url: str) -> None:
+    """Write the events to a new arena, chained and with all its tables."""
+    from tiltyard.arena.store.verify import rebuild
+
+    store = Store.create(url)
+    try:
+        replica = store.load()
+        for start in range(0, len(events), AT_ONCE):
+            part = [_dated(event) for event in events[start : start + AT_ONCE]]
+            with store.database.write() as connection:
+                log.leave_pending(connection, log.write_events(connection, part))
+            store.follow(replica)
+    finally:
+        store.close()
+    rebuild(url)
+
+
+def _dated(event: Event) -> Event:
+    body = event.body
+    if isinstance(body, MatchupServed):
+        body = msgspec.structs.replace(body, expires_at=body.expires_at + FIRST_DAY)
+    return Event(event.at + FIRST_DAY, body)

@@ -1,25 +1,69 @@
-"""Counted votes as columns: what the offline rating, the integrity checks and the weekly report look at."""
+"""Votes outside the database: kept in memory, as columns of a table, and as battle rows for an export."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.state import CastVote, Standing
+from tiltyard.arena.rating_track import SCORES, Ratings, Votes
+from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, Codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.state import CastVote
+
+HOUR = 3600
 
 Ints = NDArray[np.int64]
+
 Int8s = NDArray[np.int8]
+
 Bools = NDArray[np.bool_]
+
+
+class MemoryVoteBook:
+    """Every vote in a list, in the order of the log."""
+
+    def __init__(self) -> None:
+        self.votes: list[CastVote] = []
+        self._places: dict[str, int] = {}
+
+    def cast(self, vote: CastVote) -> None:
+        """Keep a new vote."""
+        self._places[vote.matchup_id] = len(self.votes)
+        self.votes.append(vote)
+
+    def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:
+        """The votes on these matchups, in the order of the log."""
+        places = sorted(self._places[name] for name in set(matchup_ids) if name in self._places)
+        return [self.votes[place] for place in places]
+
+    def change(self, votes: Iterable[CastVote], standing: VoteStanding) -> None:
+        """Give votes another standing."""
+        for vote in votes:
+            self.votes[self._places[vote.matchup_id]] = msgspec.structs.replace(vote, standing=standing)
+
+    def ratings_before(self, seq: int) -> Ratings | None:  # noqa: ARG002
+        """None: everything is at hand, so a replay begins at the beginning."""
+        return None
+
+    def votes_after(self, seq: int) -> Iterable[Votes]:
+        """The votes that count, in one piece."""
+        counted = [vote for vote in self.votes if vote.seq > seq and vote.standing is VoteStanding.COUNTED]
+        yield Votes(
+            np.array([vote.seq for vote in counted], dtype=np.int64),
+            np.array([vote.a for vote in counted], dtype=np.int32),
+            np.array([vote.b for vote in counted], dtype=np.int32),
+            np.array([SCORES[vote.choice] for vote in counted], dtype=np.float64),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +118,7 @@ class VoteTable:
 
 def vote_table(votes: Iterable[CastVote], catalog: Catalog) -> VoteTable:
     """The counted ones of some votes, which stand in the order of the log."""
-    counted = [vote for vote in votes if vote.standing is Standing.COUNTED]
+    counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
     numbers: dict[str, int] = {}
     voter = [numbers.setdefault(vote.voter, len(numbers)) for vote in counted]
     return VoteTable(
@@ -93,3 +137,26 @@ def vote_table(votes: Iterable[CastVote], catalog: Catalog) -> VoteTable:
 
 def _column(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
+
+
+def battle_rows(votes: Iterable[CastVote], catalog: Catalog) -> Iterator[dict[str, Any]]:
+    """One row per counted vote, in the order of the log.
+
+    `voter` is a number handed out in the order in which voters appear: it says which votes belong together, and
+    leads nowhere. The time is rounded down to the hour, so that it does not tell a visit from another log.
+    """
+    models: Sequence[str] = [model.model for model in catalog.models]
+    prompts = [prompt.prompt_id for prompt in catalog.prompts]
+    numbers: dict[str, int] = {}
+    for vote in votes:
+        if vote.standing is not VoteStanding.COUNTED:
+            continue
+        yield {
+            "model_a": models[vote.a],
+            "model_b": models[vote.b],
+            "winner": vote.choice.outcome.label,
+            "source": "human",
+            "question_id": prompts[vote.prompt],
+            "voter": f"v{numbers.setdefault(vote.voter, len(numbers) + 1)}",
+            "timestamp": vote.at // 1_000_000 // HOUR * HOUR,
+        }

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.rating_track import SCORES, Ratings, Votes
-from tiltyard.arena.state import CastVote, Standing
+from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of
-from tiltyard.arena.store.frozen import thaw_ratings
+from tiltyard.arena.store.state_bytes import decode_ratings
 from tiltyard.arena.store.tables import changes, marks, votes
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _first_changed = sa.select(sa.func.min(changes.c.vote_seq)).where(
 )
 
 
-class SqlBook:
+class SqlVoteBook:
     """The votes of the database, as of number `seq`. New ones are kept in lists until `flush`, if anybody wants them.
 
     The owner sets `connection` for the time of a transaction, `writes` if it is the projector, and as it goes `seq`,
@@ -81,11 +81,11 @@ class SqlBook:
         rows = fetch(self._ask, _found, {"ids": sorted(set(matchup_ids)), "now": self.seq})
         before = self._standing_at(self.seq - 1)
         return [
-            CastVote(seq, at, name, voter, a, b, prompt, Choice(choice), Standing(before.get(seq) or standing))
+            CastVote(seq, at, name, voter, a, b, prompt, Choice(choice), VoteStanding(before.get(seq) or standing))
             for seq, at, name, voter, a, b, prompt, choice, standing in sorted(rows)
         ]
 
-    def change(self, changed: Iterable[CastVote], standing: Standing) -> None:
+    def change(self, changed: Iterable[CastVote], standing: VoteStanding) -> None:
         """Give votes another standing."""
         rows = [(vote.seq, str(vote.standing)) for vote in changed]
         if not self.writes or not rows:
@@ -118,7 +118,7 @@ class SqlBook:
             span = {"after": mark.seq, "now": self.seq}
             first_changed = self._ask.execute(_first_changed, span).scalar_one()
             if first_changed is None or first_changed > mark.seq:
-                return thaw_ratings(mark.ratings)
+                return decode_ratings(mark.ratings)
             before = first_changed
 
     def votes_after(self, seq: int) -> Iterator[Votes]:
@@ -127,7 +127,7 @@ class SqlBook:
         while True:
             rows = self._ask.execute(_page, {"after": seq, "now": self.seq}).all()
             before = self._standing_at(self.seq)
-            counted = [row for row in rows if before.get(row[0], row[4]) == Standing.COUNTED]
+            counted = [row for row in rows if before.get(row[0], row[4]) == VoteStanding.COUNTED]
             if counted:
                 numbers, a, b, choices, _ = zip(*counted, strict=True)
                 yield Votes(

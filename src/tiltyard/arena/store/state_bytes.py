@@ -20,16 +20,15 @@ from tiltyard.arena.state import ArenaState
 
 if TYPE_CHECKING:
     from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.grid import Grid
     from tiltyard.arena.schedule import Schedule
     from tiltyard.arena.state import VoteBook
-    from tiltyard.arena.tallies import Tallies
+    from tiltyard.arena.tallies import Grid, Tallies
 
 VERSION = 3
 """Raised when the fold or this form changes: older checkpoints are then passed over, and the log is folded anew."""
 
 
-class FrozenRatings(msgspec.Struct, frozen=True, array_like=True):
+class StoredRatings(msgspec.Struct, frozen=True, array_like=True):
     """The ratings after a vote; columns are the bytes of 64-bit floats."""
 
     seq: int
@@ -39,7 +38,7 @@ class FrozenRatings(msgspec.Struct, frozen=True, array_like=True):
     legacy: bytes
 
 
-class FrozenState(msgspec.Struct, frozen=True, kw_only=True):
+class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything in an `ArenaState` that cannot be computed from the rest of it."""
 
     version: int
@@ -64,7 +63,7 @@ class FrozenState(msgspec.Struct, frozen=True, kw_only=True):
     window: list[tuple[int, int, str]]
     in_flight: list[Reserved]
     meetings: list[tuple[int, int, list[int]]]
-    ratings: FrozenRatings
+    ratings: StoredRatings
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -72,12 +71,12 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
-_decoder = msgspec.msgpack.Decoder(FrozenState)
+_decoder = msgspec.msgpack.Decoder(StoredState)
 _version = msgspec.msgpack.Decoder(_Version)
-_ratings = msgspec.msgpack.Decoder(FrozenRatings)
+_ratings = msgspec.msgpack.Decoder(StoredRatings)
 
 
-def freeze(state: ArenaState) -> bytes:
+def encode_state(state: ArenaState) -> bytes:
     """The state as bytes, without the matchups that are counted early: those are not in the log yet."""
     early = state.schedule.set_aside()
     try:
@@ -87,9 +86,9 @@ def freeze(state: ArenaState) -> bytes:
             state.schedule.reserve(served)
 
 
-def _frozen(state: ArenaState) -> FrozenState:
+def _frozen(state: ArenaState) -> StoredState:
     catalog, tallies, schedule = state.catalog, state.tallies, state.schedule
-    return FrozenState(
+    return StoredState(
         version=VERSION,
         seq=state.seq,
         at=state.at,
@@ -117,7 +116,7 @@ def _frozen(state: ArenaState) -> FrozenState:
     )
 
 
-def thaw(data: bytes, book: VoteBook) -> ArenaState | None:
+def decode_state(data: bytes, book: VoteBook) -> ArenaState | None:
     """The state that the bytes hold; None where another version wrote them."""
     plain = zlib.decompress(data)
     if _version.decode(plain).version != VERSION:
@@ -143,21 +142,21 @@ def is_of_another_version(data: bytes) -> bool:
         return False
 
 
-def freeze_ratings(ratings: Ratings) -> bytes:
+def encode_ratings(ratings: Ratings) -> bytes:
     """Ratings as bytes."""
     return _encoder.encode(_frozen_ratings(ratings))
 
 
-def thaw_ratings(data: bytes) -> Ratings:
+def decode_ratings(data: bytes) -> Ratings:
     """The ratings that the bytes hold."""
     return _thawed_ratings(_ratings.decode(data))
 
 
-def _frozen_ratings(ratings: Ratings) -> FrozenRatings:
-    return FrozenRatings(ratings.seq, *(column.tobytes() for column in ratings.columns()))
+def _frozen_ratings(ratings: Ratings) -> StoredRatings:
+    return StoredRatings(ratings.seq, *(column.tobytes() for column in ratings.columns()))
 
 
-def _thawed_ratings(frozen: FrozenRatings) -> Ratings:
+def _thawed_ratings(frozen: StoredRatings) -> Ratings:
     columns = (frozen.rating, frozen.deviation, frozen.volatility, frozen.legacy)
     return Ratings(frozen.seq, *(np.frombuffer(column, dtype=np.float64).copy() for column in columns))
 
@@ -169,7 +168,7 @@ def _grids(tallies: Tallies) -> tuple[Grid, ...]:
     )
 
 
-def _fill_catalog(catalog: Catalog, frozen: FrozenState) -> None:
+def _fill_catalog(catalog: Catalog, frozen: StoredState) -> None:
     for model in frozen.models:
         catalog.add_model(model)
     for prompt in frozen.prompts:
@@ -182,14 +181,14 @@ def _fill_catalog(catalog: Catalog, frozen: FrozenState) -> None:
         catalog.answered.view[model_number, prompt_number] = 1
 
 
-def _fill_tallies(tallies: Tallies, frozen: FrozenState) -> None:
+def _fill_tallies(tallies: Tallies, frozen: StoredState) -> None:
     for grid, data in zip(_grids(tallies), frozen.grids, strict=True):
         grid.view[:] = np.frombuffer(data, dtype=np.int32).reshape(grid.view.shape)
     for low, high, prompt, n in frozen.pair_prompts:
         tallies.pair_prompts.setdefault((low, high), Counter())[prompt] = n
 
 
-def _fill_schedule(schedule: Schedule, frozen: FrozenState) -> None:
+def _fill_schedule(schedule: Schedule, frozen: StoredState) -> None:
     policy = frozen.policy
     schedule.shown[:], schedule.shown_as_a[:] = frozen.shown, frozen.shown_as_a
     schedule.lanes.update(dict(frozen.lanes))

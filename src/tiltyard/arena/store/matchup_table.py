@@ -1,0 +1,218 @@
+"""The table of matchups: what was served to whom and what became of it; how the writer changes it, and a voter sees it.
+
+A row is written in the transaction that writes its event, so it is never older than the log. Each step leaves from
+`open`, or from `voted` for a reveal or an undo: the row is locked, looked at and changed under the condition that it
+is still as it was seen. However many clients send one ballot to however many workers, one of them finds it open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import sqlalchemy as sa
+
+from tiltyard.arena.events import Choice
+from tiltyard.arena.state import VoteStanding  # noqa: TC001 - msgspec resolves it
+from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of, update_rows
+from tiltyard.arena.store.tables import matchups, models, prompts, responses, votes
+from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
+from tiltyard.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.events import MatchupServed
+    from tiltyard.arena.store import Store
+
+_a, _b = responses.alias("answer_a"), responses.alias("answer_b")
+
+_by_a, _by_b = models.alias("by_a"), models.alias("by_b")
+
+_SHOWN = (
+    *(
+        matchups.c.id.label("matchup_id"),
+        matchups.c.a,
+        matchups.c.b,
+        matchups.c.status,
+        matchups.c.choice,
+        matchups.c.closed_at,
+        matchups.c.undo_until,
+    ),
+    *(matchups.c.expires_at, prompts.c.text.label("prompt")),
+    *(_a.c.text.label("response_a"), _b.c.text.label("response_b"), votes.c.standing, votes.c.seq),
+    *(_by_a.c.model.label("model_a"), _by_a.c.display_name.label("display_a")),
+    *(_by_b.c.model.label("model_b"), _by_b.c.display_name.label("display_b")),
+)
+
+_shown = sa.select(*_SHOWN).select_from(
+    matchups.join(prompts, prompts.c.number == matchups.c.prompt)
+    .join(_a, _a.c.response_id == matchups.c.response_a)
+    .join(_b, _b.c.response_id == matchups.c.response_b)
+    .join(_by_a, _by_a.c.number == matchups.c.a)
+    .join(_by_b, _by_b.c.number == matchups.c.b)
+    .outerjoin(votes, votes.c.matchup_id == matchups.c.id)
+)
+
+_one = _shown.where(matchups.c.id == sa.bindparam("id"), matchups.c.voter == sa.bindparam("voter"))
+
+_open = (
+    _shown.where(
+        matchups.c.voter == sa.bindparam("voter"),
+        matchups.c.status == MatchupStatus.OPEN.value,
+        matchups.c.expires_at > sa.bindparam("now"),
+    )
+    .order_by(matchups.c.served_at.desc(), matchups.c.id)
+    .limit(1)
+)
+
+_voted = (
+    _shown.add_columns(prompts.c.prompt_id)
+    .where(
+        matchups.c.voter == sa.bindparam("voter"),
+        matchups.c.status == MatchupStatus.VOTED.value,
+        sa.or_(matchups.c.undo_until.is_(None), matchups.c.undo_until < sa.bindparam("final_before")),
+    )
+    .order_by(matchups.c.closed_at.desc(), matchups.c.id)
+    .limit(sa.bindparam("most"))
+    .offset(sa.bindparam("passed_over"))
+)
+
+STATUSES = {status.value: status for status in MatchupStatus}
+
+_BALLOT = (
+    *(matchups.c.id, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.served_at, matchups.c.expires_at),
+    *(matchups.c.status, matchups.c.choice, matchups.c.closed_at, matchups.c.undo_until),
+)
+
+_locked = (
+    sa.select(*_BALLOT)
+    .where(one_of(matchups.c.id, "ids"))
+    .order_by(matchups.c.id)  # everybody locks in one order, so nobody waits in a circle
+    .with_for_update()
+)
+
+_due = (
+    sa.select(matchups.c.id)
+    .where(matchups.c.status == "open", matchups.c.expires_at <= sa.bindparam("now"))
+    .order_by(matchups.c.expires_at)
+    .limit(sa.bindparam("most"))
+)
+
+_past = sa.select(matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.prompt, matchups.c.served_at).where(
+    one_of(matchups.c.voter, "voters")
+)
+
+
+def lock_ballots(connection: sa.Connection, ids: Iterable[str]) -> dict[str, Ballot]:
+    """The rows of these matchups, which nobody else can change until this transaction ends."""
+    return {row[0]: _ballot(row) for row in fetch(connection, _locked, {"ids": sorted(set(ids))})}
+
+
+def write_ballots(connection: sa.Connection, before: dict[str, Ballot], after: dict[str, Ballot]) -> None:
+    """Write the rows that differ, each under the condition that it still stands as it was seen."""
+    rows = [
+        (
+            *(name, before[name].status.value, row.status.value, row.choice and row.choice.value),
+            *(row.closed_at, row.undo_until),
+        )
+        for name, row in after.items()
+        if row is not before[name]
+    ]
+    put = ("status", "choice", "closed_at", "undo_until")
+    if update_rows(connection, matchups, ("id", "status"), put, rows) != len(rows):
+        raise StoreError("a matchup changed while it was locked. Nothing was saved; run `tiltyard arena verify`.")
+
+
+def serve_ballots(connection: sa.Connection, served: Sequence[tuple[MatchupServed, int]], catalog: Catalog) -> None:
+    """Write the rows of matchups that are served now; each comes with its time."""
+    insert_rows(connection, matchups, [served_row(body, at, catalog) for body, at in served])
+
+
+def served_row(body: MatchupServed, at: int, catalog: Catalog) -> Row:
+    """The row of a matchup that was just served."""
+    return (
+        *(body.matchup_id, body.voter, catalog.model(body.model_a), catalog.model(body.model_b)),
+        *(catalog.prompt(body.prompt_id), body.response_a, body.response_b),
+        *(body.lane, body.reason, body.probability, body.seed, at, body.expires_at, "open", None, None, None),
+    )
+
+
+def due_ballots(connection: sa.Connection, now: int, most: int) -> list[str]:
+    """Open matchups whose time is over, the oldest first."""
+    return [row[0] for row in fetch(connection, _due, {"now": now, "most": most})]
+
+
+def past_of(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[tuple[int, int, int], int]]:
+    """What each voter was shown: (smaller model, larger model, prompt) and when it was last."""
+    past: dict[str, dict[tuple[int, int, int], int]] = {voter: {} for voter in voters}
+    for voter, a, b, prompt, at in fetch(connection, _past, {"voters": list(past)}):
+        seen, key = past[voter], (min(a, b), max(a, b), prompt)
+        seen[key] = max(at, seen.get(key, 0))
+    return past
+
+
+def _ballot(row: Row) -> Ballot:
+    name, voter, a, b, served_at, expires_at, status, choice, closed_at, undo_until = row
+    return Ballot(
+        id=name,
+        voter=voter,
+        a=a,
+        b=b,
+        served_at=served_at,
+        expires_at=expires_at,
+        status=STATUSES[status],
+        choice=None if choice is None else Choice(choice),
+        closed_at=closed_at,
+        undo_until=undo_until,
+    )
+
+
+class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
+    """A matchup with its texts, how it stands, and its models, which are told only once the vote is final."""
+
+    matchup_id: str
+    a: int
+    b: int
+    status: MatchupStatus
+    choice: Choice | None
+    closed_at: int | None
+    undo_until: int | None
+    expires_at: int
+    prompt: str
+    response_a: str
+    response_b: str
+    model_a: str
+    model_b: str
+    display_a: str
+    display_b: str
+    standing: VoteStanding | None
+    """Whether its vote counts; None before the vote has its place in the log, which is `seq`."""
+    seq: int | None
+    prompt_id: str = ""
+
+
+def shown_matchup(store: Store, matchup_id: str, voter: str) -> ShownMatchup | None:
+    """A matchup that was served to this voter."""
+    with store.database.read() as connection:
+        return _made(connection.execute(_one, {"id": matchup_id, "voter": voter}).mappings().first())
+
+
+def open_matchup(store: Store, voter: str, now: int) -> ShownMatchup | None:
+    """The matchup that this voter was served last, if it waits for a vote: whoever comes back finds it again."""
+    with store.database.read() as connection:
+        return _made(connection.execute(_open, {"voter": voter, "now": now}).mappings().first())
+
+
+def voted_matchups(store: Store, voter: str, now: int, most: int, passed_over: int = 0) -> list[ShownMatchup]:
+    """What this voter has voted on, where the vote is final and its names may be told; the latest first."""
+    final_before = now - CLOCK_MARGIN  # as `shows_names` has it
+    asked = {"voter": voter, "final_before": final_before, "most": most, "passed_over": passed_over}
+    with store.database.read() as connection:
+        rows = connection.execute(_voted, asked).mappings().all()
+    return [made for row in rows if (made := _made(row)) is not None]
+
+
+def _made(row: sa.RowMapping | None) -> ShownMatchup | None:
+    return None if row is None else msgspec.convert({str(name): value for name, value in row.items()}, ShownMatchup)
