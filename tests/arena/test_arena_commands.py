@@ -43,7 +43,7 @@ def test_an_arena_is_made_filled_filled_again_and_verified(tmp_path: Path, tilty
     assert "3 models, 8 prompts and 24 answers are new or changed" in said
     assert "8 prompts can be served" in said
     _, again = ok(tiltyard, "import", *DB, *FILES)
-    assert "0 models, 0 prompts and 0 answers are new or changed; 35 things stay as they are" in again
+    assert "0 models, 0 prompts and 0 answers are new or changed; 35 unchanged" in again
     cards = [{"model": "terse", "display_name": "Terse One", "provider": "nobody", "link": "https://example.org"}]
     (tmp_path / "models.json").write_text(json.dumps(cards), encoding="utf-8")
     _, described = ok(tiltyard, "import", *DB, "--models", "models.json")

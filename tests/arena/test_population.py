@@ -12,13 +12,13 @@ from tiltyard.arena.population import (
     SYBIL_VOTES,
     Apathetic,
     Attack,
+    AttackKind,
     Crowd,
     Honest,
     OneSided,
     Rigging,
     Voter,
     World,
-    read_attack,
 )
 from tiltyard.arena.schedule import Reserved
 from tiltyard.errors import OptionError
@@ -89,11 +89,10 @@ def test_a_rigger_votes_for_its_model_on_either_side_and_honestly_otherwise() ->
 
 
 @pytest.mark.parametrize("kind", ["rigging", "sybil", "apathetic", "one-sided"])
-def test_attackers_cast_their_share_of_the_votes(kind: str) -> None:
+def test_attackers_cast_their_share_of_the_votes(kind: AttackKind) -> None:
     rng = np.random.default_rng(3)
     at = World.draw(rng, 9, 2, sd=100.0, tie_rate=0.0, both_bad_rate=0.0)
-    attack = read_attack(f"{kind}:0.2")
-    crowd = Crowd(rng, at, attack=attack, noise=0.0, session_votes=25.0)
+    crowd = Crowd(rng, at, attack=Attack(kind, 0.2), noise=0.0, session_votes=25.0)
     sessions = [crowd.next_session() for _ in range(6000)]
     cast = sum(session.matchups for session in sessions if session.attacks)
     assert abs(cast / sum(session.matchups for session in sessions) - 0.2) < 0.02
@@ -108,10 +107,10 @@ def test_riggers_push_the_model_in_the_middle_unless_told_otherwise() -> None:
     assert Attack("sybil", target=1).aim(at) == 1
 
 
-@pytest.mark.parametrize("text", ["bribery", "rigging:much", "sybil:1.5", "sybil:0"])
-def test_an_attack_that_makes_no_sense_is_an_error(text: str) -> None:
+@pytest.mark.parametrize(("kind", "share"), [("bribery", 0.1), ("sybil", 1.5), ("sybil", 0.0)])
+def test_an_attack_that_makes_no_sense_is_an_error(kind: AttackKind, share: float) -> None:
     with pytest.raises(OptionError, match="attack"):
-        read_attack(text)
+        Attack(kind, share)
 
 
 def test_rates_that_leave_no_decisive_vote_are_an_error() -> None:

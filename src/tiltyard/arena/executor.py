@@ -33,13 +33,12 @@ from tiltyard.errors import ArenaError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import sqlalchemy as sa
-
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.commands import Command
     from tiltyard.arena.events import AnyBody
     from tiltyard.arena.matchmaking import Chooser
     from tiltyard.arena.store import Store
+    from tiltyard.arena.store.database import Connection
     from tiltyard.arena.store.replica import Replica
     from tiltyard.arena.store.visitors import Quota
 
@@ -114,7 +113,7 @@ class Executor:
         self._store.follow(replica, wait=wait)
         self._replica = replica
 
-    def _write(self, connection: sa.Connection, replica: Replica, group: Sequence[Command[object]]) -> None:
+    def _write(self, connection: Connection, replica: Replica, group: Sequence[Command[object]]) -> None:
         """Steps first: they may rest on matchups of other processes, which are then pending at the latest now."""
         now = self._now()
         appends = [command for command in group if isinstance(command, AppendEvents)]
@@ -137,7 +136,7 @@ class Executor:
             probe.answer(replica.state.seq)
 
     def _record_events(
-        self, connection: sa.Connection, replica: Replica, events: Sequence[Event], *, locked: bool
+        self, connection: Connection, replica: Replica, events: Sequence[Event], *, locked: bool
     ) -> None:
         """Write events: with their place in the log where this process holds the lock, else as pending ones."""
         written = log.write_events(connection, events)
@@ -147,7 +146,7 @@ class Executor:
             log.leave_pending(connection, written)
 
     def _steps(
-        self, connection: sa.Connection, replica: Replica, group: Sequence[Command[object]], now: int
+        self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int
     ) -> list[Event]:
         """Decide about matchups, and write what became of them."""
         steps = [command for command in group if isinstance(command, MatchupCommand) and not command.refused]
@@ -179,7 +178,7 @@ class Executor:
             return msgspec.structs.replace(body, salt=self._new_id())
         return body
 
-    def _append(self, connection: sa.Connection, replica: Replica, append: AppendEvents, now: int) -> None:
+    def _append(self, connection: Connection, replica: Replica, append: AppendEvents, now: int) -> None:
         bodies = append.bodies
         try:
             check_events(bodies, replica.state)
@@ -195,7 +194,7 @@ class Executor:
                 self._texts.forget(("prompt", body.prompt_id))
 
     def _serve(
-        self, connection: sa.Connection, replica: Replica, group: Sequence[Command[object]], now: int, *, locked: bool
+        self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int, *, locked: bool
     ) -> None:
         """Choose and reserve one matchup after the other, then write them all."""
         serves = [command for command in group if isinstance(command, ServeMatchup) and not command.refused]
@@ -236,7 +235,7 @@ class Executor:
         self._note_served(body, now, catalog)
         return body
 
-    def _check_quotas(self, connection: sa.Connection, group: Sequence[Command[object]], now: int) -> None:
+    def _check_quotas(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """Refuse what is over a limit, and count the rest. Entering counts once for a cookie that nobody knows yet."""
         limited = [command for command in group if command.quotas]
         if not limited:
@@ -261,7 +260,7 @@ class Executor:
             used.update(quota.name for quota in command.quotas)
         self._usage.note(connection, noted, now)
 
-    def _load_pasts(self, connection: sa.Connection, voters: set[str]) -> None:
+    def _load_pasts(self, connection: Connection, voters: set[str]) -> None:
         """Bring the pasts of these voters into memory. From then on each served event adds to them."""
         missing = [voter for voter in voters if voter not in self._pasts]
         if missing:
@@ -295,7 +294,7 @@ def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replic
     return None if decision.body is None else Event(now, decision.body)
 
 
-def _check_responses(connection: sa.Connection, added: Sequence[ResponseAdded]) -> None:
+def _check_responses(connection: Connection, added: Sequence[ResponseAdded]) -> None:
     """An id stands for one text for ever: what was voted on must stay what was shown."""
     texts = responses_taken(connection, added)
     for response in added:

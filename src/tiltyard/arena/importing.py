@@ -72,7 +72,7 @@ class Import:
         """What a person should know."""
         said = [
             f"{self.models} models, {self.prompts} prompts and {self.answers} answers are new or changed; "
-            f"{self.unchanged} things stay as they are"
+            f"{self.unchanged} unchanged"
         ]
         if self.empty:
             said.append(f"{self.empty} empty answers left out: there is nothing to show")
@@ -91,7 +91,7 @@ def plan_import(
 ) -> Import:
     """What would have to happen for the arena to hold these files."""
     if bank is None and responses is None and cards is None:
-        raise OptionError("there is nothing to import. Give --prompts, --responses or --models.")
+        raise OptionError("there is nothing to import. Name prompts, responses or models.")
     plan = Import()
     known = set(prompt_texts)
     if bank is not None:

@@ -207,18 +207,6 @@ class Attack:
         return OneSided() if self.kind == "one-sided" else Rigging(self.aim(world))
 
 
-def read_attack(text: str) -> Attack:
-    """An attack from text: its kind, or kind and share as in `rigging:0.2`."""
-    kind, _, share = text.partition(":")
-    known = next((name for name in ATTACKS if name == kind), None)
-    if known is None:
-        raise OptionError(f"attack is {kind!r}: expected one of {', '.join(ATTACKS)}, with a share as in sybil:0.2.")
-    try:
-        return Attack(known, float(share)) if share else Attack(known)
-    except ValueError:
-        raise OptionError(f"attack: {share!r} is no share. Write it as in {known}:0.2.") from None
-
-
 @dataclass(frozen=True, slots=True)
 class VoterSession:
     """A visit: who, how this person votes, and how many matchups the person will look at."""

@@ -138,7 +138,7 @@ def publication(
                 share,
                 adjacent_share,
                 at_most=False,
-                detail=f"{sum(adjacent_met)} of {len(adjacent_met)} pairs of neighbours have their floor of votes",
+                detail=f"{sum(adjacent_met)} of {len(adjacent_met)} adjacent pairs have enough votes",
             ),
             Rule(
                 "mean prompt coverage",

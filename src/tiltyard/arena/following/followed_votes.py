@@ -1,4 +1,4 @@
-"""What a reader of the log keeps beside the state: every vote as it stands now, and what happened of late."""
+"""What a reader of the log keeps beside the state: every vote as it stands now, and what happened lately."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.reading import cast_votes
-from tiltyard.arena.store.vote_book import SqlVoteBook
+from tiltyard.arena.store.vote_book import votes_as_of
 from tiltyard.arena.weekly import Note, ServedPairs, closed_only, note_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    import sqlalchemy as sa
-
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.store import Store
+    from tiltyard.arena.store.database import Connection
 
 CHANGE_VOTES = (e.Excluded, e.Restored)
 
@@ -37,14 +36,10 @@ class FollowedVotes:
         for vote in cast_votes(store, seq):
             self.take(vote)
 
-    def follow(self, connection: sa.Connection, events: Iterable[e.Event], seq: int) -> None:
+    def follow(self, connection: Connection, events: Iterable[e.Event], seq: int) -> None:
         """Look again at the votes that these events changed: how they stand after event `seq`."""
         changed = set(_changed(events))
-        if not changed:
-            return
-        book = SqlVoteBook(connection)
-        book.seq = seq + 1  # the book answers for the moment before its event
-        for vote in book.find(changed):
+        for vote in votes_as_of(connection, changed, seq) if changed else ():
             self.take(vote)
 
     def of_voter(self, voter: str) -> list[CastVote]:
@@ -82,7 +77,7 @@ def _changed(events: Iterable[e.Event]) -> Iterator[str]:
             yield from body.matchup_ids
 
 
-class _Happened(msgspec.Struct, frozen=True, gc=False):
+class _RecentEvent(msgspec.Struct, frozen=True, gc=False):
     at: int
     kind: str
     matchup_id: str = ""
@@ -92,18 +87,18 @@ class _Happened(msgspec.Struct, frozen=True, gc=False):
     note: Note | None = None
 
 
-class Lately:
+class RecentEvents:
     """The events of the last days, as a report needs them. Voters are not named: a page is for everybody."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._events: deque[_Happened] = deque()
+        self._events: deque[_RecentEvent] = deque()
 
     def follow(self, events: Iterable[e.Event]) -> None:
         """Take in events, and let go of those that are too old to matter."""
         latest = 0
         for event in events:
-            self._events.append(_happened(event.at, event.body))
+            self._events.append(_recent(event.at, event.body))
             latest = max(latest, event.at)
         while self._events and self._events[0].at < latest - self._keep:
             self._events.popleft()
@@ -134,11 +129,11 @@ class Lately:
         )
 
 
-def _happened(at: int, body: e.AnyBody) -> _Happened:
+def _recent(at: int, body: e.AnyBody) -> _RecentEvent:
     kind = str(body.__struct_config__.tag)
     match body:
         case e.MatchupServed():
-            return _Happened(at, kind, body.matchup_id, body.model_a, body.model_b, body.lane)
+            return _RecentEvent(at, kind, body.matchup_id, body.model_a, body.model_b, body.lane)
         case e.Flagged() | e.Excluded() | e.Restored():
-            return _Happened(at, kind, note=note_of(body))
-    return _Happened(at, kind)
+            return _RecentEvent(at, kind, note=note_of(body))
+    return _RecentEvent(at, kind)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from tiltyard.arena.events import Event, decode_body
-from tiltyard.arena.following.followed_votes import FollowedVotes, Lately
+from tiltyard.arena.following.followed_votes import FollowedVotes, RecentEvents
 from tiltyard.arena.following.replay import DAY, movements, replay
 from tiltyard.arena.following.snapshots import (
     WEEK_DAYS,
@@ -96,7 +96,7 @@ class Observatory:
         self._store: Store | None = None
         self._replica: Replica | None = None
         self._votes: FollowedVotes | None = None
-        self._lately = Lately(WEEK_DAYS * DAY)
+        self._recent_events = RecentEvents(WEEK_DAYS * DAY)
         self._texts = TextCache()
         self._snapshot: Snapshot | None = None
         self._studied = (0.0, 0.0)
@@ -114,7 +114,7 @@ class Observatory:
         self.refresh()
         self._threads = tuple(
             threading.Thread(target=work, name=f"tiltyard-{work.__name__.strip('_')}", daemon=True)
-            for work in (self._follow, self._ponder)
+            for work in (self._follow, self._run_slow_studies)
         )
         for thread in self._threads:
             thread.start()
@@ -212,10 +212,10 @@ class Observatory:
                 due = self._snapshot is None or self._study_is_due()
                 self._publish(self._study() if due else self.snapshot.study)
 
-    def _ponder(self) -> None:
-        self._repeat(self._ponder_once, self.failures[1], lambda: None)
+    def _run_slow_studies(self) -> None:
+        self._repeat(self._run_slow_studies_once, self.failures[1], lambda: None)
 
-    def _ponder_once(self) -> None:
+    def _run_slow_studies_once(self) -> None:
         """What takes longest, beside the thread that follows: categories that were asked for, and swaps."""
         snapshot = self.snapshot
         for name, (seq, _) in tuple(self._categories.items()):
@@ -241,7 +241,7 @@ class Observatory:
         """Begin again from the database next time: a failed reading may have left the state between two events."""
         with self._state:
             self._replica = self._votes = None
-            self._lately = Lately(WEEK_DAYS * DAY)
+            self._recent_events = RecentEvents(WEEK_DAYS * DAY)
 
     def _following(self) -> Replica:
         if self._replica is None:
@@ -263,7 +263,7 @@ class Observatory:
                     return self._snapshot is None or (self._snapshot.study.seq < seq and self._study_is_due())
 
                 def follow(events: list[Event]) -> None:
-                    self._lately.follow(events)
+                    self._recent_events.follow(events)
                     votes.follow(connection, events, replica.state.seq)
 
                 replica.catch_up(connection, follow, until)
@@ -278,7 +278,7 @@ class Observatory:
         before = [vote.seq for vote in votes.votes if vote.at < since]
         with store.database.read() as connection:
             for page in log.chained_after(connection, max(before, default=0), replica.state.seq):
-                self._lately.follow([Event(row.at, decode_body(row.text)) for row in page])
+                self._recent_events.follow([Event(row.at, decode_body(row.text)) for row in page])
         replica.book.on_cast = votes.take
         self._replica, self._votes = replica, votes
 
@@ -306,7 +306,7 @@ class Observatory:
         again = replay(votes, policy)
         looks = again.looks(times_of(until, self._now()), set(order))
         with self._state:
-            weekly = weekly_of(state, self._lately, votes, offline, looks[:-1])
+            weekly = weekly_of(state, self._recent_events, votes, offline, looks[:-1])
             study = Study(
                 seq=state.seq,
                 votes=votes,

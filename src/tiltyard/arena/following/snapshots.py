@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tiltyard.arena.board import LiveBoard
-    from tiltyard.arena.following.followed_votes import Lately
+    from tiltyard.arena.following.followed_votes import RecentEvents
     from tiltyard.arena.following.replay import Movement, Replay
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.state import ArenaState
@@ -146,7 +146,11 @@ def times_of(until: int, now: int) -> list[int]:
 
 
 def weekly_of(
-    state: ArenaState, lately: Lately, votes: VoteTable, offline: OfflineBoard | None, days: tuple[BoardAt, ...]
+    state: ArenaState,
+    recent_events: RecentEvents,
+    votes: VoteTable,
+    offline: OfflineBoard | None,
+    days: tuple[BoardAt, ...],
 ) -> WeeklyReport:
     """The report of the days that were looked at, of the state at their end."""
     since = days[0].at
@@ -155,10 +159,10 @@ def weekly_of(
         until=state.latest,
         looks=tuple(look for look in days if look.standings) or days[-1:],
         votes=votes,
-        served=lately.served(since, state.catalog, set(votes.matchup_ids)),
-        events=lately.kinds(since, state),
-        flags=lately.notes(since, "flagged"),
-        exclusions=lately.notes(since, "excluded", "restored"),
+        served=recent_events.served(since, state.catalog, set(votes.matchup_ids)),
+        events=recent_events.kinds(since, state),
+        flags=recent_events.notes(since, "flagged"),
+        exclusions=recent_events.notes(since, "excluded", "restored"),
     )
     return weekly_report(state, period, offline)
 

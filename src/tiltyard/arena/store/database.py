@@ -32,6 +32,10 @@ _lock = sa.select(sa.func.pg_advisory_xact_lock(PROJECTOR_LOCK))
 _try_lock = sa.select(sa.func.pg_try_advisory_xact_lock(PROJECTOR_LOCK))
 
 
+Connection = sa.Connection
+"""What a transaction is carried out on. Other rooms pass it on, and know nothing of it."""
+
+
 class Database:
     """An engine with the settings that durability asks for, and the two kinds of transaction that the arena uses."""
 
@@ -121,7 +125,7 @@ def parse_url(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError):
-        raise StoreError(f"--db (TILTYARD_DB) is not the URL of a database. {advice}") from None
+        raise StoreError(f"the database (or TILTYARD_DB) is not a URL. {advice}") from None
     if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
         return parsed
     if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):

@@ -78,7 +78,7 @@ class SqlVoteBook:
     def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:
         """The votes on these matchups, in the order of the log, as they stood before event `seq`."""
         self.flush()
-        rows = fetch(self._ask, _found, {"ids": sorted(set(matchup_ids)), "now": self.seq})
+        rows = fetch(self._open, _found, {"ids": sorted(set(matchup_ids)), "now": self.seq})
         before = self._standing_at(self.seq - 1)
         return [
             CastVote(seq, at, name, voter, a, b, prompt, Choice(choice), VoteStanding(before.get(seq) or standing))
@@ -91,11 +91,11 @@ class SqlVoteBook:
         if not self.writes or not rows:
             return
         self.flush()
-        self._ask.execute(
+        self._open.execute(
             sa.update(votes).where(votes.c.seq == sa.bindparam("of")).values(standing=str(standing)),
             [{"of": seq} for seq, _ in rows],
         )
-        self._ask.execute(
+        self._open.execute(
             sa.insert(changes),
             [
                 {"seq": self.seq, "vote_seq": seq, "standing_before": before, "standing_after": str(standing)}
@@ -112,11 +112,11 @@ class SqlVoteBook:
         self.flush()
         before = seq
         while True:
-            mark = self._ask.execute(_mark, {"before": before}).first()
+            mark = self._open.execute(_mark, {"before": before}).first()
             if mark is None or mark.seq < self.rules_since:
                 return None
             span = {"after": mark.seq, "now": self.seq}
-            first_changed = self._ask.execute(_first_changed, span).scalar_one()
+            first_changed = self._open.execute(_first_changed, span).scalar_one()
             if first_changed is None or first_changed > mark.seq:
                 return decode_ratings(mark.ratings)
             before = first_changed
@@ -125,7 +125,7 @@ class SqlVoteBook:
         """The votes after a sequence number that count after event `seq`, in order, in pieces."""
         self.flush()
         while True:
-            rows = self._ask.execute(_page, {"after": seq, "now": self.seq}).all()
+            rows = self._open.execute(_page, {"after": seq, "now": self.seq}).all()
             before = self._standing_at(self.seq)
             counted = [row for row in rows if before.get(row[0], row[4]) == VoteStanding.COUNTED]
             if counted:
@@ -144,14 +144,14 @@ class SqlVoteBook:
         """Write the votes that were cast."""
         if self._cast:
             cast, self._cast = self._cast, []
-            insert_rows(self._ask, votes, [_row(vote) for vote in cast])
+            insert_rows(self._open, votes, [_row(vote) for vote in cast])
 
     def forget(self) -> None:
         """Drop what was not written: its transaction failed."""
         self._cast.clear()
 
     @property
-    def _ask(self) -> sa.Connection:
+    def _open(self) -> sa.Connection:
         assert self.connection is not None, "the book was asked outside a transaction"
         return self.connection
 
@@ -160,7 +160,14 @@ class SqlVoteBook:
 
         It is asked after the votes are, so a change that another process makes in between is seen.
         """
-        return {row.vote_seq: row.standing_before for row in self._ask.execute(_changed, {"after": seq})}
+        return {row.vote_seq: row.standing_before for row in self._open.execute(_changed, {"after": seq})}
+
+
+def votes_as_of(connection: sa.Connection, matchup_ids: Iterable[str], seq: int) -> list[CastVote]:
+    """The votes on these matchups as they stood after event `seq`, in the order of the log."""
+    book = SqlVoteBook(connection)
+    book.seq = seq + 1  # the book answers for the moment before its event
+    return book.find(matchup_ids)
 
 
 def _row(vote: CastVote) -> Row:
