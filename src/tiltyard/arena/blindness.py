@@ -1,6 +1,6 @@
 """Whose answers may be shown with their authors: those to prompts that nobody can be voting on any more.
 
-A prompt that is switched off may still be before somebody: a matchup stays open until it is voted on, skipped or
+A prompt that is switched off may still be on somebody's screen: a matchup stays open until it is voted on, skipped or
 expires. Showing its answers before that would tell a voter who wrote what.
 """
 

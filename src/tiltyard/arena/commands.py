@@ -279,4 +279,6 @@ def _check_texts(what: str, name: str, *texts: str) -> None:
         raise ArenaError(f"{what} has an empty name. Give it one.")
     for text in (name, *texts):
         if "\x00" in text or (not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)):
-            raise ArenaError(f"{what} contains a NUL character or half a surrogate pair. Remove it; it is no text.")
+            raise ArenaError(
+                f"{what} contains a NUL character or half a surrogate pair. Remove it: it cannot be stored as text."
+            )

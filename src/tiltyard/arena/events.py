@@ -102,7 +102,7 @@ class ResponseAdded(Body, frozen=True, kw_only=True, tag="response_added"):
     prompt_id: str
     text: str
     salt: str = ""
-    """Something random: the hashes of the log are public, and must not tell whoever has the text who wrote it."""
+    """Something random: the hashes of the log are public, and must not reveal the author to anyone who has the text."""
 
 
 class MatchupServed(Body, frozen=True, kw_only=True, gc=False, tag="matchup_served"):

@@ -73,7 +73,7 @@ class Executor:
         self._tidied = time.monotonic()
 
     def execute(self, group: Sequence[Command[object]]) -> None:
-        """Run a group, commit it, and leave every request its answer. After an error nothing of it has happened."""
+        """Run a group of commands, commit it, and set every answer. After an error, nothing of it has happened."""
         replica = self._loaded()
         writes = [command for command in group if not isinstance(command, ReadState)]
         if writes:
@@ -88,7 +88,7 @@ class Executor:
             _look(command, replica)
 
     def idle(self) -> None:
-        """Between groups: take in what others wrote, and now and then tidy up. After an error the log is read anew."""
+        """Between groups: take in what others wrote, and now and then tidy up. After an error the log is read again."""
         try:
             if time.monotonic() - self._tidied >= TIDY_SECONDS:
                 self._tidied, now = time.monotonic(), self._now()
@@ -114,7 +114,11 @@ class Executor:
         self._replica = replica
 
     def _write(self, connection: Connection, replica: Replica, group: Sequence[Command[object]]) -> None:
-        """Steps first: they may rest on matchups of other processes, which are then pending at the latest now."""
+        """Write what the commands ask for, in one transaction.
+
+        Votes, skips and undos come first: they may be about matchups that other processes served, whose events are
+        pending by now at the latest.
+        """
         now = self._now()
         appends = [command for command in group if isinstance(command, AppendEvents)]
         locked = self._store.begin(connection, replica, wait=bool(appends))
@@ -173,7 +177,7 @@ class Executor:
         return events
 
     def _salted(self, body: AnyBody) -> AnyBody:
-        """The event as it is written: an answer with a salt of its own, so that its hash does not tell its author."""
+        """The event as it is written: an answer gets its own salt, so that its hash does not reveal its author."""
         if isinstance(body, ResponseAdded) and not body.salt:
             return msgspec.structs.replace(body, salt=self._new_id())
         return body
@@ -295,7 +299,7 @@ def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replic
 
 
 def _check_responses(connection: Connection, added: Sequence[ResponseAdded]) -> None:
-    """An id stands for one text for ever: what was voted on must stay what was shown."""
+    """A response id means one text for ever: what was voted on must stay what was shown."""
     texts = responses_taken(connection, added)
     for response in added:
         if texts.setdefault(response.response_id, response.text) != response.text:

@@ -123,7 +123,7 @@ class GroupCommit:
         self._seconds_each += weight * ((time.monotonic() - began) / len(group) - self._seconds_each)
 
     def _gather(self) -> tuple[list[Command[object]], bool]:
-        """Wait for a request, then take all that are there. False beside them: it is time to stop."""
+        """Wait for a command, then take all that are queued; and whether to go on afterwards."""
         group: list[Command[object]] = []
         try:
             command = self._queue.get(timeout=self._idle_seconds)
@@ -141,7 +141,7 @@ class GroupCommit:
             self._execute(group)
         except StoreError as error:
             _fail(group, error)
-        except BaseException as error:  # whatever it is, it goes to whoever asked
+        except BaseException as error:  # whatever it is, it goes back to the caller
             if len(group) == 1:
                 _fail(group, error if isinstance(error, Exception) else RuntimeError(f"a request ended in {error!r}"))
             for command in group if len(group) > 1 else ():
@@ -161,14 +161,14 @@ class GroupCommit:
 
 
 def _fail(group: list[Command[object]], error: Exception) -> None:
-    """The same words for each, and an error of its own: several threads may raise it."""
+    """Refuse every command with the same message; each gets its own error, since several threads may raise it."""
     for command in group:
         command.refuse(StoreError(str(error)) if isinstance(error, StoreError) else error)
     _deliver(group)
 
 
 def _deliver(group: list[Command[object]]) -> None:
-    """Hand the requests back, all those of one mailbox together: waking a thread costs more than an answer."""
+    """Hand the commands back, all those of one mailbox together: waking a thread costs more than an answer."""
     by_mailbox: dict[Mailbox, list[Command[object]]] = {}
     for command in group:
         assert command.mailbox is not None

@@ -70,15 +70,15 @@ class Import:
 
     def lines(self) -> list[str]:
         """What a person should know."""
-        said = [
+        lines = [
             f"{self.models} models, {self.prompts} prompts and {self.answers} answers are new or changed; "
             f"{self.unchanged} unchanged"
         ]
         if self.empty:
-            said.append(f"{self.empty} empty answers left out: there is nothing to show")
+            lines.append(f"{self.empty} empty answers left out: there is nothing to show")
         if self.strangers:
-            said.append(f"{self.strangers} answers to prompts that are neither in the bank nor in the arena left out")
-        return said
+            lines.append(f"{self.strangers} answers to prompts that are neither in the bank nor in the arena left out")
+        return lines
 
 
 def plan_import(

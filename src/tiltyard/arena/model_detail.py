@@ -119,7 +119,7 @@ class ModelDetail:
 def model_detail(state: ArenaState, name: str, board: LiveBoard | None = None) -> ModelDetail:
     """The detail of an enabled model; one that is not there or not enabled is an `ArenaError`.
 
-    A board of the same state, where there is one at hand, saves computing it.
+    A board of the same state, if the caller has one, saves computing it.
     """
     model = state.catalog.model(name)
     if not state.catalog.model_enabled[model]:

@@ -1,6 +1,6 @@
 """Bradley–Terry over the counted votes, beside the live order: honest intervals, and how far the two agree.
 
-Glicko's deviation is no honest standard error when lanes choose who plays; these intervals are the published ones.
+Glicko's deviation is not an honest standard error when lanes choose who plays; these intervals are published.
 The fit is unweighted, because a lane's choice depends on earlier votes only; a second fit in which every pair weighs
 the same (1/n_ij) shows how much the order depends on the schedule.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MANY_PROMPTS = 100
-"""From this many prompts on, intervals speak for other prompts too and cluster by prompt; below, for these prompts."""
+"""From this many prompts on, intervals hold for other prompts too and cluster by prompt; below, for these prompts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class VoteHistory(Protocol):
     """Where older votes can be read again."""
 
     def ratings_before(self, seq: int) -> Ratings | None:
-        """The latest kept ratings from before a vote, made by the present rating rules; None to begin anew."""
+        """The latest kept ratings from before a vote, made by the present rules; None to start from the beginning."""
         ...
 
     def votes_after(self, seq: int) -> Iterable[Votes]:
@@ -151,7 +151,7 @@ class RatingTrack:
     def change(self, seqs: Collection[int]) -> None:
         """Votes with these numbers were taken out, or put back: rate again what followed the first of them.
 
-        Votes taken out lately are forgotten here; for all others the history says which votes count now.
+        Votes taken out recently are forgotten here; for all others the history says which votes count now.
         """
         self._settle()
         first = min(seqs)
@@ -169,7 +169,7 @@ class RatingTrack:
         self._settle()
 
     def rerate(self, rules: RatingRules) -> None:
-        """Rate the whole log anew by other rules."""
+        """Rate the whole log again by other rules."""
         self._settle()
         self.rules = rules
         self._glicko2 = rules.glicko2().rules()

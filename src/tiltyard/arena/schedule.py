@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 RECOUNTED_AT = 256
-"""Starts and landings that may wait beyond twice those in flight; then counting anew is cheaper."""
+"""Starts and landings that may wait beyond twice those in flight; then a recount is cheaper."""
 
 
 class Reserved(msgspec.Struct, frozen=True, gc=False):
@@ -152,7 +152,7 @@ class Schedule:
             self._count(served)
 
     def resolve(self, matchup_id: str) -> Reserved | None:
-        """The reservation, let go of: the matchup was voted on, skipped or expired. None where it was not in flight."""
+        """Release and return a reservation that was voted on, skipped or expired; None if it was not in flight."""
         served = self.in_flight.pop(matchup_id, None)
         if served is not None:
             self._fly(served, -1)

@@ -95,7 +95,7 @@ class RowEffect:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The board before and after, and how many votes would turn; rows stand in the order of the board before."""
+    """The board before and after, and how many votes would change; rows are in the order of the board before."""
 
     before: LiveBoard
     after: LiveBoard
@@ -104,7 +104,7 @@ class Effects:
 
     @property
     def places_changed(self) -> int:
-        """How many models would stand at another place."""
+        """How many models would have another rank."""
         return sum(row.rank_change != 0 for row in self.rows)
 
     @property
@@ -134,6 +134,6 @@ def effects_of(state: ArenaState, change: Excluded | Restored) -> Effects:
 
 
 def _turned(state: ArenaState, change: Excluded | Restored) -> int:
-    """How many of the votes do not stand yet as the event wants them; undone ones never turn."""
+    """How many of the votes the event would change; undone ones never change."""
     wanted = VoteStanding.COUNTED if isinstance(change, Restored) else VoteStanding.EXCLUDED
     return sum(vote.standing not in (wanted, VoteStanding.UNDONE) for vote in state.book.find(change.matchup_ids))

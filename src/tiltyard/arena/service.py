@@ -146,7 +146,7 @@ class Arena:
         return self._commits.failures
 
     def close(self) -> None:
-        """Finish what was asked, then let go of the database."""
+        """Finish what was submitted, then close the database."""
         self._commits.close()
         self.store.close()
 

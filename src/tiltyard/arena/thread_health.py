@@ -1,4 +1,4 @@
-"""Threads that outlive their failures: what went wrong in one is logged, counted and shown until a pass succeeds."""
+"""Threads that survive failures: what went wrong is logged, counted and shown until a pass succeeds."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class ThreadHealth:
 
     def note(self, error: BaseException) -> None:
         """A pass failed; the thread goes on."""
-        said = str(error) or type(error).__name__
-        self._in_a_row = self._in_a_row + 1 if said == self.trouble else 1
+        message = str(error) or type(error).__name__
+        self._in_a_row = self._in_a_row + 1 if message == self.trouble else 1
         self.total += 1
-        self.trouble = said
+        self.trouble = message
         if self._in_a_row & (self._in_a_row - 1) == 0:
             known = isinstance(error, TiltyardError)
-            _log.error("the %s failed and goes on: %s", self.thread, said, exc_info=None if known else error)
+            _log.error("the %s failed and goes on: %s", self.thread, message, exc_info=None if known else error)
 
     def clear(self) -> None:
         """A pass succeeded."""

@@ -52,7 +52,7 @@ class MemoryVoteBook:
             self.votes[self._places[vote.matchup_id]] = msgspec.structs.replace(vote, standing=standing)
 
     def ratings_before(self, seq: int) -> Ratings | None:  # noqa: ARG002
-        """None: everything is at hand, so a replay begins at the beginning."""
+        """None: every vote is in memory, so a replay starts from the beginning."""
         return None
 
     def votes_after(self, seq: int) -> Iterable[Votes]:
@@ -71,7 +71,7 @@ class VoteTable:
     """Votes in the order of the log: when (microseconds), models by side, prompt, voter, outcome codes.
 
     Models and prompts are the arena's numbers, and `models` and `prompts` their names; voters are numbered here, and
-    `matchup_ids` names each vote. A table without voters has a voter of its own per vote.
+    `matchup_ids` names each vote. A table without voters counts every vote as another voter's.
     """
 
     models: tuple[str, ...]
@@ -117,7 +117,7 @@ class VoteTable:
 
 
 def vote_table(votes: Iterable[CastVote], catalog: Catalog) -> VoteTable:
-    """The counted ones of some votes, which stand in the order of the log."""
+    """The counted ones of some votes, which are in the order of the log."""
     counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
     numbers: dict[str, int] = {}
     voter = [numbers.setdefault(vote.voter, len(numbers)) for vote in counted]
@@ -143,7 +143,7 @@ def battle_rows(votes: Iterable[CastVote], catalog: Catalog) -> Iterator[dict[st
     """One row per counted vote, in the order of the log.
 
     `voter` is a number handed out in the order in which voters appear: it says which votes belong together, and
-    leads nowhere. The time is rounded down to the hour, so that it does not tell a visit from another log.
+    cannot be traced back. The time is rounded down to the hour, so that it cannot be matched with another log.
     """
     models: Sequence[str] = [model.model for model in catalog.models]
     prompts = [prompt.prompt_id for prompt in catalog.prompts]

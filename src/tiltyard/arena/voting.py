@@ -60,7 +60,7 @@ class MatchupStatus(enum.StrEnum):
 
 
 class Ballot(msgspec.Struct, frozen=True, kw_only=True):
-    """A matchup, as far as deciding about it needs: for whom, which models, until when, and how it stands."""
+    """A matchup, as far as deciding about it needs: for whom, which models, until when, and its status."""
 
     id: str
     voter: str
@@ -76,7 +76,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """How the matchup stands afterwards, what happened (None: nothing), and why the request was refused, if it was."""
+    """The matchup afterwards, what happened (None: nothing), and why the request was refused, if it was."""
 
     ballot: Ballot
     body: e.AnyBody | None = None
@@ -84,16 +84,16 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def vote(ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, undo_seconds: int = 0) -> Decision:
-    """Vote. The same vote again changes nothing and is no error: its first answer may have been lost on the way.
+    """Vote. The same vote again changes nothing and is not an error: its first answer may have been lost on the way.
 
-    Without `reveal` the names are held back and the vote can be undone for so many seconds; where there are none, it is
-    final at once all the same. The same vote again with `reveal` shows the names.
+    Without `reveal` the names are held back and the vote can be undone for `undo_seconds`; where that is 0, it is
+    final at once. The same vote again with `reveal` shows the names.
     """
     if ballot.status is MatchupStatus.VOTED:
         if ballot.choice is choice:
             return _show(ballot, now) if reveal else Decision(ballot)
-        said = f"matchup {ballot.id} was voted on already, with {ballot.choice}; a vote cannot be changed."
-        return Decision(ballot, refusal=ChoiceDiffers(said + " Ask for another matchup."))
+        message = f"matchup {ballot.id} was voted on already, with {ballot.choice}; a vote cannot be changed."
+        return Decision(ballot, refusal=ChoiceDiffers(message + " Ask for another matchup."))
     if ballot.status is not MatchupStatus.OPEN:
         return Decision(ballot, refusal=_gone(ballot))
     if now >= ballot.expires_at:

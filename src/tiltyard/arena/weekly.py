@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.votes import VoteTable
 
 DAY = 86_400 * 1_000_000
-"""Looks are a day apart: hour by hour, models that are level would seem to swap all the time."""
+"""The board is looked at once a day: hour by hour, models that are level would seem to swap all the time."""
 
 Ints = NDArray[np.int64]
 
@@ -75,7 +75,7 @@ class Note:
 def note_of(body: Flagged | Excluded | Restored) -> Note:
     """A flag or an exclusion as a report says it: without voters, and without an answer's id or words.
 
-    An id is a hash of the answer and of who wrote it, so whoever has the words could look up their author.
+    An id is a hash of the answer and of who wrote it, so anyone who has the text could look up its author.
     """
     if isinstance(body, Excluded | Restored):
         verb = "excluded" if isinstance(body, Excluded) else "restored"
@@ -273,7 +273,7 @@ def contender_lane_open(state: ArenaState) -> bool:
 
 
 def adjacent_pairs(state: ArenaState) -> tuple[AdjacentPair, ...]:
-    """The pairs of neighbours among the first models that publication looks at."""
+    """The adjacent pairs among the first models, which the publication rule looks at."""
     names, tallies = state.catalog.models, state.tallies
     return tuple(
         AdjacentPair(

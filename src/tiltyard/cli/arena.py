@@ -79,7 +79,7 @@ def settings_command(
         typer.Option(help="A sentence for every page of the site, from its next start on; '' takes it away."),
     ] = None,
 ) -> None:
-    """Show an arena's policy and phase, or change them; a change is an event of the log. A notice lies beside it."""
+    """Show an arena's policy and phase, or change them; a change is an event of the log. The notice is not."""
     need_arena()
     import msgspec
 
@@ -100,12 +100,12 @@ def settings_command(
         if notice is not None:
             site_texts.set_notice(arena.store, notice)
         now, at = arena.read(lambda state: (state.policy, state.phase))
-        said = site_texts.notice(arena.store)
+        shown = site_texts.notice(arena.store)
     if now.texts_public == "always":
         note(NOT_BLIND)
     elif before.texts_public == "always":
-        note("answers are hidden from now on, but were public until now: whoever kept them can tell who wrote what.")
-    typer.echo(f"phase: {at}\n{policy_text(now)}" + (f"\nnotice: {said}" if said else ""))
+        note("answers are hidden from now on, but were public until now: anyone who kept them can tell who wrote what.")
+    typer.echo(f"phase: {at}\n{policy_text(now)}" + (f"\nnotice: {shown}" if shown else ""))
 
 
 @app.command("import")
@@ -207,7 +207,7 @@ def serve_command(
 
 @app.command("export")
 def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
-    """Write every counted vote as a battle row that `tiltyard rate` reads; voters are numbers that lead nowhere.
+    """Write every counted vote as a battle row that `tiltyard rate` reads; voters are anonymous numbers.
 
     Votes that can still be undone are left out.
     """
@@ -237,7 +237,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
 @app.command("verify")
 def verify_command(
     db: DbOption = DEFAULT_DB,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make every table but the log anew, then verify.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild every table from the log, then verify.")] = False,
 ) -> None:
     """Recompute the hash chain and every table from the log, and compare bit for bit."""
     need_arena()
@@ -245,7 +245,7 @@ def verify_command(
 
     if rebuild:
         checking.rebuild(db)
-        note("every table was made anew from the log")
+        note("every table was rebuilt from the log")
     found = checking.verify(db)
     seq, digest = found.head
     typer.echo(f"{found.events:,} events, {found.votes:,} counted votes, {found.unchained:,} events not yet chained")
@@ -253,10 +253,10 @@ def verify_command(
     for problem in found.problems:
         typer.echo(f"{problem}")
     if not found.clean:
-        more = f" and {found.more_problems} more" if found.more_problems else ""
+        more = f" (and {found.more_problems} more)" if found.more_problems else ""
         raise TiltyardError(
-            f"{shown_url(db)}: {len(found.problems)} things{more} are not as the log says. If the chain itself is "
-            "whole, --rebuild makes the tables anew."
+            f"{shown_url(db)}: {len(found.problems)}{more} differences from what the log says. If the chain itself is "
+            "intact, --rebuild rebuilds the tables."
         )
     typer.echo("clean: every table is what the log says, bit for bit")
 

@@ -1,4 +1,4 @@
-"""What a reader of the log keeps beside the state: every vote as it stands now, and what happened lately."""
+"""What a reader of the log keeps beside the state: every vote with its current standing, and recent events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FollowedVotes:
             self.take(vote)
 
     def follow(self, connection: Connection, events: Iterable[e.Event], seq: int) -> None:
-        """Look again at the votes that these events changed: how they stand after event `seq`."""
+        """Look again at the votes that these events changed: their standing after event `seq`."""
         changed = set(_changed(events))
         for vote in votes_as_of(connection, changed, seq) if changed else ():
             self.take(vote)
@@ -57,7 +57,7 @@ class FollowedVotes:
         return found
 
     def take(self, vote: CastVote) -> None:
-        """A new vote, or one that stands otherwise now."""
+        """Take in a new vote, or the changed standing of a known one."""
         place = bisect_left(self._seqs, vote.seq)
         if place < len(self._seqs) and self._seqs[place] == vote.seq:
             self.votes[place] = vote
@@ -95,7 +95,7 @@ class RecentEvents:
         self._events: deque[_RecentEvent] = deque()
 
     def follow(self, events: Iterable[e.Event]) -> None:
-        """Take in events, and let go of those that are too old to matter."""
+        """Take in events, and drop those that are too old to matter."""
         latest = 0
         for event in events:
             self._events.append(_recent(event.at, event.body))

@@ -56,7 +56,7 @@ KEPT_VALUES = 128
 
 
 STUDY_END_SECONDS = 2.0
-"""How long the end of a slow study is waited for when the site stops: swaps of many models can take a minute."""
+"""How long closing waits for a slow study to end: swaps of many models can take a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Observatory:
             thread.start()
 
     def close(self) -> None:
-        """Stop following and let go of the database. A slow study, which does not use it, is not waited for long."""
+        """Stop following and close the database. A slow study, which does not use it, is not waited for long."""
         self._ended.set()
         for thread, seconds in zip(self._threads, (None, STUDY_END_SECONDS), strict=False):
             thread.join(seconds)
@@ -144,7 +144,7 @@ class Observatory:
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """Follow the log as far as it is final and publish everything anew, studies too."""
+        """Follow the log as far as it is final and publish everything again, studies included."""
         with self._moving:
             self._catch_up()
             self._publish(self._study())
@@ -164,7 +164,7 @@ class Observatory:
     def category(self, name: str) -> OfflineBoard | None:
         """Bradley–Terry on the votes of one category of prompts; None where they are too few to rate.
 
-        Once it was asked for it is computed anew after every study; until then the one before is given.
+        Once asked for, it is recomputed after every study; until then the previous one is returned.
         """
         study = self.snapshot.study
         if name not in study.categories:

@@ -109,11 +109,11 @@ class Movement:
 
 
 def movements(board: LiveBoard, before: BoardAt, policy: Policy) -> Mapping[str, Movement]:
-    """The movement of every model that confidence allows to speak of.
+    """The movement of every model whose rating is certain enough to report one.
 
     It must not be provisional, and must have had an established model's deviation at the earlier time as well: the
     places of others move by luck. Places are counted among the models that were there at both times. While legacy Elo
-    orders the board there are no movements, because that order is not looked back at.
+    orders the board there are no movements, because earlier legacy orders are not kept.
     """
     if board.phase < OFFICIAL_FROM:
         return {}

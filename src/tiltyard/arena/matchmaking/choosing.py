@@ -77,7 +77,7 @@ def next_matchup(
 
 
 class Matchmaker:
-    """`next_matchup` for whoever chooses often: the same choices, with tables kept in between. For one thread."""
+    """`next_matchup` for callers that choose often: the same choices, with tables kept in between. For one thread."""
 
     def __init__(self) -> None:
         self._tables = WorkingTables()

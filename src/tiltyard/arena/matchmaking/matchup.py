@@ -1,4 +1,4 @@
-"""What matchmaking takes and gives: a voter's past, a pick of a lane, and the matchup to serve."""
+"""What matchmaking takes and returns: what a voter has seen, a lane's pick, and the matchup to serve."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Seen = Mapping[Triple, int]
 
 
 class SeenMatchups:
-    """What a voter saw, found by pair as well. Whoever serves one voter often keeps it and notes what is new."""
+    """What a voter saw, by matchup and by pair. A caller that serves a voter often keeps it and notes what is new."""
 
     __slots__ = ("most", "prompts", "when")
 
@@ -77,7 +77,7 @@ class Pick:
 
 
 Chooser = Callable[[ArenaState, np.random.Generator, SeenMatchups], ChosenMatchup]
-"""What picks the next matchup for a voter with this past."""
+"""What chooses the next matchup for a voter who has seen this."""
 
 
 def served_event(

@@ -1,7 +1,7 @@
 """What the lanes look up: who can meet whom, the order of the models, and what every model lacks.
 
-Each table follows from the state alone. Whoever chooses often holds `WorkingTables`, which work out anew only what has
-changed since the last choice; tests compare them with tables made from nothing.
+Each table follows from the state alone. A caller that chooses often holds `WorkingTables`, which recompute only what
+has changed since the last choice; tests compare them with tables made from scratch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Mask = NDArray[np.bool_]
 ONE, NOTHING = np.float32(1.0), np.float32(0.0)
 
 WORTH_ARRAYS = 6
-"""From this many models on it is faster to work out their rows together than one by one."""
+"""From this many models on it is faster to compute their rows together than one by one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +108,7 @@ class Deficits:
 
     `prompts` (model, prompt): the share missing to the floor, or to the model's mean if that is more; `missing` are its
     sums by model. `met` (model, model): decisive votes of the pair. A choice touches two models and a vote two, so only
-    their rows are worked out anew.
+    their rows are recomputed.
     """
 
     def __init__(self, servable: Servable) -> None:
@@ -176,7 +176,7 @@ class Deficits:
 class WorkingTables:
     """The tables of one state, kept from one choice to the next. They belong to one thread.
 
-    Handed another state they start anew, so they can make a choice faster but never another one.
+    Given another state they start over: they make a choice faster, but never change it.
     """
 
     def __init__(self) -> None:
@@ -202,7 +202,7 @@ class WorkingTables:
         return self._servable[1]
 
     def rank_order(self, state: ArenaState) -> RankOrder:
-        """The order of the models, worked out anew when ratings, counts, policy or catalog have changed."""
+        """The order of the models, recomputed when ratings, counts, policy or catalog have changed."""
         servable, policy = self.servable(state), state.policy
         ratings, revision = state.track.now, state.tallies.revision
         if self._order is not None:

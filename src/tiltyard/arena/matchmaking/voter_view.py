@@ -118,7 +118,7 @@ class VoterView:
         return allowed
 
     def diverse_prompts(self, pair: Pair) -> Mask:
-        """The prompts that both have answered and that the pair has not met on too often of late."""
+        """The prompts that both have answered and that the pair has not met on too often recently."""
         cells = self.servable.cells
         allowed = np.asarray(cells[pair[0]] & cells[pair[1]])
         meetings = self.state.schedule.meetings.get(pair)

@@ -26,7 +26,8 @@ __all__ = ["Store"]
 class Store:
     """An arena's database. A URL is `sqlite:///path` or `postgresql://…`; one `Store` serves one process.
 
-    A checkpoint is kept after every `checkpoint_every` events; whoever opens or verifies an arena says the same number.
+    A checkpoint is kept after every `checkpoint_every` events; every process that opens or verifies an arena must use
+    the same number.
 
     Parameters:
         database: The database, opened; use `Store.create` or `Store.open`.
@@ -73,7 +74,7 @@ class Store:
             return Replica.load(connection, self.checkpoint_every)
 
     def follow(self, replica: Replica, *, wait: bool = False) -> None:
-        """Take in what is new, and chain what is pending if nobody else is at it; with `wait`, after them.
+        """Take in what is new, and chain what is pending unless another process is doing so; with `wait`, after it.
 
         With `wait` everything that was committed before is then in the state.
         """
@@ -114,12 +115,12 @@ class Store:
             return renew_voter(connection, older_hash, newer_hash, now)
 
     def forget_voter(self, cookie_hash: str) -> bool:
-        """Forget who held this cookie; the votes stay, under a key that leads nowhere. Whether there was one."""
+        """Forget who held this cookie; the votes stay, under a key that belongs to nobody. Whether there was one."""
         with self.database.write() as connection:
             return forget_voter(connection, cookie_hash)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self.database.close()
 
 

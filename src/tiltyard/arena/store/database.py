@@ -2,7 +2,7 @@
 
 A commit is on the disk before it returns. A write on SQLite holds the only write lock from its beginning, so nothing
 it has read can change under it; on PostgreSQL writers run side by side, and the projector's lock is an advisory one
-that ends with its transaction, or with its process. What is written never stands in an error: it may be an address of
+that ends with its transaction, or with its process. What is written never appears in an error: it may be an address of
 a visitor, or the site's secret.
 """
 
@@ -115,12 +115,12 @@ def _explained(error: Exception, driver: Any) -> str:
 
 
 def without_secrets(url: sa.URL) -> str:
-    """The URL as it may be shown: without its password, wherever it stands."""
+    """The URL as it may be shown: without its password, wherever that is."""
     return url.difference_update_query(("password", "sslpassword", "passfile")).render_as_string(hide_password=True)
 
 
 def parse_url(url: str) -> sa.URL:
-    """The URL of an arena; a text that is none is not repeated, since a password may stand in it."""
+    """The URL of an arena; a text that is not one is not repeated, since it may contain a password."""
     advice = "Write sqlite:///path/to/arena.db or postgresql://user@host/database."
     try:
         parsed = sa.make_url(url)

@@ -4,7 +4,7 @@ A migration only adds (decision 0012), so that programs of the version before go
 `steps` from which on: a program opens tables that are newer than its own only where it is told that it may.
 
 A file in use is copied by SQLite itself. Copying the file would not do: the latest commits are in a second file beside
-it, and a copy of the two taken one after the other is of no moment at all.
+it, and a copy of the two taken one after the other may match no single moment.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ UPGRADE_LOCK = 0x71177A4E
 """The number of the advisory lock that lets one host at a time run the steps."""
 
 LOCK_SECONDS = 5
-"""How long a step may wait for a table: whoever wants that table next would wait behind it."""
+"""How long a migration may wait for a table: everyone who wants that table next would wait behind it."""
 
 
 def version(database: Database) -> str | None:
-    """The step that a database stands at; None where there is no arena in it."""
+    """The migration that a database is at; None where there is no arena in it."""
     with database.read() as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return None

@@ -111,7 +111,7 @@ def lock_ballots(connection: sa.Connection, ids: Iterable[str]) -> dict[str, Bal
 
 
 def write_ballots(connection: sa.Connection, before: dict[str, Ballot], after: dict[str, Ballot]) -> None:
-    """Write the rows that differ, each under the condition that it still stands as it was seen."""
+    """Write the rows that differ, each under the condition that it is still as it was seen."""
     rows = [
         (
             *(name, before[name].status.value, row.status.value, row.choice and row.choice.value),
@@ -170,7 +170,7 @@ def _ballot(row: Row) -> Ballot:
 
 
 class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
-    """A matchup with its texts, how it stands, and its models, which are told only once the vote is final."""
+    """A matchup with its texts, its status, and its models, which are shown only once the vote is final."""
 
     matchup_id: str
     a: int
@@ -200,7 +200,7 @@ def shown_matchup(store: Store, matchup_id: str, voter: str) -> ShownMatchup | N
 
 
 def open_matchup(store: Store, voter: str, now: int) -> ShownMatchup | None:
-    """The matchup that this voter was served last, if it waits for a vote: whoever comes back finds it again."""
+    """The matchup that this voter was served last, if it waits for a vote: a voter who comes back finds it again."""
     with store.database.read() as connection:
         return _made(connection.execute(_open, {"voter": voter, "now": now}).mappings().first())
 

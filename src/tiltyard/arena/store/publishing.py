@@ -48,7 +48,7 @@ def published_until(connection: sa.Connection, now: int) -> int:
 
 
 def last_public(head: int, recent: Iterable[tuple[int, int | None]]) -> int:
-    """The end of the public log, given the votes that held names back of late, latest first: (vote, undo or None)."""
+    """The end of the public log, given the recent votes that held names back, latest first: (vote, undo or None)."""
     until = head
     for vote_seq, undone_seq in recent:
         if vote_seq <= until and (undone_seq is None or undone_seq > until):

@@ -32,7 +32,7 @@ _added = (
 )
 
 LOOKED_THROUGH = 200_000
-"""Of so many events at the end of the log the latest of some kinds are picked: kinds have no index."""
+"""How many events at the end of the log are searched for the latest of some kinds, which have no index."""
 
 _kinds = (
     sa.select(events.c.kind, sa.func.count())
@@ -56,12 +56,12 @@ _votes = (
 _changed = (
     sa.select(changes.c.vote_seq, changes.c.standing_before)
     .where(changes.c.seq > sa.bindparam("after"))
-    .order_by(changes.c.seq.desc())  # of several changes the first says how the vote stood
+    .order_by(changes.c.seq.desc())  # of several changes the first has the standing back then
 )
 
 
 def cast_votes(store: Store, until: int) -> Iterator[CastVote]:
-    """Every vote up to a place in the log, in its order, whether it counts or not, as it stood there."""
+    """Every vote up to a place in the log, in its order, whether it counts or not, with its standing there."""
     with store.database.read() as connection:
         changed = connection.execute(_changed, {"after": until})
         before = {vote_seq: VoteStanding(standing) for vote_seq, standing in changed}
@@ -71,7 +71,7 @@ def cast_votes(store: Store, until: int) -> Iterator[CastVote]:
 
 
 def final_votes(store: Store, until: int, now: int) -> Iterator[CastVote]:
-    """Every vote up to a place in the log, as it stands now, but for those that can still be undone: for the public."""
+    """Every vote up to a place in the log, with its standing now; votes that can still be undone are left out."""
     with store.database.read() as connection:
         pending = pending_votes(connection, now)
         for vote in _cast(connection, until):
@@ -155,7 +155,7 @@ class Backlog:
 
 
 def backlog(store: Store) -> Backlog:
-    """How things stand at this moment."""
+    """The figures of this moment."""
     waiting = sa.select(sa.func.count()).select_from(pending)
     still_open = sa.select(sa.func.count()).select_from(matchups).where(matchups.c.status == "open")
     with store.database.read() as connection:
@@ -173,7 +173,7 @@ class LoggedEvent:
 
 
 def latest_events(store: Store, kinds: Iterable[str], most: int) -> list[LoggedEvent]:
-    """The latest events of these kinds, the newest first; what lies very far back is not looked for."""
+    """The latest events of these kinds, the newest first; very old ones are not searched for."""
     newest = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0)).scalar_subquery()
     chosen = (
         sa.select(chain.c.seq, events.c.at, events.c.body)

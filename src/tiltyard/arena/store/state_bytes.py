@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.tallies import Grid, Tallies
 
 VERSION = 3
-"""Raised when the fold or this form changes: older checkpoints are then passed over, and the log is folded anew."""
+"""Raised when the fold or this form changes: older checkpoints are then ignored, and the log is folded again."""
 
 
 class StoredRatings(msgspec.Struct, frozen=True, array_like=True):

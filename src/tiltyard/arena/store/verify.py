@@ -137,7 +137,7 @@ def _refold(source: sa.Connection, fold: TableRebuild, checked: _Checked) -> lis
 
 
 def _check_links(page: list[Link], checked: _Checked) -> list[Link]:
-    """The links up to the first that leads nowhere. After a wrong hash the stored one is gone on from."""
+    """The links up to the first whose event is missing. After a wrong hash, checking goes on from the stored one."""
     for place, link in enumerate(page):
         seq, previous = checked.head
         if link.seq != seq + 1:

@@ -1,4 +1,4 @@
-"""What lies outside the chain and can be forgotten: who holds which cookie, how much was asked for lately, who left."""
+"""What is kept outside the chain and can be forgotten: who holds which cookie, recent usage, ended sessions."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def may_renew(connection: sa.Connection, older_hash: str, now: int) -> bool:
     """
     if known_voter(connection, older_hash) is not None:
         return True
-    lately = (ended_sessions.c.name == older_hash) & (ended_sessions.c.expires_at > now)
-    return connection.execute(sa.select(ended_sessions.c.name).where(lately)).first() is not None
+    recently = (ended_sessions.c.name == older_hash) & (ended_sessions.c.expires_at > now)
+    return connection.execute(sa.select(ended_sessions.c.name).where(recently)).first() is not None
 
 
 def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now: int) -> str | None:
@@ -98,12 +98,12 @@ def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now
 
 
 def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
-    """Forget who held this cookie; the votes stay, under a key that leads nowhere. Whether there was one."""
+    """Forget who held this cookie; the votes stay, under a key that belongs to nobody. Whether there was one."""
     return connection.execute(sa.delete(voters).where(voters.c.cookie_hash == cookie_hash)).rowcount > 0
 
 
 class QuotaCounter:
-    """What was used of quotas. Each process counts in rows of its own, named by `worker`."""
+    """What was used of quotas. Each process counts in its own rows, named by `worker`."""
 
     def __init__(self) -> None:
         self._worker = secrets.token_hex(8)

@@ -1,7 +1,7 @@
-"""Votes in the database, as they stood at any place of the log.
+"""Votes in the database, as they were at any place of the log.
 
 A process that follows the log may be a little behind the tables, which another process keeps at the head. So nothing
-here is read as it stands *now*: `changes` says when a vote was taken out or put back, and a question asked at number
+here is read as it is *now*: `changes` says when a vote was taken out or put back, and a question asked at number
 `seq` is answered as of that number.
 """
 
@@ -56,7 +56,7 @@ class SqlVoteBook:
     """The votes of the database, as of number `seq`. New ones are kept in lists until `flush`, if anybody wants them.
 
     The owner sets `connection` for the time of a transaction, `writes` if it is the projector, and as it goes `seq`,
-    the event being taken in, and `rules_since`, the event that last changed the rating rules: older marks are no use.
+    the event being taken in, and `rules_since`, the event that last changed the rating rules: older marks are useless.
     """
 
     def __init__(self, connection: sa.Connection | None = None, *, writes: bool = False) -> None:
@@ -65,7 +65,7 @@ class SqlVoteBook:
         self.seq = 0
         self.rules_since = 0
         self.on_cast: Callable[[CastVote], None] | None = None
-        """Whoever wants to know of every new vote."""
+        """Called with every new vote."""
         self._cast: list[CastVote] = []
 
     def cast(self, vote: CastVote) -> None:
@@ -76,7 +76,7 @@ class SqlVoteBook:
             self.on_cast(vote)
 
     def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:
-        """The votes on these matchups, in the order of the log, as they stood before event `seq`."""
+        """The votes on these matchups, in the order of the log, as they were before event `seq`."""
         self.flush()
         rows = fetch(self._open, _found, {"ids": sorted(set(matchup_ids)), "now": self.seq})
         before = self._standing_at(self.seq - 1)
@@ -106,7 +106,7 @@ class SqlVoteBook:
     def ratings_before(self, seq: int) -> Ratings | None:
         """The latest mark from before a vote that still holds: made by these rules, of votes not changed since.
 
-        A mark at number c was made when the votes stood as they did then. It holds now if every vote that was changed
+        A mark at number c was made from the votes as they were then. It holds now if every vote that was changed
         after c came after c itself.
         """
         self.flush()
@@ -156,7 +156,7 @@ class SqlVoteBook:
         return self.connection
 
     def _standing_at(self, seq: int) -> dict[int, str]:
-        """How votes that were changed after number `seq` stood then.
+        """The standing, at number `seq`, of votes that were changed later.
 
         It is asked after the votes are, so a change that another process makes in between is seen.
         """
@@ -164,7 +164,7 @@ class SqlVoteBook:
 
 
 def votes_as_of(connection: sa.Connection, matchup_ids: Iterable[str], seq: int) -> list[CastVote]:
-    """The votes on these matchups as they stood after event `seq`, in the order of the log."""
+    """The votes on these matchups as they were after event `seq`, in the order of the log."""
     book = SqlVoteBook(connection)
     book.seq = seq + 1  # the book answers for the moment before its event
     return book.find(matchup_ids)
