@@ -11,9 +11,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import dataclass
@@ -61,6 +64,14 @@ class Forked:
         self.process.start()
         if writing is not None:
             writing.close()
+
+    @classmethod
+    def anywhere(cls, work: Callable[..., None], *arguments: Any, **options: Any) -> Forked:
+        """One in a folder of its own, which goes with it."""
+        folder = Path(tempfile.mkdtemp(prefix="ty-forked-"))
+        made = cls(folder, "streams", work, *arguments, **options)
+        weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
+        return made
 
     @property
     def running(self) -> bool:

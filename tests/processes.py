@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 import httpx2 as httpx
 
+from tests.forked import Forked
+
 PATIENCE_SECONDS = 400.0
 """How long a server may take to answer, or to end: four times what two busy cores without byte code have needed for
 two hosts with two workers each. It is never spent waiting for a process that has ended."""
 
 
-def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+def wait_for(url: str, process: subprocess.Popen[bytes] | Forked) -> None:
     """Until somebody answers there; a process that ended is an error at once, and its stderr is in the report."""
     until = time.monotonic() + PATIENCE_SECONDS
     while process.poll() is None:
@@ -24,7 +26,8 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.05)
         else:
             return
-    raise AssertionError(f"the server of {url} ended with {process.returncode}; see its stderr")
+    said = process.wait().stderr if isinstance(process, Forked) else "see its stderr"
+    raise AssertionError(f"the server of {url} ended with {process.returncode}; {said}")
 
 
 def wait_until(true: Callable[[], object]) -> None:

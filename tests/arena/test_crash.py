@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import random
 import resource
-import shutil
 import signal
 import sqlite3
 import subprocess
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -34,12 +32,8 @@ class Voters:
     """A process full of voters, and the lines that it has said so far."""
 
     def __init__(self, url: str, name: str, clients: int, seconds: float) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="ty-voters-"))
-        self.process = Forked(
-            *(self._folder, "streams", module, "tests.arena.voting_process"),
-            *(url, name, str(clients), str(seconds)),
-            pipe=True,
-        )
+        voters = ("tests.arena.voting_process", url, name, str(clients), str(seconds))
+        self.process = Forked.anywhere(module, *voters, pipe=True)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
         self.lines: list[str] = []
@@ -61,7 +55,6 @@ class Voters:
     def _end(self) -> None:
         self._reader.join(120)
         self.errors = self.process.wait(120).stderr
-        shutil.rmtree(self._folder)
 
 
 def seed(url: str) -> None:

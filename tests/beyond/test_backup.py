@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -15,6 +14,7 @@ import pytest
 
 from tests.arena.databases import Databases
 from tests.arena.engines import catalog, open_arena, play, sql
+from tests.forked import Forked, command
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.maintenance import copy_arena
@@ -98,7 +98,7 @@ def test_the_command_says_the_head_that_verify_says(sqlite_url: str, tmp_path: P
 
 
 def _tiltyard(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "tiltyard", *arguments], capture_output=True, text=True, timeout=120)
+    return Forked.anywhere(command, *arguments).wait()
 
 
 def test_a_copy_that_cannot_be_written_leaves_nothing_behind(sqlite_url: str, tmp_path: Path) -> None:

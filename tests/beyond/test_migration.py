@@ -21,6 +21,7 @@ from tests.arena.databases import Databases
 from tests.arena.engines import catalog, open_arena, play, sql
 from tests.beyond.machines import ROOT
 from tests.beyond.visitors import voting, wait_until
+from tests.forked import Forked, command
 from tests.processes import PATIENCE_SECONDS, wait_for
 from tiltyard.arena.store import Store, maintenance
 from tiltyard.arena.store.database import Database
@@ -31,6 +32,7 @@ LAST_WITH_STEP_1 = "e82679f"
 """The last commit whose programs know the tables of step 0001 and no others."""
 
 EXAMPLE = ROOT / "examples" / "tournament"
+NEW = ROOT / "src"
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +53,10 @@ def old_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command of one version."""
-    command = [sys.executable, "-m", "tiltyard", "arena", *arguments]
-    return subprocess.run(command, env=_environment(source), capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    if source == NEW:
+        return Forked.anywhere(command, "arena", *arguments).wait(PATIENCE_SECONDS)
+    words = [sys.executable, "-m", "tiltyard", "arena", *arguments]
+    return subprocess.run(words, env=_environment(source), capture_output=True, text=True, timeout=PATIENCE_SECONDS)
 
 
 def _environment(source: Path) -> dict[str, str]:
@@ -70,7 +74,7 @@ class Site:
 
     db: str
     port: int
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | Forked | None = None
 
     @property
     def url(self) -> str:
@@ -78,8 +82,12 @@ class Site:
 
     def start(self, source: Path) -> None:
         options = ("--db", self.db, "--port", str(self.port), "--no-rate-limit")
-        command = [sys.executable, "-m", "tiltyard", "arena", "serve", *options]
-        self.process = subprocess.Popen(command, env=_environment(source))
+        words = ("arena", "serve", *options)
+        self.process = (
+            Forked.anywhere(command, *words, environment=_environment(source))
+            if source == NEW
+            else subprocess.Popen([sys.executable, "-m", "tiltyard", *words], env=_environment(source))
+        )
         wait_for(f"{self.url}/healthz", self.process)
 
     def stop(self) -> None:
@@ -95,7 +103,7 @@ def free_port() -> int:
 
 
 def test_a_new_version_comes_without_an_interruption(old_version: Path, postgresql_databases: Databases) -> None:
-    url, new_version = postgresql_databases.bare(), ROOT / "src"
+    url, new_version = postgresql_databases.bare(), NEW
     made = run(old_version, "init", "--db", url)
     assert made.returncode == 0, made.stderr
     files = ("--prompts", str(EXAMPLE / "bank.jsonl"), "--responses", str(EXAMPLE / "responses"))

@@ -10,8 +10,6 @@ import importlib
 import json
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -31,8 +29,7 @@ from tests.fakes.answering import World
 from tests.fakes.behaviour import Behaviour, Fault, first_time
 from tests.fakes.gate import Gate
 from tests.fakes.ledger import Ledger
-
-ROOT = Path(__file__).parents[2]
+from tests.forked import Forked, module
 
 
 def make_app(world: World) -> ASGIApp:
@@ -130,8 +127,8 @@ class FakeServerProcess(_Addresses):
     """The server in a process of its own, with its state in a folder; `options` are those of the command."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "tests.fakes.server", "--port", "0", "--state", str(folder), *options]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        arguments = ("--port", "0", "--state", str(folder), *options)
+        self._process = Forked.anywhere(module, "tests.fakes.server", *arguments, pipe=True)
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
 
@@ -142,9 +139,7 @@ class FakeServerProcess(_Addresses):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.kill()
-        self._process.wait(60)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._process.wait()
 
     def summary(self) -> dict[str, Any]:
         """What it was asked so far (`Ledger.summary`)."""

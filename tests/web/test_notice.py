@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx2 as httpx
 import pytest
 
+from tests.forked import Forked, command
 from tests.processes import PATIENCE_SECONDS, wait_for
 from tests.web.sites import catalog
 from tiltyard.arena.service import Arena
@@ -27,8 +25,7 @@ PAGES = ("/", "/leaderboard", "/validity", "/methods", "/data", "/me", "/models/
 def served(url: str, *options: str) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "tiltyard", "arena", "serve", "--db", url, "--port", str(port), *options]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+    process = Forked.anywhere(command, "arena", "serve", "--db", url, "--port", str(port), *options)
     try:
         wait_for(f"http://127.0.0.1:{port}/healthz", process)
         yield f"http://127.0.0.1:{port}"
@@ -40,9 +37,9 @@ def served(url: str, *options: str) -> Iterator[str]:
 def test_a_notice_of_the_settings_stands_on_every_page_of_the_site(sqlite_url: str) -> None:
     with Arena.open(sqlite_url) as arena:
         arena.append(catalog())
-    command = [sys.executable, "-m", "tiltyard", "arena", "settings", "--db", sqlite_url, "--notice", NOTICE]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS).stdout
-    assert said.rstrip().endswith(f"notice: {NOTICE}")
+    done = Forked.anywhere(command, "arena", "settings", "--db", sqlite_url, "--notice", NOTICE).wait(PATIENCE_SECONDS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip().endswith(f"notice: {NOTICE}")
     with served(sqlite_url) as address, httpx.Client(base_url=address, verify=False) as client:
         for page in PAGES:
             shown = client.get(page).text

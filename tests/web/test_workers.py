@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +13,7 @@ from contextlib import contextmanager
 import httpx2 as httpx
 import pytest
 
+from tests.forked import Forked, script
 from tests.processes import PATIENCE_SECONDS, wait_for
 from tests.web.sites import SECRET, catalog, form_in, vote_page
 from tiltyard.arena.service import Arena
@@ -34,21 +32,21 @@ serve(settings, port=int(sys.argv[2]), workers=int(sys.argv[3]))
 
 
 @contextmanager
-def serving(url: str, workers: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def serving(url: str, workers: int) -> Iterator[tuple[str, Forked]]:
     """A site in processes of its own."""
     with Arena.open(url) as arena:
         if not arena.read(lambda state: len(state.catalog.models)):
             arena.append(catalog())
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-c", SERVE.format(secret=SECRET), url, str(port), str(workers)]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+    process = Forked.anywhere(script, SERVE.format(secret=SECRET), url, str(port), str(workers))
     address = f"http://127.0.0.1:{port}"
     try:
         wait_for(f"{address}/static/site.css", process)
         yield address, process
     finally:
-        process.send_signal(signal.SIGTERM)
+        if process.running:
+            process.terminate()
         process.wait(PATIENCE_SECONDS)
 
 
@@ -113,7 +111,7 @@ def test_a_site_that_is_told_to_stop_answers_whoever_waits_and_loses_nothing(sql
             process.send_signal(signal.SIGTERM)
             for job in running:
                 job.result(PATIENCE_SECONDS)
-        assert process.wait(PATIENCE_SECONDS) in (0, -signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS).returncode in (0, -signal.SIGTERM)
     with Arena.open(sqlite_url) as arena, arena.store.database.read() as connection:
         kept = set(connection.exec_driver_sql("SELECT matchup_id FROM votes").scalars())
     assert set(acknowledged) <= kept

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeServer
-from tests.fakes.server import ROOT
+from tests.forked import ROOT
 from tests.llm.providers.asking import make, question, use
 from tiltyard.llm.provider import BatchState
 from tiltyard.llm.providers.contract import ContractBroken, check_batch_provider, check_provider
