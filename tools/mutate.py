@@ -39,7 +39,7 @@ GROUPS = {
     "validity": ("tiltyard.validity",),
     "judging": (
         *("tiltyard.judging.reading", "tiltyard.judging.records", "tiltyard.judging.questions"),
-        *("tiltyard.judging.question_keys", "tiltyard.judging.cache", "tiltyard.judging.rubric"),
+        *("tiltyard.judging.open_questions", "tiltyard.judging.cache", "tiltyard.judging.rubric"),
     ),
     "arena rules": (
         *("tiltyard.arena.policy", "tiltyard.arena.commands", "tiltyard.arena.voting", "tiltyard.arena.integrity"),
@@ -64,6 +64,8 @@ NOT_ASKED = re.compile(
 )
 """Test files that are left out: those that start processes, take long, or are about other things."""
 
+OUTCOMES = ("killed", "timed out", "survived", "not tested", "no answer", "known")
+
 PATIENCE = 60.0
 """Seconds of tests that are asked about one mistake, quick ones first."""
 
@@ -74,7 +76,7 @@ class Result:
 
     mutation: Mutation
     outcome: str
-    """`killed`, `timed out` (which counts as killed), `survived`, `not tested`, or `known`."""
+    """One of `OUTCOMES`; a test that hangs (`timed out`) noticed the mistake, `no answer` is pytest's own trouble."""
     by: str
 
 
@@ -97,7 +99,10 @@ def modules() -> dict[str, str]:
             for file in files:
                 if not file.is_file():
                     raise SystemExit(f"GROUPS names {name}, but there is no {file}. Give the module's new name.")
-                if file.name != "__init__.py":
+                if file.name not in (
+                    "__init__.py",
+                    "compiled.py",
+                ):  # compiled.py decides about numba, in other processes
                     found.setdefault(".".join(file.relative_to(ROOT / "src").with_suffix("").parts), group)
     return found
 
@@ -170,30 +175,31 @@ def attempt(place: Path, mutation: Mutation, turns: list[list[str]]) -> Found:
     failure = FirstFailure()
     try:
         for turn in turns:
-            if run_tests(place, turn, failure) != 0:
+            code = run_tests(place, turn, failure)
+            if code != 0:
                 said = (place / "output").read_text(encoding="utf-8", errors="replace")
-                return {"outcome": "timed out" if failure.hung else "killed", "by": failure.by, "said": said}
+                outcome = "no answer" if code > 2 else "timed out" if failure.hung else "killed"
+                return {"outcome": outcome, "by": failure.by, "said": said}
     finally:
         copy.write_text(source, encoding="utf-8")
     return {"outcome": "survived", "by": f"{sum(map(len, turns))} tests"}
 
 
 def report(results: list[Result], groups: dict[str, str], seconds: float) -> Iterator[str]:
-    """What became of the mistakes, by group and altogether, and which of them survived."""
+    """What became of the mistakes, by module, by group and altogether, and which of them survived."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for result in results:
-        counts[groups[result.mutation.module]][result.outcome] += 1
-    total = sum(counts.values(), Counter[str]())
-    yield f"{'':14}{'killed':>10}{'timed out':>11}{'survived':>10}{'not tested':>12}{'known':>7}{'kill rate':>11}"
-    for group, count in (*counts.items(), ("all", total)):
+        module = result.mutation.module
+        for name in (module.removeprefix("tiltyard."), groups[module].upper(), "ALL"):
+            counts[name][result.outcome] += 1
+    yield f"{'':34}" + "".join(f"{outcome:>12}" for outcome in (*OUTCOMES, "kill rate"))
+    for name in sorted(counts, key=lambda name: (name == "ALL", name.isupper(), name)):
+        count = counts[name]
         killed = count["killed"] + count["timed out"]
-        real = killed + count["survived"] + count["not tested"]
-        yield (
-            f"{group:14}{count['killed']:>10}{count['timed out']:>11}{count['survived']:>10}{count['not tested']:>12}"
-            f"{count['known']:>7}{killed / max(real, 1):>11.1%}"
-        )
+        rate = killed / max(count.total() - count["known"], 1)
+        yield f"{name:34}" + "".join(f"{count[outcome]:>12}" for outcome in OUTCOMES) + f"{rate:>12.1%}"
     for result in sorted(results, key=lambda result: result.mutation.name):
-        if result.outcome in ("survived", "not tested"):
+        if result.outcome in ("survived", "not tested", "no answer"):
             yield f"{result.outcome}: {result.mutation}  ({result.mutation.name}, {result.by})"
     yield f"{len(results)} mistakes in {seconds / 60:.1f} minutes"
 

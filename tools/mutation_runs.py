@@ -136,7 +136,7 @@ def _work_and_leave(place: Path, work: Callable[[Path], Found]) -> None:
 
 
 def run_tests(place: Path, arguments: Iterable[str], plugin: object) -> int:
-    """Run tests in this process; 0 if they pass."""
+    """Run tests in this process: 0 if they pass, 1 if one fails, 2 if they cannot be collected, more for trouble."""
     options = ["-q", "-x", "-m", "not soak", "-p", "no:cacheprovider", f"--basetemp={place / 'tmp'}"]
     return int(pytest.main([*options, "-W", "ignore::pytest.PytestAssertRewriteWarning", *arguments], [plugin]))
 
@@ -162,7 +162,7 @@ def _computed() -> float:
     return mine.ru_utime + mine.ru_stime + others.ru_utime + others.ru_stime
 
 
-@dataclass
+@dataclass(eq=False)
 class CallTracer:
     """Notes which functions of some modules each test calls; what fixtures call counts for the whole file."""
 
@@ -213,7 +213,7 @@ class CallTracer:
             return (yield)
 
 
-@dataclass
+@dataclass(eq=False)
 class FirstFailure:
     """Notes the first test that fails, and whether it hung."""
 

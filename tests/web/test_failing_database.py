@@ -10,6 +10,7 @@ from sqlalchemy import make_url
 from starlette.testclient import TestClient
 
 from tests.arena.databases import Databases, own_server
+from tests.web.administrators import at_the_desk
 from tests.web.sites import SmallSite, form_in, small_site, vote_page
 from tiltyard.arena.store.verify import verify
 
@@ -36,6 +37,19 @@ def test_a_database_that_is_gone_gives_503_and_the_same_vote_works_later() -> No
             assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}).status_code == 200
             assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 2
         assert verify(site.url).clean
+
+
+def test_while_the_database_does_not_answer_no_administrator_is_let_in() -> None:
+    """The cookie is signed and in time, but only the database knows whether its holder has logged out."""
+    with own_server() as server, small_site(Databases(server.url).fresh()) as site:
+        desk = at_the_desk(site)
+        assert desk.client.get("/admin").status_code == 200
+        server.kill()
+        answer = desk.client.get("/admin")
+        assert answer.status_code == 503
+        assert 'name="token"' not in answer.text
+        server.start()
+        assert desk.client.get("/admin").status_code == 200
 
 
 def test_a_locked_database_gives_503_and_nothing_is_counted(sqlite_site: SmallSite) -> None:
