@@ -60,10 +60,10 @@ arena: $(USABLE)
 	@$(BIN)/tiltyard arena serve --db sqlite:///$(DEMO)/arena.db
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak"
 
 soak: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile soak
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile soak
 
 check: $(READY)
 	$(BIN)/ruff format --check .
