@@ -255,8 +255,8 @@ def verify_command(
     if not found.clean:
         more = f" (and {found.more_problems} more)" if found.more_problems else ""
         raise TiltyardError(
-            f"{shown_url(db)}: {len(found.problems)}{more} differences from what the log says. If the chain itself is "
-            "intact, --rebuild rebuilds the tables."
+            f"{shown_url(db)}: {len(found.problems)}{more} tables or rows are not as the log says. If the chain itself "
+            "is intact, --rebuild rebuilds the tables."
         )
     typer.echo("clean: every table is what the log says, bit for bit")
 

@@ -125,7 +125,7 @@ def parse_url(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError):
-        raise StoreError(f"the database (or TILTYARD_DB) is not a URL. {advice}") from None
+        raise StoreError(f"the address of the arena is not the URL of a database. {advice}") from None
     if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
         return parsed
     if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
