@@ -14,7 +14,7 @@ import numpy as np
 
 from tiltyard.battles import read_battles
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import SCALE
+from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
@@ -88,15 +88,15 @@ def _summary(found: list[LeftOut]) -> LeaveOneOut:
     order = [np.argsort(np.argsort(column(name))) for name in ("people", "placed")]
     return LeaveOneOut(
         models=len(found),
-        mean_error=SCALE * error.mean(),
-        judge_scale_error=SCALE * raw_error.mean(),
+        mean_error=POINTS_PER_LOGIT * error.mean(),
+        judge_scale_error=POINTS_PER_LOGIT * raw_error.mean(),
         rank_correlation=float(np.corrcoef(*order)[0, 1]),
         covered=(error <= column("half_width")).mean(),
         covered_by_sampling=(error <= column("sampling_half_width")).mean(),
         covered_on_judge_scale=(raw_error <= column("judge_scale_half_width")).mean(),
         slope=column("slope").mean(),
-        floor=SCALE * column("floor").mean(),
-        half_width=SCALE * column("half_width").mean(),
+        floor=POINTS_PER_LOGIT * column("floor").mean(),
+        half_width=POINTS_PER_LOGIT * column("half_width").mean(),
     )
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from oracles.anchors import exact_anchors
 from oracles.simulation import LOG_NU, Coverage, arena_battles, repeat, results
-from tiltyard.boards.bradley_terry import SCALE
+from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import fit
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
@@ -24,7 +25,7 @@ from tiltyard.ratings.judge_scale import NewModelVerdicts, calibrate, place_on_s
 from tiltyard.ratings.one_model import Anchors, OneModelRows, OneRank, fit_one, rank_of_one
 from tiltyard.ratings.tie_models import DAVIDSON, TIE_MODELS
 
-SPREAD = 150.0 / SCALE
+SPREAD = 150.0 / POINTS_PER_LOGIT
 """Anchors stand as far apart as normal quantiles with a standard deviation of 150 points."""
 
 
@@ -69,7 +70,7 @@ def simulate_known_anchors(
     truth is then what very many prompts give. With several `looks` an interval must hold at each of them.
     """
     anchors = anchor_strengths(models)
-    exact = Anchors.exact(anchors)
+    exact = exact_anchors(anchors)
     strength = true_strength(position, anchors)
     truth = _strength_over_prompts(anchors, strength, prompt_spread) if prompt_spread else strength
     rank_truth = (1 + (anchors > truth).sum(), 1 + (anchors >= truth).sum())
@@ -171,7 +172,7 @@ def simulate_judge(runs: int, seed: int, *, position: str = "middle", **world: A
 
     def one(rng: np.random.Generator) -> float:
         anchors = _anchors_as_known(strengths, setting, rng)
-        taste = rng.normal(0.0, setting.slope * setting.floor_points / SCALE, setting.models + 1)
+        taste = rng.normal(0.0, setting.slope * setting.floor_points / POINTS_PER_LOGIT, setting.models + 1)
         scale = calibrate(anchors.strength, _calibration(strengths, taste, setting, rng))
         verdicts = _new_model(strengths, truth, taste, setting, rng)
         placed = place_on_scale(scale, anchors, verdicts)
@@ -191,7 +192,7 @@ def simulate_judge(runs: int, seed: int, *, position: str = "middle", **world: A
         calibrated,
         Coverage.of(table[:, 0].tolist()),
         Coverage.of(table[:, 1].tolist()),
-        *(SCALE * table[:, 2:5].mean(axis=0)),
+        *(POINTS_PER_LOGIT * table[:, 2:5].mean(axis=0)),
         table[:, 5].mean(),
     )
 
@@ -206,7 +207,7 @@ def simulate_judge_looks(
 
     def one(rng: np.random.Generator) -> float:
         anchors = _anchors_as_known(strengths, setting, rng)
-        taste = rng.normal(0.0, setting.slope * setting.floor_points / SCALE, setting.models + 1)
+        taste = rng.normal(0.0, setting.slope * setting.floor_points / POINTS_PER_LOGIT, setting.models + 1)
         scale = calibrate(anchors.strength, _calibration(strengths, taste, setting, rng))
         new = _new_model(strengths, truth, taste, setting, rng)
         columns = (new.opponent, new.share, new.shown_first, new.weight, new.cluster)
@@ -219,7 +220,7 @@ def simulate_judge_looks(
 
 def _anchors_as_known(strengths: np.ndarray, setting: World, rng: np.random.Generator) -> Anchors:
     if setting.human_battles is None:
-        return Anchors.exact(strengths)
+        return exact_anchors(strengths)
     a, b = arena_battles(strengths, setting.human_battles, rng)
     result = results(strengths[a] - strengths[b], rng).astype(np.int8)
     rows = Comparisons(setting.models, a, b, result, np.ones(len(a)))

@@ -18,7 +18,7 @@ import numpy as np
 
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.boards import BradleyTerry, PermutationElo
-from tiltyard.boards.bradley_terry import SCALE
+from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import fit
 from tiltyard.ratings.comparisons import PairCells
 from tiltyard.ratings.tie_models import TIE_MODELS
@@ -101,7 +101,7 @@ def population_strengths(strengths: np.ndarray, spread: float, ties: str = "davi
 
 def inside(board: Leaderboard, truth: np.ndarray) -> np.ndarray:
     """Which models' intervals hold the truth (in logits, centred here); an open side holds everything."""
-    points = 1000.0 + SCALE * (truth - truth.mean())
+    points = 1000.0 + POINTS_PER_LOGIT * (truth - truth.mean())
     held = []
     for code, point in enumerate(points):
         entry = board[f"m{code:02d}"]
@@ -227,7 +227,7 @@ def simulate_style(runs: int, seed: int, *, battles: int = 1500) -> tuple[Covera
         board = BradleyTerry(control=("len",)).fit(table)
         found = board.details["coefficients"]
         hits = [
-            found[name]["ci_low"] <= SCALE * true <= found[name]["ci_high"]
+            found[name]["ci_low"] <= POINTS_PER_LOGIT * true <= found[name]["ci_high"]
             for name, true in (("first slot", 0.25), ("len", 0.4))
         ]
         shares.append(float(np.mean(hits)))

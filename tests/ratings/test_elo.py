@@ -15,7 +15,6 @@ from tiltyard.ratings.elo import (
     permutation_elo,
     sampling_interval,
     sequential_elo,
-    sequential_elo_history,
 )
 from tiltyard.ratings.elo_kernels import _steps, play_lanes, play_orders
 
@@ -94,19 +93,13 @@ def test_plain_and_compiled_give_the_same_bits(monkeypatch):
     results = []
     for choice in MODES:
         monkeypatch.setenv("TILTYARD_COMPILE", choice)
-        results.append(sequential_elo_history(a, b, a_won, n_models=30).after)
+        results.append(sequential_elo(a, b, a_won, n_models=30))
     assert np.array_equal(results[0], results[-1])
 
 
 def test_base_and_scale_are_those_of_the_formula():
     ratings = sequential_elo([0], [1], [1], n_models=2, k=10, initial_rating=[100.0, 0.0], scale=100, base=3)
     assert ratings == pytest.approx([102.5, -2.5])  # expected 1/(1 + 3⁻¹) = ¾
-
-
-def test_the_history_holds_both_ratings_after_each_battle():
-    run = sequential_elo_history([0, 1], [1, 2], [1, 0], n_models=3)
-    assert run.after[0].tolist() == [1408.0, 1392.0]
-    assert run.after[1].tolist() == [run.ratings[1], run.ratings[2]]
 
 
 battle_logs = st.lists(

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import placement_simulation as simulation
+from oracles.anchors import exact_anchors, independent_anchors
 from oracles.leave_one_out import leave_one_out
 from tiltyard.errors import RatingError
+from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
-from tiltyard.ratings.one_model import Anchors, rank_of_one
+from tiltyard.ratings.one_model import rank_of_one
 from tiltyard.ratings.tie_models import DAVIDSON, HALF
 
 FEW, MANY = 200, 4000
@@ -42,7 +44,7 @@ def drawn(seed, **world):
     """Calibration verdicts as a judge would give them, 0, ½ and 1, with a taste of its own."""
     setting = simulation.World(**{"calibration": 600, "slope": 1.5, "tie_margin": 0.3, **world})
     rng = np.random.default_rng(seed)
-    taste = rng.normal(0.0, setting.slope * setting.floor_points / simulation.SCALE, MODELS + 1)
+    taste = rng.normal(0.0, setting.slope * setting.floor_points / POINTS_PER_LOGIT, MODELS + 1)
     new = simulation._new_model(STRENGTH, 0.5, taste, setting, rng)
     return simulation._calibration(STRENGTH, taste, setting, rng), new
 
@@ -70,7 +72,6 @@ def assert_between(coverage, low, high):
 def test_verdicts_that_follow_the_model_give_back_its_slope_and_slot():
     scale = calibrate(STRENGTH, calibration(slope=1.5, slot=0.3))
     assert (scale.slope, scale.slot, scale.tau) == pytest.approx((1.5, 0.3, 0.0), abs=1e-6)
-    assert scale.slot_strength == pytest.approx(0.2)
     assert (scale.n_verdicts, scale.n_battles, scale.n_models) == (380, 190, 20)
 
 
@@ -110,8 +111,8 @@ def test_strengths_twice_as_wide_halve_the_slope_and_double_the_floor_and_the_pl
     verdicts, new = drawn(1)
     here, there = calibrate(STRENGTH, verdicts), calibrate(2.0 * STRENGTH, verdicts)
     assert (there.slope, there.floor) == pytest.approx((here.slope / 2.0, here.floor * 2.0), rel=1e-4)
-    narrow = place_on_scale(here, Anchors.exact(STRENGTH), new)
-    wide = place_on_scale(there, Anchors.exact(2.0 * STRENGTH), new)
+    narrow = place_on_scale(here, exact_anchors(STRENGTH), new)
+    wide = place_on_scale(there, exact_anchors(2.0 * STRENGTH), new)
     assert wide.strength == pytest.approx(2.0 * narrow.strength, rel=1e-4)
     assert wide.variance.total == pytest.approx(4.0 * narrow.variance.total, rel=1e-3)
 
@@ -177,7 +178,7 @@ def test_verdicts_that_one_threshold_separates_are_refused():
 @pytest.mark.parametrize("strength", [-1.2, 0.0, 0.9])
 def test_expected_verdicts_place_a_model_where_it_belongs(strength):
     scale = calibrate(STRENGTH, calibration())
-    placed = place_on_scale(scale, Anchors.exact(STRENGTH), verdicts_on(strength, np.arange(MODELS).repeat(5)))
+    placed = place_on_scale(scale, exact_anchors(STRENGTH), verdicts_on(strength, np.arange(MODELS).repeat(5)))
     assert placed.strength == pytest.approx(strength, abs=1e-5)
     assert placed.reach is Reach.HELD
 
@@ -186,14 +187,14 @@ def test_the_slot_is_taken_off_even_when_the_new_model_always_stood_first():
     scale = calibrate(STRENGTH, calibration(slot=0.8))
     opponents = np.arange(MODELS).repeat(5)
     verdicts = verdicts_on(0.4, opponents, slot=0.8, shown_first=np.ones(len(opponents), dtype=bool))
-    assert place_on_scale(scale, Anchors.exact(STRENGTH), verdicts).strength == pytest.approx(0.4, abs=1e-5)
+    assert place_on_scale(scale, exact_anchors(STRENGTH), verdicts).strength == pytest.approx(0.4, abs=1e-5)
 
 
 def test_the_four_variances_are_those_of_the_formula():
     verdicts, new = drawn(6)
     scale = calibrate(STRENGTH, verdicts)
     variance = np.linspace(0.002, 0.02, MODELS)
-    placed = place_on_scale(scale, Anchors.independent(STRENGTH, variance), new)
+    placed = place_on_scale(scale, independent_anchors(STRENGTH, variance), new)
     share, parts = placed.opponent_share, placed.variance
     assert share.sum() == pytest.approx(1.0)
     assert parts.sampling == pytest.approx(placed.judged.own_variance / scale.slope**2)
@@ -212,8 +213,8 @@ def test_more_battles_do_not_lower_the_floor():
     scale = calibrate(STRENGTH, drawn(7, floor_points=80.0)[0])
     assert scale.tau > 0
     opponents = np.arange(MODELS).repeat(5)
-    hundred = place_on_scale(scale, Anchors.exact(STRENGTH), verdicts_on(0.2, opponents))
-    million = place_on_scale(scale, Anchors.exact(STRENGTH), verdicts_on(0.2, np.tile(opponents, 1000)))
+    hundred = place_on_scale(scale, exact_anchors(STRENGTH), verdicts_on(0.2, opponents))
+    million = place_on_scale(scale, exact_anchors(STRENGTH), verdicts_on(0.2, np.tile(opponents, 1000)))
     assert million.variance.sampling < 0.01 * hundred.variance.sampling
     assert million.variance.total > scale.floor**2
     assert million.variance.idiosyncrasy == pytest.approx(hundred.variance.idiosyncrasy, rel=1e-3)
@@ -223,19 +224,19 @@ def test_more_battles_do_not_lower_the_floor():
 def test_a_model_that_won_or_lost_every_verdict_is_open_on_that_side(won):
     scale = calibrate(STRENGTH, calibration())
     verdicts = replace(verdicts_on(0.0, np.arange(MODELS)), share=np.full(MODELS, won))
-    placed = place_on_scale(scale, Anchors.exact(STRENGTH), verdicts)
+    placed = place_on_scale(scale, exact_anchors(STRENGTH), verdicts)
     assert placed.reach is (Reach.UNBEATEN if won else Reach.WINLESS)
     low, high = placed.interval(0.95)
     assert (high is None, low is None) == (won == 1.0, won == 0.0)
-    rank = rank_of_one(placed, Anchors.exact(STRENGTH), level=0.95)
+    rank = rank_of_one(placed, exact_anchors(STRENGTH), level=0.95)
     assert (rank.low if won else rank.high) == (1 if won else MODELS + 1)
 
 
 def test_few_opponents_are_warned_about():
     scale = calibrate(STRENGTH, drawn(8)[0])
-    nine = place_on_scale(scale, Anchors.exact(STRENGTH), verdicts_on(0.0, np.arange(9).repeat(10)))
+    nine = place_on_scale(scale, exact_anchors(STRENGTH), verdicts_on(0.0, np.arange(9).repeat(10)))
     assert [text.split(":")[0] for text in nine.warnings] == ["judged against 9 opponents"]
-    assert place_on_scale(scale, Anchors.exact(STRENGTH), verdicts_on(0.0, np.arange(10).repeat(9))).warnings == ()
+    assert place_on_scale(scale, exact_anchors(STRENGTH), verdicts_on(0.0, np.arange(10).repeat(9))).warnings == ()
 
 
 # How often the intervals hold

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import placement_simulation as simulation
+from oracles.anchors import exact_anchors, independent_anchors
 from oracles.simulation import results
 from tiltyard.errors import RatingError
 from tiltyard.ratings.bradley_terry import fit
@@ -164,7 +165,7 @@ def test_a_model_that_never_lost_or_never_won_is_held_by_half_a_win_and_half_a_l
     assert found.strength == pytest.approx(0.3 + sign * math.log(25.5 / 0.5))
     low, high = found.interval(0.95)
     assert (high is None, low is None) == (sign > 0, sign < 0)
-    rank = rank_of_one(found, Anchors.exact(np.array([0.3])), level=0.95)
+    rank = rank_of_one(found, exact_anchors(np.array([0.3])), level=0.95)
     assert (rank.low, rank.high) == ((1, 1) if sign > 0 else (2, 2))
 
 
@@ -175,7 +176,7 @@ def test_an_unbeaten_model_may_be_first_and_a_winless_one_last_whatever_its_prio
     anchors = np.array([0.0, side * 9.0])
     found = fit_one(anchors, rows([0] * 50, [result] * 50), HALF)
     assert found.strength == pytest.approx(side * math.log(50.5 / 0.5))
-    rank = rank_of_one(found, Anchors.exact(anchors), level=0.95)
+    rank = rank_of_one(found, exact_anchors(anchors), level=0.95)
     assert (rank.low, rank.high) == ((1, 2) if side > 0 else (2, 3))
 
 
@@ -219,7 +220,7 @@ def test_the_anchors_own_doubt_widens_the_interval_by_what_they_hand_on():
     anchors, battles = drawn(12)
     found = fit_one(anchors, battles, DAVIDSON)
     variance = np.linspace(0.01, 0.06, len(anchors))
-    known = Anchors.independent(anchors, variance)
+    known = independent_anchors(anchors, variance)
     assert known.handed_on(found.opponent_share) == pytest.approx(float(found.opponent_share**2 @ variance))
     (low, high), (inner_low, inner_high) = found.interval(0.95, anchors=known), found.interval(0.95)
     assert low < inner_low < inner_high < high
@@ -240,7 +241,7 @@ def test_differences_from_the_anchors_are_those_of_the_joint_covariance():
 
 def test_the_rank_interval_is_the_boards_rule_for_the_same_differences():
     anchors, battles = drawn(14, models=12)
-    known = Anchors.independent(anchors, np.full(12, 0.01))
+    known = independent_anchors(anchors, np.full(12, 0.01))
     found = fit_one(anchors, rows(battles.opponent, battles.result), DAVIDSON)
     rank = rank_of_one(found, known, level=0.95)
     ratings = np.append(anchors, found.strength)

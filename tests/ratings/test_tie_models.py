@@ -55,7 +55,6 @@ def test_the_expected_score_is_zero(model, delta, tie):
     # Σ P(result) · ∂ ln P(result) = ∂ Σ P(result) = 0, with P(result) = e^{ln likelihood of one such battle}.
     p = np.exp([log_likelihood(model, delta, tie, cell) for cell in np.eye(3)])
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
-    assert p[2] == pytest.approx(model.tie_probability(np.array([delta]), np.array([tie]))[0], abs=1e-12)
     scores = model.result_scores(np.array([delta]), np.array([tie]))
     assert scores.delta[0] @ p == pytest.approx(0.0, abs=1e-12)
     assert scores.tie[0] @ p == pytest.approx(0.0, abs=1e-10)
@@ -64,8 +63,7 @@ def test_the_expected_score_is_zero(model, delta, tie):
 @pytest.mark.parametrize("model", WITH_TIES, ids=lambda model: model.name)
 @given(share=st.floats(0.001, 0.99))
 def test_the_start_explains_the_ties_of_equals(model, share):
-    tie = np.array([model.start(share)])
-    assert model.tie_probability(np.zeros(1), tie)[0] == pytest.approx(share, abs=1e-12)
+    assert np.exp(log_likelihood(model, 0.0, model.start(share), (0.0, 0.0, 1.0))) == pytest.approx(share, abs=1e-12)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
@@ -94,7 +92,3 @@ def test_a_group_without_ties_is_plain_bradley_terry(model):
     np.testing.assert_allclose(
         model.result_scores(delta, untied).delta[0, :2], [1 - sigmoid(delta)[0], -sigmoid(delta)[0]], atol=1e-12
     )
-
-
-def test_half_wins_predict_no_ties():
-    assert np.isnan(HALF.tie_probability(np.zeros(2), np.zeros(2))).all()

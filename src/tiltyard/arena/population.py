@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.events import Choice
 from tiltyard.errors import OptionError
+from tiltyard.ratings import LOGITS_PER_POINT
 
 if TYPE_CHECKING:
     from tiltyard.arena.schedule import Reserved
 
 Floats = NDArray[np.float64]
 
-PER_POINT = math.log(10.0) / 400.0
-"""Logits per Elo point."""
 
 AttackKind = Literal["apathetic", "one-sided", "rigging", "sybil"]
 ATTACKS: tuple[AttackKind, ...] = get_args(AttackKind)
@@ -81,7 +80,7 @@ class World:
         if rng.random() < self.both_bad_rate:
             return Choice.BOTH_BAD
         gap = self.on_prompt[shown.a][shown.prompt] - self.on_prompt[shown.b][shown.prompt]
-        for_a, for_b = math.exp(0.5 * PER_POINT * gap), math.exp(-0.5 * PER_POINT * gap)
+        for_a, for_b = math.exp(0.5 * LOGITS_PER_POINT * gap), math.exp(-0.5 * LOGITS_PER_POINT * gap)
         place = rng.random() * (for_a + for_b + self.tie_weight)
         if place < for_a:
             return Choice.A
@@ -91,7 +90,7 @@ class World:
 def _tie_weight(strength: Floats, rate: float) -> float:
     """Davidson's parameter that makes this share of a round of all pairs a tie, by bisection."""
     first, second = np.triu_indices(len(strength), 1)
-    decisive = 2.0 * np.cosh(0.5 * PER_POINT * (strength[first] - strength[second]))
+    decisive = 2.0 * np.cosh(0.5 * LOGITS_PER_POINT * (strength[first] - strength[second]))
     if rate <= 0.0 or not len(first):
         return 0.0
     low, high = 0.0, 4.0 * float(decisive.max()) / (1.0 - rate)

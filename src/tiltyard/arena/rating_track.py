@@ -6,7 +6,6 @@ the store hands over the nearest checkpoint and the votes since (`VoteHistory`).
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +15,8 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.events import Choice
 from tiltyard.errors import ArenaError
-from tiltyard.ratings.elo_kernels import RATING_PER_DECADE, rate_with_baseline
+from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.ratings.elo_kernels import rate_with_baseline
 from tiltyard.ratings.glicko2 import PLAIN_SECONDS_PER_BATTLE
 from tiltyard.ratings.glicko2_kernels import rate_one_by_one
 
@@ -42,7 +42,6 @@ SCORES = {Choice.A: 1.0, Choice.B: 0.0, Choice.TIE: 0.5, Choice.BOTH_BAD: FAILED
 SETTLED_AT = 1 << 16
 """Votes that may wait to be rated."""
 
-STEEPNESS = math.log(10.0) / RATING_PER_DECADE
 NO_HISTORY = np.empty((0, 4))
 
 Vote = tuple[int, int, int, float]
@@ -213,7 +212,7 @@ class RatingTrack:
         rate = rate_one_by_one.run(max(len(a), self._ahead) * PLAIN_SECONDS_PER_BATTLE)
         rate(a, b, score, now.rating, now.deviation, now.volatility, self._glicko2, NO_HISTORY)
         legacy = rate_with_baseline.run(max(len(votes), self._ahead) * 1e-6)
-        legacy(votes.a, votes.b, votes.score_a, now.legacy, rules.legacy_k, STEEPNESS, rules.legacy_baseline)
+        legacy(votes.a, votes.b, votes.score_a, now.legacy, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
         self._now = Ratings(int(votes.seq[-1]), *now.columns())
 
     def _keep(self) -> None:

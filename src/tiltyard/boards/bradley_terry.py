@@ -43,6 +43,7 @@ from tiltyard.boards.preparation import (
 from tiltyard.boards.remote_intervals import remote_sandwich
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
 from tiltyard.errors import OptionError
+from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bootstrap import bootstrap_strengths
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
@@ -68,9 +69,6 @@ if TYPE_CHECKING:
 Interval = Literal["sandwich", "bootstrap", "none"]
 """`sandwich`, `bootstrap` or `none`."""
 Floats = NDArray[np.float64]
-
-SCALE = 400.0 / math.log(10.0)
-"""Rating points per logit: 400 points are odds of 10 to 1, as in Elo."""
 
 CENTRE = 1000.0
 """The mean rating where no anchor is given."""
@@ -258,28 +256,28 @@ class BradleyTerry(EstimatorParameters):
             name, value = self.anchor
             if name not in table.models:
                 raise OptionError(f"the anchor {name!r} is in none of the rated battles. {known_models(table)}")
-            zero = value - SCALE * strength[table.models.index(name)]
+            zero = value - POINTS_PER_LOGIT * strength[table.models.index(name)]
         extra: dict[str, Column] = {}
         low: list[float | None] = [None] * len(strength)
         high: list[float | None] = [None] * len(strength)
         if certainty.interval is not None:
             low = [
-                None if reach in (Reach.WINLESS, Reach.APART) else zero + SCALE * float(end)
+                None if reach in (Reach.WINLESS, Reach.APART) else zero + POINTS_PER_LOGIT * float(end)
                 for end, reach in zip(certainty.interval[0], state, strict=True)
             ]
             high = [
-                None if reach in (Reach.UNBEATEN, Reach.APART) else zero + SCALE * float(end)
+                None if reach in (Reach.UNBEATEN, Reach.APART) else zero + POINTS_PER_LOGIT * float(end)
                 for end, reach in zip(certainty.interval[1], state, strict=True)
             ]
         if certainty.rounds is not None:
-            extra["bootstrap_mean"] = (zero + SCALE * certainty.rounds.mean(axis=0)).tolist()
+            extra["bootstrap_mean"] = (zero + POINTS_PER_LOGIT * certainty.rounds.mean(axis=0)).tolist()
         if self.control:
             extra["rating_without_control"] = self._without_control(fit_input)
         if self.robustness:
             extra["battles_to_swap_with_next"] = _swaps(fit_input, fitted)
         return build_board(
             fit_input.selected,
-            rating=zero + SCALE * strength,
+            rating=zero + POINTS_PER_LOGIT * strength,
             low=low,
             high=high,
             places=certainty.places,
@@ -310,7 +308,7 @@ class BradleyTerry(EstimatorParameters):
             "tie_model": "drop" if self.ties == "drop" else fit_input.tie_model.name,
             "both_bad": self.selection.both_bad,
             "inconsistent": self.selection.inconsistent,
-            "scale": SCALE,
+            "scale": POINTS_PER_LOGIT,
             "anchor": None if self.anchor is None else {"model": self.anchor[0], "rating": self.anchor[1]},
             "interval": interval,
             "n_bootstraps": self.rounds if self.ci == "bootstrap" else 0,
@@ -370,11 +368,11 @@ def _coefficients(
     m = fitted.cells.n_models
     rows: dict[str, dict[str, float | None]] = {}
     for k, name in enumerate(names):
-        value = SCALE * float(fitted.parameters.coefficient[k])
+        value = POINTS_PER_LOGIT * float(fitted.parameters.coefficient[k])
         half = None
         if covariance is not None:
             cut = float(t_quantile(level, np.array(covariance.rank_degrees)))
-            half = SCALE * cut * math.sqrt(max(covariance.matrix[m + k, m + k], 0.0))
+            half = POINTS_PER_LOGIT * cut * math.sqrt(max(covariance.matrix[m + k, m + k], 0.0))
         rows[name] = {
             "points": value,
             "ci_low": None if half is None else value - half,
@@ -396,7 +394,7 @@ def _swaps(fit_input: FitInput, fitted: BradleyTerryFit) -> list[int | None]:
 def _arrays(certainty: _Certainty, zero: float) -> dict[str, NDArray[np.generic]]:
     arrays: dict[str, NDArray[np.generic]] = {}
     if certainty.rounds is not None:
-        arrays["bootstrap_ratings"] = zero + SCALE * certainty.rounds
+        arrays["bootstrap_ratings"] = zero + POINTS_PER_LOGIT * certainty.rounds
     if certainty.covariance is not None:
-        arrays["covariance"] = SCALE * SCALE * certainty.covariance.matrix
+        arrays["covariance"] = POINTS_PER_LOGIT * POINTS_PER_LOGIT * certainty.covariance.matrix
     return arrays

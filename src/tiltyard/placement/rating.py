@@ -16,10 +16,11 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles.outcome import Outcome
-from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, SCALE, BradleyTerry
+from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.placement.evidence import battle_rows, calibration_rows, judged_part, new_model_rows
 from tiltyard.placement.sampling import Belief
+from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.judge_scale import JudgeScale, ScaledPlacement, calibrate, place_on_scale
 from tiltyard.ratings.one_model import Anchors, OneModelFit, fit_one, rank_of_one, told_apart
@@ -109,8 +110,8 @@ class HumanBoard:
         models = tuple(str(name) for name in board.arrays["models"])
         m = len(models)
         rating = np.array([board[name].rating for name in models])
-        covariance = np.asarray(board.arrays["covariance"], dtype=np.float64)[:m, :m] / SCALE**2
-        return cls(board, models, Anchors((rating - CENTRE) / SCALE, covariance))
+        covariance = np.asarray(board.arrays["covariance"], dtype=np.float64)[:m, :m] / POINTS_PER_LOGIT**2
+        return cls(board, models, Anchors((rating - CENTRE) / POINTS_PER_LOGIT, covariance))
 
     def number(self, model: str) -> int | None:
         """The number of a model among the anchors; None for one that is not rated."""
@@ -119,7 +120,7 @@ class HumanBoard:
 
 def to_points(strength: float) -> float:
     """A strength in logits as a rating."""
-    return CENTRE + SCALE * strength
+    return CENTRE + POINTS_PER_LOGIT * strength
 
 
 Placed = OneModelFit | ScaledPlacement
@@ -271,14 +272,14 @@ def calibration_details(scale: JudgeScale, scaled: ScaledPlacement, level: float
         "slope": scale.slope,
         "slope_low": low,
         "slope_high": high,
-        "slot_points": SCALE * scale.slot,
-        "tau_points": SCALE * scale.tau,
-        "floor_points": SCALE * scale.floor,
+        "slot_points": POINTS_PER_LOGIT * scale.slot,
+        "tau_points": POINTS_PER_LOGIT * scale.tau,
+        "floor_points": POINTS_PER_LOGIT * scale.floor,
         "variance_points2": {
-            "sampling": SCALE**2 * parts.sampling,
-            "idiosyncrasy": SCALE**2 * parts.idiosyncrasy,
-            "slope": SCALE**2 * parts.slope,
-            "anchors": SCALE**2 * parts.anchors,
+            "sampling": POINTS_PER_LOGIT**2 * parts.sampling,
+            "idiosyncrasy": POINTS_PER_LOGIT**2 * parts.idiosyncrasy,
+            "slope": POINTS_PER_LOGIT**2 * parts.slope,
+            "anchors": POINTS_PER_LOGIT**2 * parts.anchors,
         },
         "warnings": list(dict.fromkeys([*scale.warnings, *scaled.warnings])),
     }

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards.bradley_terry import SCALE
 from tiltyard.boards.leaderboard import whole
 from tiltyard.files import write_json
 from tiltyard.judging.bias import measure_bias
@@ -24,6 +23,7 @@ from tiltyard.placement.rating import HumanBoard, judge_scale
 from tiltyard.placement.rounds import PanelResult, Participants, hold_rounds
 from tiltyard.placement.sampling import information_limit
 from tiltyard.placement.stopping import critical, stopping_looks
+from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
     from tiltyard.judging.run_folder import Finish
@@ -218,7 +218,7 @@ def _leave_one_out(plan: PlacementPlan, rated: FolderRatings) -> dict[str, Any]:
 def _information(plan: PlacementPlan, rated: FolderRatings) -> dict[str, Any]:
     """What a battle of the panel told, against the best possible, and what random opponents would have told."""
     fit = rated.standing.alone
-    strength = (rated.board[plan.model].rating - 1000.0) / SCALE
+    strength = (rated.board[plan.model].rating - 1000.0) / POINTS_PER_LOGIT
     cells = plan.arena.cells.model[plan.usable]
     numbers = [plan.field.number(plan.arena.cells.models[code]) for code in cells.tolist()]
     opponents = np.array([plan.field.anchors.strength[number] for number in numbers if number is not None])

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.errors import RatingError
+from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,10 +38,7 @@ Indices = NDArray[np.int64]
 Sampler = Literal["informative", "random", "head"]
 SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
 
-POINTS = 400.0 / math.log(10.0)
-"""Rating points per logit."""
-
-IDIOSYNCRASY = 40.0 / POINTS
+IDIOSYNCRASY = 40.0 / POINTS_PER_LOGIT
 """The judge's likes and dislikes among opponents (τ/β, in logits) where no calibration has measured them.
 
 Zero would spend the panel on two or three opponents; the one good judge measured so far has 77 points. Half of that

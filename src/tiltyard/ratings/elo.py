@@ -36,14 +36,6 @@ jump about for ever, and rounding decides where. Elo refuses K before that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SequentialElo:
-    """Final ratings, and the ratings of the two models after each battle (battle, side: A then B)."""
-
-    ratings: Floats
-    after: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class EloTraces:
     """Ratings of every model after every shuffle, at one K: `ratings` is (shuffles, models)."""
 
@@ -115,46 +107,15 @@ def sequential_elo(
     `a` and `b` are model codes 0 … n_models − 1 and `score_a` is 1, 0, or ½ for a tie. An array as `initial_rating`
     continues from earlier ratings, with the same bits as one run. The sum of the ratings never changes.
     """
-    return _in_order(a, b, score_a, n_models, k, initial_rating, scale, base, keep_history=False).ratings
-
-
-def sequential_elo_history(
-    a: ArrayLike,
-    b: ArrayLike,
-    score_a: ArrayLike,
-    *,
-    n_models: int,
-    k: float = 16.0,
-    initial_rating: float | Floats = 1400.0,
-    scale: float = 400.0,
-    base: float = 10.0,
-) -> SequentialElo:
-    """The ratings of `sequential_elo` and the way there: both models' ratings after every battle."""
-    return _in_order(a, b, score_a, n_models, k, initial_rating, scale, base, keep_history=True)
-
-
-def _in_order(
-    a: ArrayLike,
-    b: ArrayLike,
-    score_a: ArrayLike,
-    n_models: int,
-    k: float,
-    initial_rating: float | Floats,
-    scale: float,
-    base: float,
-    *,
-    keep_history: bool,
-) -> SequentialElo:
     first, second = checked_pairs(a, b, n_models)
     scores = checked_scores(score_a, first)
     if not (scale > 0.0 and base > 1.0):
         raise OptionError(f"scale {scale} and base {base}: the scale must be positive and the base above 1.")
     check_k(k, most=K_MAX * scale / 400.0 * math.log(10.0) / math.log(base))
     ratings = np.array(np.broadcast_to(initial_rating, n_models), dtype=np.float64)
-    after = np.empty((len(first) if keep_history else 0, 2))
     run = rate_in_order.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
-    run(first, second, scores, ratings, float(k), math.log(base) / scale, after)
-    return SequentialElo(ratings, after)
+    run(first, second, scores, ratings, float(k), math.log(base) / scale)
+    return ratings
 
 
 def permutation_elo(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.compiled import compiled
 
 if TYPE_CHECKING:
@@ -42,11 +43,8 @@ LANE_STEPS = 256
 
 
 @compiled
-def rate_in_order(
-    a: Codes, b: Codes, score_a: Floats, ratings: Floats, k: float, steepness: float, history: Floats
-) -> None:
-    """Textbook Elo, in place. Row t of `history`, if it has rows, becomes the two ratings after battle t."""
-    keep = history.shape[0] > 0
+def rate_in_order(a: Codes, b: Codes, score_a: Floats, ratings: Floats, k: float, steepness: float) -> None:
+    """Textbook Elo, in place."""
     for t in range(a.shape[0]):
         i, j = a[t], b[t]
         # Beyond 700 the expected score is 0 to the last digit, and the exponential would overflow.
@@ -54,8 +52,6 @@ def rate_in_order(
         change = k * (score_a[t] - expected)
         ratings[i] += change
         ratings[j] -= change
-        if keep:
-            history[t, 0], history[t, 1] = ratings[i], ratings[j]
 
 
 @compiled
@@ -172,6 +168,6 @@ def _drawn(orders: Iterator[NDArray[np.int64]], rows: int, n_battles: int) -> Or
 
 def _steps(ks: Floats) -> tuple[Floats, Codes]:
     """The longest step ln(10)/400·K of each K, halved until it is short enough, and how often it was halved."""
-    longest = ks * (math.log(10.0) / RATING_PER_DECADE)
+    longest = ks * LOGITS_PER_POINT
     halvings = np.maximum(0, np.ceil(np.log2(longest / LONGEST_STEP))).astype(np.int32)
     return longest / 2.0**halvings, halvings

@@ -97,11 +97,6 @@ class JudgeScale:
         """τ̂/β̂: the error, in people's logits, that more battles of a new model cannot lower."""
         return self.tau / self.slope
 
-    @property
-    def slot_strength(self) -> float:
-        """γ̂/β̂: how much strength, in people's logits, the first slot is worth to this judge."""
-        return self.slot / self.slope
-
     def slope_interval(self, level: float) -> tuple[float, float]:
         """The interval of the slope."""
         half = quantile(level, self.degrees, None) * math.sqrt(self.slope_variance)

@@ -39,16 +39,6 @@ class Anchors:
     def __len__(self) -> int:
         return len(self.strength)
 
-    @classmethod
-    def exact(cls, strength: Floats) -> Anchors:
-        """Anchors whose strengths are taken as certain."""
-        return cls(strength, np.zeros((len(strength), len(strength))))
-
-    @classmethod
-    def independent(cls, strength: Floats, variance: Floats) -> Anchors:
-        """Anchors of which only each one's variance is known."""
-        return cls(strength, np.diag(variance))
-
     def handed_on(self, opponent_share: Floats) -> float:
         """The variance Σ_ij w_i w_j Cov(θ̂_i, θ̂_j) that a model measured against these anchors inherits."""
         return float(opponent_share @ self.covariance @ opponent_share)

@@ -105,10 +105,6 @@ class TieModel(Protocol):
         """What one comparison of each result adds to the score."""
         ...
 
-    def tie_probability(self, delta: Floats, tie: Floats) -> Floats:
-        """The chance of a tie between models this far apart."""
-        ...
-
 
 def sigmoid(x: Floats) -> Floats:
     """1 / (1 + exp(−x)), without overflow."""
@@ -156,10 +152,6 @@ class Half:
         p = sigmoid(delta)
         scores = np.column_stack([1.0 - p, -p, 0.5 - p])
         return ResultScores(scores, np.zeros_like(scores))
-
-    def tie_probability(self, delta: Floats, tie: Floats) -> Floats:
-        """Not a number: half-wins do not predict ties."""
-        return np.full(np.broadcast_shapes(np.shape(delta), np.shape(tie)), np.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +203,6 @@ class Davidson:
         by_delta = np.column_stack([0.5 - mean, -0.5 - mean, -mean])
         return ResultScores(by_delta, np.column_stack([-tied, -tied, 1.0 - tied]))
 
-    def tie_probability(self, delta: Floats, tie: Floats) -> Floats:
-        """ν over the sum of the three weights."""
-        up, down, nu = self._weights(delta, tie)
-        return np.asarray(nu / (up + down + nu))
-
 
 @dataclass(frozen=True, slots=True)
 class RaoKupper:
@@ -262,10 +249,6 @@ class RaoKupper:
         up, down = sigmoid(tie - delta), sigmoid(delta + tie)
         by_delta = np.column_stack([up, -down, up - down])
         return ResultScores(by_delta, np.column_stack([-up, -down, self._excess_slope(tie) - up - down]))
-
-    def tie_probability(self, delta: Floats, tie: Floats) -> Floats:
-        """What the two wins leave."""
-        return np.asarray(1.0 - sigmoid(delta - tie) - sigmoid(-delta - tie))
 
     @staticmethod
     def _passed(sums: CellSums) -> tuple[Floats, Floats]:

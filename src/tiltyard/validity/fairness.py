@@ -72,13 +72,6 @@ class ExposureFairness:
             return np.asarray(np.where(self.targets > 0.0, self.exposures / self.targets - 1.0, np.nan))
 
     @property
-    def off_even(self) -> Floats:
-        """How far each model is from 2W/M, as a share of it."""
-        return np.asarray(
-            self.exposures / self.even_target - 1.0 if self.even_target else np.full(len(self.targets), np.nan)
-        )
-
-    @property
     def within(self) -> Bools:
         """Which models are in tolerance of their target; one without a target is not."""
         return np.asarray(np.abs(self.off) <= self.tolerance + 1e-12)

@@ -15,13 +15,13 @@ the votes on each pair, matched by a scaled χ² (Satterthwaite 1946; Brown 1975
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome
+from tiltyard.ratings import LOGITS_PER_POINT
 
 Floats = NDArray[np.float64]
 
@@ -184,7 +184,7 @@ def _name(votes: SessionVotes, model: int) -> str:
 
 def expected_scores(rating_a: Floats, rating_b: Floats) -> Floats:
     """The score expected of side A by the ratings alone: 400 points are odds of 10 to 1."""
-    return np.asarray(1.0 / (1.0 + np.exp((rating_b - rating_a) * (math.log(10.0) / 400.0))))
+    return np.asarray(1.0 / (1.0 + np.exp((rating_b - rating_a) * LOGITS_PER_POINT)))
 
 
 LEAST_VOTES = 10

@@ -13,6 +13,7 @@ import numpy as np
 from tiltyard.arena.matchmaking.draws import draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.matchup import Pick
 from tiltyard.arena.matchmaking.voter_view import NEVER, draw_prompt, most_lacking
+from tiltyard.ratings import LOGITS_PER_POINT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-PER_POINT = math.log(10.0) / 400.0
-"""Logits per rating point."""
 
 COVERAGE_BONUS = 0.5
 """An opponent never met is worth as much as half of the information of an equal one."""
@@ -66,6 +65,6 @@ def best_opponents(view: VoterView, anchor: int) -> NDArray[np.intp]:
 
 def information(rating_gap: Floats, deviation: Floats) -> Floats:
     """g² E (1 − E) of Glicko, four times, so that a well-known equal opponent gives 1."""
-    g_squared = 1.0 / (1.0 + 3.0 * (PER_POINT / math.pi * deviation) ** 2)
-    expected = 1.0 / (1.0 + np.exp(np.sqrt(g_squared) * PER_POINT * rating_gap))
+    g_squared = 1.0 / (1.0 + 3.0 * (LOGITS_PER_POINT / math.pi * deviation) ** 2)
+    expected = 1.0 / (1.0 + np.exp(np.sqrt(g_squared) * LOGITS_PER_POINT * rating_gap))
     return np.asarray(4.0 * g_squared * expected * (1.0 - expected))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiltyard.boards.bradley_terry import SCALE
+from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.report.counts import behaviour, share_interval
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ def expected_score(placed: Placement, opponent: str) -> float | None:
     """
     if opponent not in placed.entries:
         return None
-    delta = (placed.entry.rating - placed.entries[opponent].rating) / SCALE
+    delta = (placed.entry.rating - placed.entries[opponent].rating) / POINTS_PER_LOGIT
     scale = placed.report.details.get("calibration")
     if scale is not None:
-        slot = scale["slot_points"] / SCALE
+        slot = scale["slot_points"] / POINTS_PER_LOGIT
         return 0.5 * (_share(scale["slope"] * delta + slot) + _share(scale["slope"] * delta - slot))
     parameters: Mapping[str, float] = placed.report.details.get("tie_parameters") or {}
     tie = parameters.get("llm-judge", parameters.get("all"))
