@@ -90,7 +90,7 @@ def test_the_board_of_all_models_is_printed_and_saved(placed: Placed) -> None:
     assert "texts of 12,000 answers to 6,000 questions" in placed.noted
     assert "55 opponents with at least 100 human battles" in placed.noted
     assert (placed.folder / "leaderboard.txt").read_text(encoding="utf-8").strip() in placed.shown
-    assert all(name in placed.shown for name in [*MODELS, "local/small stands at"])
+    assert all(name in placed.shown for name in [*MODELS, "local/small is rated"])
     assert "of 56: " in placed.shown
 
 

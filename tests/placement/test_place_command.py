@@ -27,7 +27,7 @@ def test_a_plain_run_prints_the_board_and_tiltyard_rate_gives_its_ratings_again(
     assert {path.name for path in folder.iterdir()} == FILES
     assert folder.name.startswith("arena-kestrel-2")
     assert (folder / "leaderboard.txt").read_text(encoding="utf-8").strip() in shown
-    assert "kestrel stands at" in shown
+    assert "kestrel is rated" in shown
     manifest = read_json(folder / "manifest.json")
     saved = read_json(folder / "elo_ratings.json")
     again = run_ok(tiltyard, *_rate(manifest["rate_command"], folder), "--format", "json")
@@ -126,7 +126,7 @@ def test_a_model_that_people_know_is_placed_by_the_judge_alone_and_compared(tmp_
     shown = run_ok(tiltyard, *command)
     folder = only_folder(tmp_path)
     found = read_json(folder / "manifest.json")["leave_one_out"]
-    assert "people put it at" in shown
+    assert "people rate it" in shown
     board = {row["model"]: row for row in read_json(folder / "elo_ratings.json")["ratings"]}
     assert found["error"] == pytest.approx(board["dunlin"]["rating"] - found["human_rating"])
     rows = read_lines(folder / "battles.jsonl")
@@ -160,7 +160,7 @@ def test_answers_and_verdicts_come_from_a_server_and_nothing_is_paid_for_twice(
     assert not server.ledger.accepted
     assert not (tmp_path / "placements").exists()
     first = run_ok(tiltyard, *served(server))
-    assert "local/newcomer stands at" in first
+    assert "local/newcomer is rated" in first
     asked = len(server.ledger.accepted)
     assert asked == 40 + 2 * 40  # an answer to each question, and both orders of each battle
     second = run_ok(tiltyard, *served(server))
@@ -227,7 +227,7 @@ def test_a_placement_and_its_recomputation_print_any_format(tmp_path: Path, tilt
     folder = only_folder(tmp_path)
     saved = (folder / "elo_ratings.json").read_text(encoding="utf-8")
     assert done.stdout == saved
-    assert "kestrel stands at" in done.stderr
+    assert "kestrel is rated" in done.stderr
     again = tiltyard("place", "--recompute", str(folder), "--format", "json")
     assert (again.returncode, again.stdout) == (0, saved)
     assert "byte for byte" in again.stderr

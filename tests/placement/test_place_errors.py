@@ -93,7 +93,7 @@ def test_a_refused_answer_and_a_refused_verdict_are_counted_and_the_others_go_on
     found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["judged"]
     assert found["failed_by"] == {"no answer": 1, "error": 1}
     assert list(found["no_answer"].values()) == ["errored: invalid_request_error: prompt is too long."]
-    assert "2 battles have no result and count for nothing" in done.stdout
+    assert "2 battles have no result and are not counted" in done.stdout
 
 
 def test_two_rows_with_one_id_and_different_prompts_are_named(

@@ -136,6 +136,15 @@ def test_every_round_is_drawn_and_the_rule_that_ended_them_is_said(plain: Path) 
     assert "“until 80”, at 4 looks at the most" in section.text
 
 
+def test_a_round_that_allowed_no_rating_yet_is_not_drawn(copy: Path) -> None:
+    """Ten ties give no rating: the run writes null for that round."""
+    old = manifest(copy)
+    unrated = {"round": 0, "battles": 10} | dict.fromkeys(("rating", "ci_low", "ci_high", "rank_low", "rank_high"))
+    write_json(copy / "manifest.json", {**old, "rounds": [unrated, *old["rounds"]]})
+    write_report(copy)
+    assert len(rows(page_of(copy)["rounds"])) == len(old["rounds"])
+
+
 def test_many_rounds_are_thinned_evenly_with_the_first_and_the_last(copy: Path) -> None:
     old = manifest(copy)
     last = old["rounds"][-1]

@@ -199,7 +199,7 @@ def _quote(plan: PlacementPlan, judge: Judge, answers: Answers, asking: AskingPa
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.llm.prices import quote
     from tiltyard.placement.answers import ModelAnswers
-    from tiltyard.placement.quoting import likely_exchanges, likely_judging_plan
+    from tiltyard.placement.run import likely_exchanges, likely_judging_plan
 
     exchanges = likely_exchanges(plan)
     at_hand = answers.at_hand() if isinstance(answers, ModelAnswers) else answers.known() or {}
@@ -230,7 +230,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 def _say_result(finished: PlacementResult, format: Format) -> None:
     """The board on standard output; what it means below it, or, beside a format for programs, on standard error."""
-    from tiltyard.placement.summary import summary_lines
+    from tiltyard.placement.manifest import summary_lines
 
     deliver(_text(finished.rated, format), None)
     if format == "table":
@@ -238,6 +238,8 @@ def _say_result(finished: PlacementResult, format: Format) -> None:
     say = typer.echo if format == "table" else note
     for line in summary_lines(finished.manifest, finished.rated):
         say(line)
+    if finished.manifest.calibration is None:
+        say("--calibrate 300 measures how far to trust the judge")
     note(f"saved in {finished.folder}; look at {finished.folder / 'report.html'}")
 
 

@@ -14,6 +14,7 @@ from tiltyard.errors import OptionError
 from tiltyard.judging.human_agreement import LabelledPair, compare_with_people
 from tiltyard.judging.plan import Case
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
+from tiltyard.placement.manifest import Agreement, Flips
 from tiltyard.placement.plan import decided_pairs
 from tiltyard.placement.rounds import hear_cases
 
@@ -33,8 +34,8 @@ class JudgeCalibration:
     pairs: list[LabelledPair]
     judgments: list[Judgment]
     stats: JudgingStats
-    agreement: dict[str, Any]
-    flips: dict[str, Any] | None
+    agreement: Agreement
+    flips: Flips | None
 
     def lines(self) -> list[dict[str, Any]]:
         """The contents of `calibration.jsonl`."""
@@ -86,15 +87,12 @@ async def calibrate_judge(plan: PlacementPlan, bench: Participants, pairs: list[
     """Have the judge hear the sample."""
     judgments, stats = await hear_cases(plan, bench, [pair.case for pair in pairs], first=True)
     found = compare_with_people(pairs, judgments, judge_model=bench.judge.name, both_orders=plan.options.swap == "both")
+    agreed = found.agreement
+    agreement = Agreement(value=agreed.value, low=agreed.low, high=agreed.high, n=agreed.n)
     flips = flip_facts(found.bias.flip_rate) if plan.options.swap == "both" else None
-    return JudgeCalibration(pairs, judgments, stats, as_dict(found.agreement), flips)
+    return JudgeCalibration(pairs, judgments, stats, agreement, flips)
 
 
-def flip_facts(rate: Estimate) -> dict[str, Any]:
-    """A flip rate as it stands in a manifest."""
-    return {"share": rate.value, "low": rate.low, "high": rate.high, "n": rate.n}
-
-
-def as_dict(estimate: Estimate) -> dict[str, Any]:
-    """An estimate as it stands in a manifest."""
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
+def flip_facts(rate: Estimate) -> Flips:
+    """A flip rate as it is in a manifest."""
+    return Flips(share=rate.value, low=rate.low, high=rate.high, n=rate.n)

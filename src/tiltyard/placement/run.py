@@ -11,24 +11,70 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards.leaderboard import whole
+from tiltyard.boards.bradley_terry import CENTRE
+from tiltyard.boards.leaderboard import RatingEntry, whole
 from tiltyard.files import write_json
 from tiltyard.judging.bias import measure_bias
 from tiltyard.judging.judge import JudgingResult, JudgingStats
+from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
 from tiltyard.placement.calibration import JudgeCalibration, calibrate_judge, flip_facts, sample_pairs
 from tiltyard.placement.folder import FolderRatings, failure_counts, rate_folder, write_evidence, write_ratings
-from tiltyard.placement.panel import Panel
+from tiltyard.placement.manifest import (
+    ArenaFacts,
+    Information,
+    JudgeAgainstPeople,
+    JudgedFacts,
+    LeaveOneOut,
+    Looks,
+    PanelFacts,
+    PlacementManifest,
+    Round,
+    RubricFacts,
+    StartedManifest,
+)
+from tiltyard.placement.panel import Panel, planned_battle
+from tiltyard.placement.plan import seats_as_cells
 from tiltyard.placement.rating import HumanBoard, judge_scale
-from tiltyard.placement.rounds import PanelResult, Participants, hold_rounds
+from tiltyard.placement.rounds import PanelResult, Participants, RoundResult, hold_rounds, make_case
 from tiltyard.placement.sampling import information_limit
 from tiltyard.placement.stopping import critical, stopping_looks
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tiltyard.judging.run_folder import Finish
     from tiltyard.llm.prices import PriceTable
+    from tiltyard.placement.cells import Exchange
     from tiltyard.placement.plan import PlacementPlan
+
+
+def likely_exchanges(plan: PlacementPlan) -> list[Exchange]:
+    """Exchanges like those that the run will choose, as many as it will judge at most.
+
+    Later rounds depend on verdicts that nobody has given yet; their number does not, and their length hardly.
+    """
+    if plan.panel is not None:
+        cells = [cell for cell in seats_as_cells(plan.arena.cells, plan.panel) if cell is not None]
+        return plan.arena.exchanges(cells[: sum(plan.sizes)])
+    rng = np.random.default_rng(np.random.SeedSequence(plan.options.seed).spawn(2)[0])
+    chosen = plan.chooser().choose(sum(plan.sizes), None, [], rng)
+    return plan.arena.exchanges([int(plan.usable[cell]) for cell in chosen])
+
+
+def likely_judging_plan(plan: PlacementPlan, exchanges: list[Exchange], answers: Mapping[str, str]) -> JudgingPlan:
+    """What the judge would hear; where the new model has not answered yet, something as long as the opponent's answer.
+
+    It must not be the same text: both orders would then be one question, and the quote half of what is asked.
+    """
+    cases = []
+    for exchange in exchanges:
+        answer = answers.get(exchange.question_id, f"{exchange.answer} …")
+        cases.append(make_case(plan, planned_battle(exchange, model_first=True), exchange, answer))
+    if plan.options.calibrate:
+        cases += [pair.case for pair in sample_pairs(plan)]
+    return JudgingPlan({plan.rubric.dimension: plan.rubric}, {plan.rubric.dimension: cases})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +84,7 @@ class PlacementResult:
     folder: Path
     held: PanelResult
     rated: FolderRatings
-    manifest: dict[str, Any]
+    manifest: PlacementManifest
 
 
 def run_folder(plan: PlacementPlan, now: Clock) -> Path:
@@ -60,9 +106,9 @@ async def carry_out(
 
     `finish` is called with the complete folder: the command line writes the report there.
     """
-    started = iso_time(now)
+    started = _started(plan, iso_time(now))
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "manifest.json", _manifest(plan, started_at=started, finished_at=None))
+    _write_manifest(folder, started)
     async with aclosing(bench.judge), aclosing(bench.answers):
         calibration = None
         scale = None
@@ -76,12 +122,16 @@ async def carry_out(
     write_json(folder / "usage.json", _usage(bench, held, calibration, prices))
     rated = rate_folder(folder, plan.recipe)
     write_ratings(folder, rated)
-    results = {**_results(plan, bench, held, rated, calibration), "panel": _panel_facts(panel)}
-    manifest = _manifest(plan, started_at=started, finished_at=iso_time(now), results=results)
-    write_json(folder / "manifest.json", manifest)
+    manifest = _finished(started, iso_time(now), plan, panel, bench, held, rated, calibration)
+    _write_manifest(folder, manifest)
     if finish is not None:
         finish(folder)
     return PlacementResult(folder, held, rated, manifest)
+
+
+def _write_manifest(folder: Path, manifest: StartedManifest) -> None:
+    # A rating may be one of NumPy's floats.
+    write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
 
 
 def _panel(plan: PlacementPlan, held: PanelResult) -> Panel:
@@ -95,137 +145,145 @@ def _panel(plan: PlacementPlan, held: PanelResult) -> Panel:
     )
 
 
-def _panel_facts(panel: Panel) -> dict[str, Any]:
-    return {
-        "fingerprint": panel.fingerprint,
-        "sampling": panel.sampling,
-        "battles": len(panel.battles),
-        "opponents": len({seat.opponent for seat in panel.battles}),
-        "questions": len({seat.question_id for seat in panel.battles}),
-    }
+def _panel_facts(panel: Panel) -> PanelFacts:
+    return PanelFacts(
+        fingerprint=panel.fingerprint,
+        sampling=panel.sampling,
+        battles=len(panel.battles),
+        opponents=len({planned.opponent for planned in panel.battles}),
+        questions=len({planned.question_id for planned in panel.battles}),
+    )
 
 
-def _manifest(
-    plan: PlacementPlan, *, started_at: str, finished_at: str | None, results: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """What ran, on what, with which seeds; `results` is what only the end knows."""
+def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
+    """What ran, on what, with which seeds."""
     arena, options = plan.arena, plan.options
     looks = stopping_looks(plan.sizes)
     by_rank = options.until is not None and options.until.kind == "rank"
-    return {
-        "kind": "placement",
-        "arena": {
-            "name": arena.name,
-            "files": [path.name for path in arena.files],
-            "sha256": _hashes(plan),
-            "human_battles": whole(plan.human.n_battles),
-            "models": len(plan.field.models),
-            "questions": len(arena.cells.question_ids),
-            "with_text": len(arena.cells),
-        },
-        "model": plan.model,
-        "model_source": options.model,
-        "judge_model": options.judge,
-        "rubric": {"dimension": plan.rubric.dimension, "version": plan.rubric.version},
-        "options": options.record(),
-        "recipe": msgspec.to_builtins(plan.recipe),
-        "rate_command": plan.recipe.rate_command("battles.jsonl") if plan.recipe.mode == "joint" else None,
-        "seed": options.seed,
-        "both_orders": options.swap == "both",
-        "looks": {
-            "planned": looks,
-            "sizes": list(plan.sizes),
-            "critical": critical(plan.recipe.overall_level, looks) if by_rank else None,
-            "until": None if options.until is None else str(options.until),
-        },
-        "started_at": started_at,
-        "finished_at": finished_at,
-        "versions": versions(),
-        **(results or {}),
-    }
+    return StartedManifest(
+        kind="placement",
+        arena=ArenaFacts(
+            name=arena.name,
+            files=tuple(path.name for path in arena.files),
+            sha256=_hashes(plan),
+            human_battles=whole(plan.human.n_battles),
+            models=len(plan.field.models),
+            questions=len(arena.cells.question_ids),
+            with_text=len(arena.cells),
+        ),
+        model=plan.model,
+        model_source=options.model,
+        judge_model=options.judge,
+        rubric=RubricFacts(dimension=plan.rubric.dimension, version=plan.rubric.version),
+        options=options.record(),
+        recipe=plan.recipe,
+        rate_command=plan.recipe.rate_command("battles.jsonl") if plan.recipe.mode == "joint" else None,
+        seed=options.seed,
+        both_orders=options.swap == "both",
+        looks=Looks(
+            planned=looks,
+            sizes=plan.sizes,
+            critical=critical(plan.recipe.overall_level, looks) if by_rank else None,
+            until=None if options.until is None else str(options.until),
+        ),
+        started_at=started_at,
+        versions=versions(),
+    )
 
 
-def _results(
+def _finished(
+    started: StartedManifest,
+    finished_at: str,
     plan: PlacementPlan,
+    panel: Panel,
     bench: Participants,
     held: PanelResult,
     rated: FolderRatings,
     calibration: JudgeCalibration | None,
-) -> dict[str, Any]:
-    entry = rated.board[plan.model]
-    no_answer = sum(bout.judgment is None for bout in held.bouts)
-    failed = failure_counts(held, no_answer)
-    flips = flip_facts(measure_bias(held.judgments).flip_rate) if plan.options.swap == "both" else None
-    return {
-        "rounds": [
-            {
-                "round": look.round,
-                "battles": look.battles,
-                **_entry_facts(look.standing.entry if look.standing is not None else None),
-            }
-            for look in held.looks
-        ],
-        "stopped": held.stopped,
-        "judged": {
-            "battles": sum(judgment.status == "ok" for judgment in held.judgments),
-            "wins": whole(entry.wins),
-            "losses": whole(entry.losses),
-            "ties": whole(entry.ties),
-            "inconsistent": sum(judgment.inconsistent for judgment in held.judgments),
-            "failed": sum(failed.values()),
-            "failed_by": failed,
-            "no_answer": dict(list(bench.answers.failed.items())[:20]),
-        },
-        "flips": flips,
-        "calibration": None if calibration is None else _calibration_facts(calibration, rated),
-        "leave_one_out": _leave_one_out(plan, rated) if plan.options.leave_one_out else None,
-        "information": _information(plan, rated),
-    }
+) -> PlacementManifest:
+    """The manifest with what only the end knows."""
+    both_orders = plan.options.swap == "both"
+    known = {**msgspec.structs.asdict(started), "finished_at": finished_at}
+    return PlacementManifest(
+        **known,
+        rounds=tuple(_round(look) for look in held.looks),
+        stopped=held.stopped,
+        judged=_judged_facts(bench, held, rated.board[plan.model]),
+        flips=flip_facts(measure_bias(held.judgments).flip_rate) if both_orders else None,
+        calibration=None if calibration is None else _calibration_facts(calibration, rated),
+        leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
+        information=_information(plan, rated),
+        panel=_panel_facts(panel),
+    )
 
 
-def _entry_facts(entry: Any) -> dict[str, Any]:
-    names = ("rating", "ci_low", "ci_high", "rank_low", "rank_high")
-    return {name: None if entry is None else getattr(entry, name) for name in names}
+def _judged_facts(bench: Participants, held: PanelResult, entry: RatingEntry) -> JudgedFacts:
+    failed = failure_counts(held, sum(bout.judgment is None for bout in held.bouts))
+    return JudgedFacts(
+        battles=sum(judgment.status == "ok" for judgment in held.judgments),
+        wins=whole(entry.wins),
+        losses=whole(entry.losses),
+        ties=whole(entry.ties),
+        inconsistent=sum(judgment.inconsistent for judgment in held.judgments),
+        failed=sum(failed.values()),
+        failed_by=failed,
+        no_answer=dict(list(bench.answers.failed.items())[:20]),
+    )
 
 
-def _calibration_facts(calibration: JudgeCalibration, rated: FolderRatings) -> dict[str, Any]:
-    return {
-        "asked": len(calibration.pairs),
-        **rated.report.details["calibration"],
-        "agreement": calibration.agreement,
-        "flips": calibration.flips,
-    }
+def _round(look: RoundResult) -> Round:
+    if look.standing is None:
+        return Round(round=look.round, battles=look.battles)
+    entry = look.standing.entry
+    return Round(
+        round=look.round,
+        battles=look.battles,
+        rating=entry.rating,
+        ci_low=entry.ci_low,
+        ci_high=entry.ci_high,
+        rank_low=entry.rank_low,
+        rank_high=entry.rank_high,
+    )
 
 
-def _leave_one_out(plan: PlacementPlan, rated: FolderRatings) -> dict[str, Any]:
+def _calibration_facts(calibration: JudgeCalibration, rated: FolderRatings) -> JudgeAgainstPeople:
+    measured = rated.report.details["calibration"]
+    return JudgeAgainstPeople(
+        asked=len(calibration.pairs),
+        **{**measured, "warnings": tuple(measured["warnings"])},
+        agreement=calibration.agreement,
+        flips=calibration.flips,
+    )
+
+
+def _leave_one_out(plan: PlacementPlan, rated: FolderRatings) -> LeaveOneOut:
     """The placed rating against people's own, both measured from the same opponents' mean."""
     everybody = HumanBoard.of(plan.arena.battles, plan.options.anchor)
     shift = float(np.mean([rated.board[name].rating - everybody.board[name].rating for name in plan.field.models]))
     own, placed = everybody.board[plan.model], rated.board[plan.model]
     human = own.rating + shift
     low, high = placed.ci_low, placed.ci_high
-    return {
-        "human_rating": human,
-        "human_ci_low": None if own.ci_low is None else own.ci_low + shift,
-        "human_ci_high": None if own.ci_high is None else own.ci_high + shift,
-        "human_battles": whole(own.n_battles),
-        "human_rank": own.rank,
-        "error": placed.rating - human,
-        "covered": (low is None or low <= human) and (high is None or human <= high),
-    }
+    return LeaveOneOut(
+        human_rating=human,
+        human_ci_low=None if own.ci_low is None else own.ci_low + shift,
+        human_ci_high=None if own.ci_high is None else own.ci_high + shift,
+        human_battles=whole(own.n_battles),
+        human_rank=own.rank,
+        error=placed.rating - human,
+        covered=(low is None or low <= human) and (high is None or human <= high),
+    )
 
 
-def _information(plan: PlacementPlan, rated: FolderRatings) -> dict[str, Any]:
+def _information(plan: PlacementPlan, rated: FolderRatings) -> Information:
     """What a battle of the panel told, against the best possible, and what random opponents would have told."""
     fit = rated.standing.alone
-    strength = (rated.board[plan.model].rating - 1000.0) / POINTS_PER_LOGIT
+    strength = (rated.board[plan.model].rating - CENTRE) / POINTS_PER_LOGIT
     cells = plan.arena.cells.model[plan.usable]
     numbers = [plan.field.number(plan.arena.cells.models[code]) for code in cells.tolist()]
     opponents = np.array([plan.field.anchors.strength[number] for number in numbers if number is not None])
-    return {
-        "per_battle": float(fit.information.sum() / fit.battles / 0.25),
-        "limit": information_limit(opponents, strength),
-    }
+    return Information(
+        per_battle=float(fit.information.sum() / fit.battles / 0.25), limit=information_limit(opponents, strength)
+    )
 
 
 def _usage(

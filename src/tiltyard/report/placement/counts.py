@@ -141,7 +141,7 @@ def _board(placed: Placement, counted: Results) -> list[str]:
 
 def _flips(placed: Placement) -> list[str]:
     written, seen = placed.manifest.flips, behaviour(placed.run.battles).flips
-    if written is None or seen.value is None:
+    if written is None or written.share is None or seen.value is None:
         return []
     if written.n == seen.n and math.isclose(written.share, seen.value, rel_tol=1e-9, abs_tol=1e-12):
         return []
@@ -153,6 +153,8 @@ def _rounds(placed: Placement) -> list[str]:
     if not placed.manifest.rounds:
         return []
     last, entry = placed.manifest.rounds[-1], placed.entry
+    if last.rating is None:
+        return [f"the last round has no rating, the board {entry.rating:.1f}"]
     known = [entry.rating, entry.extra.get("judge_scale_rating")]
     if any(value is not None and math.isclose(last.rating, value, rel_tol=0.0, abs_tol=0.05) for value in known):
         return []

@@ -16,9 +16,9 @@ from tiltyard.battles import Outcome
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import again, read_lines, read_object, require
+from tiltyard.placement.manifest import PlacementManifest
 from tiltyard.placement.panel import Panel
 from tiltyard.report.judged import JudgedBattle, read_judged
-from tiltyard.report.placement.manifest import PlacementManifest
 from tiltyard.report.run import Dimension, Run, check_texts, keep_answers, read_board
 from tiltyard.report.sections.board import as_leaderboard
 

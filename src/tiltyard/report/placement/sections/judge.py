@@ -11,9 +11,9 @@ from tiltyard.report.placement.sections.standing import Reading, readings
 from tiltyard.report.sections.habits import habits_table
 
 if TYPE_CHECKING:
+    from tiltyard.placement.manifest import JudgeAgainstPeople, LeaveOneOut
     from tiltyard.report.counts import Behaviour
     from tiltyard.report.placement.folder import Placement
-    from tiltyard.report.placement.manifest import JudgeAgainstPeople, LeaveOneOut
 
 VARIANCE = {
     "sampling": "sampling: which questions and battles were judged",

@@ -11,19 +11,19 @@ from tiltyard.report.sections.board import span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tiltyard.placement.manifest import Round
     from tiltyard.report.placement.folder import Placement
-    from tiltyard.report.placement.manifest import Round
 
 MOST_ROUNDS = 24
 
 
 def rounds_section(placed: Placement) -> Html:
     """A row per round, more battles further down, so that the intervals make a funnel."""
-    rounds = placed.manifest.rounds
+    rounds = [(line, line.rating) for line in placed.manifest.rounds if line.rating is not None]
     if not rounds:
         return Html("")
     shown = _thinned(rounds)
-    scale = svg.Scale.of([end for r in shown for end in (r.rating, r.ci_low, r.ci_high) if end is not None])
+    scale = svg.Scale.of([end for r, _ in shown for end in (r.rating, r.ci_low, r.ci_high) if end is not None])
     head: list[str | tuple[str, str]] = [
         "judged until then",
         ("rating", "num"),
@@ -32,7 +32,7 @@ def rounds_section(placed: Placement) -> Html:
         ("width", "num"),
         ("place", "num"),
     ]
-    rows = [_row(placed, line, scale, rounds[-1].rating) for line in shown]
+    rows = [_row(placed, line, value, scale, rounds[-1][1]) for line, value in shown]
     left = len(rounds) - len(shown)
     return el(
         "section",
@@ -46,7 +46,7 @@ def rounds_section(placed: Placement) -> Html:
     )
 
 
-def _thinned(rounds: Sequence[Round]) -> list[Round]:
+def _thinned(rounds: Sequence[tuple[Round, float]]) -> list[tuple[Round, float]]:
     """At most `MOST_ROUNDS` of them, evenly, the first and the last among them."""
     if len(rounds) <= MOST_ROUNDS:
         return list(rounds)
@@ -54,16 +54,16 @@ def _thinned(rounds: Sequence[Round]) -> list[Round]:
     return [rounds[round(step * i)] for i in range(MOST_ROUNDS)]
 
 
-def _row(placed: Placement, line: Round, scale: svg.Scale, last: float) -> list[str]:
-    label = f"{placed.model} after {line.battles} battles: {line.rating:.1f}"
+def _row(placed: Placement, line: Round, value: float, scale: svg.Scale, last: float) -> list[str]:
+    label = f"{placed.model} after {line.battles} battles: {value:.1f}"
     width = None if line.ci_low is None or line.ci_high is None else line.ci_high - line.ci_low
     places = number(None)
     if line.rank_low is not None and line.rank_high is not None:
         places = join([number(line.rank_low), "–", number(line.rank_high)])
     return [
         join([number(line.battles), " battles"]),
-        el("b", rating(line.rating)),
-        svg.interval(scale, line.rating, line.ci_low, line.ci_high, label, guide=last),
+        el("b", rating(value)),
+        svg.interval(scale, value, line.ci_low, line.ci_high, label, guide=last),
         span(line.ci_low, line.ci_high),
         number(width),
         places,
@@ -74,7 +74,7 @@ def _on_judges_scale(placed: Placement) -> bool:
     """Whether the rounds lead to the rating before calibration rather than to the one after."""
     own = placed.entry.extra.get("judge_scale_rating")
     last = placed.manifest.rounds[-1].rating
-    return own is not None and abs(last - own) < abs(last - placed.entry.rating)
+    return own is not None and last is not None and abs(last - own) < abs(last - placed.entry.rating)
 
 
 def _rule(placed: Placement) -> Html:

@@ -1,0 +1,239 @@
+"""What `manifest.json` of a placement says, as records, and the summary that is made of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.placement.rating import Recipe  # noqa: TC001 - msgspec resolves it
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.placement.folder import FolderRatings
+
+
+class ArenaFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The human battles the model is placed among. `with_text` counts the answers whose text is known."""
+
+    name: str
+    files: tuple[str, ...] = ()
+    sha256: dict[str, str] = {}
+    human_battles: float
+    models: int = 0
+    questions: int = 0
+    with_text: int = 0
+
+
+class RubricFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the judge was asked to judge by."""
+
+    dimension: str
+    version: str
+
+
+class Looks(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the estimate was to be looked at, and what would have ended the judging early.
+
+    `sizes` are the battles of each round. `critical` is the constant of a repeated interval where the rule needs one.
+    """
+
+    planned: int
+    sizes: tuple[int, ...] = ()
+    critical: float | None = None
+    until: str | None = None
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """The estimate after a round; None where its battles did not allow a rating yet.
+
+    `battles` counts all that were judged until then.
+    """
+
+    round: int
+    battles: int
+    rating: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    rank_low: int | None = None
+    rank_high: int | None = None
+
+
+class JudgedFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of the judged battles; an inconsistent one is also among the ties, a failed one among nothing else.
+
+    `no_answer` says why the model gave no answer, for the first such questions.
+    """
+
+    battles: int
+    wins: float
+    losses: float
+    ties: float
+    inconsistent: int
+    failed: int
+    failed_by: dict[str, int] = {}
+    no_answer: dict[str, str] = {}
+
+
+class Flips(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the verdict changed with the order of the answers; None where no battle has two readable verdicts."""
+
+    share: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the judge said what people said; None where nothing could be compared."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
+    """The judge's calibration: the model of its logits and what it adds to the variance, in rating points."""
+
+    asked: int
+    compared: int
+    models: int
+    slope: float
+    slope_low: float | None = None
+    slope_high: float | None = None
+    slot_points: float | None = None
+    tau_points: float
+    floor_points: float
+    variance_points2: dict[str, float] = {}
+    warnings: tuple[str, ...] = ()
+    agreement: Agreement
+    flips: Flips | None = None
+
+
+class LeaveOneOut(msgspec.Struct, frozen=True, kw_only=True):
+    """People's own rating of the placed model, which the placement was not shown."""
+
+    human_rating: float
+    human_ci_low: float | None = None
+    human_ci_high: float | None = None
+    human_battles: float = 0
+    human_rank: int | None = None
+    error: float
+    covered: bool
+
+
+class Information(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a judged battle told, and how much a battle against a random opponent would have told."""
+
+    per_battle: float
+    limit: float
+
+
+class PanelFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Which battles were chosen, and how."""
+
+    fingerprint: str
+    sampling: str
+    battles: int
+    opponents: int = 0
+    questions: int = 0
+
+
+class StartedManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known when a placement starts: what runs, on what, with which seeds."""
+
+    kind: str
+    arena: ArenaFacts
+    model: str
+    model_source: str | None = None
+    judge_model: str
+    rubric: RubricFacts
+    options: dict[str, Any]
+    recipe: Recipe | None = None
+    rate_command: str | None = None
+    seed: int = 0
+    both_orders: bool
+    looks: Looks
+    started_at: str | None = None
+    finished_at: str | None = None
+    versions: dict[str, str] = {}
+
+
+class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
+    """The manifest of a finished placement: what it started with, and what it found."""
+
+    rounds: tuple[Round, ...]
+    stopped: str
+    judged: JudgedFacts
+    flips: Flips | None = None
+    calibration: JudgeAgainstPeople | None = None
+    leave_one_out: LeaveOneOut | None = None
+    information: Information | None = None
+    panel: PanelFacts
+
+
+def summary_lines(manifest: PlacementManifest, rated: FolderRatings) -> list[str]:
+    """Where the model is placed, what the number means, and how far to trust the judge."""
+    entry = rated.board[manifest.model]
+    panel, judged = manifest.panel, manifest.judged
+    lines = [
+        f"{entry.model} is rated {entry.rating:.0f} {_ends(entry.ci_low, entry.ci_high)}, rank {entry.rank} "
+        f"({entry.rank_low}–{entry.rank_high}) of {len(rated.board)}: {judged.wins:g} won, "
+        f"{judged.losses:g} lost, {judged.ties:g} tied against {panel.opponents} opponents on "
+        f"{panel.questions} questions; {manifest.stopped}.",
+        _meaning(manifest, entry.extra),
+    ]
+    flips = manifest.flips
+    if flips is not None and flips.share is not None:
+        ends = " to ".join(f"{100 * end:.0f} %" for end in (flips.low, flips.high) if end is not None)
+        lines.append(f"the verdict changed with the order in {100 * flips.share:.0f} % of {flips.n} battles ({ends})")
+    if judged.failed:
+        why = ", ".join(f"{name} {count}" for name, count in judged.failed_by.items())
+        lines.append(f"{judged.failed} battles have no result and are not counted: {why}")
+    return [*lines, *_calibration_lines(manifest.calibration), *_leave_one_out_lines(manifest.leave_one_out)]
+
+
+def _meaning(manifest: PlacementManifest, extra: Mapping[str, Any]) -> str:
+    if manifest.calibration is None:
+        return "the rating is on the judge's scale, and its interval covers sampling error only"
+    low, high = extra.get("judge_scale_ci_low"), extra.get("judge_scale_ci_high")
+    return (
+        f"calibrated to people's scale; without calibration it would be {extra['judge_scale_rating']:.0f} "
+        f"{_ends(low, high)} (judge's scale, sampling error only)"
+    )
+
+
+def _calibration_lines(found: JudgeAgainstPeople | None) -> list[str]:
+    if found is None:
+        return []
+    agreement, agrees = found.agreement, ""
+    if agreement.value is not None:
+        agrees = f"agrees with people in {100 * agreement.value:.0f} % (n = {agreement.n}), "
+    lines = [
+        f"the judge {agrees}stretches their scale {found.slope:.2f}-fold ({_ends_of_slope(found)}), "
+        f"gives the first slot {found.slot_points or 0:+.0f} points",
+        f"judge bias adds ±{found.floor_points:.0f} points; more battles won't reduce it",
+    ]
+    return lines + [f"note: {warning}" for warning in found.warnings]
+
+
+def _ends_of_slope(found: JudgeAgainstPeople) -> str:
+    ends = ("no bound" if end is None else f"{end:.2f}" for end in (found.slope_low, found.slope_high))
+    return " to ".join(ends)
+
+
+def _leave_one_out_lines(found: LeaveOneOut | None) -> list[str]:
+    if found is None:
+        return []
+    inside = "inside" if found.covered else "outside"
+    return [
+        f"people rate it {found.human_rating:.0f} {_ends(found.human_ci_low, found.human_ci_high)}: "
+        f"the judge is off by {found.error:+.0f}, {inside} its interval"
+    ]
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    words = ("no bound" if end is None else f"{end:.0f}" for end in (low, high))
+    return f"[{', '.join(words)}]"
