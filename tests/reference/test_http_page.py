@@ -13,7 +13,7 @@ from tests.reference.pages import REFERENCE, ROOT, code, section, under
 from tests.web.sites import SmallSite, small_site
 from tiltyard.web.api_schema import FAILURE, SCHEMAS
 from tiltyard.web.failures import CODES
-from tiltyard.web.health import Status
+from tiltyard.web.health import Readiness
 
 __all__ = ["sqlite_template", "sqlite_url"]
 
@@ -72,7 +72,7 @@ def test_the_addresses_beside_the_interface_answer_what_the_page_says(site: Smal
     figures = {name for row in rows if "figure of `/metrics`" in row for name in code(row["figure of `/metrics`"])}
     shown = client.get("/metrics").text
     assert set(re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE)) == figures
-    assert {code(row["status"])[0] for row in rows if "status" in row} == set(Status)
+    assert {code(row["status"])[0] for row in rows if "status" in row} == set(Readiness)
     health = set(client.get("/healthz").json())
     sentence = next(line for line in section(PAGE, "Beside the interface").lines if line.startswith("`/healthz` holds"))
     following = Path(PAGE).read_text(encoding="utf-8").partition(sentence)[2].splitlines()[1]

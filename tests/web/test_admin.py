@@ -17,12 +17,16 @@ from tests.web.administrators import Desk, at_the_desk, log_of, staffed_site, vo
 from tests.web.attackers import blind_site
 from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite, form_in, vote_page
 from tiltyard.arena import events as e
+from tiltyard.arena.group_commit import Load
 from tiltyard.arena.policy import Limits
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.voting import TooMany
 from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.app import create_app
+from tiltyard.web.health import Health
+from tiltyard.web.probing import Writer
+from tiltyard.web.rendering import SiteFacts, render
 from tiltyard.web.settings import SiteSettings
 
 PAGES = ("", "/models", "/prompts", "/import", "/screening", "/settings")
@@ -560,3 +564,18 @@ def _after_in(page: str) -> dict[str, tuple[int, str]]:
         cells = re.findall(r"<td[^>]*>([^<]*)</td>", row)
         found[name] = (int(cells[1]), cells[4])
     return found
+
+
+def test_the_overview_says_that_the_writer_is_slow_or_broken() -> None:
+    idle = Load(waiting=0, group_seconds=0.0, wait_seconds=0.0)
+    writers = {
+        "busy": Writer(idle),
+        "not working": Writer(idle, trouble="disk full"),
+        "OK, 2.0 ms": Writer(idle, 0.002),
+    }
+    for said, writer in writers.items():
+        health = Health(None, writer, None, None, (), 5.0)
+        context = {"health": health, "totals": None, "actions": [], "board": None}
+        page = render("admin.html", SiteFacts("Arena"), {"tab": "overview", "token": "", "said": "", **context})
+        assert f">{said}</dd>" in page
+        assert ">no response</dd>" in page, "the database did not answer either"

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from tiltyard.pages.markup import Html, el, join, link, raw
+from tiltyard.pages import document as pages
+from tiltyard.pages.markup import Html, el, link
 from tiltyard.report.counts import disagreements
-from tiltyard.report.layout import MAIN, ONE_PAGE, Here, Layout
 from tiltyard.report.sections.battles import battles_section, filter_form, pair_view
 from tiltyard.report.sections.board import board_section, elo_section, k_section, win_rate_section
 from tiltyard.report.sections.habits import failures_section, habits_section
 from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
 from tiltyard.report.sections.prompts import prompt_index, prompt_view
 from tiltyard.report.sections.run import canary_section, gate_section, run_section, usage_section
+from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +31,7 @@ def render_run(run: Run) -> str:
     Parameters:
         run: A run, read from its folder.
     """
-    return _main_page(Here(Layout(run)))
+    return _main_page(Here(SiteMap(run)))
 
 
 def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
@@ -44,9 +41,9 @@ def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]
         run: A run, read from its folder.
         one_page: Up to how many judgments the report is one page; above, it has files beside it.
     """
-    layout = Layout(run, one_page)
-    yield from sibling_files(layout, _kind(run))
-    yield MAIN, _main_page(Here(layout))
+    site_map = SiteMap(run, one_page)
+    yield from sibling_files(site_map, _kind(run))
+    yield MAIN, _main_page(Here(site_map))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +57,24 @@ class ReportKind:
     script: str = ""
 
 
-def sibling_files(layout: Layout, kind: ReportKind) -> Iterator[tuple[str, str]]:
+def sibling_files(site_map: SiteMap, kind: ReportKind) -> Iterator[tuple[str, str]]:
     """The files beside the page of a large run: a list per pair, and the prompts with their battles. Else none."""
-    if not layout.split:
+    if not site_map.split:
         return
-    for key in layout.by_pair:
-        here = Here(layout, layout.pair_file(key))
+    for key in site_map.by_pair:
+        here = Here(site_map, site_map.pair_file(key))
         yield here.file, _sibling(here, kind, kind.filter_form(), kind.pair_view(here, key))
-    for file in dict.fromkeys(layout.prompt_files.values()):
-        here = Here(layout, file)
-        views = [prompt_view(here, prompt) for prompt, home in layout.prompt_files.items() if home == file]
+    for file in dict.fromkeys(site_map.prompt_files.values()):
+        here = Here(site_map, file)
+        views = [prompt_view(here, prompt) for prompt, home in site_map.prompt_files.items() if home == file]
         yield file, _sibling(here, kind, *views)
 
 
 def views_on_page(here: Here, kind: ReportKind) -> Html:
     """All lists and battles of a run that is one page; each is shown when an address names it."""
     views: list[Html] = []
-    if not here.layout.split:
-        views = [kind.pair_view(here, key) for key in here.layout.by_pair]
+    if not here.site_map.split:
+        views = [kind.pair_view(here, key) for key in here.site_map.by_pair]
         views += [prompt_view(here, prompt) for prompt in here.run.prompts]
     return el("div", *views, id="views")
 
@@ -120,7 +117,7 @@ def _dimension(here: Here, dimension: Dimension) -> Html:
         elo_section(here, dimension),
         el("div", win_rate_section(here, dimension), k_section(here, dimension), class_=_beside(here)),
         habits_section(here, dimension),
-        id=f"d{here.layout.dimensions[dimension.name]}",
+        id=f"d{here.site_map.dimensions[dimension.name]}",
         class_="dimension",
     )
 
@@ -133,7 +130,7 @@ def _beside(here: Here) -> str:
 def _navigation(here: Here) -> Html:
     places = [("glance", "At a glance")] if any(d.board for d in here.run.dimensions) else []
     places += [("gate", "Go or no-go")] if gate_section(here) else []
-    places += [(f"d{i}", name) for name, i in here.layout.dimensions.items()]
+    places += [(f"d{i}", name) for name, i in here.site_map.dimensions.items()]
     places += [("failures", "Failures")]
     places += [("canaries", "Canaries")] if canary_section(here) else []
     places += [("usage", "Cost"), ("run", "The run"), ("prompts", "Prompts"), ("battles", "Battles")]
@@ -146,24 +143,9 @@ def _sibling(here: Here, kind: ReportKind, *views: Html) -> str:
 
 
 def document(here: Here, kind: ReportKind, *body: Html) -> str:
-    """A whole HTML file that loads nothing, sends nothing and runs no script but ours."""
+    """A page of the report as a file of its own."""
     style = own_file("style.css") + kind.style + _entrant_rules(len(here.run.entrants))
-    script = own_file("script.js") + kind.script
-    policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    head = [
-        el("meta", charset="utf-8"),
-        el("meta", http_equiv="Content-Security-Policy", content=policy),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("meta", name="referrer", content="no-referrer"),
-        el("title", kind.title),
-        raw("style", style),
-    ]
-    page = el("html", el("head", join(head, "\n")), el("body", join(body, "\n"), raw("script", script)), lang="en")
-    return f"<!doctype html>\n{page}\n"
+    return pages.document(kind.title, body, style=style, script=own_file("script.js") + kind.script)
 
 
 def _entrant_rules(n_entrants: int) -> str:
@@ -172,11 +154,6 @@ def _entrant_rules(n_entrants: int) -> str:
     return "".join(rule.format(place) for place in range(n_entrants))
 
 
-@cache
 def own_file(name: str) -> str:
     """The text of a file of this package."""
-    return files("tiltyard.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return pages.package_text("tiltyard.report", name)

@@ -102,7 +102,7 @@ class _Kinds:
             return self._counts.follow(site.engine.arena.store)
 
 
-class Status(StrEnum):
+class Readiness(StrEnum):
     """Whether votes can be taken. Only a broken site, or one that starts, is answered with 503."""
 
     READY = "ready"
@@ -127,17 +127,17 @@ class Health:
     """Whether the database refused to be read: what is written then may go to a file that is no longer there."""
 
     @property
-    def status(self) -> Status:
+    def status(self) -> Readiness:
         """Whether votes can be written. An old board is no reason to stop, and neither is a slow answer."""
         if not self.writer.works or self.unreadable:
-            return Status.BROKEN
+            return Readiness.BROKEN
         waits = self.writer.seconds is None or self.writer.load.wait_seconds > self.longest_wait
-        return Status.BUSY if waits or self.store is None else Status.READY
+        return Readiness.BUSY if waits or self.store is None else Readiness.READY
 
     @property
     def well(self) -> bool:
         """Whether votes can be taken."""
-        return self.status is not Status.BROKEN
+        return self.status is not Readiness.BROKEN
 
     @property
     def trouble(self) -> str | None:
@@ -194,7 +194,7 @@ async def healthz(request: Request) -> Response:
     """200 while votes can be taken, however slowly; 503 while they cannot be written; the parts as JSON."""
     site = getattr(request.app.state, "site", None)
     if not isinstance(site, Site):
-        return _json({"status": Status.STARTING}, 503)
+        return _json({"status": Readiness.STARTING}, 503)
     health = await look_at(site)
     return _json(health.values(), 200 if health.well else 503)
 
@@ -226,7 +226,7 @@ async def metrics(request: Request) -> Response:
 def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
     yield from _figure("tiltyard_up", "gauge", "1 while votes can be taken.", int(health.well))
     said = "1 while requests wait long or are refused."
-    yield from _figure("tiltyard_busy", "gauge", said, int(health.status is Status.BUSY))
+    yield from _figure("tiltyard_busy", "gauge", said, int(health.status is Readiness.BUSY))
     if kinds is not None:
         for kind, (name, said) in COUNTED.items():
             yield from _figure(name, "counter", said, kinds[kind])

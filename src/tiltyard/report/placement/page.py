@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tiltyard.pages.markup import Html, el, link
-from tiltyard.report.layout import MAIN, ONE_PAGE, Here, Layout
 from tiltyard.report.page import ReportKind, document, own_file, sibling_files, views_on_page
 from tiltyard.report.placement.counts import disagreements
 from tiltyard.report.placement.sections.battles import battle_filter, battles_section, examples_section, opponent_view
@@ -19,6 +18,7 @@ from tiltyard.report.sections.habits import failures_section
 from tiltyard.report.sections.header import disagreeing, first_warnings, warning_list
 from tiltyard.report.sections.prompts import prompt_index
 from tiltyard.report.sections.run import usage_section
+from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,7 +52,7 @@ def render_placement(placed: Placement) -> str:
     Parameters:
         placed: The placement.
     """
-    return _main_page(Here(Layout(placed.run)), placed)
+    return _main_page(Here(SiteMap(placed.run)), placed)
 
 
 def render_placement_site(placed: Placement, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
@@ -62,9 +62,9 @@ def render_placement_site(placed: Placement, one_page: int = ONE_PAGE) -> Iterat
         placed: The placement.
         one_page: Up to how many judgments the report is one page; above, it has files beside it.
     """
-    layout = Layout(placed.run, one_page)
-    yield from sibling_files(layout, _kind(placed))
-    yield MAIN, _main_page(Here(layout), placed)
+    site_map = SiteMap(placed.run, one_page)
+    yield from sibling_files(site_map, _kind(placed))
+    yield MAIN, _main_page(Here(site_map), placed)
 
 
 def _kind(placed: Placement) -> ReportKind:

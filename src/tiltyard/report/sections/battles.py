@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from tiltyard.boards import RatingEntry
     from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.layout import Here
     from tiltyard.report.run import Dimension
+    from tiltyard.report.site_map import Here
 
 OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 
@@ -30,16 +30,16 @@ def opponents_section(here: Here, dimension: Dimension) -> Html:
 
 
 def _card(here: Here, dimension: Dimension, name: str, entry: RatingEntry | None) -> Html:
-    layout = here.layout
-    place = (layout.dimensions[dimension.name], layout.entrants[name])
+    site_map = here.site_map
+    place = (site_map.dimensions[dimension.name], site_map.entrants[name])
     said = [el("b", name)]
     if entry is not None:
         said.append(el("span", rating(entry.rating, 0), ", rank ", rank_text(entry), class_="aside"))
-    keys = [key for key in layout.by_pair if key[0] == place[0] and place[1] in key[1:]]
+    keys = [key for key in site_map.by_pair if key[0] == place[0] and place[1] in key[1:]]
     rows = []
     for key in keys:
         opponent = here.run.entrants[key[2] if key[1] == place[1] else key[1]]
-        rows.append(_opponent(here, dimension, name, opponent, layout.by_pair[key]))
+        rows.append(_opponent(here, dimension, name, opponent, site_map.by_pair[key]))
     head: list[str | tuple[str, str]] = ["against", *((word, "num") for word in ("won", "lost", "tied", "failed", ""))]
     return el(
         "details",
@@ -78,7 +78,7 @@ def pair_view(here: Here, key: tuple[int, int, int]) -> Html:
     """The battles of a pair, one line each: prompt, what the judge said in either order, what came of it."""
     run = here.run
     dimension, a, b = run.dimensions[key[0]].name, run.entrants[key[1]], run.entrants[key[2]]
-    battles = here.layout.by_pair[key]
+    battles = here.site_map.by_pair[key]
     rows = [el("tr", *_cells(here, battle), data_outcome=kind(battle)) for battle in battles]
     heads = ("prompt", f"{a} shown first", f"{b} shown first", "outcome")
     top = el("thead", el("tr", *[el("th", word, scope="col") for word in heads]))
@@ -138,7 +138,7 @@ def _cells(here: Here, battle: JudgedBattle) -> list[Html]:
 
 def _order_of(here: Here, battle: JudgedBattle) -> tuple[int, int]:
     """Which verdict had the first of the pair on top: forward first, unless the match lists the two the other way."""
-    return (0, 1) if here.layout.entrants[battle.entrant_a] < here.layout.entrants[battle.entrant_b] else (1, 0)
+    return (0, 1) if here.site_map.entrants[battle.entrant_a] < here.site_map.entrants[battle.entrant_b] else (1, 0)
 
 
 def filter_form(outcomes: Sequence[str] = OUTCOMES, *more: Html) -> Html:
@@ -158,11 +158,11 @@ def filter_form(outcomes: Sequence[str] = OUTCOMES, *more: Html) -> Html:
 
 def battles_section(here: Here) -> Html:
     """The way down: entrant, opponent, battle. In a large run the lists themselves are files of their own."""
-    layout = here.layout
+    site_map = here.site_map
     said = (
         f"This run has {len(here.run.battles):,} judgments: too many for one page. The lists and battles are in the "
         "files of the folder report/ beside this page; keep the two together."
-        if layout.split
+        if site_map.split
         else "Choose an opponent, then a battle: its prompt, both answers, and the judge’s words in both orders."
     )
     return el(
@@ -170,6 +170,6 @@ def battles_section(here: Here) -> Html:
         el("h2", "Battles"),
         el("p", said, class_="note"),
         *[opponents_section(here, dimension) for dimension in here.run.dimensions],
-        Html("") if layout.split else filter_form(),
+        Html("") if site_map.split else filter_form(),
         id="battles",
     )

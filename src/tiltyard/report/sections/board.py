@@ -16,8 +16,8 @@ from tiltyard.report.sections.header import why_no_board
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tiltyard.report.layout import Here
     from tiltyard.report.run import Dimension
+    from tiltyard.report.site_map import Here
 
 
 BINS = 101

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.layout import Here
     from tiltyard.report.run import Dimension
+    from tiltyard.report.site_map import Here
 
 SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
 MOST_LINKS = 200
@@ -29,7 +29,7 @@ def habits_section(here: Here, dimension: Dimension) -> Html:
     """Flip rate and first-slot rate with Wilson intervals: in all, by judge, by source, by pair."""
     battles = battles_of(here, dimension)
     whole = behaviour(battles)
-    heading, anchor = el("h3", "The judge’s habits"), f"h{here.layout.dimensions[dimension.name]}"
+    heading, anchor = el("h3", "The judge’s habits"), f"h{here.site_map.dimensions[dimension.name]}"
     if not whole.first_slot.n and not whole.flips.n:
         return el("section", heading, el("p", "No verdict was readable.", class_="note"), id=anchor)
     groups: list[tuple[str, list[tuple[str, Behaviour]]]] = [
@@ -66,11 +66,11 @@ def _by_source(here: Here, battles: Sequence[JudgedBattle]) -> list[tuple[str, B
 
 
 def _by_pair(here: Here, dimension: Dimension, battles: Sequence[JudgedBattle]) -> list[tuple[str, Behaviour]]:
-    number_of = here.layout.dimensions[dimension.name]
+    number_of = here.site_map.dimensions[dimension.name]
     names = here.run.entrants
-    found = behaviour_by(battles, lambda one: "{}-{}-{}".format(*here.layout.pair_key(one.dimension, *one.entrants)))
+    found = behaviour_by(battles, lambda one: "{}-{}-{}".format(*here.site_map.pair_key(one.dimension, *one.entrants)))
     rows: list[tuple[str, Behaviour]] = []
-    for key in (key for key in here.layout.by_pair if key[0] == number_of):
+    for key in (key for key in here.site_map.by_pair if key[0] == number_of):
         label = link(here.pair(dimension.name, names[key[1]], names[key[2]]), f"{names[key[1]]} – {names[key[2]]}")
         rows.append((label, found["{}-{}-{}".format(*key)]))
     return rows

@@ -12,8 +12,8 @@ from tiltyard.report.counts import behaviour
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tiltyard.report.layout import Here
     from tiltyard.report.run import Dimension, Run
+    from tiltyard.report.site_map import Here
 
 
 def header(here: Here) -> Html:
@@ -54,7 +54,7 @@ def when(run: Run) -> str:
 
 
 def _who_leads(here: Here, dimension: Dimension) -> Html:
-    name = link(here.section(f"d{here.layout.dimensions[dimension.name]}"), dimension.name, class_="dimension")
+    name = link(here.section(f"d{here.site_map.dimensions[dimension.name]}"), dimension.name, class_="dimension")
     if dimension.board is None:
         return join([name, "no board: " + why_no_board(here.run, dimension)])
     first = [entry.model for entry in dimension.board.ratings if (entry.rank_low or entry.rank) == 1]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tiltyard.judging.records import Judgment, Verdict
     from tiltyard.llm.records import Usage
     from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.layout import Here
+    from tiltyard.report.site_map import Here
 
 
 def prompt_index(here: Here) -> Html:
@@ -45,11 +45,11 @@ def _index_line(here: Here, prompt: Prompt) -> Html:
 
 def prompt_view(here: Here, prompt_id: str) -> Html:
     """One prompt: its text, all answers, all judgments."""
-    run, layout = here.run, here.layout
+    run, site_map = here.run, here.site_map
     prompt = run.prompts[prompt_id]
     about = [word for word in (prompt.source, prompt.subject) if word]
     answers = [
-        _answer(layout.entrants[name], name, run.answers[prompt_id, name])
+        _answer(site_map.entrants[name], name, run.answers[prompt_id, name])
         for name in run.entrants
         if (prompt_id, name) in run.answers
     ]
@@ -60,9 +60,9 @@ def prompt_view(here: Here, prompt_id: str) -> Html:
         words(prompt.text, "question", "Prompt"),
         *_expected(prompt),
         el("div", *answers, class_="answers"),
-        *[_battle(here, battle) for battle in layout.by_prompt[prompt_id]],
+        *[_battle(here, battle) for battle in site_map.by_prompt[prompt_id]],
         class_="view prompt",
-        id=f"p{layout.prompts[prompt_id]}",
+        id=f"p{site_map.prompts[prompt_id]}",
     )
 
 
@@ -100,9 +100,9 @@ def _answer(place: int, name: str, answer: str) -> Html:
 
 
 def _battle(here: Here, battle: JudgedBattle) -> Html:
-    layout = here.layout
+    site_map = here.site_map
     judgment = here.run.judgment(battle)
-    numbers = [layout.entrants[name] for name in battle.entrants]
+    numbers = [site_map.entrants[name] for name in battle.entrants]
     return el(
         "section",
         el("span", class_=f"mark x{numbers[0]} x{numbers[1]}", id=f"b{battle.number}"),
@@ -155,7 +155,7 @@ def _origin(battle: JudgedBattle, verdict: Verdict) -> Html:
 
 
 def _ways_on(here: Here, battle: JudgedBattle) -> Html:
-    before, after = here.layout.neighbours[battle.number]
+    before, after = here.site_map.neighbours[battle.number]
     ways = [
         link(here.pair(battle.dimension, *battle.entrants), "all battles of the two"),
         link(here.prompt(battle.prompt_id), "everything on this prompt"),

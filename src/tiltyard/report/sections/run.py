@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tiltyard.pages.markup import Html, el, join, number, pairs, table
 
 if TYPE_CHECKING:
-    from tiltyard.report.layout import Here
+    from tiltyard.report.site_map import Here
 
 
 FIRST = (

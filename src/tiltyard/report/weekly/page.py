@@ -5,17 +5,15 @@ The file has no script and loads nothing; it works in light and dark, and in pri
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.blindness import NOT_BLIND
+from tiltyard.pages.document import document, package_text
 from tiltyard.pages.figures import day, points, signed, signed_percent
-from tiltyard.pages.markup import Html, el, join, number, pairs, percent, plain, rating, raw, table
+from tiltyard.pages.markup import Html, el, join, number, pairs, percent, plain, rating, table
 from tiltyard.pages.svg import axis
-from tiltyard.report.page import own_file
 from tiltyard.report.weekly.pictures import (
     band_picture,
     band_scale,
@@ -101,7 +99,7 @@ def weekly_page(report: WeeklyReport, title: str = "Validity report") -> str:
         el("nav", *nav, aria_label="Sections"),
         el("main", *[section(anchor, *part) for anchor, part in sections.items()]),
     ]
-    return _document(title, body)
+    return document(title, body, style=package_text("tiltyard.report", "style.css") + STYLE)
 
 
 def weekly_sections(report: WeeklyReport, labels: Labels = Labels()) -> dict[str, tuple[str, Html]]:  # noqa: B008
@@ -153,22 +151,6 @@ def by_shown_name(report: WeeklyReport) -> WeeklyReport:
             for look in report.looks
         ),
     )
-
-
-def _document(title: str, body: Sequence[Html]) -> str:
-    style = own_file("style.css") + STYLE
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    head = [
-        el("meta", charset="utf-8"),
-        el("meta", http_equiv="Content-Security-Policy", content=policy),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("meta", name="referrer", content="no-referrer"),
-        el("title", title),
-        raw("style", style),
-    ]
-    return f"<!doctype html>\n{el('html', el('head', join(head)), el('body', join(body)), lang='en')}\n"
 
 
 def _said(sentences: Sequence[str]) -> list[Html]:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from tiltyard.judging.records import Verdict
     from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.layout import Here
     from tiltyard.report.placement.folder import Placement
+    from tiltyard.report.site_map import Here
 
 
 BADGES = {"won": "decisive", "lost": "decisive beaten"}
@@ -29,7 +29,7 @@ def badge(model: str, battle: JudgedBattle) -> Html:
 def opponent_view(here: Here, placed: Placement, key: tuple[int, int, int]) -> Html:
     """The battles with one opponent, one line each: the question, what the judge said in either order, the outcome."""
     opponent = here.run.entrants[key[2]]
-    battles = here.layout.by_pair[key]
+    battles = here.site_map.by_pair[key]
     entry = placed.entries.get(opponent)
     counted = count_results(placed, battles)
     heads = ("question", f"{placed.model} first", f"{opponent} first", "outcome")
@@ -78,7 +78,7 @@ def battle_filter() -> Html:
 def _filter_all(here: Here) -> Html:
     """The filter of all lists: by words, outcome and opponent."""
     options = [el("option", "any opponent", value="")]
-    options += [el("option", here.run.entrants[key[2]], value=str(key[2])) for key in here.layout.by_pair]
+    options += [el("option", here.run.entrants[key[2]], value=str(key[2])) for key in here.site_map.by_pair]
     return filter_form(OUTCOMES, el("label", "Opponent ", el("select", *options, id="opponent")))
 
 
@@ -87,21 +87,21 @@ def battles_section(here: Here) -> Html:
     said = (
         f"There are {len(here.run.battles):,} judged battles: too many for one page. The lists and battles are in the "
         "files of the folder report/ beside this page; keep the two together. Choose an opponent:"
-        if here.layout.split
+        if here.site_map.split
         else "Choose an opponent, then a battle: its question, both answers, and the judge’s words."
     )
     dimension = here.run.dimensions[0].name
     model = here.run.entrants[0]
     links = [
         el("li", link(here.pair(dimension, model, name), name), " ", el("small", number(len(battles))))
-        for key, battles in here.layout.by_pair.items()
+        for key, battles in here.site_map.by_pair.items()
         for name in (here.run.entrants[key[2]],)
     ]
     return el(
         "section",
         el("h2", "Battles"),
         el("p", said, class_="note"),
-        Html("") if here.layout.split else _filter_all(here),
+        Html("") if here.site_map.split else _filter_all(here),
         el("ul", *links, class_="columns names"),
         id="battles",
     )

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.layout import Here
     from tiltyard.report.placement.folder import Placement
+    from tiltyard.report.site_map import Here
 
 
 def opponents_section(here: Here, placed: Placement) -> Html:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.boards import RatingEntry
-    from tiltyard.report.layout import Here
     from tiltyard.report.placement.folder import Placement
+    from tiltyard.report.site_map import Here
 
 
 AROUND = 8
@@ -202,7 +202,7 @@ def _name(here: Here, placed: Placement, model: str) -> Html:
     """A name on the board: the placed model stands out, an opponent opens its battles."""
     if model == placed.model:
         return el("b", model, class_="placed")
-    if model in here.layout.entrants:
+    if model in here.site_map.entrants:
         return link(here.pair(placed.dimension, placed.model, model), model)
     return el("span", model)
 

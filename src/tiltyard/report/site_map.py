@@ -21,7 +21,7 @@ BATTLES_PER_FILE = 400
 """Judgments in one sibling file, rounded up to whole prompts."""
 
 
-class Layout:
+class SiteMap:
     """The pages of one run: what is numbered how, and which view stands in which file.
 
     Anchors are numbers (`b12` a battle, `p3` a prompt, `m0-1-2` a pair and `e0-1` an entrant in dimension 0), so no
@@ -87,16 +87,16 @@ class Layout:
 class Here:
     """One page of a report while it is written: knows how to link from there to anything."""
 
-    layout: Layout
+    site_map: SiteMap
     file: str = MAIN
 
     @property
     def run(self) -> Run:
         """The run that is reported."""
-        return self.layout.run
+        return self.site_map.run
 
     def to(self, file: str, anchor: str) -> str:
-        """The address of an anchor in a file of the layout."""
+        """The address of an anchor in a file of the site_map."""
         if file == self.file:
             return f"#{anchor}"
         return f"{posixpath.relpath(file, posixpath.dirname(self.file) or '.')}#{anchor}"
@@ -107,17 +107,17 @@ class Here:
 
     def entrant(self, dimension: str, name: str) -> str:
         """An entrant's opponents in a dimension."""
-        return self.section(f"e{self.layout.dimensions[dimension]}-{self.layout.entrants[name]}")
+        return self.section(f"e{self.site_map.dimensions[dimension]}-{self.site_map.entrants[name]}")
 
     def pair(self, dimension: str, a: str, b: str) -> str:
         """The battles of two entrants in a dimension."""
-        key = self.layout.pair_key(dimension, a, b)
-        return self.to(self.layout.pair_file(key), "m{}-{}-{}".format(*key))
+        key = self.site_map.pair_key(dimension, a, b)
+        return self.to(self.site_map.pair_file(key), "m{}-{}-{}".format(*key))
 
     def prompt(self, prompt_id: str) -> str:
         """A prompt with all its answers and judgments."""
-        return self.to(self.layout.prompt_files[prompt_id], f"p{self.layout.prompts[prompt_id]}")
+        return self.to(self.site_map.prompt_files[prompt_id], f"p{self.site_map.prompts[prompt_id]}")
 
     def battle(self, battle: JudgedBattle) -> str:
         """One battle: its prompt, both answers and both judge texts."""
-        return self.to(self.layout.prompt_files[battle.prompt_id], f"b{battle.number}")
+        return self.to(self.site_map.prompt_files[battle.prompt_id], f"b{battle.number}")
