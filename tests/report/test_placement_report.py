@@ -80,7 +80,7 @@ def test_the_page_opens_with_the_answer_in_one_sentence(plain: Path) -> None:
     heard = [line for line in verdicts if line["status"] == "ok"]
     opponents, questions = {opponent_of(line) for line in heard}, {line["prompt_id"] for line in heard}
     assert page_of(plain).root.one("p", "lead").text == (
-        f"{MODEL} stands at {entry['rating']:.0f} [{entry['ci_low']:.0f}, {entry['ci_high']:.0f}], place "
+        f"{MODEL} is rated {entry['rating']:.0f} [{entry['ci_low']:.0f}, {entry['ci_high']:.0f}], rank "
         f"{entry['rank']} ({entry['rank_low']}–{entry['rank_high']}) of 30; judged by {JUDGE} in {len(heard)} battles "
         f"against {len(opponents)} opponents on {len(questions)} questions."
     )
@@ -210,11 +210,11 @@ def test_the_judges_habits_are_counted_and_one_order_says_that_it_is_one(plain: 
 def test_the_calibration_is_shown_in_words_figures_and_a_bar(full: Path) -> None:
     section = page_of(full)["calibration"]
     assert "It agreed with them in 76.2 % (71.0 % to 80.7 %) of 244 battles" in section.text
-    told = rows(part(section, "What it said where people had spoken"))
+    told = rows(part(section, "What it said where people had voted"))
     people = Counter(line["human_winner"] for line in lines(full / "calibration.jsonl"))
     assert sum(told["one of the two"].values) == people["model_a"] + people["model_b"]
     assert sum(told["both bad"].values) == people["tie (bothbad)"]
-    bar = part(section, "What makes the interval as wide as it is")
+    bar = part(section, "Where the uncertainty comes from")
     parts = CALIBRATION["variance_points2"]
     whole = sum(parts.values())
     assert [row.values for row in rows(bar).values()] == [[v / whole, v**0.5] for v in parts.values()]
@@ -243,7 +243,7 @@ def test_examples_are_the_least_likely_battles_of_each_outcome(plain: Path) -> N
     winners = [strength[placed.opponent(b)] for b in placed.run.battles if b.winner not in (MODEL, None)]
     assert strength[placed.opponent(lost[0])] == min(winners)
     section = page_of(plain)["examples"]
-    links = [node.attrs["href"] for node in section.all("a") if node.text == "the whole battle"]
+    links = [node.attrs["href"] for node in section.all("a") if node.text == "full battle"]
     kinds = ("won", "lost", "tie", "inconsistent")
     assert links == [f"#b{battle.number}" for kind in kinds for battle in surprising(placed, kind)]
 
@@ -416,7 +416,7 @@ def test_without_javascript_the_page_leads_down_to_a_battle(tab: Tab, plain: Pat
     tab.scripts(on=False)
     tab.open(plain / "report.html")
     shown = tab.shown()
-    assert "stands at" in shown
+    assert "is rated" in shown
     assert "Search" not in shown, "a filter that cannot work is not shown"
     text = lines(plain / "texts.jsonl")[50]
     assert text["opponent_answer"] not in shown

@@ -93,7 +93,7 @@ def test_a_verdict_without_its_texts_is_an_error(copy: Path) -> None:
 def test_without_a_usage_file_the_page_says_that_the_cost_is_not_known(copy: Path) -> None:
     (copy / "usage.json").unlink()
     page = read_page(write_report(copy).read_text(encoding="utf-8"))
-    assert "what the run cost is not known" in page["usage"].text
+    assert "so the cost is unknown" in page["usage"].text
 
 
 def test_numbers_that_do_not_follow_from_the_verdicts_are_pointed_out(copy: Path, page: Page) -> None:

@@ -131,7 +131,7 @@ def publication(
                 median(deviations) if deviations else None,
                 median_deviation,
                 at_most=True,
-                detail=f"of the first {len(deviations)} models",
+                detail=f"over the top {len(deviations)} models",
             ),
             Rule(
                 "adjacent pairs compared enough",
@@ -145,7 +145,7 @@ def publication(
                 fmean(coverages) if coverages else None,
                 mean_coverage,
                 at_most=False,
-                detail=f"of the first {len(coverages)} models",
+                detail=f"over the top {len(coverages)} models",
             ),
         ),
     )

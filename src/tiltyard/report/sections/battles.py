@@ -160,10 +160,10 @@ def battles_section(here: Here) -> Html:
     """The way down: entrant, opponent, battle. In a large run the lists themselves are files of their own."""
     site_map = here.site_map
     said = (
-        f"This run has {len(here.run.battles):,} judgments: too many for one page. The lists and battles are in the "
-        "files of the folder report/ beside this page; keep the two together."
+        f"This run has {len(here.run.battles):,} judgments, too many for one page. The lists and battles are in "
+        "the folder report/ beside this page; keep the two together."
         if site_map.split
-        else "Choose an opponent, then a battle: its prompt, both answers, and the judge’s words in both orders."
+        else "Choose an opponent, then a battle to see its prompt, both answers and what the judge said in both orders."
     )
     return el(
         "section",

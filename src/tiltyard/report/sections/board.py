@@ -170,8 +170,8 @@ def _elo_note(here: Here, dimension: Dimension) -> Html:
             number(len(dimension.traces)),
             " random orders, K ",
             number(here.run.default_k),
-            "; ties and inconsistent judgments left out. The hill shows where the orders put an entrant. The SEM "
-            "shrinks with more shuffles and says nothing about other prompts; the line below the hill does.",
+            "; ties and inconsistent judgments left out. The histogram shows an entrant’s rating over the orders. The "
+            "SEM shrinks with more shuffles and says nothing about other prompts; the line below the histogram does.",
         ]
     )
 
@@ -211,8 +211,8 @@ def win_rate_section(here: Here, dimension: Dimension) -> Html:
         el("h3", "Who beats whom"),
         el(
             "p",
-            "Share the row won against the column, ties counting half; below it won–lost–tied, inconsistent "
-            "judgments among the ties. Open a cell for its battles.",
+            "Share that the row won against the column, ties counting half; below it won–lost–tied, with inconsistent "
+            "judgments among the ties. Click a cell for its battles.",
             class_="note",
         ),
         table(["", *((name, "tall") for name in names)], rows, class_="heatmap"),
@@ -247,7 +247,7 @@ def k_section(here: Here, dimension: Dimension) -> Html:
         el(
             "p",
             _orders(means),
-            " Mean Elo ± SEM (shuffle error only) on the same shuffles, # its place.",
+            " Mean Elo ± SEM (shuffle error only) on the same shuffles; # is the rank.",
             class_="note",
         ),
         table(["", *((f"K {k}", "tall") for k in means)], rows, class_="heatmap"),

@@ -53,7 +53,7 @@ def habits_table(groups: Sequence[tuple[str, Sequence[tuple[str, Behaviour]]]]) 
         "",
         ("changed with the order", "num"),
         (axis, "chart"),
-        ("chose the first shown", "num"),
+        ("chose the one shown first", "num"),
         (axis, "chart"),
     ]
     return table(head, rows, class_="board habits")
@@ -86,7 +86,7 @@ def _row(name: str, habits: Behaviour) -> list[str]:
         _figure(habits.flips),
         _strip(habits.flips, "changed with the order", None),
         _figure(habits.first_slot),
-        _strip(habits.first_slot, "chose the first shown", 0.5),
+        _strip(habits.first_slot, "chose the one shown first", 0.5),
     ]
 
 
@@ -111,7 +111,7 @@ def _strip(share: Share, what: str, guide: float | None) -> Html:
 def _note(habits: Behaviour) -> Html:
     return join(
         [
-            "Every pair was shown both ways round. ",
+            "Every pair was shown in both orders. ",
             number(habits.flips.hits),
             " of ",
             number(habits.flips.n),
@@ -119,8 +119,8 @@ def _note(habits: Behaviour) -> Html:
             number(habits.opposite),
             " named the other winner, ",
             number(habits.flips.hits - habits.opposite),
-            " said tie one way round. A judge without position bias chooses the first shown half the time (dashed). "
-            "95 % Wilson intervals.",
+            " said tie in one order. A judge without position bias chooses the answer shown first half the time "
+            "(dashed). 95 % Wilson intervals.",
         ]
     )
 
@@ -159,7 +159,7 @@ def failures_section(here: Here) -> Html:
     return el(
         "section",
         el("h2", "Failures"),
-        el("p", "A failed judgment is not data: it is in no rating and no win rate.", class_="note"),
+        el("p", "Failed judgments are left out of every rating and win rate.", class_="note"),
         table(head, rows),
         el("details", el("summary", number(len(failed)), " failed judgments"), el("ul", *items, class_="columns")),
         id="failures",

@@ -59,7 +59,7 @@ def _who_leads(here: Here, dimension: Dimension) -> Html:
         return join([name, "no board: " + why_no_board(here.run, dimension)])
     first = [entry.model for entry in dimension.board.ratings if (entry.rank_low or entry.rank) == 1]
     if len(first) == 1:
-        return join([name, el("span", el("b", first[0]), " leads, and no other could be first")])
+        return join([name, el("span", el("b", first[0]), " leads; no other could be first")])
     leaders = join([el("b", model) for model in first[:-1]], ", ")
     return join([name, el("span", leaders, " and ", el("b", first[-1]), " could each be first")])
 
@@ -82,7 +82,7 @@ def _tiles(here: Here) -> Html:
         ("judgments", "battles", number(len(run.battles))),
         ("decisive", "battles", join([number(decisive), share_of(decisive, len(run.battles))])),
         ("changed with the order", habits_at, percent(habits.flips.value, 1)),
-        ("chose the first shown", habits_at, percent(habits.first_slot.value, 1)),
+        ("chose the one shown first", habits_at, percent(habits.first_slot.value, 1)),
         ("failed", "failures", join([number(failed), share_of(failed, len(run.battles))])),
     ]
     return tiles(here, [*items, *cost_tile(run)])
@@ -118,12 +118,12 @@ def first_warnings(here: Here) -> list[str]:
     run = here.run
     lines: list[str] = noted(run)
     if run.manifest.get("finished_at") is None:
-        lines.append("The manifest says that this run has not finished.")
+        lines.append("According to the manifest, this run has not finished.")
     failures = Counter(str(word) for battle in run.battles for word in battle.said if not word.readable)
     if failures:
         named = ", ".join(f"{count} {name}" for name, count in failures.most_common())
         lines.append(
-            join(["Verdicts that could not be used, in no rating: ", link(here.section("failures"), named), "."])
+            join(["Unusable verdicts, left out of every rating: ", link(here.section("failures"), named), "."])
         )
     return lines
 
@@ -163,9 +163,9 @@ def _dropped(run: Run) -> list[str]:
     prompts = dropped.get("prompts_without_every_answer")
     if prompts:
         lacking = ", ".join(f"{name} lacks {count}" for name, count in (dropped.get("answers_missing") or {}).items())
-        lines.append(f"{len(prompts)} prompts dropped, because not every entrant answered them ({lacking}).")
+        lines.append(f"{len(prompts)} prompts dropped because not every entrant answered them ({lacking}).")
     for dimension, count in (dropped.get("prompts_without_gold_answer") or {}).items():
-        lines.append(f"{dimension}: {count} prompts skipped, because they have no gold answer.")
+        lines.append(f"{dimension}: {count} prompts skipped because they have no gold answer.")
     return lines
 
 
@@ -201,7 +201,7 @@ def glance(here: Here) -> Html:
         el("h2", "At a glance"),
         el(
             "p",
-            "The places each entrant could hold, all entrants at once, and its Bradley–Terry rating.",
+            "Each entrant’s 95 % range of ranks, adjusted for all comparisons, and its Bradley–Terry rating.",
             class_="note",
         ),
         table(head, rows, class_="glance"),

@@ -136,7 +136,7 @@ def _verdict(battle: JudgedBattle, place: int, verdict: Verdict) -> Html:
 
 def _tokens(usage: Usage | None) -> Html | str:
     if usage is None:
-        return "tokens not stated by the provider"
+        return "tokens not reported by the provider"
     tokens = join([number(usage.input_tokens), " + ", number(usage.output_tokens), " tokens"])
     cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
     return join([tokens, ", ", number(cached), " through the provider’s cache"]) if cached else tokens
@@ -157,7 +157,7 @@ def _origin(battle: JudgedBattle, verdict: Verdict) -> Html:
 def _ways_on(here: Here, battle: JudgedBattle) -> Html:
     before, after = here.site_map.neighbours[battle.number]
     ways = [
-        link(here.pair(battle.dimension, *battle.entrants), "all battles of the two"),
+        link(here.pair(battle.dimension, *battle.entrants), "all battles of this pair"),
         link(here.prompt(battle.prompt_id), "everything on this prompt"),
     ]
     if before is not None:

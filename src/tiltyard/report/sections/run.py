@@ -35,7 +35,7 @@ def usage_section(here: Here) -> Html:
     """Tokens and money as `usage.json` has them."""
     usage = here.run.usage
     if usage is None:
-        body = el("p", "There is no usage.json in the run folder: what the run cost is not known.", class_="note")
+        body = el("p", "The run folder has no usage.json, so the cost is unknown.", class_="note")
     elif isinstance(usage.get("dimensions"), dict) and isinstance(usage.get("total"), dict):
         body = _usage_table(usage)
     else:
@@ -76,7 +76,7 @@ def gate_section(here: Here) -> Html:
         return Html("")
     passed = all(check.get("passed") for check in checks)
     rows = [[_word(check, "check"), _passed(check), _word(check, "detail")] for check in checks]
-    word = "Go: the pilot found nothing against the headline run." if passed else "No-go: see what failed."
+    word = "Go: every check of the pilot passed." if passed else "No-go: see what failed."
     return el("section", el("h2", "Go or no-go"), el("p", el("b", word)), table(["check", "", ""], rows), id="gate")
 
 
@@ -96,7 +96,7 @@ def canary_section(here: Here) -> Html:
     return el(
         "section",
         el("h2", "Canaries"),
-        el("p", "Pairs with a known answer, judged along with the others and kept out of every rating.", class_="note"),
+        el("p", "Pairs with a known answer, judged along with the others and left out of every rating.", class_="note"),
         facts(canaries),
         id="canaries",
     )
@@ -115,8 +115,8 @@ def run_section(here: Here, found: list[str]) -> Html:
     keys = [key for key in FIRST if key in manifest]
     keys += [key for key in manifest if key not in FIRST]
     checked = (
-        "Counted again from the verdicts while this page was made: decisive matches, every pair, every board’s wins, "
-        "losses and ties, every mean over shuffles. "
+        "Recounted from the verdicts while this page was made: decisive matches, every pair, every board’s wins, "
+        "losses and ties, and every mean over shuffles. "
     )
     checked += f"{len(found)} disagree; see the top." if found else "All agree with the files."
     return el(

@@ -85,10 +85,10 @@ def _filter_all(here: Here) -> Html:
 def battles_section(here: Here) -> Html:
     """The way down: opponent, battle. In a large placement the lists themselves are files of their own."""
     said = (
-        f"There are {len(here.run.battles):,} judged battles: too many for one page. The lists and battles are in the "
-        "files of the folder report/ beside this page; keep the two together. Choose an opponent:"
+        f"There are {len(here.run.battles):,} judged battles, too many for one page. The lists and battles are in "
+        "the folder report/ beside this page; keep the two together. Choose an opponent:"
         if here.site_map.split
-        else "Choose an opponent, then a battle: its question, both answers, and the judge’s words."
+        else "Choose an opponent, then a battle to see its question, both answers and what the judge said."
     )
     dimension = here.run.dimensions[0].name
     model = here.run.entrants[0]
@@ -123,8 +123,8 @@ def examples_section(here: Here, placed: Placement) -> Html:
         el("h2", "Examples"),
         el(
             "p",
-            "Of each outcome the battles that the ratings make least likely, texts cut short. These are the "
-            "exceptions: what is usual is in the list of ",
+            "For each outcome, the battles that the ratings make least likely, with texts shortened. These are "
+            "exceptions; typical battles are in the list of ",
             link(here.section("battles"), "all battles"),
             ".",
             class_="note",
@@ -169,7 +169,7 @@ def _card(here: Here, placed: Placement, battle: JudgedBattle) -> Html:
         el("h4", "against ", opponent, " ", el("small", rating(entry.rating if entry else None, 0))),
         _cut(run.prompts[battle.prompt_id].text, PROMPT_LENGTH, "asked"),
         el("div", *answers, *_judge(battle, run.judgment(battle).raw), class_="sides"),
-        el("p", link(here.battle(battle), "the whole battle"), class_="ways"),
+        el("p", link(here.battle(battle), "full battle"), class_="ways"),
         class_="example",
     )
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 VARIANCE = {
     "sampling": "sampling: which questions and battles were judged",
-    "idiosyncrasy": "idiosyncrasy: what the judge likes about single models",
-    "slope": "slope: how the judge’s scale is stretched",
-    "anchors": "anchors: the opponents’ own ratings",
+    "idiosyncrasy": "idiosyncrasy: the judge’s bias for or against single models",
+    "slope": "slope: how the judge’s scale differs from people’s",
+    "anchors": "anchors: uncertainty of the opponents’ ratings",
 }
 PEOPLE = {"one": "one of the two", "tie": "a tie", "both bad": "both bad"}
 JUDGE = {
@@ -56,19 +56,20 @@ def judge_section(placed: Placement) -> Html:
 def _habits_note(placed: Placement, whole: Behaviour) -> Html:
     if not placed.manifest.both_orders:
         return Html(
-            "Every battle was shown in one order only, the model first in some and second in others: whether a verdict "
-            "would change with the order is not known. A judge without position bias chooses the first shown about "
-            "half the time (dashed). 95 % Wilson intervals."
+            "Every battle was shown in one order only, the model first in some and second in others, so it is not "
+            "known whether a verdict would change with the order. A judge without position bias chooses the answer shown "
+            "first about half the time (dashed). 95 % Wilson intervals."
         )
     flips = placed.manifest.flips
     ends = join([" (", percent(flips.low, 1), " to ", percent(flips.high, 1), ")"]) if flips else Html("")
     return join(
         [
-            "Every battle was shown both ways round. ",
+            "Every battle was shown in both orders. ",
             join([number(whole.flips.hits), " of ", number(whole.flips.n), " changed with the order", ends, ": "]),
             join([number(whole.opposite), " named the other winner, "]),
-            join([number(whole.flips.hits - whole.opposite), " said tie one way round. They count as ties. "]),
-            "A judge without position bias chooses the first shown half the time (dashed). 95 % Wilson intervals.",
+            join([number(whole.flips.hits - whole.opposite), " said tie in one order. They count as ties. "]),
+            "A judge without position bias chooses the answer shown first half the time (dashed). ",
+            "95 % Wilson intervals.",
         ]
     )
 
@@ -106,10 +107,13 @@ def _agreement(calibration: JudgeAgainstPeople) -> Html:
 def _fitted(calibration: JudgeAgainstPeople) -> Html:
     slope = join([number(calibration.slope, 2), _ends(calibration.slope_low, calibration.slope_high)])
     items: list[tuple[str, str]] = [
-        ("slope β", join([slope, el("small", " judge’s logits for one of people’s")])),
+        ("slope β", join([slope, el("small", " judge logits per human logit")])),
         ("first slot", join([number(calibration.slot_points, 0), el("small", " points for being shown first")])),
         ("idiosyncrasy τ", join([number(calibration.tau_points, 0), el("small", " points, on the judge’s scale")])),
-        ("floor τ/β", join([number(calibration.floor_points, 0), el("small", " points, more battles do not help")])),
+        (
+            "floor τ/β",
+            join([number(calibration.floor_points, 0), el("small", " points; more battles won’t reduce it")]),
+        ),
     ]
     if calibration.flips is not None:
         items.append(("changed with the order", percent(calibration.flips.share, 1)))
@@ -132,7 +136,7 @@ def _told(placed: Placement) -> Html:
         if any(said == people for said, _ in counts)
     ]
     head: list[str | tuple[str, str]] = ["people said", *((JUDGE[word], "num tall") for word in columns)]
-    return el("section", el("h3", "What it said where people had spoken"), table(head, rows, class_="told"))
+    return el("section", el("h3", "What it said where people had voted"), table(head, rows, class_="told"))
 
 
 def _variance(calibration: JudgeAgainstPeople) -> Html:
@@ -152,8 +156,8 @@ def _variance(calibration: JudgeAgainstPeople) -> Html:
     ]
     return el(
         "section",
-        el("h3", "What makes the interval as wide as it is"),
-        el("p", "Shares of the variance, and the standard error that each alone would leave.", class_="note"),
+        el("h3", "Where the uncertainty comes from"),
+        el("p", "Share of the variance, and the standard error from each source alone.", class_="note"),
         svg.shares(list(parts.values()), label),
         table(["", ("share", "num"), ("points", "num")], rows, class_="legend"),
         class_="variance",

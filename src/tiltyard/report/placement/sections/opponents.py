@@ -34,7 +34,7 @@ def opponents_section(here: Here, placed: Placement) -> Html:
         el(
             "p",
             "Dot and line: the model’s score with ties counting half, and its 95 % Wilson interval. Dashed: the score "
-            "that the ratings lead one to expect. An opponent opens its battles.",
+            "predicted by the ratings. Click an opponent to see its battles.",
             class_="note",
         ),
         _table(["opponent", ("its rating", "num")], rows, "opponents"),
@@ -56,8 +56,8 @@ def languages_section(here: Here, placed: Placement) -> Html:
         el("h2", "Languages"),
         el(
             "p",
-            "A language far from its dashed line is one where the model is not as good as elsewhere, or better; "
-            "the board does not know languages.",
+            "Far from its dashed line, the model is better or worse in a language than overall; "
+            "the board does not take languages into account.",
             class_="note",
         ),
         _table(["language"], rows, "languages"),

@@ -82,25 +82,25 @@ def _rule(placed: Placement) -> Html:
     looks, panel = placed.manifest.looks, placed.manifest.panel
     parts: list[str] = [f"Battles were chosen by {panel.sampling} sampling; "]
     if looks.until is None:
-        parts.append("no early stop was asked for. ")
+        parts.append("no early stopping was requested. ")
     else:
-        looked = "1 look" if looks.planned == 1 else f"{looks.planned} looks"
-        parts.append(f"the judging was to end early with “until {looks.until}”, at {looked} at the most. ")
+        looked = "1 check" if looks.planned == 1 else f"{looks.planned} checks"
+        parts.append(f"judging could stop early (“until {looks.until}”), with at most {looked}. ")
     if looks.critical is not None:
         parts.append(
             join(
                 [
-                    "Each look’s interval uses ",
+                    "The interval at each check uses ",
                     number(looks.critical, 3),
-                    " standard errors, wide enough for them all. ",
+                    " standard errors, which allows for repeated checks. ",
                 ]
             )
         )
-    parts.append(join(["It ended: ", el("b", placed.manifest.stopped), ". "]))
+    parts.append(join(["Stopped because ", el("b", placed.manifest.stopped), ". "]))
     if placed.manifest.calibration is not None and _on_judges_scale(placed):
         parts.append("The rounds are on the judge’s scale, before calibration. ")
     information = placed.manifest.information
     if information is not None and information.limit:
         share = information.per_battle / information.limit
-        parts.append(join(["A battle told ", percent(share), " of the most that one could have told here."]))
+        parts.append(join(["On average a battle gave ", percent(share), " of the most information possible here."]))
     return join(parts)

@@ -63,14 +63,14 @@ def recompute_section(placed: Placement) -> Html:
     inline = placed.manifest.options.get("inline_human", True)
     commands = [whole, rate_command(placed)] if inline else [whole]
     if special:
-        said = f"This placement {special}: the first command gives its numbers again"
-        said += ", the second the judge’s battles and people’s in one plain fit." if inline else "."
+        said = f"This placement {special}: the first command reproduces its numbers"
+        said += ", the second fits the judge’s battles and people’s together." if inline else "."
     else:
-        said = "Either gives the ratings of this page again." if inline else "It gives the ratings of this page again."
+        said = "Either reproduces the ratings on this page." if inline else "It reproduces the ratings on this page."
     return el(
         "section",
-        el("h2", "How to compute it again"),
-        el("p", "In this folder, without asking a model anything. ", said, class_="note"),
+        el("h2", "How to reproduce it"),
+        el("p", "Run in this folder; no model is asked anything. ", said, class_="note"),
         el("pre", el("code", "\n".join(commands)), class_="commands", tabindex="0"),
         id="recompute",
     )
@@ -82,7 +82,7 @@ def _special(placed: Placement) -> str:
     reasons = [
         ("is calibrated", manifest.calibration is not None),
         ("holds people’s ratings fixed", bool(manifest.options.get("fixed_anchors"))),
-        ("has intervals for several looks", manifest.looks.critical is not None),
+        ("has intervals that allow for repeated checks", manifest.looks.critical is not None),
     ]
     return " and ".join(words for words, holds in reasons if holds)
 
@@ -91,7 +91,7 @@ def run_section(placed: Placement, found: Sequence[str]) -> Html:
     """The manifest, and whether its numbers were found to follow from the verdicts."""
     manifest: Mapping[str, Any] = placed.run.manifest
     checked = (
-        "Counted again from the verdicts while this page was made: wins, losses, ties, inconsistent and failed "
+        "Recounted from the verdicts while this page was made: wins, losses, ties, inconsistent and failed "
         "battles, flips, the panel, the model’s line on the board. "
     )
     checked += f"{len(found)} disagree; see the top." if found else "All agree with the files."

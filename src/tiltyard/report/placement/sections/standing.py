@@ -50,8 +50,8 @@ def sentence(placed: Placement) -> Html:
     questions = {battle.prompt_id for battle in battles}
     return join(
         [
-            join([el("b", placed.model), " stands at ", el("b", rating(entry.rating, 0)), " ", _bracket(entry)]),
-            join([", place ", el("b", number(entry.rank)), _places(entry), " of ", number(len(placed.board)), "; "]),
+            join([el("b", placed.model), " is rated ", el("b", rating(entry.rating, 0)), " ", _bracket(entry)]),
+            join([", rank ", el("b", number(entry.rank)), _places(entry), " of ", number(len(placed.board)), "; "]),
             join(["judged by ", placed.manifest.judge_model, " in ", _many(len(battles), "battle"), " against "]),
             join([_many(len(opponents), "opponent"), " on ", _many(len(questions), "question"), "."]),
         ]
@@ -131,11 +131,11 @@ def _calibrated_note(here: Here, placed: Placement) -> Html:
         [
             "The calibrated rating is on the scale of people’s votes: the judge was ",
             link(here.section("calibration"), "compared with people"),
-            ", and what it likes about single models widens the interval. The floor τ/β is ",
+            ", and its bias for or against single models widens the interval. The floor τ/β is ",
             number(floor, 0),
-            " points: however many battles are judged, a 95 % interval by this judge cannot become narrower than ± ",
+            " points: however many battles it judges, this judge’s 95 % interval cannot be narrower than ± ",
             number(half, 0),
-            ". The second line leaves all that out.",
+            ". The second line leaves this out.",
         ]
     )
 
@@ -147,9 +147,9 @@ def _plain_note(placed: Placement) -> Html:
             el("b", SAMPLING_ONLY),
             ": the interval says how far the rating would move with other questions and battles, all judged by ",
             placed.manifest.judge_model,
-            ". Whether that judge prefers what people prefer is not in it; ",
+            ". It does not include how well that judge agrees with people; ",
             el("code", "tiltyard place --calibrate 300"),
-            " asks.",
+            " measures that.",
         ]
     )
 
@@ -169,12 +169,12 @@ def board_section(here: Here, placed: Placement) -> Html:
     notes = [el("li", note) for note in footnotes(placed.board)]
     return el(
         "section",
-        el("h2", "Where it stands"),
+        el("h2", "The board around it"),
         el(
             "p",
-            "Dots are ratings, lines their intervals. The dashed line and the shaded stretch are those of ",
+            "Dots are ratings, lines their intervals. The dashed line and the shaded band are those of ",
             el("b", placed.model),
-            "; a model whose line does not reach the stretch is told apart from it with some confidence.",
+            "; a model whose line stays outside the shaded band differs from it with some confidence.",
             class_="note",
         ),
         ratings_table(placed.board, rows, scale, "model"),
