@@ -9,9 +9,8 @@ from starlette.testclient import TestClient
 
 from tests.web.sites import MODELS, SmallSite
 from tiltyard.arena.store.verify import verify
-from tiltyard.web.api import quick_routes
+from tiltyard.web.api import QuickRoutes, quick_routes
 from tiltyard.web.app import create_app
-from tiltyard.web.quick import QuickRoutes
 
 
 def served(client: object) -> dict[str, str]:

@@ -22,13 +22,13 @@ from tiltyard.arena.store import site_texts
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.web import admin, api, health, pages, vote
+from tiltyard.web.api import QuickRoutes
 from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, failure_of, failure_with
 from tiltyard.web.guard import Guard
 from tiltyard.web.page_cache import PageCache
 from tiltyard.web.probing import Probes
-from tiltyard.web.quick import QuickRoutes
 from tiltyard.web.rendering import SiteFacts, render, static_files
 from tiltyard.web.shedding import BoundedPages
 from tiltyard.web.site import Site

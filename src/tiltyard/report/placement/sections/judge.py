@@ -57,8 +57,8 @@ def _habits_note(placed: Placement, whole: Behaviour) -> Html:
     if not placed.manifest.both_orders:
         return Html(
             "Every battle was shown in one order only, the model first in some and second in others, so it is not "
-            "known whether a verdict would change with the order. A judge without position bias chooses the answer shown "
-            "first about half the time (dashed). 95 % Wilson intervals."
+            "known whether a verdict would change with the order. A judge without position bias chooses the answer "
+            "shown first about half the time (dashed). 95 % Wilson intervals."
         )
     flips = placed.manifest.flips
     ends = join([" (", percent(flips.low, 1), " to ", percent(flips.high, 1), ")"]) if flips else Html("")
