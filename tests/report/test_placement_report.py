@@ -132,8 +132,8 @@ def test_every_round_is_drawn_and_the_rule_that_ended_them_is_said(plain: Path) 
     for row, line in zip(rows(section).values(), written, strict=True):
         width = line["ci_high"] - line["ci_low"]
         assert row.values == [*(line[key] for key in keys), width, line["rank_low"], line["rank_high"]]
-    assert "It ended: all planned battles were judged" in section.text
-    assert "“until 80”, at 4 looks at the most" in section.text
+    assert "Stopped because all planned battles were judged" in section.text
+    assert "(“until 80”), with at most 4 checks" in section.text
 
 
 def test_a_round_that_allowed_no_rating_yet_is_not_drawn(copy: Path) -> None:

@@ -110,8 +110,8 @@ def test_numbers_that_do_not_follow_from_the_verdicts_are_pointed_out(copy: Path
 def test_the_top_names_what_failed_and_what_was_dropped(page: Page) -> None:
     top = page.root.one("ul", "warnings").text
     assert "4 unparsed, 4 truncated, 4 refused, 4 error" in top
-    assert "2 prompts dropped, because not every entrant answered them (crane-base lacks 2)" in top
-    assert "factuality: 3 prompts skipped, because they have no gold answer" in top
+    assert "2 prompts dropped because not every entrant answered them (crane-base lacks 2)" in top
+    assert "factuality: 3 prompts skipped because they have no gold answer" in top
     assert "factuality: 1 of 180 matches lack a verdict" in top
     assert "has not finished" not in top
 
