@@ -112,12 +112,12 @@ def test_coverage_takes_the_highest_joint_deficit_of_opponent_and_prompt() -> No
 
 
 def _lacking(yard: Yard, view: VoterView, model: int, prompt: int) -> float:
-    have = yard.state.tallies.decisive_on.view[model] + yard.state.schedule.flying_on.view[model]
+    have = yard.state.tallies.decisive_on.view[model] + yard.state.schedule.in_flight_on.view[model]
     return max(0.0, 1 - have[prompt] / max(have.sum() / 4, int(view.rank_order.floors[model])))
 
 
 def _met(yard: Yard, i: int, j: int) -> int:
-    return yard.state.tallies.pair_decisive(i, j) + int(yard.state.schedule.flying_pairs.view[i, j])
+    return yard.state.tallies.pair_decisive(i, j) + int(yard.state.schedule.in_flight_pairs.view[i, j])
 
 
 def test_priority_rises_faster_outside_the_tolerance() -> None:

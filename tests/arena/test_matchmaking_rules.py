@@ -28,10 +28,15 @@ def test_choosing_changes_nothing_in_the_state() -> None:
     yard = Yard(6, 4)
     yard.everybody_meets(1)
     schedule, tallies = yard.state.schedule, yard.state.tallies
-    before = (schedule.in_window.tolist(), dict(schedule.flying), tallies.wins.view.copy(), len(schedule.window))
+    before = (
+        schedule.in_window.tolist(),
+        dict(schedule.in_flight_by_prompt),
+        tallies.wins.view.copy(),
+        len(schedule.window),
+    )
     yard.many(60)
     assert schedule.in_window.tolist() == before[0]
-    assert dict(schedule.flying) == before[1]
+    assert dict(schedule.in_flight_by_prompt) == before[1]
     assert (tallies.wins.view == before[2]).all()
     assert len(schedule.window) == before[3]
 

@@ -178,8 +178,8 @@ def test_early_matchups_end_where_the_log_puts_them(steps: list[tuple[str, int]]
 def facts(schedule: Schedule) -> tuple[object, ...]:
     return (
         *(schedule.shown, schedule.shown_as_a, schedule.lanes, list(schedule.window), schedule.in_window.tolist()),
-        *(schedule.in_flight, list(schedule.in_flight), +schedule.flying, schedule.meetings),
-        *(schedule.flying_on.view.tolist(), schedule.flying_pairs.view.tolist()),
+        *(schedule.in_flight, list(schedule.in_flight), +schedule.in_flight_by_prompt, schedule.meetings),
+        *(schedule.in_flight_on.view.tolist(), schedule.in_flight_pairs.view.tolist()),
     )
 
 
@@ -189,8 +189,8 @@ def test_what_flies_is_counted_the_same_after_thousands_of_landings() -> None:
     for number in range(5000, 5040):
         apply(state, served(number, number % 4, (number + 1) % 4, number % 3))
     flying = Counter((min(r.a, r.b), max(r.a, r.b), r.prompt) for r in state.schedule.in_flight.values())
-    assert state.schedule.flying == flying
-    assert state.schedule.flying_on.view.sum() == 2 * 40
+    assert state.schedule.in_flight_by_prompt == flying
+    assert state.schedule.in_flight_on.view.sum() == 2 * 40
 
 
 def test_a_frozen_state_goes_on_as_if_it_had_never_stopped() -> None:

@@ -47,7 +47,7 @@ TIDY_SECONDS = 30
 
 EXPIRED_AT_ONCE = 500
 VOTERS_KEPT = 4096
-"""Voters whose past is kept in memory."""
+"""Voters for whom memory holds what they have seen."""
 
 
 class Executor:
@@ -69,7 +69,7 @@ class Executor:
         self._replica: Replica | None = None
         self._texts = TextCache()
         self._usage = QuotaCounter()
-        self._pasts: OrderedDict[str, SeenMatchups] = OrderedDict()
+        self._seen: OrderedDict[str, SeenMatchups] = OrderedDict()
         self._tidied = time.monotonic()
 
     def execute(self, group: Sequence[Command[object]]) -> None:
@@ -103,7 +103,7 @@ class Executor:
 
     def _loaded(self) -> Replica:
         if self._replica is None:
-            self._pasts.clear()
+            self._seen.clear()
             self._replica = self._store.load()
             self._replica.on_served = self._note_served
         return self._replica
@@ -123,121 +123,15 @@ class Executor:
         appends = [command for command in group if isinstance(command, AppendEvents)]
         locked = self._store.begin(connection, replica, wait=bool(appends))
         self._check_quotas(connection, group, now)
-        stepped = self._steps(connection, replica, group, now)
+        decided = self._decide_matchups(connection, replica, group, now)
         if locked:
-            self._store.take_pending(connection, replica)
-        self._record_events(connection, replica, stepped, locked=locked)
+            self._store.chain_pending(connection, replica)
+        self._record_events(connection, replica, decided, locked=locked)
         for append in appends:
             self._append(connection, replica, append, now)
         self._serve(connection, replica, group, now, locked=locked)
-        entering = [command for command in group if isinstance(command, EnterVoter) and not command.refused]
-        for command in sorted(entering, key=lambda enter: enter.cookie_hash):  # workers may wait for each other
-            command.answer(enter_voter(connection, command.cookie_hash, command.address, now))
-        probes = [command for command in group if isinstance(command, ProbeWriter)]
-        if probes:
-            self._usage.probe(connection, now)
-        for probe in probes:
-            probe.answer(replica.state.seq)
-
-    def _record_events(
-        self, connection: Connection, replica: Replica, events: Sequence[Event], *, locked: bool
-    ) -> None:
-        """Write events: with their place in the log where this process holds the lock, else as pending ones."""
-        written = log.write_events(connection, events)
-        if locked:
-            replica.project(connection, written)
-        else:
-            log.leave_pending(connection, written)
-
-    def _steps(
-        self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int
-    ) -> list[Event]:
-        """Decide about matchups, and write what became of them."""
-        steps = [command for command in group if isinstance(command, MatchupCommand) and not command.refused]
-        expires = [command for command in group if isinstance(command, CloseExpired)]
-        due = {command: matchup_table.due_ballots(connection, command.now, EXPIRED_AT_ONCE) for command in expires}
-        names = [step.matchup_id for step in steps] + [name for ids in due.values() for name in ids]
-        if not names:
-            for command in expires:
-                command.answer(0)
-            return []
-        before = matchup_table.lock_ballots(connection, names)
-        after, events = dict(before), list[Event]()
-        for command, ids in due.items():
-            decisions = [voting.expire(after[name], command.now) for name in ids]
-            after.update({decision.ballot.id: decision.ballot for decision in decisions})
-            happened = [Event(command.now, decision.body) for decision in decisions if decision.body is not None]
-            events += happened
-            command.answer(len(happened))
-        for step in steps:
-            event = _decide(step, after, replica, now)
-            if event is not None:
-                events.append(event)
-        matchup_table.write_ballots(connection, before, after)
-        return events
-
-    def _salted(self, body: AnyBody) -> AnyBody:
-        """The event as it is written: an answer gets its own salt, so that its hash does not reveal its author."""
-        if isinstance(body, ResponseAdded) and not body.salt:
-            return msgspec.structs.replace(body, salt=self._new_id())
-        return body
-
-    def _append(self, connection: Connection, replica: Replica, append: AppendEvents, now: int) -> None:
-        bodies = append.bodies
-        try:
-            check_events(bodies, replica.state)
-            _check_responses(connection, [body for body in bodies if isinstance(body, ResponseAdded)])
-        except StoreError:
-            raise
-        except ArenaError as error:
-            append.refuse(error)
-            return
-        self._record_events(connection, replica, [Event(now, self._salted(body)) for body in bodies], locked=True)
-        for body in bodies:
-            if isinstance(body, PromptAdded):
-                self._texts.forget(("prompt", body.prompt_id))
-
-    def _serve(
-        self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int, *, locked: bool
-    ) -> None:
-        """Choose and reserve one matchup after the other, then write them all."""
-        serves = [command for command in group if isinstance(command, ServeMatchup) and not command.refused]
-        if not serves:
-            return
-        self._load_pasts(connection, {command.voter for command in serves})
-        chosen = [(command, body) for command in serves if (body := self._choose(command, replica, now)) is not None]
-        served = [body for _, body in chosen]
-        matchup_table.serve_ballots(connection, [(body, now) for body in served], replica.state.catalog)
-        self._record_events(connection, replica, [Event(now, body) for body in served], locked=locked)
-        texts = self._texts.get(
-            connection,
-            [("prompt", body.prompt_id) for body in served]
-            + [("response", name) for body in served for name in (body.response_a, body.response_b)],
-        )
-        for command, body in chosen:
-            command.answer(
-                ServedMatchup(
-                    matchup_id=body.matchup_id,
-                    prompt=texts["prompt", body.prompt_id],
-                    response_a=texts["response", body.response_a],
-                    response_b=texts["response", body.response_b],
-                    expires_at=body.expires_at,
-                )
-            )
-
-    def _choose(self, command: ServeMatchup, replica: Replica, now: int) -> MatchupServed | None:
-        """A matchup for one voter, reserved; None where there is nothing to serve, and the voter is told why."""
-        state, catalog = replica.state, replica.state.catalog
-        seed = int(self._rng.integers(2**63 - 1))
-        try:
-            chosen = self._chooser(state, np.random.default_rng(seed), self._pasts[command.voter])
-        except ArenaError as error:
-            command.refuse(error)
-            return None
-        body = served_event(state, chosen, matchup_id=self._new_id(), voter=command.voter, seed=seed, at=now)
-        state.reserve(body)
-        self._note_served(body, now, catalog)
-        return body
+        self._enter(connection, group, now)
+        self._probe(connection, replica, group, now)
 
     def _check_quotas(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """Refuse what is over a limit, and count the rest. Entering counts once for a cookie that nobody knows yet."""
@@ -264,23 +158,137 @@ class Executor:
             used.update(quota.name for quota in command.quotas)
         self._usage.note(connection, noted, now)
 
-    def _load_pasts(self, connection: Connection, voters: set[str]) -> None:
-        """Bring the pasts of these voters into memory. From then on each served event adds to them."""
-        missing = [voter for voter in voters if voter not in self._pasts]
+    def _decide_matchups(
+        self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int
+    ) -> list[Event]:
+        """Decide about votes, reveals, skips, undos and expiries, and write what became of the matchups."""
+        steps = [command for command in group if isinstance(command, MatchupCommand) and not command.refused]
+        expires = [command for command in group if isinstance(command, CloseExpired)]
+        due = {command: matchup_table.due_ballots(connection, command.now, EXPIRED_AT_ONCE) for command in expires}
+        names = [step.matchup_id for step in steps] + [name for ids in due.values() for name in ids]
+        if not names:
+            for command in expires:
+                command.answer(0)
+            return []
+        before = matchup_table.lock_ballots(connection, names)
+        after, events = dict(before), list[Event]()
+        for command, ids in due.items():
+            decisions = [voting.expire(after[name], command.now) for name in ids]
+            after.update({decision.ballot.id: decision.ballot for decision in decisions})
+            happened = [Event(command.now, decision.body) for decision in decisions if decision.body is not None]
+            events += happened
+            command.answer(len(happened))
+        for step in steps:
+            event = _decide(step, after, replica, now)
+            if event is not None:
+                events.append(event)
+        matchup_table.write_ballots(connection, before, after)
+        return events
+
+    def _record_events(
+        self, connection: Connection, replica: Replica, events: Sequence[Event], *, locked: bool
+    ) -> None:
+        """Write events: with their place in the log where this process holds the lock, else as pending ones."""
+        written = log.write_events(connection, events)
+        if locked:
+            replica.project(connection, written)
+        else:
+            log.leave_pending(connection, written)
+
+    def _append(self, connection: Connection, replica: Replica, append: AppendEvents, now: int) -> None:
+        bodies = append.bodies
+        try:
+            check_events(bodies, replica.state)
+            _check_responses(connection, [body for body in bodies if isinstance(body, ResponseAdded)])
+        except StoreError:
+            raise
+        except ArenaError as error:
+            append.refuse(error)
+            return
+        self._record_events(connection, replica, [Event(now, self._salted(body)) for body in bodies], locked=True)
+        for body in bodies:
+            if isinstance(body, PromptAdded):
+                self._texts.forget(("prompt", body.prompt_id))
+
+    def _salted(self, body: AnyBody) -> AnyBody:
+        """The event as it is written: an answer gets its own salt, so that its hash does not reveal its author."""
+        if isinstance(body, ResponseAdded) and not body.salt:
+            return msgspec.structs.replace(body, salt=self._new_id())
+        return body
+
+    def _serve(
+        self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int, *, locked: bool
+    ) -> None:
+        """Choose and reserve one matchup after the other, then write them all."""
+        serves = [command for command in group if isinstance(command, ServeMatchup) and not command.refused]
+        if not serves:
+            return
+        self._load_seen(connection, {command.voter for command in serves})
+        chosen = [(command, body) for command in serves if (body := self._choose(command, replica, now)) is not None]
+        served = [body for _, body in chosen]
+        matchup_table.serve_ballots(connection, [(body, now) for body in served], replica.state.catalog)
+        self._record_events(connection, replica, [Event(now, body) for body in served], locked=locked)
+        texts = self._texts.get(
+            connection,
+            [("prompt", body.prompt_id) for body in served]
+            + [("response", name) for body in served for name in (body.response_a, body.response_b)],
+        )
+        for command, body in chosen:
+            command.answer(
+                ServedMatchup(
+                    matchup_id=body.matchup_id,
+                    prompt=texts["prompt", body.prompt_id],
+                    response_a=texts["response", body.response_a],
+                    response_b=texts["response", body.response_b],
+                    expires_at=body.expires_at,
+                )
+            )
+
+    def _choose(self, command: ServeMatchup, replica: Replica, now: int) -> MatchupServed | None:
+        """A matchup for one voter, reserved; None where there is nothing to serve, and the voter is told why."""
+        state, catalog = replica.state, replica.state.catalog
+        seed = int(self._rng.integers(2**63 - 1))
+        try:
+            chosen = self._chooser(state, np.random.default_rng(seed), self._seen[command.voter])
+        except ArenaError as error:
+            command.refuse(error)
+            return None
+        body = served_event(state, chosen, matchup_id=self._new_id(), voter=command.voter, seed=seed, at=now)
+        state.reserve(body)
+        self._note_served(body, now, catalog)
+        return body
+
+    def _load_seen(self, connection: Connection, voters: set[str]) -> None:
+        """Bring what these voters have seen into memory. From then on each served event adds to it."""
+        missing = [voter for voter in voters if voter not in self._seen]
         if missing:
-            self._pasts.update(
-                (voter, SeenMatchups(seen)) for voter, seen in matchup_table.past_of(connection, missing).items()
+            self._seen.update(
+                (voter, SeenMatchups(shown)) for voter, shown in matchup_table.seen_by(connection, missing).items()
             )
         for voter in voters:
-            self._pasts.move_to_end(voter)
-        while len(self._pasts) > max(VOTERS_KEPT, len(voters)):
-            self._pasts.popitem(last=False)
+            self._seen.move_to_end(voter)
+        while len(self._seen) > max(VOTERS_KEPT, len(voters)):
+            self._seen.popitem(last=False)
 
     def _note_served(self, body: MatchupServed, at: int, catalog: Catalog) -> None:
-        past = self._pasts.get(body.voter)
-        if past is not None:
+        seen = self._seen.get(body.voter)
+        if seen is not None:
             pair = pair_of(catalog.model(body.model_a), catalog.model(body.model_b))
-            past.note((*pair, catalog.prompt(body.prompt_id)), at)
+            seen.note((*pair, catalog.prompt(body.prompt_id)), at)
+
+    def _enter(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
+        """Find or make the voters' keys; in one order everywhere, since workers may wait for each other."""
+        entering = [command for command in group if isinstance(command, EnterVoter) and not command.refused]
+        for command in sorted(entering, key=lambda enter: enter.cookie_hash):
+            command.answer(enter_voter(connection, command.cookie_hash, command.address, now))
+
+    def _probe(self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int) -> None:
+        """Write a row that means nothing, once for all probes of the group."""
+        probes = [command for command in group if isinstance(command, ProbeWriter)]
+        if probes:
+            self._usage.probe(connection, now)
+        for probe in probes:
+            probe.answer(replica.state.seq)
 
 
 def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replica: Replica, now: int) -> Event | None:

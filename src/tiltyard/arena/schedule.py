@@ -62,30 +62,30 @@ class Schedule:
         """Exposures of each model in the window."""
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._flying_on, self._flying_pairs = Grid(), Grid()
-        self._flying: Counter[tuple[int, int, int]] = Counter()
+        self._in_flight_on, self._in_flight_pairs = Grid(), Grid()
+        self._in_flight_by_prompt: Counter[tuple[int, int, int]] = Counter()
         self._flights: list[tuple[Reserved, int]] = []
         self._recount = False
         self._last_meetings = last_meetings
         self._early: dict[str, Early] = {}
 
     @property
-    def flying_on(self) -> Grid:
+    def in_flight_on(self) -> Grid:
         """In flight by (model, prompt)."""
         self._settle()
-        return self._flying_on
+        return self._in_flight_on
 
     @property
-    def flying_pairs(self) -> Grid:
+    def in_flight_pairs(self) -> Grid:
         """In flight by (model, model), both ways."""
         self._settle()
-        return self._flying_pairs
+        return self._in_flight_pairs
 
     @property
-    def flying(self) -> Counter[tuple[int, int, int]]:
+    def in_flight_by_prompt(self) -> Counter[tuple[int, int, int]]:
         """In flight by pair and prompt."""
         self._settle()
-        return self._flying
+        return self._in_flight_by_prompt
 
     @property
     def revision(self) -> int:
@@ -111,8 +111,8 @@ class Schedule:
             counts += [0] * missing
         self.in_window = np.concatenate([self.in_window, np.zeros(missing, dtype=np.int64)])
         self._revised = np.concatenate([self._revised, np.zeros(missing, dtype=np.int64)])
-        self._flying_on.grow(models, prompts)
-        self._flying_pairs.grow(models, models)
+        self._in_flight_on.grow(models, prompts)
+        self._in_flight_pairs.grow(models, models)
 
     def resize(self, window: int, last_meetings: int) -> None:
         """Take over other lengths; what falls out of the window is exposure no more."""
@@ -155,10 +155,10 @@ class Schedule:
         """Release and return a reservation that was voted on, skipped or expired; None if it was not in flight."""
         served = self.in_flight.pop(matchup_id, None)
         if served is not None:
-            self._fly(served, -1)
+            self._note_flight(served, -1)
         return served
 
-    def fly(self, in_flight: Iterable[Reserved]) -> None:
+    def restore_in_flight(self, in_flight: Iterable[Reserved]) -> None:
         """Take over what is in flight, and nothing else, from a state that was kept."""
         self.in_flight = {served.matchup_id: served for served in in_flight}
         self._recount = True
@@ -187,7 +187,7 @@ class Schedule:
         forgotten = meetings[0] if len(meetings) == self._last_meetings else None
         meetings.append(served.prompt)
         self.in_flight[served.matchup_id] = served
-        self._fly(served, 1)
+        self._note_flight(served, 1)
         return out, forgotten
 
     def set_aside(self) -> list[Reserved]:
@@ -216,7 +216,7 @@ class Schedule:
         self.lanes = +self.lanes
         return [matchup.served for matchup in early]
 
-    def _fly(self, served: Reserved, sign: int) -> None:
+    def _note_flight(self, served: Reserved, sign: int) -> None:
         """Note a start or a landing. They are counted when somebody looks; in a replay most have landed by then."""
         if self._recount:
             return
@@ -232,12 +232,12 @@ class Schedule:
         self._revision += 1
         if self._recount:
             self._recount = False
-            self._flying_on.view[:] = 0
-            self._flying_pairs.view[:] = 0
-            self._flying.clear()
+            self._in_flight_on.view[:] = 0
+            self._in_flight_pairs.view[:] = 0
+            self._in_flight_by_prompt.clear()
             self._revised[:] = self._revision
             flights = [(served, 1) for served in self.in_flight.values()]
-        on, pairs, flying = self._flying_on.view, self._flying_pairs.view, self._flying
+        on, pairs, by_prompt = self._in_flight_on.view, self._in_flight_pairs.view, self._in_flight_by_prompt
         for served, sign in flights:
             a, b, prompt = served.a, served.b, served.prompt
             self._revised[a] = self._revised[b] = self._revision
@@ -246,6 +246,6 @@ class Schedule:
             pairs[a, b] += sign
             pairs[b, a] += sign
             triple = (*pair_of(a, b), prompt)
-            flying[triple] += sign
-            if not flying[triple]:
-                del flying[triple]
+            by_prompt[triple] += sign
+            if not by_prompt[triple]:
+                del by_prompt[triple]

@@ -95,12 +95,12 @@ def lotteries(view: VoterView) -> list[Lottery]:
 def below_floor(view: VoterView, first: int, second: int) -> bool:
     """Whether two rank neighbours have too few decisive votes, or on too few prompts."""
     policy, tallies, pair = view.policy, view.state.tallies, pair_of(first, second)
-    flying = int(view.state.schedule.flying_pairs.view[pair])
-    if tallies.pair_decisive(first, second) + flying < policy.adjacent_floor_votes:
+    in_flight = int(view.state.schedule.in_flight_pairs.view[pair])
+    if tallies.pair_decisive(first, second) + in_flight < policy.adjacent_floor_votes:
         return True
     enough = min(policy.adjacent_floor_prompts, int(view.servable.shared[pair]))
     met: Collection[int] = tallies.pair_prompts.get(pair, ())
-    if len(met) >= enough or not flying:
+    if len(met) >= enough or not in_flight:
         return len(met) < enough
     return len(set(met) | set(np.flatnonzero(view.in_flight(first, second)).tolist())) < enough
 

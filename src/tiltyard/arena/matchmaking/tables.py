@@ -143,7 +143,7 @@ class Deficits:
     def _one(self, state: ArenaState, model: int) -> None:
         """One model's rows: what `_many` does, to the last bit."""
         tallies, schedule = state.tallies, state.schedule
-        have = tallies.decisive_on.view[model] + schedule.flying_on.view[model]
+        have = tallies.decisive_on.view[model] + schedule.in_flight_on.view[model]
         aim = max(np.add.reduce(have) / self.servable.prompts_of[model], self._floors[model])
         row = self.prompts[model]
         np.multiply(have, np.float32(-1.0 / aim), out=row, casting="unsafe", dtype=np.float32)
@@ -153,11 +153,11 @@ class Deficits:
             row *= self.servable.cells[model]
         self.missing[model] = np.add.reduce(row)
         wins = tallies.wins.view
-        self.met[model] = self.met[:, model] = wins[model] + wins[:, model] + schedule.flying_pairs.view[model]
+        self.met[model] = self.met[:, model] = wins[model] + wins[:, model] + schedule.in_flight_pairs.view[model]
 
     def _many(self, state: ArenaState, models: NDArray[np.intp]) -> None:
         tallies, schedule = state.tallies, state.schedule
-        have = tallies.decisive_on.view[models] + schedule.flying_on.view[models]
+        have = tallies.decisive_on.view[models] + schedule.in_flight_on.view[models]
         aim = np.maximum(have.sum(axis=-1) / self.servable.prompts_of[models], self._floors[models])
         missing = have.astype(np.float32)
         missing *= (-1.0 / aim).astype(np.float32)[:, None]
@@ -168,7 +168,7 @@ class Deficits:
         self.prompts[models] = missing
         self.missing[models] = missing.sum(axis=1)
         wins = tallies.wins.view
-        met = wins[models] + wins[:, models].T + schedule.flying_pairs.view[models]
+        met = wins[models] + wins[:, models].T + schedule.in_flight_pairs.view[models]
         self.met[models] = met
         self.met[:, models] = met.T
 

@@ -26,7 +26,7 @@ Numbers = NDArray[np.intp]
 NEVER = -1e12
 """The score of what may not be served."""
 
-FLYING_COSTS = 1e6
+IN_FLIGHT_COST = 1e6
 """More than anything else weighs: what somebody is looking at is shown again only if the pair has no other prompt."""
 
 
@@ -67,7 +67,7 @@ class VoterView:
 
     def under_floor(self, model: int) -> Mask:
         """By prompt: whether a model has fewer decisive votes than it should."""
-        have = self.state.tallies.decisive_on.view[model] + self.state.schedule.flying_on.view[model]
+        have = self.state.tallies.decisive_on.view[model] + self.state.schedule.in_flight_on.view[model]
         return np.asarray(have < self.rank_order.floors[model])
 
     def prompt_deficits(self, models: Numbers) -> Narrow:
@@ -137,13 +137,13 @@ class VoterView:
     def in_flight(self, first: int, second: int) -> Counts:
         """By prompt: matchups of the pair that nobody has answered yet."""
         pair, schedule = pair_of(first, second), self.state.schedule
-        flying = np.zeros(len(self.state.catalog.prompts), dtype=np.int32)
-        if schedule.flying_pairs.view[pair]:
-            for prompt in range(len(flying)):
-                count = schedule.flying.get((*pair, prompt))
+        in_flight = np.zeros(len(self.state.catalog.prompts), dtype=np.int32)
+        if schedule.in_flight_pairs.view[pair]:
+            for prompt in range(len(in_flight)):
+                count = schedule.in_flight_by_prompt.get((*pair, prompt))
                 if count:
-                    flying[prompt] = count
-        return flying
+                    in_flight[prompt] = count
+        return in_flight
 
     def _who_may_meet(self, *, capped: bool) -> tuple[Mask, Mask]:
         over = TrafficCap.of(self.policy, len(self.servable.numbers)).reached(self.state.schedule) if capped else ()
@@ -181,7 +181,7 @@ def diversity_most(last: int, most: int, prompts: int) -> int:
 
 def servable_scores(view: VoterView, first: int, second: int, base: Floats) -> Floats:
     """By prompt: `base`, less what is in flight, and `NEVER` where the pair may not be shown."""
-    scores = base - FLYING_COSTS * view.in_flight(first, second)
+    scores = base - IN_FLIGHT_COST * view.in_flight(first, second)
     scores[~view.open_prompts(first, second)] = NEVER
     return np.asarray(scores)
 

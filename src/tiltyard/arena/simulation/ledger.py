@@ -69,7 +69,7 @@ class MemoryArena:
         self.state.track.expect(expected_votes)
         self._seeds = np.random.default_rng([seed, 1])
         self._next_matchup = Matchmaker()
-        self._pasts: dict[str, SeenMatchups] = {}
+        self._seen: dict[str, SeenMatchups] = {}
 
     def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
         """Number events and apply them."""
@@ -77,12 +77,12 @@ class MemoryArena:
             self.state.apply(self.state.seq + 1, e.Event(at, body))
 
     def serve(self, voter: str, at: int) -> str:
-        """Choose a matchup from the state and this voter's past, and write it down."""
+        """Choose a matchup from the state and what this voter has seen, and write it down."""
         state = self.state
         seed = int(self._seeds.integers(1 << 62))
-        past = self._pasts.setdefault(voter, SeenMatchups())
-        chosen = self._next_matchup(state, np.random.default_rng(seed), past)
-        past.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
+        seen = self._seen.setdefault(voter, SeenMatchups())
+        chosen = self._next_matchup(state, np.random.default_rng(seed), seen)
+        seen.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
         matchup_id = f"{state.seq + 1:032x}"
         served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at)
         self.append([served], at)

@@ -83,7 +83,7 @@ class Store:
         if new:
             with self.database.write() as connection:
                 if self.begin(connection, replica, wait=wait):
-                    self.take_pending(connection, replica)
+                    self.chain_pending(connection, replica)
 
     def begin(self, connection: sa.Connection, replica: Replica, *, wait: bool) -> bool:
         """Catch up with the log. Whether this transaction is now the projector; with `wait` it will be."""
@@ -94,12 +94,12 @@ class Store:
                 replica.check_head(connection)
         return locked
 
-    def take_pending(self, connection: sa.Connection, replica: Replica) -> None:
+    def chain_pending(self, connection: sa.Connection, replica: Replica) -> None:
         """Chain everything pending that this transaction sees; it holds the projector's lock and has caught up."""
         while log.any_pending(connection):
             written = log.unchained(connection)
             replica.project(connection, written)
-            log.take_off_pending(connection, [row.event_id for row in written])
+            log.remove_pending(connection, [row.event_id for row in written])
 
     def known_voter(self, cookie_hash: str) -> str | None:
         """The key of whoever holds this cookie, if it was seen before."""

@@ -89,7 +89,7 @@ def unchained(connection: sa.Connection) -> list[WrittenEvent]:
     return [WrittenEvent(event_id, text, Event(at, decode_body(text))) for event_id, at, text in rows]
 
 
-def take_off_pending(connection: sa.Connection, event_ids: Sequence[int]) -> None:
+def remove_pending(connection: sa.Connection, event_ids: Sequence[int]) -> None:
     """These events now have their place."""
     if event_ids:
         connection.execute(_unpend, {"ids": list(event_ids)})

@@ -144,13 +144,13 @@ def due_ballots(connection: sa.Connection, now: int, most: int) -> list[str]:
     return [row[0] for row in fetch(connection, _due, {"now": now, "most": most})]
 
 
-def past_of(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[tuple[int, int, int], int]]:
+def seen_by(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[tuple[int, int, int], int]]:
     """What each voter was shown: (smaller model, larger model, prompt) and when it was last."""
-    past: dict[str, dict[tuple[int, int, int], int]] = {voter: {} for voter in voters}
-    for voter, a, b, prompt, at in fetch(connection, _past, {"voters": list(past)}):
-        seen, key = past[voter], (min(a, b), max(a, b), prompt)
+    shown: dict[str, dict[tuple[int, int, int], int]] = {voter: {} for voter in voters}
+    for voter, a, b, prompt, at in fetch(connection, _past, {"voters": list(shown)}):
+        seen, key = shown[voter], (min(a, b), max(a, b), prompt)
         seen[key] = max(at, seen.get(key, 0))
-    return past
+    return shown
 
 
 def _ballot(row: Row) -> Ballot:

@@ -195,4 +195,4 @@ def _fill_schedule(schedule: Schedule, frozen: StoredState) -> None:
     schedule.window = deque(frozen.window)
     schedule.meetings = {(low, high): deque(prompts) for low, high, prompts in frozen.meetings}
     schedule.resize(policy.window_matchups, policy.diversity_last)
-    schedule.fly(frozen.in_flight)
+    schedule.restore_in_flight(frozen.in_flight)
