@@ -52,7 +52,7 @@ def test_a_bad_row_is_named_with_place_value_and_advice(reason: str, kind: str, 
         read_battles(path)
 
     assert str(caught.value).startswith(f"{place(path, 2)}: {reason}: {detail}")
-    assert "--on-bad skip" in str(caught.value)
+    assert 'on_bad="skip"' in str(caught.value)
     assert caught.value.reason == reason
     assert "\n" not in str(caught.value)
 

@@ -108,7 +108,7 @@ def test_a_where_that_cannot_be_used_is_one_clear_line(battle_file: Path, where:
 
 
 def test_a_where_that_keeps_nothing_says_so(battle_file: Path) -> None:
-    with pytest.raises(NoBattles, match="no row satisfies --where"):
+    with pytest.raises(NoBattles, match="no row satisfies where="):
         read_battles(battle_file, where="model_a = 'nobody'")
 
 

@@ -252,7 +252,7 @@ def test_bad_rows_are_skipped_and_counted_by_the_same_reasons(spark: Any, tmp_pa
 @pytest.mark.parametrize("reason", BAD)
 def test_a_bad_row_stops_the_rating_with_what_is_known(spark: Any, reason: str, tmp_path: Path) -> None:
     path = write([GOOD, {**GOOD, "winner": "model_b"}, {**GOOD, **BAD[reason]}], tmp_path / "bad.jsonl")
-    with pytest.raises(BadRow, match=rf"\(1 such row\): {reason}: .*--on-bad skip") as caught:
+    with pytest.raises(BadRow, match=rf"\(1 such row\): {reason}: .*on_bad=.skip") as caught:
         ty.rate(path, engine="spark", inconsistent="drop")
     assert "\n" not in str(caught.value)
 
@@ -270,11 +270,11 @@ def test_a_torn_csv_line_is_a_bad_row(spark: Any, tmp_path: Path) -> None:
     ("options", "says"),
     [
         ({"method": "elo"}, "Elo goes through the battles one by one"),
-        ({"method": "glicko2"}, "Use --method bt or winrate, or --engine duckdb"),
+        ({"method": "glicko2"}, 'Use method="bt" or method="winrate", or engine="duckdb"'),
         ({"control": ["len"]}, "style control looks at every battle"),
-        ({"ci": "bootstrap"}, "a bootstrap by question_id needs every question_id on one machine. Use --ci sandwich"),
-        ({"where": "lenght < 5"}, "--where 'lenght < 5' cannot be used: .*The columns are model_a, "),
-        ({"where": "len_a <"}, "--where 'len_a <' cannot be used"),
+        ({"ci": "bootstrap"}, "a bootstrap by question_id needs every question_id on one machine. Use ci=.sandwich"),
+        ({"where": "lenght < 5"}, "where='lenght < 5' cannot be used: .*The columns are model_a, "),
+        ({"where": "len_a <"}, "where='len_a <' cannot be used"),
         ({"cluster": "voter"}, "the battles have no column 'voter'"),
     ],
 )

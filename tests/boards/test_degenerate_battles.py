@@ -30,7 +30,7 @@ def test_islands_are_an_error_that_names_them_and_says_what_to_do():
         ty.rate(rows)
     assert caught.value.islands == [["a", "b", "c"], ["x", "y"]]
     assert "x, y" in str(caught.value)
-    assert "--only-connected" in str(caught.value)
+    assert "only_connected=True" in str(caught.value)
 
 
 def test_only_connected_rates_the_largest_island_and_says_who_is_missing():

@@ -35,7 +35,7 @@ def test_a_word_for_missing_is_one_line_with_file_line_value_and_advice(tmp_path
     message = str(caught.value)
     assert message.startswith(f"{path}:3: ")
     assert f"{column} is '{word}'" in message
-    assert "--on-bad skip" in message
+    assert 'on_bad="skip"' in message
     assert "\n" not in message
 
 

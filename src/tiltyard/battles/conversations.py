@@ -107,7 +107,7 @@ def read_conversations(
     battles = sources[0].battles if len(sources) == 1 else concat([source.battles for source in sources])
     if not len(battles):
         why = ", ".join(f"{count} × {reason}" for reason, count in battles.skipped.items()) or "it has no rows"
-        raise NoBattles(f"{parts[0].name}: no row is a battle ({why}). Check the format with --from.")
+        raise NoBattles(f"{parts[0].name}: no row is a battle ({why}). Check the format (format=...).")
     return BattleConversations(
         battles=battles,
         asked=np.concatenate([_both_sides(source, "asked") for source in sources]),

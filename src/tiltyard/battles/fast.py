@@ -95,7 +95,7 @@ def where_error(layout: Layout, error: Exception) -> OptionError:
     """What to tell about a `where` expression that DuckDB refused."""
     first = str(error).strip().splitlines()[0]
     names = ", ".join(layout.header.top_names)
-    return OptionError(f"--where {layout.where!r} cannot be used: {first}. The columns are {names}.")
+    return OptionError(f"where={layout.where!r} cannot be used: {first}. The columns are {names}.")
 
 
 def load(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> RawBatch:

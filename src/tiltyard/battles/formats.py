@@ -212,7 +212,7 @@ def named(name: str, header: Collection[str], where: str) -> Format:
     lacking = [" or ".join(variants[0].columns[column]) for column in variants[0].lacking(header)]
     raise BattleError(
         f"{where}: not a {name} file: no column {', '.join(lacking)}. It has {listed(header)}. "
-        "Name the right format with --from."
+        "Name the right format (format=...)."
     )
 
 
@@ -228,7 +228,7 @@ def recognise(header: Collection[str], where: str, *, source_is_given: bool = Fa
     hint = f"a battle file needs {', '.join(missing)}" if len(missing) < 4 else "no known battle format"
     raise BattleError(
         f"{where}: {hint}. Its columns are {listed(header)}; known formats are {', '.join(FORMAT_NAMES)}. "
-        "Name one with --from, or rename the columns."
+        "Name one (format=...), or rename the columns."
     )
 
 

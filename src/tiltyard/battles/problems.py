@@ -18,7 +18,7 @@ EXPECTED = {
     FieldKind.NUMBER: "a finite number",
     FieldKind.TIME: "seconds since 1970 or an ISO date and time",
 }
-SKIP_ADVICE = "Correct the row, or leave such rows out with --on-bad skip"
+SKIP_ADVICE = 'Correct the row, or leave such rows out with on_bad="skip"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ class RowProblem:
         """The error that stops reading at this row."""
         advice = SKIP_ADVICE + "."
         if self.reason is Reason.MISSING_SOURCE:
-            advice = f"Say who decided with --default-source {' or '.join(SOURCE_LABELS)}, or {SKIP_ADVICE.lower()}."
+            advice = (
+                f"Say who decided with default_source=... ({' or '.join(SOURCE_LABELS)}), or {SKIP_ADVICE.lower()}."
+            )
         return BadRow(self.reason.label, self.where, self.detail, advice)
 
 

@@ -167,7 +167,7 @@ def make_options(
         try:
             source = Source.from_label(source)
         except BattleError as error:
-            raise OptionError(f"--default-source: {error}") from None
+            raise OptionError(f"default_source: {error}") from None
     kept = None if columns is None else tuple(columns)
     return ReadOptions(spelling, kept, where or None, source, counted, frozenset(hashed))
 
@@ -183,7 +183,7 @@ def _read(source: RowSource, on_bad: OnBad) -> BattleTable:
 def _nothing(source: RowSource, table: BattleTable) -> NoBattles:
     if table.skipped:
         why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
-        return NoBattles(f"{source.name}: no row is a battle, all were skipped ({why}). Check the format with --from.")
+        return NoBattles(f"{source.name}: no row is a battle, all were skipped ({why}). Check the format (format=...).")
     if source.layout.where is not None:
-        return NoBattles(f"{source.name}: no row satisfies --where {source.layout.where!r}. Loosen it.")
+        return NoBattles(f"{source.name}: no row satisfies where={source.layout.where!r}. Loosen it.")
     return NoBattles(f"{source.name} has no battle, only a header. Check what wrote it.")

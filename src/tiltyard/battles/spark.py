@@ -112,7 +112,7 @@ def count_on_spark(rows: SparkRows, options: ReadOptions, *, on_bad: OnBad) -> R
     if len(found) > MOST_GROUPS:
         raise OptionError(
             f"{rows.name} holds more than {MOST_GROUPS:,} different outcomes of pairs: too many soft scores or models "
-            "to count. Use the duckdb engine, or leave some out with --where."
+            "to count. Use the duckdb engine, or leave some out with where=..."
         )
     grouped = SparkGroups.of(found, layout, keys)
     settled = grouped.settled()
@@ -121,7 +121,7 @@ def count_on_spark(rows: SparkRows, options: ReadOptions, *, on_bad: OnBad) -> R
         raise grouped.first_problem(settled, rows.name)
     if not len(settled.table):
         why = ", ".join(f"{count} × {reason}" for reason, count in skipped.items()) or "no row is left"
-        raise NoBattles(f"{rows.name}: no row is a battle ({why}). Check --from and --where.")
+        raise NoBattles(f"{rows.name}: no row is a battle ({why}). Check format=... and where=...")
     table = with_groups(settled.table, np.flatnonzero(settled.reasons == 0), skipped)
     clusters = _Clusters(next(iter(options.hashed)), rows, layout, battles, grouped) if options.hashed else None
     return RemoteCounts(table, clusters)
@@ -183,7 +183,7 @@ def _staged(rows: SparkRows, layout: Layout, keys: list[KeyColumn]) -> Any:
 
 def _where_error(layout: Layout, error: Exception) -> OptionError:
     names = ", ".join(layout.header.top_names)
-    return OptionError(f"--where {layout.where!r} cannot be used: {first_line(error)}. The columns are {names}.")
+    return OptionError(f"where={layout.where!r} cannot be used: {first_line(error)}. The columns are {names}.")
 
 
 def _collect(rows: SparkRows, layout: Layout, query: Any) -> list[Any]:
@@ -362,7 +362,7 @@ class _Clusters:
         if n > MOST_PARAMETERS:
             raise OptionError(
                 f"intervals by {self.column} of {n:,} models are too large to leave Spark: at most {MOST_PARAMETERS:,} "
-                "may. Use --cluster none, --ci none, or --min-battles."
+                'may. Use cluster="none", ci="none" or min_battles=...'
             )
         table = self._score_table(scores)
         same_group = " AND ".join(f"battles.{key.name} <=> scores.{key.name}" for key in self.grouped.keys)

@@ -132,7 +132,7 @@ def _say_islands(names: list[list[str]]) -> str:
     groups = "1 group" if len(small) == 1 else f"{len(small)} groups"
     return (
         f"cannot rate {sum(map(len, names))} models together: {groups} never met the largest one of {len(names[0])}: "
-        f"{'; '.join(shown)}. Add battles between them, or pass --only-connected."
+        f"{'; '.join(shown)}. Add battles between them, or pass only_connected=True."
     )
 
 
@@ -155,7 +155,7 @@ def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, cont
         if rows.any() and not decided[rows].any():
             raise RatingError(
                 f"all {table.weight[rows].sum():,.0f} battles of source {source.label} are ties, so how often it ties "
-                "has no answer. Use --ties half, or leave that source out."
+                'has no answer. Use ties="half", or leave that source out.'
             )
     return TIE_MODELS[ties]
 
@@ -195,7 +195,7 @@ def choose_slot(table: BattleTable, slot: bool | None, *, controlled: bool, eval
     if slot and not people:
         raise OptionError(
             "the slot term needs the side each answer was shown on, and a judgment settled over both orders has none. "
-            "Use --source human, or leave the slot term out."
+            'Use source="human", or leave the slot term out.'
         )
     if slot and evaluated in table.models:
         code = table.models.index(evaluated)

@@ -285,12 +285,12 @@ def countable(estimator: BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
     if not isinstance(estimator, BradleyTerry | WinRate):
         raise OptionError(
             f"{type(estimator).__name__} goes through the battles one by one, and the spark engine only counts them. "
-            "Use --method bt or winrate, or --engine duckdb."
+            'Use method="bt" or method="winrate", or engine="duckdb".'
         )
     if isinstance(estimator, BradleyTerry) and estimator.control:
         raise OptionError(
             "style control looks at every battle, and the spark engine only counts them. "
-            "Leave --control out, or use --engine duckdb."
+            'Leave control out, or use engine="duckdb".'
         )
     return estimator
 
@@ -299,8 +299,8 @@ def check_interval(estimator: Countable, cluster: str | None) -> None:
     """Refuse the one interval that needs every cluster on this machine."""
     if isinstance(estimator, BradleyTerry) and estimator.ci == "bootstrap" and cluster is not None:
         raise OptionError(
-            f"a bootstrap by {cluster} needs every {cluster} on one machine. Use --ci sandwich, which the spark engine "
-            f"clusters by {cluster} too, or --cluster none, or --engine duckdb."
+            f'a bootstrap by {cluster} needs every {cluster} on one machine. Use ci="sandwich", which the spark engine '
+            f'clusters by {cluster} too, or cluster="none", or engine="duckdb".'
         )
 
 

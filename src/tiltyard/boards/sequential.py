@@ -43,7 +43,7 @@ DEVIATION_REMARK = (
 )
 
 
-ORDER_REMARK = "Elo depends on the order of the battles and has no interval: compare with --method bt"
+ORDER_REMARK = "Elo depends on the order of the battles and has no interval: compare with Bradley–Terry (method bt)"
 
 
 SEM_REMARK = "± SEM: shuffle error only; says nothing about other prompts. The interval is the sampling interval"
@@ -81,7 +81,7 @@ def in_order(table: BattleTable, remarks: list[str]) -> OrderedBattles:
     repeats = table.weight[order]
     if (repeats != np.floor(repeats)).any():
         raise RatingError(
-            "a battle has a weight that is not a whole number: rate it with --method bt, which can weigh."
+            'a battle has a weight that is not a whole number: use method="bt", which allows such weights.'
         )
     row = np.repeat(order, repeats.astype(np.intp))
     score = SCORE_A[table.outcome]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tiltyard.battles.table import BattleTable
     from tiltyard.boards.leaderboard import Leaderboard
 
-REMARK = "a win rate depends on who was met: compare with --method bt, which allows for the opponents"
+REMARK = "a win rate depends on who was met: compare with Bradley–Terry (method bt), which allows for the opponents"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

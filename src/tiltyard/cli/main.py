@@ -18,6 +18,7 @@ from tiltyard.cli.arena import app as arena_app
 from tiltyard.cli.battles import app as battles_app
 from tiltyard.cli.demo import demo_command
 from tiltyard.cli.judge import app as judge_app
+from tiltyard.cli.output import as_options
 from tiltyard.cli.overview import overview
 from tiltyard.cli.place import place_command
 from tiltyard.cli.rate import rate_command
@@ -70,7 +71,7 @@ def main() -> None:
     try:
         _run()
     except TiltyardError as error:
-        _end(str(error))
+        _end(as_options(str(error)))
     except KeyboardInterrupt:
         _end("interrupted.")
     except BrokenPipeError:

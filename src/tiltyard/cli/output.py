@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,14 @@ THE_ANSWER_IS_NO = 3
 """Exit code of a command that did its work and found that the answer is no."""
 
 Format = Literal["table", "json", "csv", "md"]
+
+PARAMETER = re.compile(
+    r"\b(ci|cluster|control|default_source|engine|format|method|min_battles|on_bad|only_connected|source|ties|where)="
+    r"""(\.\.\.|True|"[^"]*"|'[^']*')"""
+)
+"""A parameter of `rate` or `read_battles` with its value, as messages name it; three dots stand for any value."""
+OPTION_NAMES = {"format": "from"}
+QUOTES = "\"'"
 
 BY_SUFFIX: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "md", ".txt": "table"}
 
@@ -42,6 +51,19 @@ def deliver(text: str, out: Path | None) -> None:
     except OSError as error:
         raise TiltyardError(f"cannot write {out}: {error.strerror}. Check the folder.") from None
     note(f"wrote {out}")
+
+
+def as_options(message: str) -> str:
+    """A message of the library in the words of the command line: `on_bad="skip"` becomes `--on-bad skip`."""
+    return PARAMETER.sub(_option, message)
+
+
+def _option(match: re.Match[str]) -> str:
+    name, value = match.groups()
+    option = f"--{OPTION_NAMES.get(name, name).replace('_', '-')}"
+    if name == "where" and value != "...":
+        return f"{option} {value}"
+    return option if value in ("True", "...") else f"{option} {value.strip(QUOTES)}"
 
 
 def note(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tiltyard.cli.output import Format, choose_format, deliver, note, working
+from tiltyard.cli.output import Format, as_options, choose_format, deliver, note, working
 from tiltyard.cli.rate_options import (
     AnchorOption,
     BothBadOption,
@@ -119,7 +119,7 @@ def rate_command(
             boards = (
                 {"": rate_with(estimator, files, reading)}
                 if by is None
-                else rate_by(files, by, estimator, reading, leave_out=note)
+                else rate_by(files, by, estimator, reading, leave_out=lambda text: note(as_options(text)))
             )
     except TooLarge as error:
         without = " without --robustness" if robustness else ""

@@ -201,7 +201,7 @@ def scaled_difference(name: str, value_a: Floats, value_b: Floats, weight: Float
     if missing.any():
         raise RatingError(
             f"control {name!r} is missing in {int(missing.sum()):,} battles. "
-            f"Fill {name}_a and {name}_b, or leave those battles out with --where."
+            f"Fill {name}_a and {name}_b, or leave those battles out with where=..."
         )
     if (value_a < 0).any() or (value_b < 0).any():
         raise RatingError(f"control {name!r} is negative in some battles: (a − b)/(a + b) needs amounts of 0 or more.")

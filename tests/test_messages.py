@@ -1,0 +1,43 @@
+"""Messages name parameters; only the command line speaks of its options."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import tiltyard
+from tiltyard.cli.output import as_options
+
+PACKAGE = Path(tiltyard.__file__).parent
+ROOMS = ("battles", "bank", "ratings", "boards", "validity")
+OPTION = re.compile(r"(?:^|[\s(`'])--[a-z]")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_message_below_the_command_line_names_an_option(room: str) -> None:
+    found = [
+        f"{path.name}:{node.lineno}: {node.value}"
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and OPTION.search(node.value)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ('leave such rows out with on_bad="skip".', "leave such rows out with --on-bad skip."),
+        ("or pass only_connected=True.", "or pass --only-connected."),
+        ("Name one (format=...), or rename the columns.", "Name one (--from), or rename the columns."),
+        ("where='len_a <' cannot be used", "--where 'len_a <' cannot be used"),
+        ("where=\"a = 'b'\" cannot be used", "--where \"a = 'b'\" cannot be used"),
+        ('Use cluster="none", ci="none" or min_battles=...', "Use --cluster none, --ci none or --min-battles"),
+        ("K=16 and seed=7 stay", "K=16 and seed=7 stay"),
+    ],
+)
+def test_the_command_line_shows_parameters_as_its_options(message: str, shown: str) -> None:
+    assert as_options(message) == shown
