@@ -56,11 +56,11 @@ GROUPS = {
 }
 """What is changed: modules, or all modules of a package."""
 
-TESTS = ("ratings", "validity", "judging", "arena", "web")
+TESTS = ("ratings", "validity", "judging", "arena", "web", "reference")
 NOT_ASKED = re.compile(
     "browser|load|supervisor|worker|connections|kill|crash|compiled|_commands|simulation|hostile|test_coverage"
     "|threads|health|notice|failing|observatory|other_pages|model_page|leaderboard|text|api_agrees|population|weekly|offline|effects"
-    "|account|bias|canaries|people|recorded"
+    "|account|bias|canaries|people|recorded|python_page|artifacts_page|errors_page"
 )
 """Test files that are left out: those that start processes, take long, or are about other things."""
 
@@ -146,21 +146,18 @@ def imports(file: str) -> set[str]:
 
 
 def covering(mutation: Mutation, tests: list[TestRun], imported: dict[str, set[str]]) -> list[list[str]]:
-    """The tests to ask, in two turns: those whose file imports the module, then the others; quick files first."""
+    """The tests to ask, quick ones rather than slow ones, in two turns: files that import the module, then others."""
     where = f"{mutation.module}:{mutation.function}"
     near = {file for file, names in imported.items() if mutation.module in names}
     if mutation.function:
         chosen = [test for test in tests if where in test.calls]
     else:  # a constant: whoever imports the module, and whoever calls anything in it
         chosen = [test for test in tests if test.file in near or any(call.startswith(where) for call in test.calls)]
-    spent: defaultdict[str, float] = defaultdict(float)
-    for test in chosen:
-        spent[test.file] += test.seconds
-    chosen.sort(key=lambda test: (test.file not in near, spent[test.file], test.file, test.seconds))
-    turns: tuple[list[str], list[str]] = ([], [])
-    for test, total in zip(chosen, accumulate(test.seconds for test in chosen), strict=True):
-        if total <= PATIENCE:
-            turns[test.file not in near].append(test.name)
+    chosen.sort(key=lambda test: (test.file not in near, test.seconds))
+    total = accumulate(test.seconds for test in chosen)
+    asked = [test for test, seconds in zip(chosen, total, strict=True) if seconds <= PATIENCE]
+    asked.sort(key=lambda test: test.file)
+    turns = ([test.name for test in asked if (test.file in near) is nearer] for nearer in (True, False))
     return [turn for turn in turns if turn]
 
 

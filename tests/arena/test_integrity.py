@@ -135,6 +135,8 @@ def test_answers_are_looked_at_for_their_own_models_names() -> None:
         ("r4", otter, "I'm ChatGPT."),
     ]
     assert [flag.response_id for flag in flag_answers(answers)] == ["r1", "r3", "r4"]
+    (twice,) = flag_answers([("r6", otter, "I was trained by Riverbank. By the way: I'm ChatGPT.")])
+    assert "Riverbank" in twice.phrase  # the first of both, not the last
     nobody = e.ModelAdded(model="x", display_name="", provider="")
     assert flag_answers([("r5", nobody, "I am here to help. I was made by hand.")]) == []
 

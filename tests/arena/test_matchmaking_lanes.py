@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from tiltyard.arena.matchmaking import (
     uncertainty,
 )
 from tiltyard.arena.matchmaking.contender import below_floor
+from tiltyard.arena.matchmaking.draws import draw, draw_few, draw_one, tied_best
+from tiltyard.arena.matchmaking.exposure import TrafficCap
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
 from tiltyard.arena.policy import LaneWeights, Policy
@@ -295,3 +298,48 @@ def test_phase_one_keeps_the_legacy_matchmaking() -> None:
     assert abs(pairs[2, 3] - 900 * often) <= 4 * (900 * often * (1 - often)) ** 0.5
     yard.tell(e.PhaseChanged(phase=2))
     assert {matchup.lane for matchup in yard.many(100)} <= set(e.LANES)
+
+
+class Always:
+    """A generator that draws the same number every time."""
+
+    def __init__(self, number: float) -> None:
+        self._number = number
+
+    def random(self) -> float:
+        return self._number
+
+
+@pytest.mark.parametrize(("number", "place"), [(0.0, 1), (0.2499, 1), (0.25, 3), (0.9999, 3), (1.0, 3)])
+def test_a_weight_of_zero_is_never_drawn_however_the_sum_is_rounded(number: float, place: int) -> None:
+    """Weights 0, 1, 0, 3, 0: up to a quarter it is the second, else the fourth, also where rounding gives all of it."""
+    assert draw(Always(number), np.array([0.0, 1.0, 0.0, 3.0, 0.0])) == place
+    assert draw_few(Always(number), [0.0, 1.0, 0.0, 3.0, 0.0]) == place
+
+
+def test_of_equal_scores_each_is_drawn_and_a_lower_one_is_not() -> None:
+    positions = tied_best(np.array([1.0, 3.0, 2.0, 3.0 - 1e-9]))
+    assert positions.tolist() == [1, 3]
+    assert [draw_one(Always(number), positions) for number in (0.0, 0.49, 0.5, 0.99)] == [1, 1, 3, 3]
+    assert draw_one(Always(0.99), positions[:1]) == 1
+
+
+@pytest.mark.parametrize(("early", "reached"), [(24, []), (25, [0])])
+def test_the_traffic_cap_counts_the_window_as_it_is_before_it_is_full(early: int, reached: list[int]) -> None:
+    """A quarter of 100 matchups and the next is 25.25: whoever had 24 may have one more, whoever had 25 may not."""
+    window = deque([(0, 1 + n % 9, 0) for n in range(early)], maxlen=2000)
+    window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(100 - early))
+    in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
+    schedule = SimpleNamespace(window=window, in_window=in_window)
+    assert TrafficCap(share=0.25, span=40).reached(schedule).tolist() == reached
+
+
+def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
+    """A window of 100 is full: the next matchup makes it no longer, so a quarter is 25, and 24 + 1 is not more."""
+    window = deque([(0, 1 + n % 9, 0) for n in range(25)], maxlen=100)
+    window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(75))
+    in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
+    schedule = SimpleNamespace(window=window, in_window=in_window)
+    assert 0 in TrafficCap(share=0.25, span=40).reached(schedule).tolist()
+    in_window[0] = 24
+    assert 0 not in TrafficCap(share=0.25, span=40).reached(schedule).tolist()

@@ -75,6 +75,22 @@ def test_a_quota_that_one_worker_is_using_makes_the_other_wait_and_see_it(postgr
     other.close()
 
 
+def test_a_quota_that_is_used_up_says_to_the_second_when_it_allows_one_more(arena_url: str) -> None:
+    """Two in 60 seconds, in slots of 5 seconds that count for 65: used at 0 and 30, it is free again at 65."""
+    usage, quota, other = QuotaCounter(), Quota("votes:ann", 2, 60), Quota("votes:bob", 2, 60)
+    with open_arena(arena_url) as arena, arena.store.database.write() as connection:
+        for second in (0, 30):
+            usage.note(connection, [quota], second * SECOND)
+        usage.note(connection, [other], 50 * SECOND)
+        seconds = (40.0, 40.5, 64.0, 64.9)
+        assert [usage.free_in(connection, quota, int(now * SECOND)) for now in seconds] == [25, 25, 1, 1]
+        used = [usage.used(connection, [quota], now * SECOND)[quota.name] for now in (30, 64, 65, 94, 95)]
+        assert used == [2, 2, 1, 1, 0]
+        assert usage.free_in(connection, Quota("votes:ann", 1, 60), 64 * SECOND) == 31
+        usage.note(connection, [quota, quota], 30 * SECOND)  # the same slot again: four in all, three of them at 30
+        assert usage.free_in(connection, quota, 40 * SECOND) == 55
+
+
 def test_two_workers_never_serve_more_than_a_limit_allows(arena_url: str) -> None:
     most = 5
     quota = (Quota("matchup:session:ann", most, 3600),)

@@ -276,6 +276,21 @@ def test_with_very_many_battles_no_interval_shrinks_to_a_point():
     assert interval.standard_error.max() < 20.0
 
 
+@pytest.mark.parametrize("wrong", [{"level": 0.0}, {"level": 1.0}, {"n_resamples": 1}, {"n_shuffles": 1}])
+def test_a_sampling_interval_without_a_level_or_a_second_draw_is_an_error(wrong):
+    a, b, a_won = tournament(10, 3)
+    with pytest.raises(OptionError, match="2 or more resamples and shuffles, and a level between 0 and 1"):
+        sampling_interval(a, b, a_won, np.full(3, 1400.0), **wrong)
+    assert len(sampling_interval(a, b, a_won, np.full(3, 1400.0), n_resamples=2, n_shuffles=2).low) == 3
+
+
+@pytest.mark.parametrize("neither", [-1, 2, 0.5])
+def test_whether_a_won_is_true_or_false_and_nothing_else(neither):
+    assert permutation_elo([0, 0], [1, 1], [1, 0], n_models=2, n_perms=2).default.mean.sum() == pytest.approx(2800.0)
+    with pytest.raises(BattleError, match="other than true and false"):
+        permutation_elo([0, 0], [1, 1], [1, neither], n_models=2, n_perms=2)
+
+
 def test_a_model_that_only_won_or_only_lost_has_no_sampling_interval():
     a, b, a_won = [0] * 5 + [1, 2], [1] * 5 + [2, 1], [True] * 7
     interval = sampling_interval(a, b, a_won, np.full(3, 1400.0))

@@ -370,6 +370,10 @@ def test_a_game_against_a_well_known_equal_tells_most():
         {"epsilon": -1.0},
         {"rating": math.nan},
         {"scale": 0.0},
+        {"epsilon": 0.0},
+        {"deviation": 9.9},
+        {"deviation_max": 349.9},
+        {"max_iterations": -1},
     ],
 )
 def test_settings_without_meaning_are_an_error(wrong):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,6 +85,18 @@ def test_one_model_always_preferred_is_favour_and_always_refused_is_the_opposite
         votes.seconds, votes.model_a, votes.model_b, np.array([B] * n, dtype=np.int8), np.full(n, 0.5)
     )
     assert names(turned) == ["puts down one model"]
+
+
+def test_favour_is_flagged_from_ten_votes_on_one_model() -> None:
+    """Nine wins at an expectation of 0.1: excess 8.1, half a vote off, over √0.81: 8.4 sigma, and still too few."""
+
+    def wins(n: int) -> SessionVotes:
+        won = np.zeros(n, dtype=np.int8)
+        return SessionVotes(30.0 * np.arange(n), np.full(n, 99), np.arange(n), won, np.full(n, 0.1))
+
+    patient = replace(RULES, upset_votes=100)
+    assert session_flags(wins(9), patient) == []
+    assert [flag.flag for flag in session_flags(wins(10), patient)] == ["favours one model"]
 
 
 def test_a_strong_model_that_wins_as_expected_is_no_favour() -> None:

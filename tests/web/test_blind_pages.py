@@ -195,7 +195,8 @@ def test_retiring_a_prompt_shows_its_answers_only_when_nobody_can_vote_on_it_any
         shown = client.post("/api/v1/matchups").json()
         site.arena.append([e.PromptDisabled(prompt_id="q00")])
         site.later(0)
-        assert is_hidden()  # another worker may be serving it at this moment
+        assert is_hidden()  # another worker may be serving it at this moment, and has a minute for it
+        assert SETTLED == 60 * 1_000_000
         site.later(3_600)
         assert is_hidden()  # the pair is open
         voted = client.post(f"/api/v1/matchups/{shown['matchup_id']}/vote", json={"choice": "A"})
