@@ -16,7 +16,7 @@ from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, Kept, Unlucky, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.asking import Ask, AskingSettings
-from tiltyard.llm.journal import JOURNAL_FILE, Journal
+from tiltyard.llm.journal import JOURNAL_FILE, Journal, forget_batch, list_batches
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.records import Reply, Stop
 from tiltyard.llm.runner import ask_all
@@ -364,9 +364,11 @@ def test_a_batch_the_provider_does_not_know_says_how_to_go_on(tmp_path: Path) ->
         with pytest.raises(Refused, match="There is no batch batch_0000") as caught:
             await story.run(asks(4), Kept())
         assert story.sizes == [4]
-        line = str(caught.value).rpartition("sent again: ")[2]
-        with (tmp_path / JOURNAL_FILE).open("a") as journal:
-            journal.write(line + "\n")
+        assert f"`tiltyard judge journal {tmp_path}` can forget it" in str(caught.value)
+        (batch,) = list_batches(tmp_path)
+        assert (batch.name, batch.state, batch.requests) == (next(iter(story.provider.batches)), "open", 4)
+        assert forget_batch(tmp_path, batch.name, story.now) == 4
+        assert [(one.state, one.why) for one in list_batches(tmp_path)] == [("abandoned", "forgotten")]
         story.provider.on_state = lambda: None
         await story.run(asks(4), Kept())
         assert story.sizes == [4, 4]

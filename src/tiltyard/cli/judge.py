@@ -1,4 +1,4 @@
-"""`tiltyard judge`: a judge against people, and a finished run judged again by another."""
+"""`tiltyard judge`: a judge against people, a finished run judged again by another, and the journal of batches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
     from tiltyard.judging.rubric import Rubric
     from tiltyard.llm.asking import Watch
+    from tiltyard.llm.journal import JournalBatch
     from tiltyard.llm.runner import AskingParts
 
-app = typer.Typer(no_args_is_help=True, help="A judge against people, and a run judged again by another judge.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="A judge against people, a run judged again by another judge, and the journal of its batches.",
+)
 
 GO_ON = "the same command goes on where it stopped."
 
@@ -157,3 +161,51 @@ def rejudge_command(
         changes = asyncio.run(rejudge(job, watch=progress.watch))
     typer.echo("\n".join(change_lines(changes)))
     note(f"new run folder: {job.folder}; changes.json says what changed")
+
+
+@app.command("journal")
+def journal_command(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="CACHE_DIR", help="The folder of batches.jsonl: a verdict cache, or asking_<entrant>."),
+    ],
+    forget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BATCH", help="Give up an open batch that is gone for good: its requests are sent and paid again."
+        ),
+    ] = None,
+    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
+) -> None:
+    """List the batches in a journal with their states, or forget one that its provider no longer knows."""
+    import time
+
+    from tiltyard.llm.journal import forget_batch, list_batches
+
+    if forget is not None:
+        count = forget_batch(folder, forget, time.time)
+        note(f"batch {forget} is forgotten: the next run sends its {count:,} requests again")
+    batches = list_batches(folder)
+    typer.echo(_batches_json(batches) if format == "json" else _batches_table(batches))
+
+
+def _batches_table(batches: list[JournalBatch]) -> str:
+    from datetime import UTC, datetime
+
+    rows = [["batch", "provider", "model", "requests", "created", "state"]]
+    for batch in batches:
+        created = datetime.fromtimestamp(batch.created_at, UTC).strftime("%Y-%m-%d %H:%M")
+        state = f"{batch.state} ({batch.why})" if batch.why else batch.state
+        rows.append([batch.name, batch.provider, batch.model, f"{batch.requests:,}", created, state])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    still = sum(batch.state == "open" for batch in batches)
+    return "\n".join([*lines, f"{still} of {len(batches)} batches are open"])
+
+
+def _batches_json(batches: list[JournalBatch]) -> str:
+    import msgspec
+
+    from tiltyard.boards.text import json_text
+
+    return json_text(msgspec.to_builtins(batches)).rstrip()

@@ -270,10 +270,10 @@ class Batches:
                 await self.collector.collect(held, batch_id)
                 del self._held[held.open.id]
         except Refused as error:
-            line = f'{{"kind":"abandoned","intent":"{held.open.id}","at":0,"why":"gone"}}'
+            folder = self._journal.path.parent
             raise Refused(
-                f"{error} The batch is under way in {self._journal.path}: use the key it was submitted with. "
-                f"If it is gone for good, add this line there and its requests are sent again: {line}"
+                f"{error} Batch {batch_id} is open in {self._journal.path}: use the key it was submitted with. If "
+                f"it is gone for good, `tiltyard judge journal {folder}` can forget it: its requests are sent again."
             ) from None
 
     async def _find_lost(self) -> None:

@@ -14,7 +14,7 @@ import os
 import uuid
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -23,7 +23,7 @@ from tiltyard.files import json_line
 from tiltyard.llm.asking import Ask
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -183,17 +183,8 @@ class Journal:
         self._write(Abandoned(intent=intent.id, at=self.now(), why=why))
 
     def _read(self) -> None:
-        decoder = msgspec.json.Decoder(Record)
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    record = decoder.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    raise ModelError(
-                        f"{self.path}:{number}: the journal of batches is damaged ({error}). Restore it from a copy; "
-                        "without it, batches that are under way would be paid for twice."
-                    ) from None
-                self._apply(record)
+        for record in _records(self.path):
+            self._apply(record)
 
     def _apply(self, record: Record) -> None:
         if isinstance(record, Intent):
@@ -211,6 +202,80 @@ class Journal:
     def _write(self, record: Record) -> None:
         append_line(self.path, record)
         self._apply(record)
+
+
+def _records(path: Path) -> Iterator[Record]:
+    """The records of a journal. An end without a line break is a line that is being written, or was torn."""
+    decoder = msgspec.json.Decoder(Record)
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise ModelError(
+                    f"{path}:{number}: the journal of batches is damaged ({error}). Restore it from a copy; "
+                    "without it, batches that are under way would be paid for twice."
+                ) from None
+
+
+class JournalBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch of a journal, for people to look at. `name` is the provider's id, or ours where that is not known.
+
+    `state` is `open` (its requests are not sent again), `collected`, or `abandoned` with the reason in `why`.
+    """
+
+    name: str
+    provider: str
+    model: str
+    requests: int
+    created_at: float
+    state: Literal["open", "collected", "abandoned"] = "open"
+    why: str = ""
+
+
+def list_batches(folder: Path) -> list[JournalBatch]:
+    """Every batch in the journal of a folder, oldest first. Nothing is changed, and no lock is needed."""
+    path = folder / JOURNAL_FILE
+    if not path.is_file():
+        raise ModelError(f"there is no {path}: no batch was ever sent from {folder}. Check the path.")
+    batches: dict[str, JournalBatch] = {}
+    for record in _records(path):
+        if isinstance(record, Intent):
+            batches[record.intent] = JournalBatch(
+                name=record.intent,
+                provider=record.provider,
+                model=record.model,
+                requests=len(record.entries),
+                created_at=record.created_at,
+            )
+        elif record.intent in batches:
+            known = batches[record.intent]
+            if isinstance(record, Submitted):
+                known = msgspec.structs.replace(known, name=record.batch_id)
+            elif isinstance(record, Collected):
+                known = msgspec.structs.replace(known, state="collected")
+            elif isinstance(record, Abandoned):
+                known = msgspec.structs.replace(known, state="abandoned", why=record.why)
+            batches[record.intent] = known
+    return list(batches.values())
+
+
+def forget_batch(folder: Path, name: str, now: Callable[[], float]) -> int:
+    """Take an open batch out of the journal, so that its requests are sent, and paid for, again; how many they are.
+
+    It is for a batch that the provider no longer knows. `name` is as in `JournalBatch`.
+    """
+    known = [batch.name for batch in list_batches(folder) if batch.state == "open"]
+    with _locked(folder):
+        journal = Journal.in_folder(folder, now)
+        for intent in journal.open.values():
+            if name in (intent.batch_id, intent.id):
+                journal.abandoned(intent, "forgotten")
+                return len(intent.intent.entries)
+    listed = f"Open are {', '.join(known)}." if known else "No batch is open."
+    raise ModelError(f"{folder / JOURNAL_FILE} has no open batch {name}. {listed}")
 
 
 def append_line(path: Path, record: object) -> None:
@@ -279,6 +344,18 @@ async def folder_lock(
                 await sleep(_LOOK_AGAIN_SECONDS)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The folder is ours inside the block; an error where another process asks in it."""
+    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not _take(descriptor):
+            raise ModelError(f"a process is asking in {folder}. Wait until it has ended, or stop it, then try again.")
         yield
     finally:
         os.close(descriptor)
