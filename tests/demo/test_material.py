@@ -203,7 +203,7 @@ def test_a_second_time_keeps_what_is_there_and_names_what_was_changed(tmp_path: 
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("chapter one")
-    with pytest.raises(OptionError, match=r"holds other things\. Name a new or empty folder with --out"):
+    with pytest.raises(OptionError, match=r"holds other things\. Choose a new or empty folder"):
         copy_material(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     with pytest.raises(OptionError, match="is a file"):

@@ -56,7 +56,7 @@ def test_a_rule_is_a_width_in_points_or_a_number_of_places(text, kind, limit):
     ["", "0", "-80", "nan", "inf", "1e999", "80 points", "rank", "rank:", "rank:0", "rank:2.5", "rank:-1", "width:80"],
 )
 def test_anything_else_is_refused_with_both_spellings(text):
-    with pytest.raises(OptionError, match=r"--until .* is neither .*\(80\).*\(rank:5\)") as refused:
+    with pytest.raises(OptionError, match=r"until .* is neither .*\(80\).*\(rank:5\)") as refused:
         Until.parse(text)
     assert "\n" not in str(refused.value)
 

@@ -134,7 +134,7 @@ def test_rejudge_does_not_write_over_the_run_itself(tmp_path: Path, tiltyard: Ru
     upside_down(tmp_path / "other.yaml")
     done = tiltyard("judge", "rejudge", "run", "--judge-model", "scripted/other.yaml", "--yes", "--out", out)
     assert done.returncode == 1
-    assert "is the run itself; name another folder with --out." in done.stderr
+    assert "is the run itself; choose another folder." in done.stderr
     assert contents(finished) == before
 
 

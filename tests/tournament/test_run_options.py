@@ -230,5 +230,5 @@ def test_more_shuffles_than_can_be_played_are_refused_before_anything_is_asked(
 ) -> None:
     done = run(tiltyard, scripted, "--n-perms", "1000001", "--yes")
     assert done.returncode == 1
-    assert "--n-perms is 1000001: take 2 to 1,000,000" in done.stderr
+    assert "n_perms is 1000001: take 2 to 1,000,000" in done.stderr
     assert not (tmp_path / "run").exists()

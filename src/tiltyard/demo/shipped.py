@@ -50,9 +50,9 @@ class Copied:
 def copy_material(folder: Path) -> Copied:
     """Copy the material into a new or empty folder; where an earlier demo left it, only what is missing."""
     if folder.exists() and not folder.is_dir():
-        raise OptionError(f"{folder} is a file. Name a folder with --out.")
+        raise OptionError(f"{folder} is a file. Choose another folder.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / PROVENANCE).is_file():
-        raise OptionError(f"{folder} holds other things. Name a new or empty folder with --out.")
+        raise OptionError(f"{folder} holds other things. Choose a new or empty folder.")
     written, kept, changed = 0, 0, []
     for name, source in sorted(shipped()):
         target = folder / name
@@ -84,7 +84,7 @@ def _write(path: Path, content: bytes) -> None:
         write_bytes(path, content)
     except OSError as error:
         raise TiltyardError(
-            f"cannot write {path}: {error.strerror or error}. Make room, or choose another --out."
+            f"cannot write {path}: {error.strerror or error}. Make room, or choose another folder."
         ) from None
 
 

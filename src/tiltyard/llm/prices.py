@@ -144,7 +144,7 @@ def how_to_state_prices(models: Iterable[str]) -> str:
     return (
         f"the price of {' and '.join(names)} is not known. State it per million tokens in a file, "
         f'{{"as_of": "DATE", "models": {{{entries}}}}}, and name the file: `judge.prices_path` in a tournament file, '
-        "--prices elsewhere. Without a budget no price is needed."
+        "the price file elsewhere. Without a budget no price is needed."
     )
 
 

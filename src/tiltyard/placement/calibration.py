@@ -57,7 +57,7 @@ def sample_pairs(plan: PlacementPlan) -> list[LabelledPair]:
     if not len(chosen):
         raise OptionError(
             f"{arena.name} has no battle that people decided with both texts at hand: the judge cannot be calibrated. "
-            "Leave --calibrate out, or use an arena with texts."
+            "Leave the calibration out, or use an arena with texts."
         )
     rng = np.random.default_rng([plan.options.seed, 1])
     places = np.sort(rng.permutation(chosen)[:wanted])

@@ -164,11 +164,11 @@ def _check_name(arena: HumanArena, model: str, *, leave_one_out: bool) -> None:
     if there and not leave_one_out:
         raise OptionError(
             f"{model!r} is in the arena already, so its judged and human battles would be mixed up. "
-            "Name the new model otherwise with --name, or check the judge on it with --leave-one-out."
+            "Give the new model another name, or check the judge on it (`leave_one_out`)."
         )
     if leave_one_out and not there:
         raise OptionError(
-            f"--leave-one-out places a model that people voted on, and {model!r} is not in the arena. "
+            f"`leave_one_out` places a model that people voted on, and {model!r} is not in the arena. "
             f"It has {', '.join(arena.battles.models[:6])} …"
         )
 
@@ -203,13 +203,13 @@ def _check_opponents(plan: PlacementPlan) -> None:
     if not len(plan.arena.cells):
         raise OptionError(
             f"{plan.arena.name} holds no texts, so there is nothing to judge the new model against. "
-            "Use a file with conversations, or give --prompts and --answers."
+            "Use a file with conversations, or give `prompts` and `answers`."
         )
     if plan.panel is None and plan.chooser().capacity == 0:
         most = max((plan.field.board[name].n_battles for name in plan.field.models), default=0)
         raise OptionError(
             f"no opponent with texts has {plan.options.min_opponent_battles:,} human battles; "
-            f"the most of any model is {most:,.0f}. Lower --min-opponent-battles."
+            f"the most of any model is {most:,.0f}. Lower `min_opponent_battles`."
         )
 
 

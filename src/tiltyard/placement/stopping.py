@@ -1,4 +1,4 @@
-"""When to stop asking the judge: what `--until` means, and what looking several times costs.
+"""When to stop asking the judge: what `until` means, and what looking several times costs.
 
 Stopping because the interval has become narrow costs nothing: its width hardly depends on where the model stands, so
 the chance that it holds the truth stays what it was (from `FIRST_STOP` battles on). Stopping because the model has been
@@ -60,7 +60,7 @@ class Until:
         if _NUMBER.fullmatch(text.strip()) and 0.0 < float(text) < math.inf:
             return cls("width", float(text))
         raise OptionError(
-            f"--until {text!r} is neither a width nor a number of places. "
+            f"until {text!r} is neither a width nor a number of places. "
             "Write the points that the interval may be wide (80), or the places that it may span (rank:5)."
         )
 

@@ -106,7 +106,7 @@ def _with_perms(elo: EloSettings, n_perms: int) -> EloSettings:
     import msgspec
 
     if not 2 <= n_perms <= N_PERMS_MAX:
-        raise OptionError(f"--n-perms is {n_perms}: take 2 to {N_PERMS_MAX:,}; 500 is usual.")
+        raise OptionError(f"n_perms is {n_perms}: take 2 to {N_PERMS_MAX:,}; 500 is usual.")
     return msgspec.structs.replace(elo, n_perms=n_perms)
 
 
@@ -116,9 +116,7 @@ def read_answers(setup: Setup) -> dict[str, dict[str, Response]]:
     if missing:
         path = responses_path(setup.responses_dir, missing[0])
         named = ", ".join(missing)
-        raise ConfigError(
-            f"no answers of {named}: there is no {path}. Fill it: tiltyard generate {setup.path} --entrant {missing[0]}"
-        )
+        raise ConfigError(f"no answers of {named}: there is no {path}. Fill it with `tiltyard generate {setup.path}`.")
     return {name: read_responses(setup.responses_dir, name) for name in setup.entrant_ids}
 
 

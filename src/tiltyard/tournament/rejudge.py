@@ -97,7 +97,7 @@ def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float 
     manifest = _read_manifest(run)
     folder = out or run / "rejudged" / judge_model.replace("/", "_")
     if folder.resolve() == run.resolve():
-        raise OptionError(f"{folder} is the run itself; name another folder with --out.")
+        raise OptionError(f"{folder} is the run itself; choose another folder.")
     setup = load_setup(manifest.config_path)
     for dimension, path in setup.rubric_paths.items():
         if manifest.sha256.rubrics.get(dimension) != file_sha256(path):
