@@ -1,0 +1,118 @@
+"""The rules of the house that no linter knows: no circles, modules worth opening, one meaning for a class name.
+
+Layers and "only X knows Y" are import contracts in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "tiltyard"
+SMALL, LARGE = 100, 450
+
+PLUG_INS: dict[str, str] = {}
+"""Small modules with a single importer that stay alone, each with its reason: a protocol, or one of several of a kind."""
+
+DOUBLES: dict[str, str] = {}
+"""Public class names with two meanings, each with its reason. Six at the most."""
+
+
+def modules() -> dict[str, Path]:
+    names = {}
+    for path in SOURCE.rglob("*.py"):
+        dotted = ".".join(("tiltyard", *path.relative_to(SOURCE).with_suffix("").parts))
+        names[dotted.removesuffix(".__init__")] = path
+    return names
+
+
+def imports(name: str, tree: ast.Module, known: dict[str, Path], *, for_typing: bool) -> set[str]:
+    """The modules of the package that a module imports, at any depth of its code."""
+    typing = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if not for_typing and id(node) in typing:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            named = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {target if target in known else node.module for target in named}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return (found & known.keys()) - {name}
+
+
+KNOWN = modules()
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in KNOWN.items()}
+LINES = {name: path.read_text(encoding="utf-8").count("\n") for name, path in KNOWN.items()}
+
+
+def test_no_import_circle_even_inside_functions():
+    arrows = {name: imports(name, tree, KNOWN, for_typing=False) for name, tree in TREES.items()}
+    circle: list[str] = []
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        circle = error.args[1]
+    assert not circle, " imports ".join(reversed(circle))
+
+
+def test_a_small_module_has_several_importers_or_is_a_plug_in():
+    users = defaultdict(set)
+    for name, tree in TREES.items():
+        for target in imports(name, tree, KNOWN, for_typing=True):
+            users[target].add(name)
+    lonely = {
+        name
+        for name, path in KNOWN.items()
+        if path.name != "__init__.py" and LINES[name] < SMALL and len(users[name]) == 1
+    }
+    assert sorted(lonely - PLUG_INS.keys()) == [], "merge each into its importer, or give the reason in PLUG_INS"
+    assert sorted(PLUG_INS.keys() - lonely) == [], "no longer small with one importer: take it out of PLUG_INS"
+
+
+def test_a_module_can_be_read_in_one_sitting():
+    assert {name: lines for name, lines in LINES.items() if lines > LARGE} == {}
+
+
+def test_a_public_class_name_means_one_thing():
+    homes = defaultdict(list)
+    for name, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(name)
+    doubles = {name: places for name, places in homes.items() if len(places) > 1}
+    assert doubles.keys() == DOUBLES.keys(), {name: homes[name] for name in doubles.keys() ^ DOUBLES.keys()}
+    assert len(DOUBLES) <= 6
+
+
+def test_every_module_says_what_it_is_for():
+    silent = [name for name, tree in TREES.items() if not ast.get_docstring(tree)]
+    assert silent == []
+
+
+def test_the_drawing_of_the_tree_names_every_folder():
+    text = (SOURCE.parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    tree = text.split("```")[1]
+    drawn = {line.split()[0].rstrip("/") for line in tree.splitlines() if line.startswith("  ") and line.strip()}
+    there = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert there <= drawn, sorted(there - drawn)
+
+
+def test_every_path_that_the_architecture_names_exists():
+    text = (SOURCE.parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    missing = []
+    for word in text.split("`")[1::2]:
+        if "/" in word and " " not in word and not word.startswith(("http", "runs/", "/")):
+            places = (SOURCE / word, SOURCE.parents[1] / word)
+            if not any(place.exists() for place in places):
+                missing.append(word)
+    assert missing == []
+
+
