@@ -8,8 +8,7 @@ import typer
 
 from tests.cli.conftest import Run
 from tiltyard import __version__
-from tiltyard.cli.main import app
-from tiltyard.cli.overview import overview
+from tiltyard.cli.main import app, overview
 
 
 def test_tiltyard_alone_says_what_it_is_for_and_what_to_type(tiltyard: Run) -> None:

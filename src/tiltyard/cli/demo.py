@@ -1,4 +1,4 @@
-"""`tiltyard demo`: the whole road in a minute, on shipped material, with no key."""
+"""`tiltyard demo`: the full workflow in a minute, on shipped material, with no key."""
 
 from __future__ import annotations
 

@@ -8,9 +8,6 @@ import sys
 from contextlib import suppress
 from typing import Annotated, NoReturn
 
-# Ratings solve many small systems, which two BLAS threads make slower; NumPy reads this when it is first imported.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import typer
 
 from tiltyard import __version__
@@ -19,11 +16,42 @@ from tiltyard.cli.battles import app as battles_app
 from tiltyard.cli.demo import demo_command
 from tiltyard.cli.judge import app as judge_app
 from tiltyard.cli.output import as_options
-from tiltyard.cli.overview import overview
 from tiltyard.cli.place import place_command
 from tiltyard.cli.rate import rate_command
 from tiltyard.cli.tournament import generate_command, report_command, run_command
 from tiltyard.errors import TiltyardError
+
+OVERVIEW = """\
+Tiltyard {version}: which model is better, and how sure are we?
+
+Start here
+  tiltyard demo                      the full workflow in a minute, no key
+  tiltyard rate FILE                 a leaderboard from any file of battles
+
+The three jobs
+  tiltyard run CONFIG --mode pilot   judge the answers of several models
+  tiltyard place --help              place one new model among human votes
+  tiltyard arena --help              a live arena where people vote blind
+
+Around them
+  tiltyard battles check FILE        is it valid? also `stats`, `convert`
+  tiltyard generate CONFIG           fill the answer files from the models
+  tiltyard judge check --help        compare a judge with people
+  tiltyard report RUN_DIR            write a run's report again
+
+`tiltyard COMMAND --help` explains a command; `tiltyard --install-completion`
+sets up completion in your shell.
+"""
+
+
+def overview(version: str) -> str:
+    """The text, at most 80 columns wide."""
+    return OVERVIEW.format(version=version)
+
+
+# Ratings solve many small systems, which two BLAS threads make slower; NumPy reads this when it is first imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 _LONGEST_NAME = 160
 

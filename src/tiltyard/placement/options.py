@@ -90,9 +90,7 @@ class PlaceOptions:
         if self.panel is not None and self.per_language is not None:
             raise OptionError("a saved panel says which battles are judged: leave `per_language` out.")
         if self.bootstraps == 1:
-            raise OptionError(
-                "1 bootstrap round says nothing about spread. Take at least 2, better 1000, or 0."
-            )
+            raise OptionError("1 bootstrap round says nothing about spread. Take at least 2, better 1000, or 0.")
         if self.anchor is not None and self.anchor[0] == self.name:
             raise OptionError("the new model cannot be the anchor: its rating is what is asked. Pin another model.")
 
