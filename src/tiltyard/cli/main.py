@@ -8,6 +8,9 @@ import sys
 from contextlib import suppress
 from typing import Annotated, NoReturn
 
+# Ratings solve many small systems, which two BLAS threads make slower; NumPy reads this when it is first imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import typer
 
 from tiltyard import __version__
@@ -47,10 +50,6 @@ sets up completion in your shell.
 def overview(version: str) -> str:
     """The text, at most 80 columns wide."""
     return OVERVIEW.format(version=version)
-
-
-# Ratings solve many small systems, which two BLAS threads make slower; NumPy reads this when it is first imported.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 _LONGEST_NAME = 160
