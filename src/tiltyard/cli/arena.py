@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,6 +22,9 @@ from tiltyard.cli.arena_prompts import prompts_command
 from tiltyard.cli.arena_simulate import simulate_command
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError, TiltyardError
+
+if TYPE_CHECKING:
+    from tiltyard.arena.service import Arena
 
 app = typer.Typer(no_args_is_help=True, help="A live arena: people vote blind, the log is the truth.")
 
@@ -121,8 +124,9 @@ def import_command(
 ) -> None:
     """Add prompts, answers and facts about models; what is there already stays, so it can be run again."""
     need_arena()
+    if prompts is None and responses is None and models is None:
+        raise OptionError("there is nothing to import. Give --prompts, --responses or --models.")
     from tiltyard.arena.importing import in_parts, plan_import
-    from tiltyard.arena.screening import screen
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store.reading import prompt_texts
 
@@ -135,18 +139,28 @@ def import_command(
             arena.append(part)
         for line in plan.lines():
             note(line)
-        found = arena.read(lambda state: screen(arena.store, state)) if plan.answers else None
-        if found is not None and found.answers:
-            new = [event for event in found.events if getattr(event, "subject", "") == "response"]
-            for part in in_parts(new):
-                arena.append(part)
-            first = found.answers[0]
-            note(
-                f"{len(found.answers)} answers say who wrote them and are flagged, such as {first.model}: "
-                f"“{first.phrase}”. A flag excludes nothing; the setting flags.exclude_self_identifying would."
-            )
+        if plan.answers:
+            _flag_self_naming_answers(arena)
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
     note(f"{servable} prompts can be served: they have answers of two models or more")
+
+
+def _flag_self_naming_answers(arena: Arena) -> None:
+    """Flag the answers that say who wrote them, and say so."""
+    from tiltyard.arena.importing import in_parts
+    from tiltyard.arena.screening import screen
+
+    found = arena.read(lambda state: screen(arena.store, state))
+    if not found.answers:
+        return
+    new = [event for event in found.events if getattr(event, "subject", "") == "response"]
+    for part in in_parts(new):
+        arena.append(part)
+    first = found.answers[0]
+    note(
+        f"{len(found.answers)} answers say who wrote them and are flagged, such as {first.model}: "
+        f"“{first.phrase}”. A flag excludes nothing; the setting flags.exclude_self_identifying would."
+    )
 
 
 @app.command("serve")
