@@ -16,7 +16,7 @@ TiltyardError
 │   ├── Refused              it will not: wrong key, wrong model, an account that cannot pay
 │   │   └── QuestionRefused  it will not answer this one question: malformed, too long, against its policy
 │   └── BudgetReached        asking on would cost more than allowed
-├── ArenaError               the live arena cannot do what was asked, as its log stands; those of voters are in
+├── ArenaError               the live arena cannot do what was asked, given its log; those of voters are in
 │   │                        `arena.voting`: NotYours, ChoiceDiffers, TooLate, Gone, TooMany
 │   └── StoreError           its database cannot be used: missing, locked, full, of another version
 ├── RunFolderError           a run folder lacks a file, or one of its files is torn
@@ -41,7 +41,7 @@ class BattleError(TiltyardError):
 class BadRow(BattleError):
     """One row is wrong.
 
-    `reason` is a short name for counting (`unknown winner`), `where` is `file:line`, `detail` says what stood there.
+    `reason` is a short name for counting (`unknown winner`), `where` is `file:line`, `detail` says what the row holds.
     """
 
     def __init__(self, reason: str, where: str, detail: str, advice: str) -> None:
@@ -144,7 +144,7 @@ class MissingExtra(TiltyardError):
 
 
 class ArenaError(TiltyardError):
-    """The live arena cannot do what was asked, as its log stands."""
+    """The live arena cannot do what was asked, given its log."""
 
 
 class StoreError(ArenaError):

@@ -1,7 +1,7 @@
 """Writing files whole or not at all: a reader sees the old one or the new one, never half of either.
 
 Every file that a user names or finds is written here; a test looks for writers elsewhere. What only grows (the batch
-journal, verdict caches, responses and conversations) is appended to by its own module, and says how it bears a kill.
+journal, verdict caches, responses and conversations) is appended to by its own module, which says what a kill leaves.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
     The name is new each time, so two processes that write the same file do not meet; the later one wins. A link stays
     a link and its target is replaced; a pipe or device (`/dev/stdout`) is written to as it is. With `durable` the file
-    is on the disk when the block has ended, else when the system gets round to it.
+    is on the disk when the block has ended, else when the system writes it.
     """
     if path.exists() and (not path.is_file() or str(path.parent) in _OPEN_FILES):
         yield path

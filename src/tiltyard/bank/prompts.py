@@ -60,7 +60,7 @@ def read_prompts(path: str | Path) -> list[Prompt]:
         if prompt.prompt_id in line_of:
             first = line_of[prompt.prompt_id]
             raise BankError(
-                f"{path}:{number}: prompt_id {prompt.prompt_id!r} stands in line {first} too. Ids must differ."
+                f"{path}:{number}: prompt_id {prompt.prompt_id!r} is also in line {first}. Ids must differ."
             )
         line_of[prompt.prompt_id] = number
         prompts.append(prompt)

@@ -1,4 +1,4 @@
-"""Reading files of records: JSON Lines with a clear word about the line that is wrong."""
+"""Reading files of records: JSON Lines, with an error that names the line that is wrong."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def read_objects(path: Path, what: str, *, torn_end: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every JSON object of a JSON Lines file with its line number; blank lines are passed over.
+    """Every JSON object of a JSON Lines file with its line number; blank lines are skipped.
 
-    With `torn_end`, a last line without its line break that cannot be read is passed over: a writer was killed there.
+    With `torn_end`, a last line without its line break that cannot be read is skipped: a writer was killed there.
     """
     try:
         data = path.read_bytes()

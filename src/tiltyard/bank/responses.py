@@ -51,7 +51,7 @@ def responses_path(folder: str | Path, entrant_id: str) -> Path:
 
 
 def read_responses(folder: str | Path, entrant_id: str) -> dict[str, Response]:
-    """An entrant's responses by prompt id; of two to one prompt the later counts. A torn last line is passed over.
+    """An entrant's responses by prompt id; the later of two to one prompt counts. A torn last line is skipped.
 
     Parameters:
         folder: The folder of responses.

@@ -1,4 +1,4 @@
-"""The atom of everything: battles, their files, and tables of millions of them."""
+"""Battles: one as a record, files of them, and tables of millions."""
 
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.formats import FORMAT_NAMES

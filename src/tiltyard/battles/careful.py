@@ -45,7 +45,7 @@ csv.field_size_limit(1 << 28)
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """One row as it stands: its place, and its values by column; or the fault that keeps it from being read."""
+    """One row as it was read: where it is, and its values by column; or why it cannot be read."""
 
     where: str
     row: Mapping[str, Any]
@@ -59,7 +59,7 @@ OnProblem = Callable[[RowProblem], None]
 def read_carefully(
     lines: Iterable[RawRow], layout: Layout, on_problem: OnProblem | None, bad_rows: BadRows
 ) -> BattleTable:
-    """The battles of the good rows. Bad rows are counted in `bad_rows`; `on_problem` is told of each, in order."""
+    """The battles of the good rows. Bad rows are counted in `bad_rows`; `on_problem` is called with each, in order."""
     tables = []
     stream = iter(lines)
     while batch := list(islice(stream, BATCH_ROWS)):
@@ -204,7 +204,7 @@ def _unreadable(where: str, text: bytes, error: Exception) -> RawRow:
 
 
 def _csv_lines(part: Part) -> Iterator[RawRow]:
-    """CSV rows; bytes that are no UTF-8 are carried through as lone surrogates and found row by row."""
+    """CSV rows; bytes that are not UTF-8 are carried through as lone surrogates and found row by row."""
     with part.open() as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
         reader = csv.reader(text, delimiter=delimiter(part.kind), strict=True)

@@ -52,9 +52,9 @@ class MissingText(enum.IntEnum):
     NO_TEXT = 1
     """There is no conversation, or no message, or no reply, or only blanks."""
     NOT_ONLY_TEXT = 2
-    """A message carries something besides text, such as an image, that whoever sees the text alone would miss."""
+    """A message carries something besides text, such as an image, that somebody who sees only the text would miss."""
     UNREADABLE = 3
-    """What stands there is no list of messages."""
+    """The value is not a list of messages."""
 
 
 class NotText(Exception):
@@ -128,7 +128,7 @@ FETCHED_ROWS = 500
 FILE, FILE_ROW = "file of the row", "file_row_number"
 
 Sides = tuple[object, object]
-"""The conversations of a row as they stand: side A, side B."""
+"""The conversations of a row as they are in the file: side A, side B."""
 
 
 class Fingerprints:
@@ -180,11 +180,11 @@ class ConversationRows(ABC):
 
     @abstractmethod
     def place(self, at: int) -> str:
-        """Where the battle at a position stands: `file:line`, or the number of its row."""
+        """Where the battle at a position is: `file:line`, or the number of its row."""
 
     @abstractmethod
     def sides(self, positions: Sequence[int]) -> Iterator[tuple[int, Sides]]:
-        """The conversations of some battles as they stand, each with its position, in any order."""
+        """The conversations of some battles as they are in the file, each with its position, in any order."""
 
 
 class TextRows(ConversationRows):
@@ -253,7 +253,7 @@ class TextRows(ConversationRows):
 
     @cached_property
     def _line_starts(self) -> list[NDArray[np.int64]]:
-        """Where each line of each JSON Lines file starts; blank lines are no rows."""
+        """Where each line of each JSON Lines file starts; blank lines are not rows."""
         every = []
         for part in self.parts:
             starts, place = array("q"), 0
@@ -364,4 +364,4 @@ def conversation_rows(source: RowSource, turns: Turns, *, stop: bool) -> Convers
         return ParquetRows(source, turns, stop=stop)
     if isinstance(source, TextFiles):
         return TextRows(source, turns, stop=stop)
-    raise BattleError(f"{source.name} is no file: conversations are read from files only.")
+    raise BattleError(f"{source.name} is not a file: conversations are read from files only.")

@@ -58,7 +58,7 @@ class BattleConversations:
     sources: tuple[ConversationRows, ...]
 
     def place(self, battle: int) -> str:
-        """Where a battle stands: `file:line`, or the number of its row."""
+        """Where a battle is: `file:line`, or the number of its row."""
         number, at = self._located(battle)
         return self.sources[number].place(at)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tiltyard.battles.layout import Layout
 
 FEW = 50_000
-"""Up to this many distinct texts a row carries a code of its own; above, a hash."""
+"""Up to this many distinct texts a row carries a code; above, a hash."""
 LITTLE_MEMORY = "384MB"
 """What DuckDB may hold before it spills to a temporary folder."""
 MUCH_MEMORY = "80%"
@@ -92,7 +92,7 @@ def check_where(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> N
 
 
 def where_error(layout: Layout, error: Exception) -> OptionError:
-    """What to tell about a `where` expression that DuckDB refused."""
+    """The error for a `where` expression that DuckDB refused."""
     first = str(error).strip().splitlines()[0]
     names = ", ".join(layout.header.top_names)
     return OptionError(f"where={layout.where!r} cannot be used: {first}. The columns are {names}.")

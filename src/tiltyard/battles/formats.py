@@ -1,6 +1,6 @@
 """Foreign spellings of a battle, one small record each: `FORMATS`.
 
-A format says where each of our columns stands in a foreign file, how its winners are spelt, how its preference number
+A format says where each of our columns is in a foreign file, how its winners are spelled, how its preference number
 becomes `score_a`, and who decides where the row does not say. The same record drives the fast reader and the careful
 one; nothing else knows a foreign spelling.
 """
@@ -41,7 +41,7 @@ class Preference:
 class Format:
     """One spelling of a battle.
 
-    `columns` names, for each of our columns, where it may stand in the foreign file (the first one present counts; a
+    `columns` names, for each of our columns, where it may be in the foreign file (the first one present counts; a
     dot reaches into a nested value, `.0` to the first of a list). The outcome comes from `winners` (the spellings of
     the `winner` column), from `preference` (the number in the column of `score_a`), or is `always` the same; with
     `winner_is_a_name`, the `winner` column names the model that won, and the flag `is_tie` says that neither did. A
@@ -65,7 +65,7 @@ class Format:
         return ("model_a", "model_b") if self.always is not None else ("model_a", "model_b", "winner")
 
     def find(self, column: str, header: Collection[str]) -> str | None:
-        """Where one of our columns stands in a file with this header, or None."""
+        """Where one of our columns is in a file with this header, or None."""
         return next((name for name in self.columns.get(column, ()) if name in header), None)
 
     def fits(self, header: Collection[str]) -> bool:

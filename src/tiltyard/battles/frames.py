@@ -1,4 +1,4 @@
-"""Tables of other libraries: handing them to DuckDB as they are, and turning columns into one of them."""
+"""Tables of other libraries: giving them to DuckDB as they are, and turning columns into one of them."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def frame_columns(table: BattleTable) -> dict[str, Array]:
 
 
 class Unfolded:
-    """A table with its texts at hand, so that any stretch of rows can be written out."""
+    """A table with its texts looked up, so that any range of rows can be written out."""
 
     def __init__(self, table: BattleTable) -> None:
         self.table = table

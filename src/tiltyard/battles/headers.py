@@ -56,7 +56,7 @@ class Header:
 
     @property
     def top_names(self) -> tuple[str, ...]:
-        """The columns as they stand in the file, without the keys inside nested ones."""
+        """The columns as they are in the file, without the keys inside nested ones."""
         return tuple(name for name, column in self.columns.items() if column.inner is None)
 
 
@@ -220,5 +220,5 @@ def _csv_sample(part: Part) -> tuple[list[str], list[list[str]]]:
 
 
 def delimiter(kind: FileKind) -> str:
-    """What stands between the cells of a line."""
+    """What separates the cells of a line."""
     return "\t" if kind is FileKind.TSV else ","

@@ -207,7 +207,7 @@ def _known_raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
 
 
 BAD_NUMBER: Final = math.inf
-"""Stands in a number column for a value that is no number, and for numbers that are not finite."""
+"""Marks a value in a number column that is not a finite number."""
 
 
 class Wrong:
@@ -242,7 +242,7 @@ def read_label(value: object, kind: FieldKind) -> CellText:
 
 
 def read_number(value: object, *, from_text: bool, strict: bool) -> float:
-    """The number of a value: NaN when it is missing, `BAD_NUMBER` when it is no finite number.
+    """The number of a value: NaN when it is missing, `BAD_NUMBER` when it is not a finite number.
 
     `from_text` allows numbers written as text, as CSV has them. A NaN is a missing value unless `strict`.
     """

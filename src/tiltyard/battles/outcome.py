@@ -1,4 +1,4 @@
-"""Who won, spelt one way: `Outcome`; and who decided: `Source`."""
+"""Who won, spelled one way: `Outcome`; and who decided: `Source`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a row, in words: `RowProblem`."""
+"""What is wrong with a row, in words: `RowProblem`; and all bad rows of a source: `BadRows`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SKIP_ADVICE = 'Correct the row, or leave such rows out with on_bad="skip"'
 
 @dataclass(frozen=True, slots=True)
 class RowProblem:
-    """One bad row: why, where, and what stood there."""
+    """One bad row: why, where, and what it holds."""
 
     reason: Reason
     where: str
@@ -48,7 +48,7 @@ class BadRows:
     examples: dict[Reason, list[RowProblem]] = field(default_factory=dict)
 
     def wants(self, reason: Reason) -> bool:
-        """True while another example of a reason is welcome."""
+        """Whether to keep another example of a reason."""
         return len(self.examples.get(reason, ())) < self.examples_each
 
     def add(self, problem: RowProblem) -> None:
@@ -66,7 +66,7 @@ class BadRows:
 
 
 def explain(reason: Reason, row: Mapping[str, Any], layout: Layout) -> str:
-    """What stood in a row (by the source's own column names) that made it bad."""
+    """What makes a row bad, by the source's own column names."""
     if reason is Reason.WRONG_TYPE:
         return _wrong_type(row, layout)
     if reason is Reason.SELF_BATTLE:
@@ -121,7 +121,7 @@ def _names(field: Field | None) -> str:
 
 
 def _expected_winner(row: Mapping[str, Any], layout: Layout) -> str:
-    """What should have stood in the winner's column."""
+    """What the winner's column should hold."""
     if not layout.format.winner_is_a_name:
         return f", expected {', '.join(layout.format.winners)}"
     is_tie = layout.field("is_tie")

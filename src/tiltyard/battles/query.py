@@ -21,7 +21,7 @@ RAW = "raw of "
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a source as SQL: what stands after FROM, with the source's own columns."""
+    """Rows of a source as SQL: what comes after FROM, with the source's own columns."""
 
     sql: str
     header: Header
@@ -66,7 +66,7 @@ def file_rows(parts: Sequence[Part], header: Header, columns: Iterable[str], *, 
 
 
 def _no_glob(path: Path) -> str:
-    """A path in which no character stands for others."""
+    """A path in which no character is a wildcard."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
 
 

@@ -1,4 +1,4 @@
-"""Battles that stay where they are: counted by another engine, and summed there by prompt.
+"""Battles that another engine holds: counted and summed by prompt there.
 
 A rating needs the counts of each pair, and an interval clustered by prompt needs the products of scores that share a
 prompt. Both are sums, so an engine that holds the battles can make them, and no battle has to leave it.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tiltyard.battles.table import BattleTable, Floats, Mask
 
 GROUP = "number of the group"
-"""The column that says which group of equal rows, by its number at the engine, a row of the table stands for."""
+"""The column that says which group of equal rows, by its number at the engine, a row of the table represents."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class RemoteClusters(Protocol):
         ...
 
     def shared(self, table: BattleTable) -> Mask:
-        """Which rows of a counted table hold battles that have a cluster; the others stand alone."""
+        """Which rows of a counted table hold battles that have a cluster; the others are independent."""
         ...
 
     def sums(self, scores: GroupScores) -> ClusterSums:

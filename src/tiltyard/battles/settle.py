@@ -198,7 +198,7 @@ Readings = tuple[AnyCodes, tuple[str, ...]]
 
 
 def _read_column(column: LabelColumn, field: Field) -> Readings:
-    """The codes of a column over its sorted texts; missing and wrong values have codes of their own."""
+    """The codes of a column over its sorted texts; missing and wrong values have their own codes."""
     read: list[CellText] = [read_label(value, field.kind) for value in column.values]
     texts = tuple(sorted({text for text in read if isinstance(text, str)}))
     place = {text: code for code, text in enumerate(texts)}
@@ -261,7 +261,7 @@ def _score_and_outcome(winner: Readings | None, batch: RawBatch, layout: Layout)
 def _outcome_by_name(
     readings: Mapping[str, Readings], models: Sequence[str], model_a: Int32s, model_b: Int32s
 ) -> Int8s:
-    """The outcome where the winner is named: a tie names nobody and has its flag on."""
+    """The outcome where the winner is named: a tie names no winner and has its flag set."""
     named = _recoded(*readings["winner"], {name: code for code, name in enumerate(models)})
     tied = _flag_is_on(*readings["is_tie"]) if "is_tie" in readings else np.zeros(len(named), dtype=bool)
     outcome = np.full(len(named), UNKNOWN_CODE, dtype=np.int8)

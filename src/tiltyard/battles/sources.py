@@ -115,7 +115,7 @@ class ParquetFiles(RowSource):
 
 
 class Frame(RowSource):
-    """A table of another library, handed to DuckDB as it is or, where that cannot be, by way of a Parquet file."""
+    """A table of another library, given to DuckDB as it is or, where that is not possible, as a Parquet file."""
 
     def __init__(self, data: Any, options: ReadOptions) -> None:
         self.held = reusable(data)
@@ -150,7 +150,7 @@ class PythonRows(RowSource):
     def __init__(self, rows: Iterable[Battle | Mapping[str, Any]], options: ReadOptions) -> None:
         self.objects = [row.to_dict() if isinstance(row, Battle) else row for row in rows]
         if not self.objects:
-            raise NoBattles("there is no battle to read: the list is empty.")
+            raise NoBattles("there are no battles to read: the list is empty.")
         header = header_of_rows((row for row in self.objects if isinstance(row, Mapping)), "json")
         super().__init__("the rows", make_layout(header, options, "the rows"))
 
@@ -164,7 +164,7 @@ class PythonRows(RowSource):
 
 
 def find_sources(data: Any, options: ReadOptions) -> list[RowSource]:
-    """The sources that some data stands for, in order; files of one kind and format are one source."""
+    """The sources in some data, in order; files of one kind and format are one source."""
     if isinstance(data, str | Path):
         return _file_sources(find_parts(data), options)
     if is_frame(data):

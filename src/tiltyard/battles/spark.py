@@ -199,7 +199,7 @@ WEIGHT_SIGN = (
     f"CASE WHEN isnan(given) THEN 1 WHEN given = {INFINITY} THEN given WHEN given < 0 THEN -1 WHEN given = 0 THEN 0 "
     "ELSE 1 END"
 )
-"""All that is asked of one row's weight: that it is a number, not negative, and not 0. The weights are summed."""
+"""What is checked of one row's weight: that it is a number, not negative, and not 0. The weights are summed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,11 +280,11 @@ class SparkGroups:
         return replace(settled, reasons=np.where(fault > 0, fault, settled.reasons).astype(np.int8))
 
     def skipped(self, settled: Settled) -> dict[str, int]:
-        """How many rows are no battles, by reason."""
+        """How many rows are not battles, by reason."""
         return {reason.label: count for reason, count in settled.counts().items()}
 
     def first_problem(self, settled: Settled, name: str) -> BadRow:
-        """What to tell about bad rows: which values, and how many rows have them; Spark knows no line numbers."""
+        """The error for bad rows: which values, and how many rows have them; Spark knows no line numbers."""
         at = int(np.flatnonzero(settled.reasons)[0])
         reason, n = Reason(int(settled.reasons[at])), int(self.rows[at])
         where = f"{name} ({n:,} such {'row' if n == 1 else 'rows'})"
@@ -314,7 +314,7 @@ class SparkGroups:
         return explain(reason, row, self.layout)
 
     def _faults(self) -> NDArray[np.int8]:
-        """Why a line could not be read; Spark's CSV reader puts U+FFFD where bytes are no text."""
+        """Why a line could not be read; Spark's CSV reader puts U+FFFD where bytes are not text."""
         fault = np.array([row[self._at(FAULT)] for row in self.found], dtype=np.int8)
         if self.layout.header.cells == "text":
             odd = [any("\ufffd" in value for value in row if isinstance(value, str)) for row in self.found]

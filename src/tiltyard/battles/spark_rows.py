@@ -34,7 +34,7 @@ NAN, INFINITY = "double('NaN')", "double('Infinity')"
 
 
 LISTED = 10_000
-"""So many files are looked at to tell what kind they are."""
+"""How many files are looked at to tell what kind they are."""
 
 
 BROKEN = "broken cells"
@@ -51,7 +51,7 @@ class SparkRows:
 
 
 def find_rows(session: Any, data: Any) -> SparkRows:
-    """The rows of a DataFrame, or of the files that some paths stand for."""
+    """The rows of a DataFrame, or of the files that some paths name."""
     if not isinstance(data, list):
         return SparkRows(session, data.selectExpr("*", f"0 AS {FAULT}"), typed_columns(data.schema), "the frame")
     if "-" in data:
@@ -246,7 +246,10 @@ def _number(raw: str, cells: str, field: Field) -> str:
         missing, value, odd = f"{raw} IS NULL", f"cast({raw} AS double)", ""
     else:
         missing = f"{raw} IS NULL OR {raw} = " + ("'null'" if cells == "json" else "''")
-        value, odd = f"try_cast({raw} AS double)", f" OR {raw} RLIKE '[0-9.][dDfF] *$'"  # Java's 1d is no number here
+        value, odd = (
+            f"try_cast({raw} AS double)",
+            f" OR {raw} RLIKE '[0-9.][dDfF] *$'",
+        )  # Java's 1d is not a number here
     strict = f" OR isnan({value})" if field.name in STRICT_NUMBERS else ""
     return (
         f"CASE WHEN {missing} THEN {NAN} WHEN {value} IS NULL{odd}{strict} OR abs({value}) = {INFINITY} "

@@ -32,7 +32,7 @@ class BattleStats:
         pairs_met: Pairs of models that met.
         pairs_possible: Pairs of models there are.
         islands: The groups of models that met one another, directly or through others, the largest first; a battle
-            in which both were bad is no meeting.
+            in which both were bad does not count as a meeting.
         never_won: Models without a decisive win.
         never_lost: Models without a decisive loss.
         prompts: The number of distinct question ids, None when there are none.
@@ -119,7 +119,7 @@ def _inconsistent(table: BattleTable) -> float:
 
 
 def _pairs_met(table: BattleTable) -> NDArray[np.int64]:
-    """The pairs that met, one row each with the smaller code first; both-bad is no meeting."""
+    """The pairs that met, one row each with the smaller code first; both-bad battles do not count."""
     met = table.outcome != Outcome.BOTH_BAD
     low = np.minimum(table.model_a, table.model_b)[met].astype(np.int64)
     high = np.maximum(table.model_a, table.model_b)[met].astype(np.int64)

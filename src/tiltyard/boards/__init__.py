@@ -1,4 +1,4 @@
-"""Leaderboards: battles in, rated models out, with how every number came about."""
+"""Leaderboards: battles in, rated models out, with how each number was computed."""
 
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.leaderboard import BoardComparison, EloReport, Leaderboard, RatingEntry, compare_boards

@@ -83,7 +83,7 @@ REACH_NOTES = {
 }
 
 LOST_NOTE = "lost only to models without an upper bound; kept finite by half a win and half a loss; no upper bound"
-"""Of a model that is not unbeaten, though nobody who is bounded above ever beat it."""
+"""The note of a model that has lost, but only to models without an upper bound."""
 
 WON_NOTE = "won only against models without a lower bound; kept finite by half a win and half a loss; no lower bound"
 
@@ -102,7 +102,7 @@ class BradleyTerry(EstimatorParameters):
             `none` treats every row as independent.
         anchor: A model and the rating it is pinned to; without one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
-        slot: Whether to fit the advantage of the first side; None fits it beside controls, where people voted.
+        slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
         only_connected: Where groups of models never met, rate the largest instead of failing.
         robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
         evaluated: The model under test: its entry has source `evaluated`.
@@ -174,8 +174,8 @@ class BradleyTerry(EstimatorParameters):
         check_memory(
             f"{'robustness' if self.ci == 'none' else 'intervals'} and places of {models:,} models",
             float(NUMBER) * models * (tables * models + rounds),
-            f'Pass ci="none"{" and robustness=False" if self.robustness else ""} for the ratings alone, or leave out '
-            "models that have hardly been seen (min_battles).",
+            f'Use ci="none"{" without robustness=True" if self.robustness else ""} for the ratings alone, or '
+            "min_battles=... to leave out models that have few battles.",
             memory,
         )
 

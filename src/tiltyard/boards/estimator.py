@@ -19,7 +19,7 @@ from typing import Any, Self
 from tiltyard.errors import OptionError, TooLarge
 
 RATING_MAX = 1e9
-"""The furthest from 0 that a scale may be put: much beyond, the points of a battle would be lost in rounding."""
+"""How far from 0 a scale may start: much further, and the points of a battle would be lost in rounding."""
 
 
 DRAWS_MAX = 1_000_000
@@ -65,25 +65,25 @@ def check_choice(option: str, value: object, allowed: tuple[object, ...]) -> Non
 
 
 def check_number(option: str, value: object, *, least: float = -math.inf, most: float = math.inf) -> None:
-    """Refuse what is no finite number (NaN, infinity) or lies outside its limits."""
+    """Refuse what is not a finite number, or is outside its limits."""
     if not _within(value, Real, least, most):
         raise OptionError(f"{option} is {value!r}: expected a number{_limits(least, most)}.")
 
 
 def check_whole(option: str, value: object, *, least: int, most: float = math.inf) -> None:
-    """Refuse what is no whole number or lies outside its limits."""
+    """Refuse what is not a whole number, or is outside its limits."""
     if not _within(value, Integral, least, most):
         raise OptionError(f"{option} is {value!r}: expected a whole number{_limits(least, most)}.")
 
 
 def check_level(level: object) -> None:
-    """Refuse a confidence level that is no share."""
+    """Refuse a confidence level that is not between 0 and 1."""
     if not _within(level, Real, 0.0, 1.0) or level in (0.0, 1.0):
         raise OptionError(f"level is {level!r}: expected a share between 0 and 1, such as 0.95.")
 
 
 def _within(value: Any, kind: type[Any], least: float, most: float) -> bool:
-    """Whether a value is a finite number of a kind within limits: NaN is within none."""
+    """Whether a value is a finite number of a kind, within limits."""
     return isinstance(value, kind) and -math.inf < value < math.inf and least <= value <= most
 
 
@@ -107,7 +107,7 @@ SANDWICH_TABLES = 7
 
 
 BOOTSTRAP_TABLES = 9
-"""The same with a bootstrap, beside its rounds: one table for their covariance, and one to spare."""
+"""The same with a bootstrap, without its rounds: one table for their covariance, and one to spare."""
 
 
 ROUNDS_COPIES = 3

@@ -63,7 +63,7 @@ class RatingEntry:
     extra: Mapping[str, float | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as it stands in a ratings file."""
+        """The entry as in a ratings file."""
         row: dict[str, Any] = {
             "model": self.model,
             "rating": self.rating,
@@ -174,7 +174,7 @@ class Leaderboard:
         return columns_to_arrow(self._columns())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows of `to_arrow` for any library that speaks the Arrow PyCapsule interface (DuckDB, polars, …)."""
+        """The rows of `to_arrow` for any library with the Arrow PyCapsule interface (DuckDB, polars, …)."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def _columns(self) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""From selected battles to what Bradley–Terry fits: are all joined, how are ties read, what is dependent on what."""
+"""From selected battles to what Bradley–Terry fits: connections, ties, and which battles depend on each other."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _met(table: BattleTable) -> PairCells:
 
 
 def _say_islands(names: list[list[str]]) -> str:
-    """What is apart, in one line however many groups there are."""
+    """Which groups never met, in one line however many there are."""
     small = names[1:]
     shown = [", ".join(group[:4]) + (f" and {len(group) - 4} more" if len(group) > 4 else "") for group in small[:4]]
     if len(small) > 4:
@@ -137,7 +137,7 @@ def _say_islands(names: list[list[str]]) -> str:
 
 
 def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, controlled: bool) -> TieModel:
-    """The tie model asked for; half-wins where the data or the controls allow nothing else, and then said so."""
+    """The tie model asked for; half-wins, with a remark, where the data or the controls allow nothing else."""
     soft = table.score_a is not None and not np.isnan(table.score_a).all()
     decided = (table.outcome == Outcome.A) | (table.outcome == Outcome.B)
     if not decided.any() and not soft:
@@ -169,7 +169,7 @@ def settle_tie_model(counted: Counted, tie_model: TieModel, remarks: list[str]) 
 
 
 def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> str | None:
-    """The column whose equal values make battles dependent, or None when every battle stands alone."""
+    """The column whose equal values make battles dependent, or None when all battles are independent."""
     if cluster == "none" or (cluster == "auto" and "question_id" not in table.columns):
         return None
     column = "question_id" if cluster == "auto" else cluster

@@ -129,7 +129,7 @@ def rate(
             one, `none` treats every battle as independent.
         anchor: A model and the rating it is pinned to; without one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
-        slot: Whether to fit the advantage of the first side; None fits it beside controls, where people voted.
+        slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
         only_connected: Where groups of models never met, rate the largest instead of failing.
         robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
         k: Points at stake in a battle of Elo, by default 16.
@@ -197,14 +197,15 @@ def rate_by(
 ) -> dict[str, Leaderboard]:
     """One leaderboard per value of a column; an error names the value whose battles cannot be rated.
 
-    With `leave_out` such a value has no board, and `leave_out` is told why; only if no value has one is it an error.
+    With `leave_out` such a value has no board, and `leave_out` is called with the reason; it is an error only if no
+    value has a board.
 
     Parameters:
         battles: Battles: a table, or whatever `read_battles` takes.
         column: The column whose values get a board each.
         estimator: The estimator, built.
         reading: How to read the battles.
-        leave_out: Told in a sentence of each value whose battles cannot be rated; such a value then has no board.
+        leave_out: Called with a sentence for each value whose battles cannot be rated; such a value has no board.
             None: an error.
     """
     counted = None
@@ -255,7 +256,7 @@ def make_estimator(method: str, selection: Selection, **options: Any) -> Estimat
 def read_for(
     estimator: Estimator, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
 ) -> BattleTable:
-    """The battles with only the columns that the estimator looks at, counted while reading where order is no matter."""
+    """The battles with the columns that the estimator needs, counted while reading where the order does not matter."""
     if isinstance(battles, BattleTable):
         if reading.where is not None:
             raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
@@ -363,7 +364,7 @@ def _in_order(estimator: Estimator) -> bool:
 
 
 def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str, Any]:
-    """Where battles came from, as it stands in a ratings file: the filter, the files' hash, our version."""
+    """Where battles came from, as written to a ratings file: the filter, the files' hash, our version."""
     from tiltyard import __version__
 
     reading = reading or InputOptions()

@@ -88,7 +88,7 @@ def _by_parameter(fitted: BradleyTerryFit, cell: Ints, delta: Floats, tie: Float
 
 
 def _weighted_squares(row: Ints, parameter: Ints, score: Floats, weight: Floats, n: int) -> Floats:
-    """Σ w s sᵀ over rows that stand alone; a row has a handful of parameters, so all pairs of them are multiplied."""
+    """Σ w s sᵀ over independent rows; a row has a handful of parameters, so all pairs of them are multiplied."""
     order = np.argsort(row, kind="stable")
     row, parameter, score = row[order], parameter[order], score[order]
     total = sum_by(parameter * n + parameter, weight[row] * score * score, n * n)

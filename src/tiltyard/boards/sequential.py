@@ -38,9 +38,7 @@ SCORE_A = np.array([1.0, 0.0, 0.5, np.nan])
 """The first model's score for each `Outcome`; both-bad has none."""
 
 
-DEVIATION_REMARK = (
-    "the interval comes from the Glicko deviation, honest only where the schedule did not chase the ratings"
-)
+DEVIATION_REMARK = "the interval comes from the Glicko deviation, and holds only if matches were not chosen by rating"
 
 
 ORDER_REMARK = "Elo depends on the order of the battles and has no interval: compare with Bradley–Terry (method bt)"
@@ -69,7 +67,7 @@ class OrderedBattles:
 
 
 def in_order(table: BattleTable, remarks: list[str]) -> OrderedBattles:
-    """The battles by `timestamp` where every battle has one, else as they stand; a row of weight n is n battles."""
+    """The battles by `timestamp` where every battle has one, else in file order; a row of weight n is n battles."""
     order = np.arange(len(table))
     when = table.columns.get("timestamp")
     if isinstance(when, np.ndarray):

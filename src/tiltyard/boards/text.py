@@ -1,4 +1,4 @@
-"""A leaderboard in words and columns: a table for people, Markdown, CSV, JSON, HTML."""
+"""A leaderboard as text: a table for people, Markdown, CSV, JSON, HTML."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _marks(board: Leaderboard) -> dict[str, str]:
 
 
 def _strips(board: Leaderboard) -> list[str]:
-    """A little picture of each interval, all on one scale: the dot is the rating, the line its interval.
+    """A small drawing of each interval, all on one scale: the dot is the rating, the line its interval.
 
     The scale spans the ratings and a third more on each side; an interval that leaves it ends in an arrow head.
     """
@@ -231,10 +231,12 @@ def _strips(board: Leaderboard) -> list[str]:
 
 
 def footnotes(board: Leaderboard) -> list[str]:
-    """What a reader has to know to read the table rightly."""
+    """What a reader has to know to understand the table."""
     notes = []
     if any(entry.rank_low is not None for entry in board):
-        notes.append("rank: the places a model could hold, all models at once")
+        level = (board.settings.get("interval") or {}).get("level")
+        sure = "" if level is None else f"{percent(level)} "
+        notes.append(f"rank: {sure}range of places, adjusted for all comparisons")
     if any("battles_to_swap_with_next" in entry.extra for entry in board):
         notes.append("to swap: removing as few as this many battles puts the next model level or ahead")
     notes += [f"{mark.strip()} {note}" for note, mark in _marks(board).items()]

@@ -21,7 +21,7 @@ REMARK = "a win rate depends on who was met: compare with Bradley–Terry (metho
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinRate(EstimatorParameters):
-    """Average win rate over opponents; `overall` (every battle counting once) stands beside it.
+    """Average win rate over opponents; the extra column `overall` counts every battle once.
 
     Parameters:
         evaluated: The model under test: its entry has source `evaluated`.
@@ -38,7 +38,7 @@ class WinRate(EstimatorParameters):
         check_memory(
             f"win rates of all pairs of {models:,} models",
             float(NUMBER) * WIN_RATE_TABLES * models * models,
-            'Use method="bt" with ci="none", or leave out models that have hardly been seen (min_battles).',
+            'Use method="bt" with ci="none", or min_battles=... to leave out models that have few battles.',
             memory,
         )
         rates = pairwise(selected.table)

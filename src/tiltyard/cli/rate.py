@@ -42,7 +42,7 @@ from tiltyard.cli.rate_options import (
     WhereOption,
     read_anchor,
 )
-from tiltyard.errors import OptionError, TiltyardError, TooLarge
+from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
     from tiltyard.boards import Leaderboard
@@ -83,7 +83,7 @@ def rate_command(
     out: OutOption = None,
     plot: PlotOption = None,
 ) -> None:
-    """Rate models from files of battles: any file of battles in, a leaderboard one can defend out."""
+    """Rate models from files of battles: battles in, a leaderboard with intervals out."""
     from tiltyard.boards import InputOptions, Selection, make_estimator, rate_by
     from tiltyard.boards.charts import check_path
     from tiltyard.boards.rating import rate_with
@@ -114,20 +114,12 @@ def rate_command(
     }
     estimator = make_estimator(method, selection, **options)
     reading = InputOptions(format=from_format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
-    try:
-        with working("rating …"):
-            boards = (
-                {"": rate_with(estimator, files, reading)}
-                if by is None
-                else rate_by(files, by, estimator, reading, leave_out=lambda text: note(as_options(text)))
-            )
-    except TooLarge as error:
-        without = " without --robustness" if robustness else ""
-        bt = "" if method == "bt" else "--method bt "
-        raise TiltyardError(
-            f"{error.why}. Use {bt}--ci none{without} for the ratings alone, or --min-battles N to leave out models "
-            "that have hardly been seen."
-        ) from None
+    with working("rating …"):
+        boards = (
+            {"": rate_with(estimator, files, reading)}
+            if by is None
+            else rate_by(files, by, estimator, reading, leave_out=lambda text: note(as_options(text)))
+        )
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}
     deliver(_text(boards, by, shape), out)

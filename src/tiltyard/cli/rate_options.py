@@ -26,7 +26,7 @@ MethodOption = Annotated[
 TiesOption = Annotated[
     Literal["davidson", "rao-kupper", "half", "drop"] | None,
     typer.Option(
-        help="What a tie says: a model of ties, half a win, or nothing. (bt; default: davidson)",
+        help="How ties are read: by a model of ties, as half a win, or left out. (bt; default: davidson)",
         rich_help_panel=METHOD,
     ),
 ]
@@ -74,14 +74,14 @@ RobustnessOption = Annotated[
     bool,
     typer.Option(
         "--robustness",
-        help="For each neighbouring pair, how few battles have to go to swap it. (bt)",
+        help="For each neighbouring pair, find how few battles would have to go for the two to swap. (bt)",
         rich_help_panel=METHOD,
     ),
 ]
 CiOption = Annotated[
     Literal["sandwich", "bootstrap", "none"] | None,
     typer.Option(
-        help="How intervals are made. (bt; elo-perm knows its own, or none; default: sandwich)",
+        help="How intervals are made. (bt; elo-perm has its own, or none; default: sandwich)",
         rich_help_panel=INTERVALS,
     ),
 ]
@@ -144,7 +144,9 @@ EngineOption = Annotated[
 KOption = Annotated[
     float | None, typer.Option("--k", help="Points at stake. (elo, elo-perm; default: 16)", rich_help_panel=ELO)
 ]
-InitialRatingOption = Annotated[float | None, typer.Option(help="(elo, elo-perm; default: 1400)", rich_help_panel=ELO)]
+InitialRatingOption = Annotated[
+    float | None, typer.Option(help="Where every model starts. (elo, elo-perm; default: 1400)", rich_help_panel=ELO)
+]
 NPermsOption = Annotated[
     int | None, typer.Option(min=2, help="Shuffles. (elo-perm; default: 500)", rich_help_panel=ELO)
 ]
@@ -153,7 +155,7 @@ KSweepOption = Annotated[
     typer.Option(help="Further K on the same shuffles. (elo-perm; default: 1,4,8,16,32)", rich_help_panel=ELO),
 ]
 FormatOption = Annotated[
-    Format | None, typer.Option(help="(default: table, or what --out ends in)", rich_help_panel=OUTPUT)
+    Format | None, typer.Option(help="How to write it. (default: table, or what --out ends in)", rich_help_panel=OUTPUT)
 ]
 CompareOption = Annotated[
     Path | None,

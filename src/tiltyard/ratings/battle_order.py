@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def checked_pairs(a: ArrayLike, b: ArrayLike, n_models: int) -> tuple[Codes, Codes]:
-    """The two models of each battle as int32 codes; an error where a code is no model or meets itself."""
+    """The two models of each battle as int32 codes; an error where a code is not a model, or a model meets itself."""
     first, second = _codes(a, "a", n_models), _codes(b, "b", n_models)
     _same_length(first, second, "b")
     same = np.flatnonzero(first == second)

@@ -195,7 +195,7 @@ def _sum_results(cell: Ints, result: NDArray[np.int8], share: Floats | None, wei
 def scaled_difference(name: str, value_a: Floats, value_b: Floats, weight: Floats) -> Floats:
     """(a − b)/(a + b) of each battle, divided by its root mean square; 0 where both are 0.
 
-    It is never centred: centring would move the ratings of whoever sits in the first slot more often.
+    It is never centred: centring would move the ratings of models that are in the first slot more often.
     """
     missing = np.isnan(value_a) | np.isnan(value_b)
     if missing.any():

@@ -8,7 +8,7 @@ Two environment variables are read at every call:
 
 - `TILTYARD_COMPILE`: `auto` (default) compiles when the plain run would take `WORTH_SECONDS` or more, numba is
   installed and the cache folder can be written; `always` compiles whatever the size, without a disk cache where there
-  is no folder, and fails where numba is missing; `never` leaves numba alone.
+  is not a folder, and fails where numba is missing; `never` leaves numba alone.
 - `TILTYARD_CACHE_DIR`: the folder for compiled code. Default: `tiltyard` in `$XDG_CACHE_HOME` or `~/.cache` (macOS:
   `~/Library/Caches`). Nothing is ever written beside the source, which may be read-only or belong to someone else.
 

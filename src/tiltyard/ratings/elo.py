@@ -32,7 +32,7 @@ PLAIN_SECONDS_PER_BATTLE = 0.7e-6
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
 K_MAX = 600.0
 """From K = 1600/ln 10 = 695 on, a battle throws two near-equals further past each other than they were apart: ratings
-jump about for ever, and rounding decides where. Elo refuses K before that."""
+never settle, and rounding decides where they end. Elo refuses K before that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +205,7 @@ def _decisive(a: ArrayLike, b: ArrayLike, a_won: ArrayLike, n_models: int) -> tu
 
 
 def check_k(k: float, *, most: float = K_MAX) -> None:
-    """Refuse a K that is no positive number, or so large that ratings would not settle."""
+    """Refuse a K that is not a positive number, or so large that ratings would not settle."""
     if not (k > 0.0 and math.isfinite(k)):
         raise OptionError(f"K is {k}: it is the most a rating can move in one battle, a positive number.")
     if k > most:

@@ -66,12 +66,12 @@ class Glicko2Settings:
             raise OptionError(f"Glicko-2: tau is {self.tau}; take 0.3 to 1.2 (the limit is {TAU_MAX:g}).")
         if not 0.0 < self.deviation_min <= self.deviation <= self.deviation_max:
             raise OptionError(
-                f"Glicko-2: the starting deviation {self.deviation} must lie within its limits, "
+                f"Glicko-2: the starting deviation {self.deviation} must be within its limits, "
                 f"{self.deviation_min} to {self.deviation_max}, both above 0."
             )
         if not (0.0 < self.volatility <= 1.0 and self.scale > 0.0 and self.epsilon > 0.0 and self.max_iterations >= 0):
             raise OptionError(
-                "Glicko-2: volatility must lie in (0, 1], scale and epsilon above 0, iterations not below."
+                "Glicko-2: volatility must be in (0, 1], scale and epsilon above 0, iterations not below 0."
             )
 
     def new_state(self, n_models: int) -> Glicko2State:
@@ -103,7 +103,7 @@ class Glicko2State:
     volatility: Floats
 
     def copy(self) -> Glicko2State:
-        """The same state in arrays of its own."""
+        """A copy of the state with its own arrays."""
         return Glicko2State(
             *(np.array(column, np.float64) for column in (self.rating, self.deviation, self.volatility))
         )

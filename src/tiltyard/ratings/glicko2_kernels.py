@@ -139,7 +139,7 @@ def rate_one_by_one(
     rules: Rules,
     history: Floats,
 ) -> None:
-    """Every battle a rating period of its own for its two models, both updated from their states before it.
+    """Every battle is its own rating period for its two models, both updated from their states before it.
 
     Row t of `history`, if it has rows, becomes the two ratings and the two deviations after battle t.
     """

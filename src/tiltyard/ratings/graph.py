@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Reach(enum.IntEnum):
-    """How a model stands to the largest group in which every model is held from both sides."""
+    """How a model is connected to the largest group in which every model is bounded from both sides."""
 
     HELD = 0
     UNBEATEN = 1
@@ -180,7 +180,7 @@ def open_ends_of_a_lone_core(cells: PairCells, state: NDArray[np.int8]) -> NDArr
     """The same, but that a model which alone is HELD, and never lost or never won, is unbounded like those around it.
 
     Where no two models beat each other, one of them stands in for the group that the others are measured by. It needs
-    no prior of its own, but nothing bounds it on that side either.
+    no prior, but nothing bounds it on that side either.
     """
     held = np.flatnonzero(state == Reach.HELD)
     if len(held) != 1 or len(state) == 1:

@@ -44,7 +44,7 @@ class Robustness:
 
 
 def removable_battles(rows: Comparisons, counted: Counted) -> RemovableBattles:
-    """All battles, equal ones together; every soft outcome stands alone."""
+    """All battles, equal ones together; every soft outcome is separate."""
     n = len(counted.cells)
     hard = np.ones(len(rows), dtype=bool) if counted.share is None else np.isnan(counted.share)
     sums = sum_by(counted.cell[hard] * 3 + counted.result[hard], rows.weight[hard], 3 * n)

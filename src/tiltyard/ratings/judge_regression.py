@@ -34,7 +34,7 @@ class CalibrationVerdicts:
     """A judge's readable verdicts on battles that people decided, one row per verdict, as the judge was shown it.
 
     `shown_first` and `shown_second` are model numbers; `share` is what the model shown first won: 1, 0, ½ for a tie, or
-    a soft score. `weight` is ½ where both orders of the battle were heard, 1 where one was. `battle` names the battle;
+    a soft score. `weight` is ½ where both orders of the battle were judged, 1 where one was. `battle` names the battle;
     `cluster` what battles share (a prompt), None where battles are independent.
     """
 
@@ -149,7 +149,7 @@ class VerdictFit:
         """What each model was found to differ by; how that responds to the true δ; and the clusters' parts of it.
 
         With τ² = 0 in hand it is the residual sum U = Bᵀ r less what slope and slot take up, which responds with
-        L_r = L − G H⁻¹ Gᵀ. With a τ² in hand it is δ̂, which weighs models evenly where all are well heard.
+        L_r = L − G H⁻¹ Gᵀ. With a τ² in hand it is δ̂, which weighs models evenly where all have many verdicts.
         """
         scores = self.heard.clustered(self.residual)
         if self.tau2:
@@ -169,7 +169,7 @@ class VerdictFit:
         return max(0.0, float((found @ found - (by_chance**2).sum()) / (response**2).sum()))
 
     def tau_degrees(self) -> float:
-        """The degrees of freedom 2 τ⁴ / Var(τ̂²) of that estimate: fewer than the models where each was little heard."""
+        """The degrees of freedom 2 τ⁴ / Var(τ̂²) of that estimate: fewer than the models where each has few verdicts."""
         _, response, by_chance = self._moments()
         spread = self.tau2 * response @ response.T + by_chance.T @ by_chance
         degrees = (self.tau2 * float((response**2).sum())) ** 2 / max(float((spread**2).sum()), TINY)

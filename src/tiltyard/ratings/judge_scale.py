@@ -1,6 +1,6 @@
 """A judge's scale against people's: how far its verdicts stretch strengths, and how far it strays from them.
 
-People's strengths θ come from their own battles. On battles that people decided the judge is heard too, and its
+People's strengths θ come from their own battles. The judge also decides battles that people decided, and its
 verdicts are explained by
 
     logit P(the model shown first wins) = β (θ_first − θ_second) + γ + δ_first − δ_second,    δ ~ N(0, τ²):
@@ -75,8 +75,8 @@ class JudgeScale:
     """What a calibration found: the judge's `slope` β̂, `slot` γ̂ and `tau` τ̂, in the judge's logits.
 
     `slope_variance` and `slot_variance` count the chance of the verdicts, by cluster, and the idiosyncrasies;
-    `tau_degrees` says how well τ̂ is known. `idiosyncrasy` holds every model's δ̂, shrunk by how little was heard of it,
-    0 for a model not heard. Models are numbered as the strengths were that the judge was calibrated with.
+    `tau_degrees` says how well τ̂ is known. `idiosyncrasy` holds every model's δ̂, shrunk where it has few
+    verdicts, 0 where it has none. Models are numbered as the strengths were that the judge was calibrated with.
     """
 
     slope: float
@@ -120,7 +120,7 @@ class PlacementVariance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledPlacement:
-    """Where the new model stands on people's scale, in their logits, as far as this judge can tell."""
+    """The new model's place on people's scale, in their logits, as far as this judge can tell."""
 
     strength: float
     variance: PlacementVariance
@@ -257,7 +257,7 @@ def _check_calibration(strength: Floats, verdicts: CalibrationVerdicts) -> None:
     if not len(won) or not len(lost):
         raise RatingError(
             f"all {len(verdicts):,} calibration verdicts went to the same slot: "
-            "this judge tells models apart by where they stand. Ask another judge."
+            "this judge decides by position. Ask another judge."
         )
     if lost.max() <= won.min():
         raise RatingError(

@@ -160,7 +160,7 @@ class OneModelFit:
     ) -> tuple[float | None, float | None]:
         """The interval of the strength, None on a side that nothing bounds.
 
-        Without `anchors` it is for anchors as they stand; with them their uncertainty is added. `critical` takes the
+        Without `anchors` the anchors are taken as certain; with them their uncertainty is added. `critical` takes the
         place of Student's quantile where it is larger: for an interval that is looked at repeatedly, Pocock's constant.
         """
         inherited = 0.0 if anchors is None else anchors.handed_on(self.opponent_share)
@@ -210,7 +210,7 @@ def told_apart(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """The anchors that the new model is surely above, and those that it is surely below, all at once.
 
-    A model that nothing bounds from below is surely above nobody, and the other way round.
+    A model that nothing bounds from below is surely above no model, and the other way round.
     """
     cut = studentized_range_quantile(level, len(anchors) + 1, placed.rank_degrees) / math.sqrt(2.0)
     if critical is not None:
@@ -264,7 +264,7 @@ def fit_one(anchor_strength: Floats, rows: OneModelRows, tie_model: TieModel) ->
 
 
 def _settle_tie_model(counts: Floats, tie_model: TieModel) -> TieModel:
-    """The tie model, or half-wins where no loss contradicts the wins: ties and the gap would then grow for ever."""
+    """The tie model, or half-wins where no loss contradicts the wins: ties and the gap would grow without limit."""
     won, lost, tied = counts.sum(axis=0)
     return HALF if tie_model.has_parameter and tied > 0 and (won == 0 or lost == 0) else tie_model
 
@@ -362,7 +362,7 @@ def _step_up(top: _Top, step: Floats) -> _Top:
 def _middle(top: _Top, rows: OneModelRows) -> tuple[Floats, float]:
     """The middle of the sandwich, Σ_p s_p s_pᵀ over clusters of rows, and the number of clusters.
 
-    A row of its own counts its weight times its squared score, and so do the cells of the prior.
+    An independent row counts its weight times its squared score, and so do the cells of the prior.
     """
     cells = top.cells
     tie = np.full(len(cells.known), top.point[1] if top.free_tie else top.tie_model.untied)

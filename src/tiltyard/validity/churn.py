@@ -44,7 +44,7 @@ class Swap:
     rose: str
     fell: str
     within_bands: bool
-    """Whether their bands overlapped before: then the order was never claimed, and the swap is no surprise."""
+    """Whether their bands overlapped before: then no order was claimed, and the swap is not a surprise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class ConfidenceStability:
     median_deviation_before: float | None
     median_deviation_after: float | None
     left_band: tuple[str, ...]
-    """Models whose rating is now outside the band of the start: about 1 in 20 or fewer where bands are honest."""
+    """Models whose rating is now outside the band of the start: about 1 in 20 or fewer where bands hold."""
 
     @property
     def share_left_band(self) -> float | None:

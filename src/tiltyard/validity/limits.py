@@ -57,8 +57,8 @@ def client_address(peer: str, forwarded_for: Sequence[str], trusted: Sequence[IP
 
     `peer` is who opened the connection and `forwarded_for` the values of the X-Forwarded-For headers, in order. Each
     proxy appends whom it heard from, so the list is read from its end while the speaker is trusted; what a visitor
-    wrote at its beginning is never reached. An entry that is no address is not taken over: the proxy that passed
-    it on stands for its visitors. A `peer` that is no address (a Unix socket) stands for itself.
+    wrote at its beginning is never reached. An entry that is not an address is ignored: the proxy that passed
+    it on counts as the visitor. A `peer` that is not an address (a Unix socket) is returned as it is.
     """
     here = _read(peer)
     if here is None:
@@ -87,7 +87,7 @@ def _within(address: Address, networks: Sequence[IPv4Network | IPv6Network]) -> 
 
 
 def _read(entry: str) -> Address | None:
-    """The address in an entry, without port, brackets, quotes or scope; an IPv4 address in IPv6 clothes is IPv4."""
+    """The address in an entry, without port, brackets, quotes or scope; an IPv4 address written as IPv6 is IPv4."""
     bare = entry.strip().strip('"')
     if bare.startswith("["):
         bare = bare[1:].partition("]")[0]

@@ -122,7 +122,7 @@ def _fast(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
 
 
 def _one_sided(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
-    """The same side again and again; sides are drawn by lot, so no model earns that."""
+    """The same side again and again; sides are random, so no model earns that."""
     for side in (Outcome.A, Outcome.B):
         number = int((votes.outcome == side).sum())
         if len(votes) >= rules.one_sided_votes and number >= rules.one_sided_share * len(votes):
