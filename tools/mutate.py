@@ -123,10 +123,11 @@ def sample(pool: dict[str, list[Mutation]], number: int, seed: int) -> list[Muta
     return [mutation for mutation, _ in zip(rounds, range(number), strict=False)]
 
 
-def known_survivors() -> dict[tuple[str, str, str, str], str]:
+def known_survivors() -> dict[tuple[str, ...], str]:
     """The mistakes that change nothing anybody could see, and why."""
     listed = tomllib.loads(KNOWN.read_text(encoding="utf-8")).get("survivor", [])
-    return {(row["module"], row["function"], row["before"], row["after"]): row["reason"] for row in listed}
+    names = ("module", "function", "text", "before", "after")
+    return {tuple(row[name] for name in names): row["reason"] for row in listed}
 
 
 def test_files() -> list[Path]:

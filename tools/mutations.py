@@ -47,6 +47,8 @@ class Mutation:
     line: int
     function: str
     """`function` or `Class.method`; empty for what runs when the module is imported."""
+    text: str
+    """The source line, which stays the same when lines move."""
     before: str
     after: str
 
@@ -56,9 +58,9 @@ class Mutation:
         return f"{self.module}#{self.number}"
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What stays when lines move."""
-        return self.module, self.function, self.before, self.after
+    def key(self) -> tuple[str, ...]:
+        """What names it when lines have moved."""
+        return self.module, self.function, self.text, self.before, self.after
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line}  {_short(self.before)} → {_short(self.after)}"
@@ -66,13 +68,14 @@ class Mutation:
 
 def mutations(module: str, source: str) -> list[Mutation]:
     """Every mistake that can be made in a source, in its order."""
-    made = []
+    made, lines = [], source.splitlines()
     for number, (place, node, other, function) in enumerate(_changes(ast.parse(source))):
         if isinstance(node, ast.Constant):
             before, after = ast.unparse(place[0]), _with(place, other, place[0])
         else:
             before, after = ast.unparse(node), ast.unparse(other)
-        made.append(Mutation(module, number, getattr(node, "lineno", 0), function, before, after))
+        line: int = getattr(node, "lineno", 1)
+        made.append(Mutation(module, number, line, function, lines[line - 1].strip(), before, after))
     return made
 
 

@@ -32,6 +32,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.tables import metadata
 from tiltyard.arena.voting import TooMany
+from tiltyard.web import visitors
 from tiltyard.web.admin_gate import GUESSES, Gate
 from tiltyard.web.cookies import COOKIE, Cookies, cookie_hash, derived_key
 from tiltyard.web.settings import SiteSettings
@@ -342,3 +343,29 @@ def test_crawlers_may_read_what_is_public_and_list_nothing_personal(sqlite_site:
     assert 'content="noindex"' not in client.get("/").text
     assert 'content="noindex"' in vote_page(client).text
     assert 'content="noindex"' in client.get("/me").text
+
+
+def test_a_process_remembers_the_latest_visitors_and_no_more(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for two: the third takes the place of the first, who is found in the database and takes the second's."""
+    monkeypatch.setattr(visitors, "KNOWN_VISITORS", 2)
+    ann, bob, eve = clients = [sqlite_site.client() for _ in range(3)]
+    for client in clients:
+        vote_page(client)
+    names = {client: cookie_hash(client.cookies[COOKIE]) for client in clients}
+    known = sqlite_site.app.state.site.visitors._known
+    assert list(known) == [names[bob], names[eve]]
+    assert "/me/forget" in ann.get("/me").text
+    assert list(known) == [names[eve], names[ann]]
+
+
+def test_whoever_was_forgotten_by_another_process_is_unknown_here_once_the_memory_is_old(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seconds, is_known in ((60.0, True), (0.0, False)):
+        monkeypatch.setattr(visitors, "KNOWN_SECONDS", seconds)
+        client = sqlite_site.client()
+        address = f"/api/v1/matchups/{form_in(vote_page(client).text)['matchup_id']}/vote"
+        sql(sqlite_site.url, f"DELETE FROM voters WHERE cookie_hash = '{cookie_hash(client.cookies[COOKIE])}'")
+        assert client.post(address, json={"choice": "A"}).status_code == (200 if is_known else 404)
