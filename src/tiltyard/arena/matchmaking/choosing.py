@@ -62,17 +62,17 @@ def next_matchup(
         raise ArenaError(
             "nothing to serve: no two enabled models have answers to one enabled prompt. Import answers or enable some."
         )
-    past = seen if isinstance(seen, SeenMatchups) else SeenMatchups(seen)
+    shown = seen if isinstance(seen, SeenMatchups) else SeenMatchups(seen)
     if state.phase == 1:
-        picked = legacy.pick(state, servable, past, rng)
+        picked = legacy.pick(state, servable, shown, rng)
         if picked is None:
-            picked = _oldest(VoterView(state, past, tables), past)
+            picked = _oldest(VoterView(state, shown, tables), shown)
         return _seated(picked, "legacy", picked.chance, rng)
     for capped in (True, False):
-        view = VoterView(state, past, tables, capped=capped)
+        view = VoterView(state, shown, tables, capped=capped)
         if view.has_pair:
             return _by_lane(view, rng)
-    picked = _oldest(view, past)
+    picked = _oldest(view, shown)
     return _seated(picked, FALLS_TO[-1], picked.chance, rng)
 
 
@@ -107,10 +107,10 @@ def _seated(picked: Pick, lane: Lane, probability: float, rng: np.random.Generat
     return ChosenMatchup(a, b, picked.prompt, lane, note + picked.reason, probability)
 
 
-def _oldest(view: VoterView, past: SeenMatchups) -> Pick:
+def _oldest(view: VoterView, shown: SeenMatchups) -> Pick:
     """What this voter saw longest ago, of what may be served and does not break the diversity of prompts."""
     cells = view.servable.cells
-    old = sorted((when, triple) for triple, when in past.when.items())
+    old = sorted((when, triple) for triple, when in shown.when.items())
     left = [(a, b, prompt) for _, (a, b, prompt) in old if cells[a, prompt] and cells[b, prompt]]
     diverse = (triple for triple in left if view.diverse_prompts(triple[:2])[triple[2]])
     a, b, prompt = next(diverse, left[0])

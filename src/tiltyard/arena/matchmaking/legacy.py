@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import ArenaState
 
 
-def pick(state: ArenaState, servable: Servable, past: SeenMatchups, rng: np.random.Generator) -> Pick | None:
+def pick(state: ArenaState, servable: Servable, seen: SeenMatchups, rng: np.random.Generator) -> Pick | None:
     """A prompt, each as likely as the others, and two models that answered it; None if the voter has seen all."""
     seen_on: dict[int, list[tuple[int, int]]] = {}
-    for first, second, prompt in past.when:
+    for first, second, prompt in seen.when:
         seen_on.setdefault(prompt, []).append((first, second))
     players = servable.cells.sum(axis=0)
     prompts = np.flatnonzero(players > 1)

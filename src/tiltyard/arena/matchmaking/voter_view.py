@@ -37,12 +37,12 @@ class VoterView:
     `capped` off, models over the traffic cap may be served too.
     """
 
-    def __init__(self, state: ArenaState, past: SeenMatchups, tables: WorkingTables, *, capped: bool = True) -> None:
+    def __init__(self, state: ArenaState, seen: SeenMatchups, tables: WorkingTables, *, capped: bool = True) -> None:
         self.state = state
         self.policy = state.policy
         self.servable = servable = tables.servable(state)
         self._tables = tables
-        self._seen = past
+        self._seen = seen
         self.partners, self.anchors = self._who_may_meet(capped=capped)
         self.has_pair = self.partners is servable.partners or bool(self.anchors.any())
         self.rank_order = tables.rank_order(state)
