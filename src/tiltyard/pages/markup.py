@@ -44,7 +44,7 @@ def text(value: str) -> Html:
 
 
 def el(name: str, /, *children: str, **attributes: Value) -> Html:
-    """One element. `class_` and `aria_label` stand for `class` and `aria-label`; None and False leave it out."""
+    """One element. `class_` and `aria_label` become `class` and `aria-label`; None and False leave it out."""
     opening = name + "".join(
         _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
     )

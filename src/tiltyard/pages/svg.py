@@ -42,7 +42,7 @@ class Scale:
         return cls(low, high, tuple(round((first + i) * step, 10) for i in range(count)))
 
     def x(self, value: float) -> float:
-        """Where a value stands; what lies outside stands at the edge."""
+        """The x position of a value; values outside the scale go to the edge."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return round(MARGIN + share * (WIDTH - 2 * MARGIN), 2)
 
@@ -66,7 +66,7 @@ def grid(scale: Scale, height: int) -> list[Html]:
 
 
 def axis(scale: Scale, unit: str = "") -> Html:
-    """The ticks in words, to stand above a column of pictures. Labels that would leave the picture are left out."""
+    """The labels of the ticks, above a column of pictures. Labels that would leave the picture are left out."""
     marks = [
         el("text", f"{tick:g}{unit}", x=scale.x(tick), y=14, text_anchor="middle")
         for tick in scale.ticks

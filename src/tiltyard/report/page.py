@@ -48,7 +48,7 @@ def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReportKind:
-    """What one kind of report has of its own: title, list of a pair's battles, its filter, more style and script."""
+    """What differs between kinds of report: title, list of a pair's battles, its filter, more style and script."""
 
     title: str
     pair_view: Callable[[Here, tuple[int, int, int]], Html] = pair_view
@@ -123,7 +123,7 @@ def _dimension(here: Here, dimension: Dimension) -> Html:
 
 
 def _beside(here: Here) -> str:
-    """Two heatmaps stand side by side while they are small."""
+    """Two heatmaps are side by side while they are small."""
     return "beside" if len(here.run.entrants) <= SIDE_BY_SIDE else "stacked"
 
 
@@ -143,7 +143,7 @@ def _sibling(here: Here, kind: ReportKind, *views: Html) -> str:
 
 
 def document(here: Here, kind: ReportKind, *body: Html) -> str:
-    """A page of the report as a file of its own."""
+    """A page of the report as one HTML file."""
     style = own_file("style.css") + kind.style + _entrant_rules(len(here.run.entrants))
     return pages.document(kind.title, body, style=style, script=own_file("script.js") + kind.script)
 

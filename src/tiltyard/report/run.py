@@ -195,7 +195,7 @@ def _texts(path: Path) -> tuple[dict[str, Prompt], dict[tuple[str, str], str], d
 def keep_answers(
     answers: dict[tuple[str, str], str], prompt_id: str, said: Mapping[str, str], where: str, command: str = RUN
 ) -> None:
-    """Add what the entrants answered to a prompt; nobody answers the same prompt in two ways."""
+    """Add what the entrants answered to a prompt; no entrant has two answers to one prompt."""
     for entrant, answer in said.items():
         if answers.setdefault((prompt_id, entrant), answer) != answer:
             raise RunFolderError(f"{where}: {entrant} has two different answers to {prompt_id}. {again(command)}")

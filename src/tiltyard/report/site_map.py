@@ -1,4 +1,4 @@
-"""Where everything of a report stands: one page for ordinary runs, sibling files for the battles of a large one."""
+"""Where everything in a report is: one page for ordinary runs, sibling files for the battles of a large one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BATTLES_PER_FILE = 400
 
 
 class SiteMap:
-    """The pages of one run: what is numbered how, and which view stands in which file.
+    """The pages of one run: how things are numbered, and which view is in which file.
 
     Anchors are numbers (`b12` a battle, `p3` a prompt, `m0-1-2` a pair and `e0-1` an entrant in dimension 0), so no
     name of an entrant or prompt can break one.

@@ -66,14 +66,14 @@ def _desk(request: Request) -> _Desk:
 
 
 async def _session(request: Request) -> Login | None:
-    """The session of whoever asks, if it holds."""
+    """The login of a request, if it is valid."""
     gate = _desk(request).gate
     session = gate.session(request.cookies.get(COOKIE))
     return None if session is None or await asyncio.to_thread(gate.left, session) else session
 
 
 async def _entered(request: Request) -> Login:
-    """The session of whoever asks, kept for the page that answers; everybody else is led to the login."""
+    """The login of a request, kept for the page that answers; others are redirected to the login page."""
     session = await _session(request)
     if session is None:
         raise HTTPException(303, headers={"location": LOGIN})
@@ -86,7 +86,7 @@ def _purpose(session: Login) -> str:
 
 
 def _page(request: Request, tab: str, context: Mapping[str, Any], *, status: int = 200, template: str = "") -> Response:
-    """A page for whoever has entered, which `_entered` has made sure of."""
+    """A page for a logged-in administrator, which `_entered` has checked."""
     site, session = site_of(request), request.state.admin_session
     frame = {
         "tab": tab,
@@ -97,7 +97,7 @@ def _page(request: Request, tab: str, context: Mapping[str, Any], *, status: int
 
 
 async def _posted(request: Request, most_bytes: int = 65_536) -> Mapping[str, str]:
-    """The form of whoever has entered, checked to come from one of these pages."""
+    """The form of a logged-in administrator, checked to come from one of these pages."""
     session = await _entered(request)
     form = await form_of(request, most_bytes)
     site_of(request).visitors.check_form(request, form.get("token", ""), _purpose(session))
@@ -152,7 +152,7 @@ def _login(request: Request, trouble: str, status: int = 200) -> Response:
 
 @router.post("/login")
 async def login(request: Request) -> Response:
-    """Let in whoever knows the secret."""
+    """Log in with the secret."""
     gate, site = _desk(request).gate, site_of(request)
     form = await form_of(request)
     site.visitors.check_form(request, form.get("token", ""), LOGIN)
@@ -189,7 +189,7 @@ async def logout(request: Request) -> Response:
 
 @router.get("")
 async def overview(request: Request) -> Response:
-    """Health, backlog, size, and what was done lately."""
+    """Health, backlog, size, and recent changes."""
     site = site_of(request)
     await _entered(request)
     found = await health.look_at(site)
@@ -354,7 +354,7 @@ def _kind(kind: str) -> CaseKind:
 
 
 def _change(case: ReviewItem, verb: str, reason: str) -> e.Excluded | e.Restored | None:
-    """The event that a decision stands for; None where there is nothing to turn."""
+    """The event that a decision writes; None where there is nothing to change."""
     if verb == "exclude":
         return e.Excluded(matchup_ids=case.counted, reason=reason) if case.counted else None
     return e.Restored(matchup_ids=case.excluded, reason=reason) if case.excluded else None

@@ -1,7 +1,7 @@
-"""Who may use `/admin`: whoever knows the secret, for a while. A wrong guess counts, and few are allowed.
+"""Who may use `/admin`: anyone who knows the secret, for a while. Wrong guesses are counted and limited.
 
 A session is a cookie that this site signed, with the time of its end in it. Nothing about it is kept, except that those
-who left are remembered in the database: whoever logs out at one worker or host is out at all of them.
+who left are remembered in the database: logging out at one worker or host logs out at all of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Login:
 
 
 class Gate:
-    """Lets in whoever knows the secret. There is none without a secret."""
+    """Lets in anyone who knows the secret. Without a secret there is no gate."""
 
     def __init__(self, settings: SiteSettings, store: Store, now: Callable[[], int] = clock) -> None:
         assert settings.admin_secret is not None

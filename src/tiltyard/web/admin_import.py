@@ -55,7 +55,7 @@ def plan_of(form: Mapping[str, str], catalog: Catalog, store: Store) -> Import:
                 cards=_file(folder / "models.yaml", form.get("models", "")),
             )
         except Exception as error:
-            # messages name the file; which folder it lay in for a moment is nobody's business
+            # messages name the file, not the temporary folder it was in
             error.args = tuple(str(part).replace(f"{folder}/", "") for part in error.args)
             raise
 
@@ -77,7 +77,7 @@ def _file(path: Path, text: str) -> Path | None:
 
 
 def _responses(folder: Path, text: str) -> Path | None:
-    """A folder with one file per model, told apart by `entrant_id`."""
+    """A folder with one file per `entrant_id`."""
     if not text.strip():
         return None
     folder.mkdir()

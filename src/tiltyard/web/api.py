@@ -173,9 +173,9 @@ async def undo_vote(request: Request, matchup_id: str) -> Response:
     return _json({"matchup_id": matchup_id, "status": MatchupStatus.UNDONE})
 
 
-@router.get("/matchups/{matchup_id}", **described("How one of your pairs stands", 200, body("State"), 404))
+@router.get("/matchups/{matchup_id}", **described("The state of one of your matchups", 200, body("State"), 404))
 async def matchup_status(request: Request, matchup_id: str) -> Response:
-    """Whether a pair is open, voted, skipped, expired or undone. Who it was, the vote's own answer tells."""
+    """Whether a pair is open, voted, skipped, expired or undone. The answer to the vote tells which models they were."""
     site = site_of(request)
     voter = await site.visitors.known(request)
     found = None if voter is None else await site.engine.shown(matchup_id, voter)
@@ -280,7 +280,7 @@ def _told(receipt: Receipt) -> dict[str, object]:
 
 
 async def _whole(request: Request, asked: tuple[str, ...], values: Callable[[Snapshot], Mapping[str, Any]]) -> Response:
-    """A large public value: made once for each snapshot; whoever has it already is told so."""
+    """A large public value: made once for each snapshot; 304 for a client that already has it."""
 
     def make(snapshot: Snapshot) -> bytes:
         return json_text(dict(values(snapshot))).encode()
@@ -289,14 +289,14 @@ async def _whole(request: Request, asked: tuple[str, ...], values: Callable[[Sna
 
 
 def _names(state: ArenaState) -> tuple[int, Catalog]:
-    """Where the log ends, and what its numbers stand for; a copy, because the state goes on."""
+    """Where the log ends, and what its numbers mean; a copy, because the state goes on changing."""
     copy = Catalog()
     copy.models, copy.prompts = list(state.catalog.models), list(state.catalog.prompts)
     return state.seq, copy
 
 
 def _written_rows(arena: Arena, until: int, catalog: Catalog) -> IO[bytes]:
-    """The rows in a file of their own: a slow reader then holds no transaction open."""
+    """The rows in a temporary file, so that a slow reader holds no transaction open."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     encoder = msgspec.json.Encoder()
     for row in battle_rows(final_votes(arena.store, until, arena.now()), catalog):

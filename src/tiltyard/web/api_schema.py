@@ -54,7 +54,7 @@ MEANINGS = {
     403: "It came from another site's page",
     404: "There is no such thing for this visitor",
     405: "Not with this method",
-    409: "The matchup stands otherwise: voted with another choice, not voted on yet, or final",
+    409: "The matchup is in another state: voted with another choice, not voted on yet, or final",
     410: "The matchup is closed: skipped, expired or taken back",
     413: "The request is too large",
     415: "Send application/json",

@@ -40,11 +40,11 @@ NEAREST = 24
 """Opponents of the map of what is missing: those around the model."""
 
 MOST_POINTS = 240
-"""Points of a path that are drawn; more would lie on the same pixels."""
+"""Points of a path that are drawn; more would fall on the same pixels."""
 
 
 def rating_chart(lines: Sequence[BoardLine]) -> Html | None:
-    """Bradley–Terry ratings with their intervals, one line each, on one scale; None where nobody is rated."""
+    """Bradley–Terry ratings with their intervals, one line each, on one scale; None where no model is rated."""
     rated = [(line.row.display_name, line.offline) for line in lines if line.offline is not None]
     return _rating_chart(tuple(rated[:CHART_MODELS])) if rated else None
 
@@ -114,7 +114,7 @@ def battles_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Html:
 
 
 def deficit_heatmap(heatmap: Heatmap, names: dict[str, str], rank: int) -> Html:
-    """What is missing by prompt and opponent, the nearest in rank: the darker, the more votes are wanted."""
+    """What is missing by prompt and opponent, the nearest in rank: the darker, the more votes are needed."""
     first = max(0, min(rank - 1 - NEAREST // 2, len(heatmap.opponents) - NEAREST))
     near = slice(first, first + NEAREST)
     rivals = [names.get(rival, rival) for rival in heatmap.opponents[near]]

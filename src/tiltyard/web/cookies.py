@@ -1,4 +1,4 @@
-"""The voter's cookie: a random name with our signature, so that nobody chooses their own.
+"""The voter's cookie: a random name with our signature, so that visitors cannot choose their own.
 
 A cookie is 64 letters: 16 random bytes and the HMAC-SHA256 of them, in base64url. Issuing one stores nothing. The key
 is derived from the site's secret for this one purpose, as are the keys for renewals and forms.

@@ -48,15 +48,15 @@ class Engine:
         return await self.run(ReadState(look))
 
     async def known_voter(self, cookie_hash: str) -> str | None:
-        """The key of whoever holds this cookie, if it was seen before."""
+        """The voter's key for this cookie, if it was seen before."""
         return await asyncio.to_thread(self.arena.store.known_voter, cookie_hash)
 
     async def renew(self, older_hash: str, newer_hash: str) -> str | None:
-        """The key of whoever held the older cookie, which from now on belongs to the newer one; None if nobody did."""
+        """The voter's key for the older cookie, which from now on belongs to the newer one; None if it had none."""
         return await asyncio.to_thread(self.arena.store.renew_voter, older_hash, newer_hash, clock())
 
     async def forget(self, cookie_hash: str) -> bool:
-        """Forget who holds this cookie. Whether anybody did."""
+        """Forget the voter of this cookie. Whether it had one."""
         return await asyncio.to_thread(self.arena.store.forget_voter, cookie_hash)
 
     async def shown(self, matchup_id: str, voter: str) -> ShownMatchup | None:

@@ -1,8 +1,8 @@
 """What holds for every answer, errors and HEAD included: security headers, the visitor's cookie, and no bare crash.
 
-One layer around the whole site. It hands a cookie to whoever has none, for which nothing is stored, answers HEAD as GET
-without a body (and with `is_head` set, so that nothing is served to it), and turns whatever escapes a route into an
-honest error.
+One layer around the whole site. It hands a cookie to visitors without one, for which nothing is stored, answers HEAD
+as GET without a body (and with `is_head` set, so that nothing is served to it), and turns whatever escapes a route
+into an error page.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Requests:
 
 
 class CountRequests:
-    """The layer that counts. It stands outside all others, so that it sees what really left."""
+    """The layer that counts. It is the outermost, so that it sees what was really sent."""
 
     def __init__(self, app: ASGIApp, requests: Requests) -> None:
         self._app = app
@@ -83,7 +83,7 @@ def _route(scope: Scope) -> str:
 
 
 def count_requests(app: FastAPI) -> None:
-    """Let a site count what it answers. Called after every other layer was added, to stand outside them."""
+    """Let a site count what it answers. Called after every other layer was added, so that it is the outermost."""
     app.state.requests = Requests()
     app.state.kind_counts = _Kinds()
     app.add_middleware(CountRequests, requests=app.state.requests)
@@ -141,7 +141,7 @@ class Health:
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong, in the words of whatever failed; for those who run the site."""
+        """The error message of whatever failed, for those who run the site."""
         said = (self.writer.trouble, *(failures.trouble for failures in self.failures))
         return next((words for words in said if words is not None), None)
 

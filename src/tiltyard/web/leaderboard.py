@@ -1,6 +1,6 @@
 """The leaderboard as values: what a visitor asked for, the lines that answer it, and the same as CSV and JSON.
 
-Everything a visitor can ask for stands in the address, so any view is a permalink and works without a script.
+Everything a visitor can ask for is in the address, so any view is a permalink and works without a script.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BoardQuery:
 
     @property
     def address(self) -> str:
-        """The query as it stands in an address, with its question mark; nothing for an empty one."""
+        """The query part of an address, with its question mark; empty for an empty query."""
         asked = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
         return f"?{urlencode(asked)}" if asked else ""
 
@@ -259,7 +259,7 @@ def category_values(line: BoardLine) -> dict[str, Any]:
 
 
 def board_values(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> dict[str, Any]:
-    """What the page of a query shows, as plain values: where it stands in the log, the status, the lines."""
+    """What the page of a query shows, as plain values: its position in the log, the status, the lines."""
     lines = board_lines(snapshot, query, category)
     asked = {field.name: getattr(query, field.name) for field in fields(query) if getattr(query, field.name)}
     board = snapshot.board

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from tiltyard.web.site import Site
 
 ENOUGH = 20
-"""Votes from which on a board of one's own says something."""
+"""Votes from which a visitor's own board is shown."""
 
 BOLDEST = 3
 
 VOTES_SHOWN = 20
-"""Votes of one's own that are listed at once, with their texts."""
+"""A visitor's own votes that are listed at once, with their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class OwnPage:
 
 
 def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
-    """The own board of whoever cast these votes; votes that do not count are left out."""
+    """The personal board of the visitor who cast these votes; votes that do not count are left out."""
     counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
     rows = {row.model: row for row in snapshot.board.rows}
     chances = []

@@ -20,7 +20,7 @@ Key = tuple[object, ...]
 
 THREADS = 2
 WAITING = 64
-"""Answers that may be in the making, or wait for it: whoever wants one more is told that the site is busy."""
+"""Answers that may be in the making or waiting; beyond that, requests are told that the site is busy."""
 
 KEPT_ANSWERS = 128
 KEPT_BYTES = 64 * 1024 * 1024

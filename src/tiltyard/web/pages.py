@@ -66,7 +66,7 @@ async def prepared(
     media_type: str,
     headers: Mapping[str, str],
 ) -> Response:
-    """A public answer, made once for each snapshot and each thing asked for; 304 for whoever has it already."""
+    """A public answer, made once for each snapshot and query; 304 for a client that already has it."""
     site = site_of(request)
     snapshot = site.observatory.snapshot
     key = (*asked, snapshot.edition, snapshot.seq, snapshot.study.seq)

@@ -1,4 +1,4 @@
-"""HTTP as the site speaks it: nobody holds a connection without using it, and nobody's connections shut others out."""
+"""HTTP for the site: idle connections are closed, and no client's connections shut others out."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body: whoever sends much may take longer."""
+        """A piece of the body: a client that sends much may take longer."""
         if self._deadline is not None:
             self._deadline += len(body) / self.body_rate
         super().on_body(body)

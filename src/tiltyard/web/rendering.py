@@ -106,5 +106,5 @@ def markup(made: Html | None) -> Html:
     if made is None:
         return Html("")
     if not isinstance(made, Html):
-        raise TypeError("only markup made by `tiltyard.pages.markup` may stand unescaped")
+        raise TypeError("only markup made by `tiltyard.pages.markup` may be placed unescaped")
     return made

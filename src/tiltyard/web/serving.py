@@ -1,4 +1,4 @@
-"""Running a site: one process on SQLite, several on PostgreSQL, and an end that answers whoever is waiting."""
+"""Running a site: one process on SQLite, several on PostgreSQL, and a shutdown that answers pending requests."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class SiteServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer whoever waits, then close the arena: after this the signal that ended it is raised again."""
+        """Answer pending requests, then close the arena; after this the signal that ended it is raised again."""
         await super().shutdown(sockets)
         await asyncio.to_thread(self._parts.close)
 

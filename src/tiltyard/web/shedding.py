@@ -51,7 +51,7 @@ timed_out: Counter[str] = Counter()
 
 
 def busy(what: str) -> Failure:
-    """The answer to whoever is refused, noted."""
+    """The answer to a refused request, counted."""
     refused[what] += 1
     said = "the arena is very busy, and this was not begun. Send the same request again in a moment."
     return Failure(503, "busy", said, {"retry-after": str(RETRY_SECONDS)})

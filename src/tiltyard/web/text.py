@@ -92,7 +92,7 @@ def _image(
 
 
 def _heading(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
-    """Headings of an answer lie below those of the page."""
+    """Headings in an answer start below those of the page."""
     tokens[index].tag = f"h{min(6, int(tokens[index].tag[1]) + 2)}"
     return renderer.renderToken(tokens, index, options, env)
 

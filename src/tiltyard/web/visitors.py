@@ -72,7 +72,7 @@ class Visitors:
         return None if voter is None else Visitor(request.state.address, voter)
 
     async def returning(self, request: Request) -> Visitor:
-        """A visitor who was here before; for anybody else there is no matchup to speak of."""
+        """A visitor who was here before; anyone else has no matchup yet."""
         visitor = await self.recognize(request)
         if visitor is None:
             raise NotYours("there is no such matchup for this voter. Ask for one.")
@@ -112,7 +112,7 @@ class Visitors:
         )
 
     def token(self, request: Request, purpose: str) -> str:
-        """What a form of this visitor carries, and nobody else can know."""
+        """The token of this visitor's forms, which nobody else can know."""
         return hmac.digest(self._form_key, f"{purpose}\n{request.state.cookie}".encode(), "sha256").hex()
 
     def check_form(self, request: Request, token: str, purpose: str) -> None:

@@ -1,7 +1,7 @@
 """Several processes behind one address: started, watched, replaced and stopped by the one that was called.
 
 A worker has all the time it needs to start, and says when it is ready; one that cannot start says why. A worker that
-ends is replaced. Where none can start, three tries are made, and then the reason is given to whoever started the site.
+ends is replaced. Where none can start, three tries are made, and then the reason is raised where the site was started.
 Nothing heavy is imported here: a worker must be able to say that something else cannot be imported.
 """
 
@@ -42,7 +42,7 @@ SLOW_SECONDS = 60.0
 """How often it is said that a worker is still starting."""
 
 END_SECONDS = 25.0
-"""How long workers may take to answer whoever waits when the site stops."""
+"""How long workers may take to answer pending requests when the site stops."""
 
 BEAT = b"+"
 
@@ -85,7 +85,7 @@ class WorkerProcess:
 class Workers:
     """Keeps `number` workers serving until a signal says to stop. SIGHUP replaces them one after the other.
 
-    `target` names a function as `module:function`; it is called in each worker with the pipe to speak into and the
+    `target` names a function as `module:function`; it is called in each worker with the pipe to report into and the
     sockets to serve.
     """
 
@@ -119,7 +119,7 @@ class Workers:
         self._retiring = [worker for worker in self._workers if not worker.leaving]
 
     def _turn(self) -> None:
-        """Start whoever is missing, then wait for news or a second, and look at everybody."""
+        """Start missing workers, wait for news or a second, and check every worker."""
         wanted = self._number + (1 if self._retiring else 0)
         while len(self._workers) < wanted and time.monotonic() >= self._start_at:
             self._workers.append(self._started())
@@ -184,7 +184,7 @@ class Workers:
         self._start_at = time.monotonic() + (pause if self._failed_starts or quick else 0.0)
 
     def _let_go(self, worker: WorkerProcess) -> None:
-        """Ask a worker to answer whoever waits, and end."""
+        """Ask a worker to answer pending requests, and end."""
         worker.leaving = True
         if worker.process.is_alive():
             worker.process.terminate()

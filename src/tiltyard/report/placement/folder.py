@@ -166,7 +166,7 @@ def _run(folder: Path, raw: Mapping[str, Any], manifest: PlacementManifest, repo
 
 
 def _texts(path: Path, model: str) -> tuple[dict[str, Prompt], dict[tuple[str, str], str]]:
-    """Every question and every answer once. The language stands where a tournament's prompt has its source."""
+    """Every question and every answer once. The language takes the place of a prompt's source."""
     prompts: dict[str, Prompt] = {}
     answers: dict[tuple[str, str], str] = {}
     for place, line in read_lines(path, msgspec.json.Decoder(TextLine), PLACE):

@@ -115,7 +115,7 @@ def _summary(dimension: str, a: str, b: str, battles: Sequence[JudgedBattle]) ->
 
 
 def kind(battle: JudgedBattle) -> str:
-    """Which of the four outcomes a judgment had, whoever won."""
+    """Which of the four outcomes a judgment had, regardless of who won."""
     return "decisive" if battle.winner is not None else battle.outcome
 
 
@@ -157,7 +157,7 @@ def filter_form(outcomes: Sequence[str] = OUTCOMES, *more: Html) -> Html:
 
 
 def battles_section(here: Here) -> Html:
-    """The way down: entrant, opponent, battle. In a large run the lists themselves are files of their own."""
+    """From an entrant to its opponents to a battle. In a large run the lists are separate files."""
     site_map = here.site_map
     said = (
         f"This run has {len(here.run.battles):,} judgments, too many for one page. The lists and battles are in "

@@ -97,7 +97,7 @@ def rating_row(
     guide: float | None = None,
     band: tuple[float | None, float | None] | None = None,
 ) -> list[str]:
-    """One line of a board under the name as it should stand there; `guide` and `band` as in `svg.interval`."""
+    """One line of a board, with the name as it should be shown; `guide` and `band` as in `svg.interval`."""
     places = rank_text(entry)
     label = f"{entry.model}: {entry.rating:.1f}, interval {interval_text(entry)}, place {places}"
     return [

@@ -1,7 +1,7 @@
 """Down to the words: a prompt once, every answer to it once, and each judgment on it with both judge texts.
 
 A page shows one of these at a time: the battle or prompt that its address names. For a battle, the style sheet hides
-the answers and judgments that have no part in it, so no text has to stand on the page twice.
+the answers and judgments that have no part in it, so no text has to be on the page twice.
 """
 
 from __future__ import annotations

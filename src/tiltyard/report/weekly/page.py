@@ -50,7 +50,6 @@ NAVIGATION = {
     "confidence": "Confidence",
     "churn": "Churn",
     "flags": "Flags",
-    "offline": "Bradley–Terry",
 }
 """Shorter names of sections."""
 
@@ -114,7 +113,7 @@ def weekly_sections(report: WeeklyReport, labels: Labels = Labels()) -> dict[str
         "flags": ("Quality, flags, exclusions", _flags(named)),
     }
     if report.offline is not None:
-        sections["offline"] = ("Bradley–Terry beside the live order", _offline(report, labels))
+        sections["offline"] = ("Offline rating", _offline(report, labels))
     return {anchor: (title, join(parts)) for anchor, (title, parts) in sections.items()}
 
 
@@ -308,7 +307,7 @@ def _lanes(report: WeeklyReport) -> list[Html]:
         ]
         for lane in report.lanes
     ]
-    head: Head = ["Lane", ("Served", "num"), _drawn(), ("Share", "num"), ("Tried first", "num"), ("σ", "num")]
+    head: Head = ["Lane", ("Served", "num"), _drawn(), ("Share", "num"), ("Asked first", "num"), ("σ", "num")]
     return [*_table(head, rows), side]
 
 

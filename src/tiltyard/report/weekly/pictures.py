@@ -20,7 +20,7 @@ CHART_WIDTH = 900
 NAME_ROOM = 190
 RANK_ROOM = 34
 FURTHEST = 0.4
-"""Exposures further off than this stand at the edge of their picture."""
+"""Exposures further off than this are drawn at the edge of their picture."""
 
 
 def off_scale(offs: Sequence[float], tolerance: float) -> Scale:

@@ -211,7 +211,7 @@ def _lane_lines(report: WeeklyReport) -> list[str]:
         return [LANES_OFF]
     total = sum(lane.served for lane in report.lanes)
     return [
-        f"- {lane.lane}: {100 * lane.share:.1f} % of {total:,} (tried first {100 * lane.weight:.0f} %, "
+        f"- {lane.lane}: {100 * lane.share:.1f} % of {total:,} (asked first {100 * lane.weight:.0f} %, "
         f"{abs(lane.sigmas):.1f} sigma {'above' if lane.sigmas > 0 else 'below'})"
         for lane in report.lanes
     ]

@@ -83,7 +83,7 @@ def _filter_all(here: Here) -> Html:
 
 
 def battles_section(here: Here) -> Html:
-    """The way down: opponent, battle. In a large placement the lists themselves are files of their own."""
+    """From an opponent to a battle. In a large placement the lists are separate files."""
     said = (
         f"There are {len(here.run.battles):,} judged battles, too many for one page. The lists and battles are in "
         "the folder report/ beside this page; keep the two together. Choose an opponent:"

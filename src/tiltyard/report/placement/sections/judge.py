@@ -1,4 +1,4 @@
-"""Is the judge to be believed here: its habits, what it says where people have spoken, and a model taken out."""
+"""How far to trust the judge: its habits, its agreement with people, and a model placed as if it were new."""
 
 from __future__ import annotations
 

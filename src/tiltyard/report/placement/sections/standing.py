@@ -1,4 +1,4 @@
-"""The answer: where the model stands in one sentence, what that number means, and the board around it."""
+"""The answer: the model's rating in one sentence, what that number means, and the board around it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def header(here: Here, placed: Placement) -> Html:
 
 
 def sentence(placed: Placement) -> Html:
-    """Where the model stands, how sure that is, and by how much judging."""
+    """The model's rating and rank, how certain they are, and how much was judged."""
     entry, battles = placed.entry, [battle for battle in placed.run.battles if battle.settled]
     opponents = {placed.opponent(battle) for battle in battles}
     questions = {battle.prompt_id for battle in battles}
