@@ -175,7 +175,7 @@ async def undo_vote(request: Request, matchup_id: str) -> Response:
 
 @router.get("/matchups/{matchup_id}", **described("The state of one of your matchups", 200, body("State"), 404))
 async def matchup_status(request: Request, matchup_id: str) -> Response:
-    """Whether a pair is open, voted, skipped, expired or undone. The answer to the vote tells which models they were."""
+    """Whether a pair is open, voted, skipped, expired or undone. The answer to the vote names the models."""
     site = site_of(request)
     voter = await site.visitors.known(request)
     found = None if voter is None else await site.engine.shown(matchup_id, voter)
