@@ -101,9 +101,10 @@ def weekly_page(report: WeeklyReport, title: str = "Validity report") -> str:
     return document(title, body, style=package_text("tiltyard.report", "style.css") + STYLE)
 
 
-def weekly_sections(report: WeeklyReport, labels: Labels = Labels()) -> dict[str, tuple[str, Html]]:  # noqa: B008
+def weekly_sections(report: WeeklyReport, labels: Labels | None = None) -> dict[str, tuple[str, Html]]:
     """Everything below the header, by anchor: the title and contents of each section, for any page that frames them."""
-    named = report if labels == Labels() else by_shown_name(report)
+    named = report if labels is None else by_shown_name(report)
+    labels = labels or Labels()
     sections = {
         "fairness": ("Coverage fairness", _exposure(report, labels)),
         "pairs": ("Pair completeness", _pairs(report, labels)),
