@@ -19,7 +19,6 @@ from oracles import sampling_simulation as simulation
 from tiltyard.errors import RatingError
 from tiltyard.placement.cells import Cells
 from tiltyard.placement.sampling import (
-    POINTS,
     SAMPLERS,
     Belief,
     Chooser,
@@ -27,6 +26,7 @@ from tiltyard.placement.sampling import (
     information_limit,
     variance_after_one_more,
 )
+from tiltyard.ratings import POINTS_PER_LOGIT
 
 
 def cells_of(*rows, languages=()):
@@ -262,7 +262,9 @@ def test_the_more_a_judge_has_likes_and_dislikes_the_wider_the_panel():
     cells = simulation.own_question_each(40, 8000)
     largest = [
         shares(
-            chooser_of(cells, "informative", idiosyncrasy=points / POINTS).choose(100, Belief(0.9, 0.2), [], rng()),
+            chooser_of(cells, "informative", idiosyncrasy=points / POINTS_PER_LOGIT).choose(
+                100, Belief(0.9, 0.2), [], rng()
+            ),
             cells,
         ).max()
         for points in (10.0, 40.0, 80.0)
