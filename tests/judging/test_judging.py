@@ -341,7 +341,7 @@ def test_a_judge_of_one_order_must_be_accepted_by_name(tmp_path: Path) -> None:
         async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Any:
             raise AssertionError
 
-    with pytest.raises(JudgingError, match="once heard cases in one order only"):
+    with pytest.raises(JudgingError, match="once judged in one order only"):
         run(judging_plan(1), Once())
 
 

@@ -58,7 +58,8 @@ def test_the_pair_is_found_whichever_entrant_a_matchup_names_first(tmp_path: Pat
 
 def test_a_pair_it_never_heard_is_refused_by_name(tmp_path: Path) -> None:
     path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B"})
-    with pytest.raises(JudgingError, match=r"recorded/said\.jsonl never heard prompt 'p2', 'otter' against 'heron'"):
+    words = r"recorded/said\.jsonl has no verdict on prompt 'p2', 'otter' against 'heron'"
+    with pytest.raises(JudgingError, match=words):
         recall(path, judging_plan(2))
 
 
@@ -104,7 +105,7 @@ def test_a_matchup_that_the_run_never_judged_was_never_heard(tmp_path: Path) -> 
     unjudged = {"prompt_id": "p2", "entrant_a": "otter", "entrant_b": "heron", "winner": None, "raw": []}
     path = write(tmp_path, ROW | {"verdict": "A", "verdict_swapped": "B"}, unjudged)
     assert recall(path, judging_plan(1)).judgments["clarity"][0].winner == "otter"
-    with pytest.raises(JudgingError, match="never heard prompt 'p2'"):
+    with pytest.raises(JudgingError, match="has no verdict on prompt 'p2'"):
         recall(path, judging_plan(2))
 
 

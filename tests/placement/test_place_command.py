@@ -216,7 +216,7 @@ def test_whole_conversations_are_answered_turn_by_turn(tmp_path: Path, tiltyard:
 def test_the_cap_per_language_holds(tmp_path: Path, tiltyard: Run, arena: WrittenArena, server: FakeServer) -> None:
     done = tiltyard(*served(server, "--per-language", "7"))
     assert done.returncode == 0, done.stderr
-    assert "only 14 of the 40 battles asked for can be held" in done.stderr
+    assert "only 14 of the 40 battles asked for can be judged" in done.stderr
     texts = read_lines(only_folder(tmp_path) / "texts.jsonl")
     assert sorted(row["language"] for row in texts) == ["en"] * 7 + ["fr"] * 7
 

@@ -68,8 +68,10 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     name, known = name_of(options)
     judging = make_judge(options, asking)
     plan = with_judge(make_plan(options, name, known), judging.name)
-    bench = Participants(judging, make_answers(plan, known, asking), on_look=lambda look: note(f"round {look.round}:"))
-    asyncio.run(carry_out(plan, bench, run_folder(plan, utc_now), prices=asking.prices, finish=write_report))
+    participants = Participants(
+        judging, make_answers(plan, known, asking), on_look=lambda look: note(f"round {look.round}:")
+    )
+    asyncio.run(carry_out(plan, participants, run_folder(plan, utc_now), prices=asking.prices, finish=write_report))
 
 
 class Site:

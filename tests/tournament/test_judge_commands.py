@@ -201,7 +201,7 @@ def test_a_tournament_judged_from_a_recording_of_one_order_says_so(tmp_path: Pat
     lines(tmp_path / "heard.jsonl", heard)
     done = tiltyard(*RUN[:-1])  # nothing is asked, so nobody need agree
     assert done.returncode == 0, done.stderr
-    assert "recorded/heard.jsonl heard one order only" in done.stderr
+    assert "recorded/heard.jsonl saw one order only" in done.stderr
     results = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))["results"]
     assert results["both_orders"] is False
     assert results["dimensions"]["calibration"]["decisive"] == 12
@@ -286,7 +286,7 @@ def test_check_refuses_a_pair_that_was_never_heard_and_one_order_without_a_word(
     assert "in one order only" in done.stderr
     done = tiltyard(*arguments, "--single-order")
     assert done.returncode == 1
-    assert "never heard prompt '2'" in done.stderr
+    assert "has no verdict on prompt '2'" in done.stderr
     done = tiltyard("judge", "check", "pairs.jsonl", "--judge-model", "recorded/absent.csv")
     assert done.returncode == 1
     assert "there is no absent.csv" in done.stderr

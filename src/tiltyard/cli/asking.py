@@ -115,7 +115,7 @@ class _Row:
 
     @property
     def flips(self) -> str:
-        """The share of pairs heard in both orders, so far, whose verdict changed with the order."""
+        """The share of pairs judged in both orders, so far, whose verdict changed with the order."""
         return f"{self.flipped / self.settled:.0%}" if self.settled else "–"
 
 

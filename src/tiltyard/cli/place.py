@@ -205,10 +205,10 @@ def _place(
         interruptible("the same command goes on where it stopped, and asks nothing twice."),
         ProgressView() as progress,
     ):
-        bench = Participants(judge, answers, progress.watch, progress.verdict, _say_look)
+        participants = Participants(judge, answers, progress.watch, progress.verdict, _show_round)
         if isinstance(answers, ModelAnswers):
             answers.watch = progress.watch
-        finished = asyncio.run(carry_out(plan, bench, folder, prices=asking.prices, finish=write_report))
+        finished = asyncio.run(carry_out(plan, participants, folder, prices=asking.prices, finish=write_report))
     _say_result(finished, format)
 
 
@@ -230,14 +230,14 @@ def _quote(plan: PlacementPlan, judge: Judge, answers: Answers, asking: AskingPa
         confirm(f"Ask up to {needed.all.queries:,} questions?", yes=yes)
 
 
-def _say_look(look: RoundResult) -> None:
-    if look.standing is None:
-        note(f"round {look.round}: {look.battles} battles, which do not allow a rating yet")
+def _show_round(last: RoundResult) -> None:
+    if last.rating is None:
+        note(f"round {last.round}: {last.battles} battles, which do not allow a rating yet")
         return
-    entry = look.standing.entry
+    entry = last.rating.entry
     note(
-        f"round {look.round}: {look.battles} battles, {entry.rating:.0f} {_interval(entry.ci_low, entry.ci_high)}, "
-        f"place {entry.rank} ({entry.rank_low}–{entry.rank_high})"
+        f"round {last.round}: {last.battles} battles, {entry.rating:.0f} {_interval(entry.ci_low, entry.ci_high)}, "
+        f"rank {entry.rank} ({entry.rank_low}–{entry.rank_high})"
     )
 
 
@@ -258,7 +258,7 @@ def _say_result(finished: PlacementResult, format: Format) -> None:
         say(line)
     if finished.manifest.calibration is None:
         say("--calibrate 300 measures how far to trust the judge")
-    note(f"saved in {finished.folder}; look at {finished.folder / 'report.html'}")
+    note(f"saved in {finished.folder}; open {finished.folder / 'report.html'}")
 
 
 def _text(rated: FolderRatings, format: Format) -> str:

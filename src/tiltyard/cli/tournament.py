@@ -122,7 +122,7 @@ def _say_what_came_out(finished: RunResult) -> None:
 
     typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
     if not finished.judged.both_orders:
-        note(f"{finished.judged.judge_model} heard one order only: what it makes of the order is in these numbers")
+        note(f"{finished.judged.judge_model} saw one order only: its position bias is in these numbers")
     for line in usage_lines(finished.judged):
         note(line)
     if finished.checks:

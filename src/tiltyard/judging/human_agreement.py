@@ -100,7 +100,7 @@ class JudgeCheck:
     judge_model: str
     """The judge's name."""
     both_orders: bool
-    """Whether both orders of every pair were heard."""
+    """Whether both orders of every pair were judged."""
     pairs: int
     """Pairs that were read."""
     with_majority: int
@@ -201,7 +201,7 @@ def compare_with_people(
         pairs: Labelled pairs.
         judgments: Settled judgments.
         judge_model: The judge's name.
-        both_orders: Whether both orders of every pair were heard.
+        both_orders: Whether both orders of every pair were judged.
         own: The entrant whose answers are the judge's own; None: the one called like the judge, with or without the
             provider before the slash.
     """

@@ -59,9 +59,9 @@ class JudgingStats:
     """
 
     cases: int
-    """Cases that were heard."""
+    """Cases that were judged."""
     questions: int
-    """Questions of those cases: twice as many where both orders are heard."""
+    """Questions of those cases: twice as many where both orders are judged."""
     cache_hits: int = 0
     """Questions answered before this run."""
     fresh_calls: int = 0
@@ -127,7 +127,7 @@ class JudgingResult:
     judge_model: str
     """The judge's name."""
     both_orders: bool
-    """Whether both orders of every pair were heard."""
+    """Whether both orders of every pair were judged."""
     judgments: Mapping[str, Sequence[Judgment]]
     """The judgments of each dimension, in the plan's order."""
     canaries: Mapping[str, Sequence[Judgment]]
@@ -172,7 +172,7 @@ async def judge(
     """
     if not judge.both_orders and not single_order:
         raise JudgingError(
-            f"{judge.name} heard cases in one order only, so position bias cannot be seen. "
+            f"{judge.name} judged in one order only, so position bias cannot be seen. "
             "Say that single verdicts are accepted, or use a judge that hears both orders."
         )
     options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after)

@@ -43,7 +43,7 @@ class ParsedReply:
 def read_reply(reply: Reply, choices: tuple[str, ...] = (), *, min_choice_mass: float = MIN_CHOICE_MASS) -> ParsedReply:
     """The verdict of a reply, or what kept it from being one. `choices` are those of the request, where it had any.
 
-    Thoughts before the answer are skipped. A reply that was cut off has no last line, whatever stands at its end; one
+    Thoughts before the answer are skipped. A reply that was cut off has no last line, whatever it ends with; one
     that was refused has no verdict, whatever it says. Both are asked again. Only where probabilities were asked for and
     given, an answer that is a whole word counts although it was cut off behind it: servers that are allowed one token
     end every answer so.

@@ -44,7 +44,7 @@ class _Word:
 
 
 class RecordedJudge:
-    """Answers from a file of recorded verdicts (JSON Lines or CSV), and refuses a pair it never heard.
+    """Answers from a file of recorded verdicts (JSON Lines or CSV), and refuses a pair that is not in it.
 
     Parameters:
         path: The file of verdicts (JSON Lines or CSV).
@@ -68,7 +68,7 @@ class RecordedJudge:
 
     @property
     def both_orders(self) -> bool:
-        """Whether every pair of the file was heard in both orders."""
+        """Whether the file has both orders of every pair."""
         return all(
             (prompt, second, first) in words for words in self._words.values() for prompt, first, second in words
         )
@@ -109,7 +109,7 @@ class RecordedJudge:
                 found.append(self._verdict(matchup, shown, word, rubric_version, position_swap=swapped))
         if not found:
             raise JudgingError(
-                f"{self.name} never heard prompt {matchup.prompt_id!r}, {matchup.entrant_a!r} against "
+                f"{self.name} has no verdict on prompt {matchup.prompt_id!r}, {matchup.entrant_a!r} against "
                 f"{matchup.entrant_b!r}, on {matchup.dimension!r}. Add the pair to {self._path}, or ask a live judge."
             )
         return tuple(found)
@@ -146,10 +146,10 @@ class _RecordedVerdicts:
 
 def _stats(found: list[tuple[Verdict, ...]]) -> JudgingStats:
     said = Counter(verdict.verdict for verdicts in found for verdict in verdicts)
-    heard = sum(said.values())
+    total = sum(said.values())
     failures = {word.value: count for word, count in said.items() if not word.readable}
-    hits = heard - sum(failures.values())
-    return JudgingStats(cases=len(found), questions=heard, cache_hits=hits, failures=failures)
+    hits = total - sum(failures.values())
+    return JudgingStats(cases=len(found), questions=total, cache_hits=hits, failures=failures)
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

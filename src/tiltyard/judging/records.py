@@ -152,7 +152,7 @@ def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
 
 
 def settle_one(matchup: Matchup, verdict: Verdict) -> Judgment:
-    """The judgment of a single verdict, for judges that heard one order only: what it said, position bias and all.
+    """The judgment of a single verdict, for judges that saw one order only; position bias stays in it.
 
     Parameters:
         matchup: The planned comparison.

@@ -213,7 +213,7 @@ def _is_file(model: str) -> bool:
 
 
 def make_judge(options: PlaceOptions, asking: AskingParts) -> Judge:
-    """The judge, hearing both orders or one."""
+    """The judge, shown both orders or one."""
     settings = JudgeSettings(model=options.judge, orders="both" if options.swap == "both" else "forward")
     return judge_by_name(settings, folder=options.cache_dir, asking=asking, base_url=options.base_url)
 

@@ -1,4 +1,4 @@
-"""Is the judge to be believed here? It is heard on battles that people decided, and compared with them."""
+"""How far to trust the judge here: it judges battles that people decided, and is compared with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiltyard.judging.plan import Case
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
 from tiltyard.placement.manifest import Agreement, Flips
 from tiltyard.placement.plan import decided_pairs
-from tiltyard.placement.rounds import hear_cases
+from tiltyard.placement.rounds import judge_cases
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import JudgingStats
@@ -83,10 +83,14 @@ def _distinct(plan: PlacementPlan) -> np.ndarray[tuple[int], np.dtype[np.int64]]
     return decided[np.unique(key, return_index=True)[1]]
 
 
-async def calibrate_judge(plan: PlacementPlan, bench: Participants, pairs: list[LabelledPair]) -> JudgeCalibration:
-    """Have the judge hear the sample."""
-    judgments, stats = await hear_cases(plan, bench, [pair.case for pair in pairs], first=True)
-    found = compare_with_people(pairs, judgments, judge_model=bench.judge.name, both_orders=plan.options.swap == "both")
+async def calibrate_judge(
+    plan: PlacementPlan, participants: Participants, pairs: list[LabelledPair]
+) -> JudgeCalibration:
+    """Have the judge judge the sample."""
+    judgments, stats = await judge_cases(plan, participants, [pair.case for pair in pairs], first=True)
+    found = compare_with_people(
+        pairs, judgments, judge_model=participants.judge.name, both_orders=plan.options.swap == "both"
+    )
     agreed = found.agreement
     agreement = Agreement(value=agreed.value, low=agreed.low, high=agreed.high, n=agreed.n)
     flips = flip_facts(found.bias.flip_rate) if plan.options.swap == "both" else None

@@ -34,14 +34,14 @@ def human_part(table: BattleTable) -> BattleTable:
     return table.take(table.source == Source.HUMAN).compact()
 
 
-def battle_rows(table: BattleTable, model: str, field: HumanBoard) -> OneModelRows:
+def battle_rows(table: BattleTable, model: str, people: HumanBoard) -> OneModelRows:
     """The new model's judged battles from its point of view."""
     judged = judged_part(table)
     judged = judged.take(judged.outcome != Outcome.BOTH_BAD)
     code = judged.models.index(model)
     is_a = judged.model_a == code
     opponent = np.where(is_a, judged.model_b, judged.model_a)
-    number = np.array([field.models.index(name) if name in field.models else -1 for name in judged.models])
+    number = np.array([people.models.index(name) if name in people.models else -1 for name in judged.models])
     as_a = _RESULTS[judged.outcome]
     result = np.where(is_a | (as_a == TIED), as_a, 1 - as_a).astype(np.int8)
     share = None
@@ -51,12 +51,12 @@ def battle_rows(table: BattleTable, model: str, field: HumanBoard) -> OneModelRo
     return OneModelRows(number[opponent].astype(np.int64), result, judged.weight, share, cluster)
 
 
-def calibration_rows(judgments: Iterable[Judgment], field: HumanBoard) -> CalibrationVerdicts:
+def calibration_rows(judgments: Iterable[Judgment], people: HumanBoard) -> CalibrationVerdicts:
     """The judge's readable verdicts on battles that people decided, as it was shown them."""
     rows = [
-        (field.models.index(shown[0]), field.models.index(shown[1]), _share(verdict), 1.0 / len(judgment.raw), place)
+        (people.models.index(shown[0]), people.models.index(shown[1]), _share(verdict), 1.0 / len(judgment.raw), place)
         for place, judgment in enumerate(_settled(judgments))
-        if judgment.entrant_a in field.models and judgment.entrant_b in field.models
+        if judgment.entrant_a in people.models and judgment.entrant_b in people.models
         for verdict in judgment.raw
         for shown in [_shown(judgment, verdict)]
     ]
@@ -73,12 +73,12 @@ def calibration_rows(judgments: Iterable[Judgment], field: HumanBoard) -> Calibr
     )
 
 
-def new_model_rows(judgments: Iterable[Judgment], model: str, field: HumanBoard) -> NewModelVerdicts:
+def new_model_rows(judgments: Iterable[Judgment], model: str, people: HumanBoard) -> NewModelVerdicts:
     """The judge's readable verdicts on the new model, from its point of view."""
-    settled = [judgment for judgment in _settled(judgments) if _opponent(judgment, model) in field.models]
+    settled = [judgment for judgment in _settled(judgments) if _opponent(judgment, model) in people.models]
     rows = []
     for place, judgment in enumerate(settled):
-        opponent = field.models.index(_opponent(judgment, model))
+        opponent = people.models.index(_opponent(judgment, model))
         for verdict in judgment.raw:
             first = _shown(judgment, verdict)[0] == model
             share = _share(verdict)

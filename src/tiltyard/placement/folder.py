@@ -38,22 +38,24 @@ if TYPE_CHECKING:
 KEPT_COLUMNS = ("question_id", "language")
 
 
-def write_evidence(folder: Path, plan: PlacementPlan, held: PanelResult, calibration: JudgeCalibration | None) -> None:
+def write_evidence(
+    folder: Path, plan: PlacementPlan, result: PanelResult, calibration: JudgeCalibration | None
+) -> None:
     """The files that ratings are made of: battles, verdicts, calibration; and the texts beside them."""
-    held_bouts = [bout for bout in held.bouts if bout.judgment is not None]
-    write_lines(folder / "verdicts.jsonl", (bout.judgment for bout in held_bouts))
+    judged = [battle for battle in result.battles if battle.judgment is not None]
+    write_lines(folder / "verdicts.jsonl", (battle.judgment for battle in judged))
     write_lines(
         folder / "texts.jsonl",
         (
             {
-                "question_id": bout.seat.question_id,
-                "opponent": bout.seat.opponent,
-                "language": bout.exchange.language,
-                "prompt": bout.exchange.prompt,
-                "model_answer": bout.answer,
-                "opponent_answer": bout.exchange.answer,
+                "question_id": battle.planned.question_id,
+                "opponent": battle.planned.opponent,
+                "language": battle.exchange.language,
+                "prompt": battle.exchange.prompt,
+                "model_answer": battle.answer,
+                "opponent_answer": battle.exchange.answer,
             }
-            for bout in held_bouts
+            for battle in judged
         ),
     )
     if calibration is not None:
@@ -61,7 +63,7 @@ def write_evidence(folder: Path, plan: PlacementPlan, held: PanelResult, calibra
     human = replace(plan.human, columns={k: v for k, v in plan.human.columns.items() if k in KEPT_COLUMNS})
     if not plan.options.inline_human:
         human = merge_equal(replace(human, columns={}))
-    write_battles(folder / "battles.jsonl", concat([judged_battles(held.judgments), human]))
+    write_battles(folder / "battles.jsonl", concat([judged_battles(result.judgments), human]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +72,7 @@ class FolderRatings:
 
     board: Leaderboard
     joint: Leaderboard
-    standing: NewModelRating
+    rating: NewModelRating
     report: EloReport
 
 
@@ -84,23 +86,23 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     path = folder / "battles.jsonl"
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
-    field = HumanBoard.of(human_part(battles), recipe.anchor)
+    people = HumanBoard.of(human_part(battles), recipe.anchor)
     judgments = read_judgments(folder / "verdicts.jsonl")
     scale = None
     if recipe.mode == "calibrated":
-        scale = judge_scale(field, read_judgments(folder / "calibration.jsonl"))
-    standing = rate_new_model(recipe, field, battles, judgments, scale)
+        scale = judge_scale(people, read_judgments(folder / "calibration.jsonl"))
+    rating = rate_new_model(recipe, people, battles, judgments, scale)
     board = joint
     if recipe.mode != "joint":
-        board = with_plain_rating(standing.board, recipe.model, joint)
+        board = with_plain_rating(rating.board, recipe.model, joint)
         origin = {name: joint.settings[name] for name in ("where", "battles_sha256", "tiltyard_version")}
         board = replace(board, settings={**board.settings, **origin})
     report = EloReport.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
     details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
-    if standing.scaled is not None and scale is not None:
-        details["calibration"] = calibration_details(scale, standing.scaled, recipe.overall_level)
+    if rating.scaled is not None and scale is not None:
+        details["calibration"] = calibration_details(scale, rating.scaled, recipe.overall_level)
     report = replace(report, details=details, n_bootstraps=recipe.bootstraps, seed=recipe.seed)
-    return FolderRatings(board, joint, standing, report)
+    return FolderRatings(board, joint, rating, report)
 
 
 def write_ratings(folder: Path, rated: FolderRatings) -> None:
@@ -186,10 +188,10 @@ def _differences(saved: EloReport, again: EloReport) -> list[str]:
     return found or ["the files differ in their spelling only"]
 
 
-def failure_counts(held: PanelResult, no_answer: int) -> dict[str, int]:
+def failure_counts(result: PanelResult, no_answer: int) -> dict[str, int]:
     """Why battles of the panel have no result, by name."""
     counts: dict[str, int] = {NO_ANSWER: no_answer} if no_answer else {}
-    for judgment in held.judgments:
+    for judgment in result.judgments:
         if judgment.status != "ok":
             words = [verdict.verdict.value for verdict in judgment.raw if not verdict.verdict.readable]
             name = words[0] if words else "missing"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PlannedBattle(msgspec.Struct, frozen=True, kw_only=True):
-    """One battle to be judged. `first` says whose answer stands first where only one order is heard.
+    """One battle to be judged. `first` says whose answer is shown first where only one order is judged.
 
     `sha256` is that of the prompt and the opponent's answer: the same panel means the same texts.
     """
@@ -29,7 +29,7 @@ class PlannedBattle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned_battle(exchange: Exchange, *, model_first: bool) -> PlannedBattle:
-    """The seat at an exchange."""
+    """The battle planned over an exchange."""
     text = f"{exchange.prompt}\0{exchange.answer}"
     return PlannedBattle(
         question_id=exchange.question_id,
@@ -40,7 +40,7 @@ def planned_battle(exchange: Exchange, *, model_first: bool) -> PlannedBattle:
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """All seats of a run, in the order in which they were judged."""
+    """All planned battles of a run, in the order in which they were judged."""
 
     arena: str
     arena_sha256: dict[str, str]
@@ -50,7 +50,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of the seats: two models with the same one met the same opponents on the same texts."""
+        """The SHA-256 of the battles: two models with the same one met the same opponents on the same texts."""
         return hashlib.sha256(msgspec.json.encode(self.battles)).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_panel(path: Path) -> Panel:
-    """A saved panel; one whose seats do not match its fingerprint was changed by hand, and is refused.
+    """A saved panel; one whose battles do not match its fingerprint was changed by hand, and is refused.
 
     Parameters:
         path: The file.
@@ -73,17 +73,17 @@ def read_panel(path: Path) -> Panel:
         raise RunFolderError(f"{path} is not a panel: {error}. Give the panel.json of a placement run.") from None
     if contents.get("fingerprint") != panel.fingerprint:
         raise RunFolderError(
-            f"{path}: the seats do not match the fingerprint {str(contents.get('fingerprint'))[:12]}…: "
+            f"{path}: the battles do not match the fingerprint {str(contents.get('fingerprint'))[:12]}…: "
             "the file was changed. Take the panel.json as the run wrote it."
         )
     return panel
 
 
-def check_texts(seats: Sequence[PlannedBattle], exchanges: Sequence[Exchange], path: Path) -> None:
+def check_texts(planned_battles: Sequence[PlannedBattle], exchanges: Sequence[Exchange], path: Path) -> None:
     """Refuse a panel whose texts are not those of this arena."""
-    for seat, exchange in zip(seats, exchanges, strict=True):
-        if seat.sha256 != planned_battle(exchange, model_first=True).sha256:
+    for planned, exchange in zip(planned_battles, exchanges, strict=True):
+        if planned.sha256 != planned_battle(exchange, model_first=True).sha256:
             raise RunFolderError(
-                f"{path}: question {seat.question_id!r} of {seat.opponent!r} has other texts in this arena. "
+                f"{path}: question {planned.question_id!r} of {planned.opponent!r} has other texts in this arena. "
                 "Use the arena that the panel came from."
             )

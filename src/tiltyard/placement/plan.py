@@ -43,7 +43,7 @@ class PlacementPlan:
     model: str
     arena: HumanArena
     human: BattleTable
-    field: HumanBoard
+    people: HumanBoard
     rubric: Rubric
     usable: NDArray[np.int64]
     panel: Panel | None
@@ -86,11 +86,11 @@ class PlacementPlan:
         variance = np.zeros(len(cells.models))
         eligible = np.zeros(len(cells.models), dtype=np.bool_)
         for code, name in enumerate(cells.models):
-            number = self.field.number(name)
+            number = self.people.number(name)
             if number is not None and name != self.model:
-                strength[code] = self.field.anchors.strength[number]
-                variance[code] = self.field.anchors.covariance[number, number]
-                eligible[code] = self.field.board[name].n_battles >= options.min_opponent_battles
+                strength[code] = self.people.anchors.strength[number]
+                variance[code] = self.people.anchors.covariance[number, number]
+                eligible[code] = self.people.board[name].n_battles >= options.min_opponent_battles
         part = Cells(
             cells.question[self.usable],
             cells.model[self.usable],
@@ -116,7 +116,7 @@ class PlacementPlan:
         chooser = self.chooser()
         lines = [*arena.remarks]
         lines.append(
-            f"arena {arena.name}: {self.human.n_battles:,.0f} human battles of {len(self.field.models)} models; "
+            f"arena {arena.name}: {self.human.n_battles:,.0f} human battles of {len(self.people.models)} models; "
             f"texts of {len(arena.cells):,} answers to {len(set(arena.cells.question.tolist())):,} questions"
         )
         planned = sum(self.sizes)
@@ -127,7 +127,7 @@ class PlacementPlan:
             f"{chooser.opponents} opponents with at least {options.min_opponent_battles:,} human battles"
         )
         if planned < options.n_battles:
-            lines.append(f"only {planned:,} of the {options.n_battles:,} battles asked for can be held")
+            lines.append(f"only {planned:,} of the {options.n_battles:,} battles asked for can be judged")
         return lines
 
 
@@ -206,7 +206,7 @@ def _check_opponents(plan: PlacementPlan) -> None:
             "Use a file with conversations, or give `prompts` and `answers`."
         )
     if plan.panel is None and plan.chooser().capacity == 0:
-        most = max((plan.field.board[name].n_battles for name in plan.field.models), default=0)
+        most = max((plan.people.board[name].n_battles for name in plan.people.models), default=0)
         raise OptionError(
             f"no opponent with texts has {plan.options.min_opponent_battles:,} human battles; "
             f"the most of any model is {most:,.0f}. Lower `min_opponent_battles`."
@@ -214,14 +214,14 @@ def _check_opponents(plan: PlacementPlan) -> None:
 
 
 def _check_panel(plan: PlacementPlan, panel: Panel) -> None:
-    cells = seats_as_cells(plan.arena.cells, panel)
-    missing = [seat for seat, cell in zip(panel.battles, cells, strict=True) if cell is None]
+    cells = panel_cells(plan.arena.cells, panel)
+    missing = [planned for planned, cell in zip(panel.battles, cells, strict=True) if cell is None]
     assert plan.options.panel is not None
     if missing:
-        seat = missing[0]
+        planned = missing[0]
         raise OptionError(
             f"{plan.options.panel}: {len(missing)} of {len(panel.battles)} battles are not in this arena, such as "
-            f"question {seat.question_id!r} of {seat.opponent!r}. Use the arena that the panel came from."
+            f"question {planned.question_id!r} of {planned.opponent!r}. Use the arena that the panel came from."
         )
     outside = set(cells) - set(plan.usable.tolist())
     if outside:
@@ -231,8 +231,8 @@ def _check_panel(plan: PlacementPlan, panel: Panel) -> None:
     check_texts(panel.battles, plan.arena.exchanges([cell for cell in cells if cell is not None]), plan.options.panel)
 
 
-def seats_as_cells(cells: Cells, panel: Panel) -> list[int | None]:
-    """The cell of each seat of a panel, None where the arena has no such answer."""
+def panel_cells(cells: Cells, panel: Panel) -> list[int | None]:
+    """The cell of each battle of a panel, None where the arena has no such answer."""
     questions = {name: code for code, name in enumerate(cells.question_ids)}
     models = {name: code for code, name in enumerate(cells.models)}
     place = {

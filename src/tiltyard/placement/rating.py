@@ -148,36 +148,36 @@ class NewModelRating:
         return Belief(self.alone.strength, math.sqrt(self.alone.own_variance))
 
 
-def judge_scale(field: HumanBoard, calibration: Sequence[Judgment]) -> JudgeScale:
+def judge_scale(people: HumanBoard, calibration: Sequence[Judgment]) -> JudgeScale:
     """The judge's scale, from what it said of battles that people decided."""
-    return calibrate(field.anchors.strength, calibration_rows(calibration, field))
+    return calibrate(people.anchors.strength, calibration_rows(calibration, people))
 
 
 def rate_new_model(
     recipe: Recipe,
-    field: HumanBoard,
+    people: HumanBoard,
     battles: BattleTable,
     judgments: Sequence[Judgment],
     scale: JudgeScale | None = None,
 ) -> NewModelRating:
     """Rate the new model: `battles` are people's and the judged ones, `judgments` those the judged ones came from."""
-    alone = fit_one(field.anchors.strength, battle_rows(battles, recipe.model, field), TIE_MODELS["davidson"])
+    alone = fit_one(people.anchors.strength, battle_rows(battles, recipe.model, people), TIE_MODELS["davidson"])
     if recipe.mode == "joint":
         board = recipe.estimator().fit(battles)
         return NewModelRating(board, board[recipe.model], alone)
     if recipe.mode == "fixed":
-        board = _with_newcomer(recipe, field, battles, alone)
+        board = _with_newcomer(recipe, people, battles, alone)
         return NewModelRating(board, board[recipe.model], alone)
     assert scale is not None
-    scaled = place_on_scale(scale, field.anchors, new_model_rows(judgments, recipe.model, field))
-    board = _with_newcomer(recipe, field, battles, scaled)
+    scaled = place_on_scale(scale, people.anchors, new_model_rows(judgments, recipe.model, people))
+    board = _with_newcomer(recipe, people, battles, scaled)
     return NewModelRating(board, board[recipe.model], alone, scale, scaled)
 
 
-def _with_newcomer(recipe: Recipe, field: HumanBoard, battles: BattleTable, placed: Placed) -> Leaderboard:
+def _with_newcomer(recipe: Recipe, people: HumanBoard, battles: BattleTable, placed: Placed) -> Leaderboard:
     """People's board with one entry more; nobody else's rating moves, but places do."""
     low, high = placed.interval(recipe.level)
-    rank = rank_of_one(placed, field.anchors, level=recipe.level)
+    rank = rank_of_one(placed, people.anchors, level=recipe.level)
     counts = _tally(battles, recipe.model)
     entry = RatingEntry(
         model=recipe.model,
@@ -194,31 +194,31 @@ def _with_newcomer(recipe: Recipe, field: HumanBoard, battles: BattleTable, plac
         ties=counts[2],
         note=None if placed.reach is Reach.HELD else REACH_NOTES[placed.reach],
     )
-    others = _moved_down(recipe, field, placed)
+    others = _moved_down(recipe, people, placed)
     entries = tuple(sorted([*others, entry], key=lambda row: (-row.rating, row.model)))
     settings = {
-        **field.board.settings,
+        **people.board.settings,
         "evaluated": recipe.model,
-        "interval": {**field.board.settings["interval"], "level": recipe.level},
+        "interval": {**people.board.settings["interval"], "level": recipe.level},
     }
     return replace(
-        field.board,
+        people.board,
         entries=entries,
         settings=settings,
-        n_battles=field.board.n_battles + sum(counts),
-        remarks=(*field.board.remarks, *_remarks(placed)),
+        n_battles=people.board.n_battles + sum(counts),
+        remarks=(*people.board.remarks, *_remarks(placed)),
         arrays={},
     )
 
 
-def _moved_down(recipe: Recipe, field: HumanBoard, placed: Placed) -> list[RatingEntry]:
+def _moved_down(recipe: Recipe, people: HumanBoard, placed: Placed) -> list[RatingEntry]:
     """The other models' entries, their places counted anew with the new model among them."""
-    above, below = told_apart(placed, field.anchors, level=recipe.level)
-    ahead = placed.strength > field.anchors.strength
-    columns = zip(field.models, ahead.tolist(), above.tolist(), below.tolist(), strict=True)
+    above, below = told_apart(placed, people.anchors, level=recipe.level)
+    ahead = placed.strength > people.anchors.strength
+    columns = zip(people.models, ahead.tolist(), above.tolist(), below.tolist(), strict=True)
     moved = []
     for name, is_ahead, surely_above, surely_below in columns:
-        entry = field.board[name]
+        entry = people.board[name]
         moved.append(
             replace(
                 entry,

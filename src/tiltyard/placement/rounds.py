@@ -1,4 +1,4 @@
-"""The rounds of a placement: choose battles, get answers, judge, look where the model stands, and go on or stop."""
+"""The rounds of a placement: choose battles, get answers, judge, rate the model, and continue or stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiltyard.judging.judge import JudgingStats, judge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, Matchup, to_battle
 from tiltyard.placement.panel import Panel, PlannedBattle, planned_battle
-from tiltyard.placement.plan import seats_as_cells
+from tiltyard.placement.plan import panel_cells
 from tiltyard.placement.rating import NewModelRating, rate_new_model
 from tiltyard.placement.stopping import decide
 
@@ -40,7 +40,7 @@ NO_ANSWER = "no answer"
 class PanelBattle:
     """One battle of the panel: who sat there, both answers, and the judgment; none where the model gave no answer."""
 
-    seat: PlannedBattle
+    planned: PlannedBattle
     exchange: Exchange
     answer: str | None
     judgment: Judgment | None
@@ -52,7 +52,7 @@ class RoundResult:
 
     round: int
     battles: int
-    standing: NewModelRating | None
+    rating: NewModelRating | None
 
 
 @dataclass(slots=True)
@@ -63,53 +63,53 @@ class Participants:
     answers: Answers
     watch: Watch | None = None
     on_verdict: OnVerdict | None = None
-    on_look: Callable[[RoundResult], None] | None = None
+    on_round: Callable[[RoundResult], None] | None = None
 
 
 @dataclass(slots=True)
 class PanelResult:
     """What the rounds came to."""
 
-    bouts: list[PanelBattle] = field(default_factory=list)
-    looks: list[RoundResult] = field(default_factory=list)
+    battles: list[PanelBattle] = field(default_factory=list)
+    rounds: list[RoundResult] = field(default_factory=list)
     stats: JudgingStats = field(default_factory=lambda: JudgingStats(0, 0))
     stopped: str = "all planned battles were judged"
 
     @property
     def judgments(self) -> list[Judgment]:
         """The judgments, failed ones included, in the order of the panel."""
-        return [bout.judgment for bout in self.bouts if bout.judgment is not None]
+        return [battle.judgment for battle in self.battles if battle.judgment is not None]
 
 
-async def hold_rounds(plan: PlacementPlan, bench: Participants, scale: JudgeScale | None) -> PanelResult:
+async def run_rounds(plan: PlacementPlan, participants: Participants, scale: JudgeScale | None) -> PanelResult:
     """Judge the panel round by round, until it is judged or the stopping rule says that it is enough."""
-    held = PanelResult()
-    for number, seats in enumerate(_draws(plan, held, scale), start=1):
-        await _hear(plan, bench, seats, held)
-        _check_answered(plan, bench, held)
-        look = _look(plan, held, scale, number)
-        held.looks.append(look)
-        if bench.on_look is not None:
-            bench.on_look(look)
-        if look.standing is not None:
-            entry = look.standing.entry
+    result = PanelResult()
+    for number, planned_battles in enumerate(_draws(plan, result, scale), start=1):
+        await _judge_round(plan, participants, planned_battles, result)
+        _check_answered(plan, participants, result)
+        last = _rate_round(plan, result, scale, number)
+        result.rounds.append(last)
+        if participants.on_round is not None:
+            participants.on_round(last)
+        if last.rating is not None:
+            entry = last.rating.entry
             reason = decide(
                 plan.options.until,
-                battles=look.battles,
+                battles=last.battles,
                 interval=(entry.ci_low, entry.ci_high),
-                ranks=(entry.rank_low or 1, entry.rank_high or len(look.standing.board)),
+                ranks=(entry.rank_low or 1, entry.rank_high or len(last.rating.board)),
             )
             if reason is not None:
-                held.stopped = reason
+                result.stopped = reason
                 break
-    return held
+    return result
 
 
 def _draws(
-    plan: PlacementPlan, held: PanelResult, scale: JudgeScale | None
+    plan: PlacementPlan, result: PanelResult, scale: JudgeScale | None
 ) -> Iterator[list[tuple[PlannedBattle, Exchange]]]:
-    """The seats of each round, chosen when it begins, with what is known by then."""
-    # The sides are drawn from a stream of their own: the same seats have the same sides however they were chosen.
+    """The battles of each round, chosen when it begins, with what is known by then."""
+    # Sides are drawn from a separate stream: the same battles have the same sides however they were chosen.
     rng, sides = (np.random.default_rng(seed) for seed in np.random.SeedSequence(plan.options.seed).spawn(2))
     if plan.panel is not None:
         yield from _panel_draws(plan, plan.panel)
@@ -117,7 +117,7 @@ def _draws(
     chooser = plan.chooser(scale)
     taken: list[int] = []
     for size in plan.sizes:
-        chosen = _choose(chooser, size, held, taken, rng)
+        chosen = _choose(chooser, size, result, taken, rng)
         if not len(chosen):
             return
         taken += chosen.tolist()
@@ -131,16 +131,16 @@ def _draws(
 
 
 def _choose(
-    chooser: Chooser, size: int, held: PanelResult, taken: list[int], rng: np.random.Generator
+    chooser: Chooser, size: int, result: PanelResult, taken: list[int], rng: np.random.Generator
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     belief: Belief | None = None
-    if held.looks and held.looks[-1].standing is not None:
-        belief = held.looks[-1].standing.belief
+    if result.rounds and result.rounds[-1].rating is not None:
+        belief = result.rounds[-1].rating.belief
     return chooser.choose(size, belief, taken, rng)
 
 
 def _panel_draws(plan: PlacementPlan, panel: Panel) -> Iterator[list[tuple[PlannedBattle, Exchange]]]:
-    cells = [cell for cell in seats_as_cells(plan.arena.cells, panel) if cell is not None]
+    cells = [cell for cell in panel_cells(plan.arena.cells, panel) if cell is not None]
     start = 0
     for size in plan.sizes:
         part = slice(start, start + size)
@@ -148,67 +148,72 @@ def _panel_draws(plan: PlacementPlan, panel: Panel) -> Iterator[list[tuple[Plann
         start += size
 
 
-async def _hear(
-    plan: PlacementPlan, bench: Participants, seats: list[tuple[PlannedBattle, Exchange]], held: PanelResult
+async def _judge_round(
+    plan: PlacementPlan,
+    participants: Participants,
+    planned_battles: list[tuple[PlannedBattle, Exchange]],
+    result: PanelResult,
 ) -> None:
     """Get the answers and the verdicts of a round."""
-    answers = await bench.answers.get([exchange for _, exchange in seats])
+    answers = await participants.answers.get([exchange for _, exchange in planned_battles])
     cases = [
-        make_case(plan, seat, exchange, answers[seat.question_id])
-        for seat, exchange in seats
-        if seat.question_id in answers
+        make_case(plan, planned, exchange, answers[planned.question_id])
+        for planned, exchange in planned_battles
+        if planned.question_id in answers
     ]
-    judgments, stats = await hear_cases(plan, bench, cases, first=not held.bouts)
-    held.stats = add_stats(held.stats, stats)
+    judgments, stats = await judge_cases(plan, participants, cases, first=not result.battles)
+    result.stats = add_stats(result.stats, stats)
     found = iter(judgments)
-    for seat, exchange in seats:
-        answer = answers.get(seat.question_id)
-        held.bouts.append(PanelBattle(seat, exchange, answer, None if answer is None else next(found)))
+    for planned, exchange in planned_battles:
+        answer = answers.get(planned.question_id)
+        result.battles.append(PanelBattle(planned, exchange, answer, None if answer is None else next(found)))
 
 
-async def hear_cases(
-    plan: PlacementPlan, bench: Participants, cases: Sequence[Case], *, first: bool
+async def judge_cases(
+    plan: PlacementPlan, participants: Participants, cases: Sequence[Case], *, first: bool
 ) -> tuple[list[Judgment], JudgingStats]:
     """What the judge says of some cases."""
     dimension = plan.rubric.dimension
     judged = await judge(
         JudgingPlan({dimension: plan.rubric}, {dimension: cases}),
-        bench.judge,
+        participants.judge,
         single_order=plan.options.swap == "random",
         prewarm=first and len(cases) > 1,
         give_up_after=GIVE_UP_AFTER if first else None,
-        watch=bench.watch,
-        on_verdict=bench.on_verdict,
+        watch=participants.watch,
+        on_verdict=participants.on_verdict,
     )
     return list(judged.judgments[dimension]), judged.stats[dimension]
 
 
-def make_case(plan: PlacementPlan, seat: PlannedBattle, exchange: Exchange, answer: str) -> Case:
-    """What the judge is shown of a battle; the one who stands first in the seat is entrant_a."""
-    sides = [(plan.model, answer), (seat.opponent, exchange.answer)]
-    (name_a, text_a), (name_b, text_b) = sides if seat.first == "model" else sides[::-1]
-    matchup = Matchup(prompt_id=seat.question_id, dimension=plan.rubric.dimension, entrant_a=name_a, entrant_b=name_b)
-    return Case(matchup, Prompt(prompt_id=seat.question_id, text=exchange.prompt), text_a, text_b)
+def make_case(plan: PlacementPlan, planned: PlannedBattle, exchange: Exchange, answer: str) -> Case:
+    """What the judge is shown of a battle; whoever is shown first is entrant_a."""
+    sides = [(plan.model, answer), (planned.opponent, exchange.answer)]
+    (name_a, text_a), (name_b, text_b) = sides if planned.first == "model" else sides[::-1]
+    matchup = Matchup(
+        prompt_id=planned.question_id, dimension=plan.rubric.dimension, entrant_a=name_a, entrant_b=name_b
+    )
+    return Case(matchup, Prompt(prompt_id=planned.question_id, text=exchange.prompt), text_a, text_b)
 
 
-def _check_answered(plan: PlacementPlan, bench: Participants, held: PanelResult) -> None:
-    if not held.judgments:
-        why = next(iter(bench.answers.failed.values()), "no answer came")
+def _check_answered(plan: PlacementPlan, participants: Participants, result: PanelResult) -> None:
+    if not result.judgments:
+        why = next(iter(participants.answers.failed.values()), "no answer came")
         raise ModelError(
-            f"{plan.model} answered none of the {len(held.bouts)} questions ({why}), so there is nothing to judge. "
+            f"{plan.model} answered none of the {len(result.battles)} questions ({why}), so there is nothing to judge. "
             "Check that its server is up and its name is right."
         )
 
 
-def _look(plan: PlacementPlan, held: PanelResult, scale: JudgeScale | None, number: int) -> RoundResult:
-    battles = judged_battles(held.judgments)
-    standing = None
+def _rate_round(plan: PlacementPlan, result: PanelResult, scale: JudgeScale | None, number: int) -> RoundResult:
+    battles = judged_battles(result.judgments)
+    rating = None
     if len(battles):
         try:
-            standing = rate_new_model(plan.recipe, plan.field, concat([battles, plan.human]), held.judgments, scale)
+            rating = rate_new_model(plan.recipe, plan.people, concat([battles, plan.human]), result.judgments, scale)
         except RatingError:
-            standing = None  # such as ten ties in a row: the next round will tell; the last one says it aloud
-    return RoundResult(number, len(battles), standing)
+            rating = None  # such as ten ties in a row: later rounds may allow one
+    return RoundResult(number, len(battles), rating)
 
 
 def judged_battles(judgments: Sequence[Judgment]) -> BattleTable:
@@ -223,7 +228,7 @@ def judged_battles(judgments: Sequence[Judgment]) -> BattleTable:
 
 
 def add_stats(first: JudgingStats, second: JudgingStats) -> JudgingStats:
-    """How two hearings went, together."""
+    """The statistics of two judgings, added up."""
     failures = dict(first.failures)
     for name, count in second.failures.items():
         failures[name] = failures.get(name, 0) + count

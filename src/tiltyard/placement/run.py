@@ -34,9 +34,9 @@ from tiltyard.placement.manifest import (
     StartedManifest,
 )
 from tiltyard.placement.panel import Panel, planned_battle
-from tiltyard.placement.plan import seats_as_cells
+from tiltyard.placement.plan import panel_cells
 from tiltyard.placement.rating import HumanBoard, judge_scale
-from tiltyard.placement.rounds import PanelResult, Participants, RoundResult, hold_rounds, make_case
+from tiltyard.placement.rounds import PanelResult, Participants, RoundResult, make_case, run_rounds
 from tiltyard.placement.sampling import information_limit
 from tiltyard.placement.stopping import critical, stopping_looks
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -56,7 +56,7 @@ def likely_exchanges(plan: PlacementPlan) -> list[Exchange]:
     Later rounds depend on verdicts that nobody has given yet; their number does not, and their length hardly.
     """
     if plan.panel is not None:
-        cells = [cell for cell in seats_as_cells(plan.arena.cells, plan.panel) if cell is not None]
+        cells = [cell for cell in panel_cells(plan.arena.cells, plan.panel) if cell is not None]
         return plan.arena.exchanges(cells[: sum(plan.sizes)])
     rng = np.random.default_rng(np.random.SeedSequence(plan.options.seed).spawn(2)[0])
     chosen = plan.chooser().choose(sum(plan.sizes), None, [], rng)
@@ -64,7 +64,7 @@ def likely_exchanges(plan: PlacementPlan) -> list[Exchange]:
 
 
 def likely_judging_plan(plan: PlacementPlan, exchanges: list[Exchange], answers: Mapping[str, str]) -> JudgingPlan:
-    """What the judge would hear; where the new model has not answered yet, something as long as the opponent's answer.
+    """What the judge would be asked; for an answer not given yet, something as long as the opponent's answer.
 
     It must not be the same text: both orders would then be one question, and the quote half of what is asked.
     """
@@ -82,7 +82,7 @@ class PlacementResult:
     """A placement that came to its end: where it is, what it found."""
 
     folder: Path
-    held: PanelResult
+    result: PanelResult
     rated: FolderRatings
     manifest: PlacementManifest
 
@@ -95,7 +95,7 @@ def run_folder(plan: PlacementPlan, now: Clock) -> Path:
 
 async def carry_out(
     plan: PlacementPlan,
-    bench: Participants,
+    participants: Participants,
     folder: Path,
     *,
     prices: PriceTable,
@@ -109,24 +109,24 @@ async def carry_out(
     started = _started(plan, iso_time(now))
     folder.mkdir(parents=True, exist_ok=True)
     _write_manifest(folder, started)
-    async with aclosing(bench.judge), aclosing(bench.answers):
+    async with aclosing(participants.judge), aclosing(participants.answers):
         calibration = None
         scale = None
         if plan.options.calibrate:
-            calibration = await calibrate_judge(plan, bench, sample_pairs(plan))
-            scale = judge_scale(plan.field, calibration.judgments)
-        held = await hold_rounds(plan, bench, scale)
-    panel = _panel(plan, held)
+            calibration = await calibrate_judge(plan, participants, sample_pairs(plan))
+            scale = judge_scale(plan.people, calibration.judgments)
+        result = await run_rounds(plan, participants, scale)
+    panel = _panel(plan, result)
     write_json(folder / "panel.json", panel.to_dict())
-    write_evidence(folder, plan, held, calibration)
-    write_json(folder / "usage.json", _usage(bench, held, calibration, prices))
+    write_evidence(folder, plan, result, calibration)
+    write_json(folder / "usage.json", _usage(participants, result, calibration, prices))
     rated = rate_folder(folder, plan.recipe)
     write_ratings(folder, rated)
-    manifest = _finished(started, iso_time(now), plan, panel, bench, held, rated, calibration)
+    manifest = _finished(started, iso_time(now), plan, panel, participants, result, rated, calibration)
     _write_manifest(folder, manifest)
     if finish is not None:
         finish(folder)
-    return PlacementResult(folder, held, rated, manifest)
+    return PlacementResult(folder, result, rated, manifest)
 
 
 def _write_manifest(folder: Path, manifest: StartedManifest) -> None:
@@ -134,14 +134,14 @@ def _write_manifest(folder: Path, manifest: StartedManifest) -> None:
     write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
 
 
-def _panel(plan: PlacementPlan, held: PanelResult) -> Panel:
+def _panel(plan: PlacementPlan, result: PanelResult) -> Panel:
     sampling = "panel" if plan.panel is not None else plan.options.sampling
     return Panel(
         arena=plan.arena.name,
         arena_sha256=_hashes(plan),
         sampling=sampling,
         seed=plan.options.seed,
-        battles=tuple(bout.seat for bout in held.bouts),
+        battles=tuple(battle.planned for battle in result.battles),
     )
 
 
@@ -167,7 +167,7 @@ def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
             files=tuple(path.name for path in arena.files),
             sha256=_hashes(plan),
             human_battles=whole(plan.human.n_battles),
-            models=len(plan.field.models),
+            models=len(plan.people.models),
             questions=len(arena.cells.question_ids),
             with_text=len(arena.cells),
         ),
@@ -196,8 +196,8 @@ def _finished(
     finished_at: str,
     plan: PlacementPlan,
     panel: Panel,
-    bench: Participants,
-    held: PanelResult,
+    participants: Participants,
+    result: PanelResult,
     rated: FolderRatings,
     calibration: JudgeCalibration | None,
 ) -> PlacementManifest:
@@ -206,10 +206,10 @@ def _finished(
     known = {**msgspec.structs.asdict(started), "finished_at": finished_at}
     return PlacementManifest(
         **known,
-        rounds=tuple(_round(look) for look in held.looks),
-        stopped=held.stopped,
-        judged=_judged_facts(bench, held, rated.board[plan.model]),
-        flips=flip_facts(measure_bias(held.judgments).flip_rate) if both_orders else None,
+        rounds=tuple(_round(one) for one in result.rounds),
+        stopped=result.stopped,
+        judged=_judged_facts(participants, result, rated.board[plan.model]),
+        flips=flip_facts(measure_bias(result.judgments).flip_rate) if both_orders else None,
         calibration=None if calibration is None else _calibration_facts(calibration, rated),
         leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
         information=_information(plan, rated),
@@ -217,27 +217,27 @@ def _finished(
     )
 
 
-def _judged_facts(bench: Participants, held: PanelResult, entry: RatingEntry) -> JudgedFacts:
-    failed = failure_counts(held, sum(bout.judgment is None for bout in held.bouts))
+def _judged_facts(participants: Participants, result: PanelResult, entry: RatingEntry) -> JudgedFacts:
+    failed = failure_counts(result, sum(battle.judgment is None for battle in result.battles))
     return JudgedFacts(
-        battles=sum(judgment.status == "ok" for judgment in held.judgments),
+        battles=sum(judgment.status == "ok" for judgment in result.judgments),
         wins=whole(entry.wins),
         losses=whole(entry.losses),
         ties=whole(entry.ties),
-        inconsistent=sum(judgment.inconsistent for judgment in held.judgments),
+        inconsistent=sum(judgment.inconsistent for judgment in result.judgments),
         failed=sum(failed.values()),
         failed_by=failed,
-        no_answer=dict(list(bench.answers.failed.items())[:20]),
+        no_answer=dict(list(participants.answers.failed.items())[:20]),
     )
 
 
-def _round(look: RoundResult) -> Round:
-    if look.standing is None:
-        return Round(round=look.round, battles=look.battles)
-    entry = look.standing.entry
+def _round(found: RoundResult) -> Round:
+    if found.rating is None:
+        return Round(round=found.round, battles=found.battles)
+    entry = found.rating.entry
     return Round(
-        round=look.round,
-        battles=look.battles,
+        round=found.round,
+        battles=found.battles,
         rating=entry.rating,
         ci_low=entry.ci_low,
         ci_high=entry.ci_high,
@@ -259,7 +259,7 @@ def _calibration_facts(calibration: JudgeCalibration, rated: FolderRatings) -> J
 def _leave_one_out(plan: PlacementPlan, rated: FolderRatings) -> LeaveOneOut:
     """The placed rating against people's own, both measured from the same opponents' mean."""
     everybody = HumanBoard.of(plan.arena.battles, plan.options.anchor)
-    shift = float(np.mean([rated.board[name].rating - everybody.board[name].rating for name in plan.field.models]))
+    shift = float(np.mean([rated.board[name].rating - everybody.board[name].rating for name in plan.people.models]))
     own, placed = everybody.board[plan.model], rated.board[plan.model]
     human = own.rating + shift
     low, high = placed.ci_low, placed.ci_high
@@ -276,25 +276,25 @@ def _leave_one_out(plan: PlacementPlan, rated: FolderRatings) -> LeaveOneOut:
 
 def _information(plan: PlacementPlan, rated: FolderRatings) -> Information:
     """What a battle of the panel told, against the best possible, and what random opponents would have told."""
-    fit = rated.standing.alone
+    fit = rated.rating.alone
     strength = (rated.board[plan.model].rating - CENTRE) / POINTS_PER_LOGIT
     cells = plan.arena.cells.model[plan.usable]
-    numbers = [plan.field.number(plan.arena.cells.models[code]) for code in cells.tolist()]
-    opponents = np.array([plan.field.anchors.strength[number] for number in numbers if number is not None])
+    numbers = [plan.people.number(plan.arena.cells.models[code]) for code in cells.tolist()]
+    opponents = np.array([plan.people.anchors.strength[number] for number in numbers if number is not None])
     return Information(
         per_battle=float(fit.information.sum() / fit.battles / 0.25), limit=information_limit(opponents, strength)
     )
 
 
 def _usage(
-    bench: Participants, held: PanelResult, calibration: JudgeCalibration | None, prices: PriceTable
+    participants: Participants, result: PanelResult, calibration: JudgeCalibration | None, prices: PriceTable
 ) -> dict[str, Any]:
-    judgments: dict[str, Any] = {"panel": held.judgments}
-    stats: dict[str, JudgingStats] = {"panel": held.stats}
+    judgments: dict[str, Any] = {"panel": result.judgments}
+    stats: dict[str, JudgingStats] = {"panel": result.stats}
     if calibration is not None:
         judgments["calibration"], stats["calibration"] = calibration.judgments, calibration.stats
-    judged = JudgingResult(bench.judge.name, bench.judge.both_orders, judgments, {}, stats)
-    totals = bench.answers.totals.all
+    judged = JudgingResult(participants.judge.name, participants.judge.both_orders, judgments, {}, stats)
+    totals = participants.answers.totals.all
     return {
         **usage_report(judged, prices),
         "answers": {

@@ -51,7 +51,7 @@ class RunResult:
 
 
 def make_judging_plan(plan: RunPlan) -> JudgingPlan:
-    """What the judge will hear: every match, and the canaries where the config wants them."""
+    """What the judge is asked about: every match, and the canaries where the config wants them."""
     rubrics = {rubric.dimension: rubric for rubric in plan.rubrics}
     canaries = canary_cases(rubrics) if plan.setup.config.canaries else {}
     return JudgingPlan(rubrics, plan.matches.by_dimension, canaries)
