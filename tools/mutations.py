@@ -10,13 +10,20 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Place = tuple[ast.AST, str, int | None]
-"""A node's parent, the field of it, and the position in that field where it is a list."""
+
+class Place(NamedTuple):
+    """Where a node is: its parent, the field, the position in that field if it is a list; and what it is part of."""
+
+    parent: ast.AST
+    field: str
+    index: int | None
+    around: ast.AST
+    """The nearest call, comparison or other whole thing, which tells a reader what a number is for."""
 
 
 def _both_ways(*pairs: tuple[Any, Any]) -> dict[Any, Any]:
@@ -70,10 +77,8 @@ def mutations(module: str, source: str) -> list[Mutation]:
     """Every mistake that can be made in a source, in its order."""
     made, lines = [], source.splitlines()
     for number, (place, node, other, function) in enumerate(_changes(ast.parse(source))):
-        if isinstance(node, ast.Constant):
-            before, after = ast.unparse(place[0]), _with(place, other, place[0])
-        else:
-            before, after = ast.unparse(node), ast.unparse(other)
+        shown = place.around if isinstance(node, ast.Constant) else node
+        before, after = ast.unparse(shown), ast.unparse(other) if shown is node else _with(place, other, shown)
         line: int = getattr(node, "lineno", 1)
         made.append(Mutation(module, number, line, function, lines[line - 1].strip(), before, after))
     return made
@@ -88,7 +93,7 @@ def mutated(source: str, number: int) -> str:
 
 def _with(place: Place, other: ast.AST, shown: ast.AST) -> str:
     """The text of a tree, or a part of it, with another node at a place; the tree stays as it is."""
-    parent, field, index = place
+    parent, field, index, _ = place
     kept = getattr(parent, field)
     setattr(parent, field, other if index is None else [*kept[:index], other, *kept[index + 1 :]])
     try:
@@ -99,7 +104,7 @@ def _with(place: Place, other: ast.AST, shown: ast.AST) -> str:
 
 def _changes(tree: ast.AST) -> Iterator[tuple[Place, ast.AST, ast.AST, str]]:
     """Every place with something that can stand there instead, and the function around it."""
-    for place, node, function in _places(tree, "", is_function=False):
+    for place, node, function in _places(tree, tree, "", is_function=False):
         if isinstance(node, ast.BinOp) and not function:
             continue  # mostly unions of types
         if isinstance(node, ast.Assign) and function.endswith("__init__"):
@@ -108,8 +113,12 @@ def _changes(tree: ast.AST) -> Iterator[tuple[Place, ast.AST, ast.AST, str]]:
             yield place, node, other, function
 
 
-def _places(node: ast.AST, function: str, *, is_function: bool) -> Iterator[tuple[Place, ast.AST, str]]:
+def _places(
+    node: ast.AST, around: ast.AST, function: str, *, is_function: bool
+) -> Iterator[tuple[Place, ast.AST, str]]:
     """Everything below a node that may be changed, with its place and the outermost function it is in."""
+    if isinstance(node, ast.stmt | ast.Call | ast.Compare | ast.BinOp | ast.BoolOp | ast.IfExp):
+        around = node
     for field, value in ast.iter_fields(node):
         if field in LEFT_ALONE or (field == "keywords" and isinstance(node, ast.ClassDef)):
             continue
@@ -120,8 +129,8 @@ def _places(node: ast.AST, function: str, *, is_function: bool) -> Iterator[tupl
             if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not is_function:
                 within = f"{function}.{child.name}".lstrip(".")
                 inside = not isinstance(child, ast.ClassDef)
-            yield (node, field, index), child, within if inside else ""
-            yield from _places(child, within, is_function=inside)
+            yield Place(node, field, index, around), child, within if inside else ""
+            yield from _places(child, around, within, is_function=inside)
 
 
 def _says_nothing(node: ast.AST) -> bool:

@@ -11,7 +11,7 @@ from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons
 from tiltyard.errors import NotConverged
 from tiltyard.ratings.bradley_terry import bounded, fit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.graph import Reach, half_win_prior, islands, reach, ties_bounded
+from tiltyard.ratings.graph import Reach, half_win_prior, islands, open_ends_of_a_lone_core, reach, ties_bounded
 from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER
 
 steady = settings(max_examples=150)
@@ -167,3 +167,17 @@ def test_the_fit_settles_near_when_ties_are_bounded_and_is_refused_when_they_are
     except NotConverged:
         return
     assert np.ptp(strengths) > 15
+
+
+@pytest.mark.parametrize(
+    ("result", "opened"), [(FIRST, Reach.UNBEATEN), (SECOND, Reach.WINLESS)], ids=["never lost", "never won"]
+)
+def test_a_model_that_alone_is_held_is_open_where_it_never_lost_or_never_won(result, opened):
+    """Model 0 met 1 and 2 and won both, or lost both: nothing bounds it on that side. One of each bounds both sides."""
+    state = np.array([Reach.HELD, Reach.WINLESS, Reach.WINLESS], dtype=np.int8)
+    one_sided = cells_of([Row(0, 1, result), Row(0, 2, result)], 3)
+    assert open_ends_of_a_lone_core(one_sided, state).tolist() == [opened, Reach.WINLESS, Reach.WINLESS]
+    both = cells_of([Row(0, 1, FIRST), Row(0, 2, SECOND)], 3)
+    assert open_ends_of_a_lone_core(both, state).tolist() == state.tolist()
+    two_held = np.array([Reach.HELD, Reach.HELD, Reach.WINLESS], dtype=np.int8)
+    assert open_ends_of_a_lone_core(one_sided, two_held).tolist() == two_held.tolist()
