@@ -10,13 +10,14 @@ from tests.arena.test_state_folding import arena as small_state
 from tests.arena.test_state_folding import random_votes, served
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy, RatingRules
-from tiltyard.arena.rating_track import RatingTrack
+from tiltyard.arena.rating_track import SCORES, RatingTrack
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.state_bytes import encode_state
 from tiltyard.arena.store.vote_book import SqlVoteBook
 from tiltyard.arena.votes import MemoryVoteBook
 
+CHOICES = {score: choice for choice, score in SCORES.items()}
 OFTEN = 30
 
 
@@ -84,7 +85,8 @@ def test_ratings_go_on_from_any_mark_that_is_offered(changed_url: str) -> None:
                 track = RatingTrack(state.policy.rating)
                 track.restore(start)
                 for votes in book.votes_after(start.seq):
-                    track.rate_many(votes)
+                    for vote, a, b, score in zip(votes.seq, votes.a, votes.b, votes.score_a, strict=True):
+                        track.vote(int(vote), int(a), int(b), CHOICES[float(score)])
                 for mine, then in zip(track.now.columns(), state.track.now.columns(), strict=True):
                     assert np.array_equal(mine, then)
                 assert start.seq < first

@@ -141,12 +141,6 @@ class RatingTrack:
         if len(self._waiting) >= SETTLED_AT:
             self._settle()
 
-    def rate_many(self, votes: Votes) -> None:
-        """Rate votes in one go; they can be taken out again only with a history."""
-        self._settle()
-        self._rate(votes)
-        self._keep_only_now()
-
     def change(self, seqs: Collection[int]) -> None:
         """Votes with these numbers were taken out, or put back: rate again what followed the first of them.
 

@@ -261,7 +261,7 @@ class Batches:
             except TryLater as error:
                 failure = error
                 reached = reached or len(held) < waiting
-        self._bear(None if reached else failure)
+        self._tolerate_outage(None if reached else failure)
 
     async def _collect_if_ended(self, held: OpenBatch, batch_id: str) -> None:
         try:
@@ -288,7 +288,7 @@ class Batches:
             else:
                 self.collector.give_up(self._held.pop(intent_id), "never accepted")
 
-    def _bear(self, failure: TryLater | None) -> None:
+    def _tolerate_outage(self, failure: TryLater | None) -> None:
         """A provider out of reach is borne for an hour: what is under way goes on without us."""
         if failure is None:
             self._out_of_reach_since = None
