@@ -59,7 +59,7 @@ GROUPS = {
 TESTS = ("ratings", "validity", "judging", "arena", "web", "reference")
 NOT_ASKED = re.compile(
     "browser|load|supervisor|worker|connections|kill|crash|compiled|_commands|simulation|hostile|test_coverage"
-    "|threads|health|notice|failing|observatory|other_pages|model_page|leaderboard|text|api_agrees|population|weekly|offline|effects"
+    "|threads|health|notice|observatory|other_pages|model_page|leaderboard|text|api_agrees|population|weekly|offline|effects"
     "|account|bias|canaries|people|recorded|python_page|artifacts_page|errors_page"
 )
 """Test files that are left out: those that start processes, take long, or are about other things."""

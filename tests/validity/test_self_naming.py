@@ -82,6 +82,12 @@ def test_a_models_own_names_are_looked_for_with_any_hyphens_and_case() -> None:
     assert self_namings("I was built by Riverbank Labs.", own_makers=("Riverbank Labs",))
     assert not self_namings("Hi, I'm Otter Large!")
     assert not self_namings("I'm yi years old.", own_names=("yi",)), "two letters are a word too often"
+    assert self_namings("I am 豆包.", own_names=("豆包",)), "two signs of another script are a name"
+
+
+def test_the_longest_name_that_fits_is_told() -> None:
+    (found,) = self_namings("I am Otter Large.", own_names=("otter", "otter large"))
+    assert found.phrase == "I am Otter Large"
 
 
 def test_the_phrase_and_its_place_are_told() -> None:
