@@ -265,10 +265,8 @@ def test_an_interrupt_is_one_line_and_the_same_command_goes_on(
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("tiltyard: ")]
-    assert (
-        line
-        == "tiltyard: interrupted. Nothing is lost: the same command goes on where it stopped, and asks nothing twice."
-    )
+    again = "the same command continues where it stopped, and asks nothing twice."
+    assert line == f"tiltyard: interrupted. Nothing is lost: {again}"
     site.finish()
     check(site, wanted)
     assert site.paid_twice() == (0, 0)

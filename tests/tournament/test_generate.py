@@ -204,7 +204,7 @@ def test_an_interrupt_says_how_to_go_on_and_nothing_is_paid_twice(
     os.kill(forked.process.pid, signal.SIGINT)
     done = forked.wait()
     assert done.returncode == 1
-    assert "tiltyard: interrupted. Nothing is lost: the same command goes on where it stopped." in done.stderr
+    assert "tiltyard: interrupted. Nothing is lost: the same command continues where it stopped." in done.stderr
     anthropic_server.behaviour.batch_polls = 0
     assert tiltyard(*GENERATE).returncode == 0
     assert len(anthropic_server.ledger.accepted) == 10

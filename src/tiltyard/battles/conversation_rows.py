@@ -241,7 +241,7 @@ class TextRows(ConversationRows):
                         file.seek(int(starts[row]))
                         values = msgspec.json.decode(file.readline().removeprefix(b"\xef\xbb\xbf"))
                     except (IndexError, msgspec.DecodeError, UnicodeDecodeError):
-                        raise BattleError(f"{part.name} has changed since it was read. Start anew.") from None
+                        raise BattleError(f"{part.name} has changed since it was read. Start again.") from None
                     yield row, values
             return
         chosen = set(rows)

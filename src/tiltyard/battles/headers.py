@@ -170,7 +170,7 @@ def _json_sample(part: Part) -> list[dict[str, Any]]:
             try:
                 rows = msgspec.json.decode(file.read())
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise BattleError(f"{part.name} is not a JSON array: {error}. Repair it or write it anew.") from None
+                raise BattleError(f"{part.name} is not a JSON array: {error}. Repair it or write it again.") from None
         sample = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     else:
         sample = [row for line in _sample_lines(part) if (row := _object(line)) is not None]

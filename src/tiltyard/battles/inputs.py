@@ -57,7 +57,7 @@ DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 
 def damage(name: str, error: Exception) -> BattleError:
     """What to tell about a file that cannot be unzipped."""
-    return BattleError(f"{name} cannot be unzipped: {error}. Copy or write it anew.")
+    return BattleError(f"{name} cannot be unzipped: {error}. Copy or write it again.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ app = typer.Typer(
     help="A judge against people, a run judged again by another judge, and the journal of its batches.",
 )
 
-GO_ON = "the same command goes on where it stopped."
+GO_ON = "the same command continues where it stopped."
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
 BudgetOption = Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")]

@@ -202,7 +202,7 @@ def _place(
         return
     folder = run_folder(plan, utc_now)
     with (
-        interruptible("the same command goes on where it stopped, and asks nothing twice."),
+        interruptible("the same command continues where it stopped, and asks nothing twice."),
         ProgressView() as progress,
     ):
         participants = Participants(judge, answers, progress.watch, progress.verdict, _show_round)

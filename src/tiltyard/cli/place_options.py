@@ -44,7 +44,7 @@ UntilOption = Annotated[
     typer.Option(metavar="WIDTH", help="Stop when the interval is this narrow in points (80), or in places (rank:5)."),
 ]
 LooksOption = Annotated[
-    int, typer.Option(min=1, help="Rounds: after each, opponents are chosen anew and the run may stop.")
+    int, typer.Option(min=1, help="Rounds: after each, opponents are chosen again and the run may stop.")
 ]
 TurnsOption = Annotated[Literal["first", "all"], typer.Option(help="The first turn of a conversation, or all of it.")]
 SwapOption = Annotated[Literal["both", "random"], typer.Option(help="Judge both orders, or one, drawn by lot.")]

@@ -43,7 +43,7 @@ def run_command(
         bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache already holds.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Ask anew what failed for good in an earlier run.")
+        bool, typer.Option("--retry-failed", help="Ask again what failed for good in an earlier run.")
     ] = False,
     yes: YesOption = False,
     budget: BudgetOption = None,
@@ -170,7 +170,7 @@ def generate_command(
     def ask(question: str) -> None:
         confirm(question, yes=yes)
 
-    with interruptible("the same command goes on where it stopped."), ProgressView() as progress:
+    with interruptible("the same command continues where it stopped."), ProgressView() as progress:
         results = asyncio.run(
             generate_missing(setup, chosen, budget_usd=budget, confirm=ask, watch=progress.watch, notice=note)
         )

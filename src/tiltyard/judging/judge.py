@@ -23,7 +23,7 @@ class JudgingOptions:
     """How a run wants its cases judged.
 
     `skip_judging`: nothing is asked, only what is kept already counts. `prewarm`: one question of each dimension goes
-    ahead of the others. `retry_failed`: questions that failed for good in an earlier run are asked anew.
+    ahead of the others. `retry_failed`: questions that failed for good in an earlier run are asked again.
     `give_up_after`: so many questions go ahead of the others, and where none of them gets a readable verdict nothing
     more is asked; a judge that has answered before is trusted. Where it is None that is so for the first 20 of
     questions that are asked one by one; batches go out whole, and the judge is given up when they are back.
@@ -34,7 +34,7 @@ class JudgingOptions:
     prewarm: bool = False
     """One question of each dimension goes ahead of the others."""
     retry_failed: bool = False
-    """Questions that failed for good in an earlier run are asked anew."""
+    """Questions that failed for good in an earlier run are asked again."""
     watch: Watch | None = None
     """Is told of progress."""
     on_verdict: OnVerdict | None = None
@@ -162,7 +162,7 @@ async def judge(
         skip_judging: Ask nothing; cases without both verdicts come back as failed, and `stats` says how many
             verdicts are missing.
         prewarm: Ask one question per dimension first, so that the provider keeps the rubric in its cache.
-        retry_failed: Ask anew what failed for good in an earlier run.
+        retry_failed: Ask again what failed for good in an earlier run.
         single_order: Accept a judge that saw one order only: its single verdict is then the judgment, and
             position bias stays in it.
         watch: Is told of progress.

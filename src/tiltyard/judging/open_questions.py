@@ -179,7 +179,7 @@ def never_failed_first(keys: Iterable[str], caches: Mapping[str, VerdictCache]) 
 def make_asks(
     keys: Iterable[str], pending: OpenQuestions, questions: Questions, caches: dict[str, VerdictCache]
 ) -> Iterator[Ask]:
-    """The asks of open questions, made as they are taken; one that was asked before goes on where it stopped."""
+    """The asks of open questions, made as they are taken; one that was asked before continues where it stopped."""
     for cache in caches.values():
         cache.refresh()
     for key in keys:

@@ -1,7 +1,7 @@
 """Recorded verdicts as judge: a file says what someone's judge said of which pair, and nobody is asked again.
 
 A row names a pair and the verdict on it: `prompt_id, entrant_a, entrant_b, verdict`. The verdict (`A`, `B`, `TIE`, or a
-named failure) speaks of the answers as they were shown, entrant_a's as A. The other order is a row with the entrants
+named failure) refers to the answers as they were shown, entrant_a's as A. The other order is a row with the entrants
 exchanged, or a column `verdict_swapped` (again as shown: A is then entrant_b's answer). The files
 `verdicts/<dimension>.jsonl` of a run are read as they are, and so are rows `prompt, left, right, winner`.
 """

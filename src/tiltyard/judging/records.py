@@ -52,7 +52,7 @@ class Matchup(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What one judge said of one matchup in one order.
 
-    `verdict` speaks of the slots as shown: with `position_swap`, slot A held entrant_b. `reasoning` is the judge's
+    `verdict` refers to the slots as shown: with `position_swap`, slot A held entrant_b. `reasoning` is the judge's
     whole text. `attempts` counts how often it was asked; `error` says more about a failure.
     """
 

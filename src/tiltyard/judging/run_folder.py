@@ -68,7 +68,7 @@ def versions() -> dict[str, str]:
 
 
 def again(command: str = RUN) -> str:
-    """What to do about a file that is torn or not what stands there in a run."""
+    """What to do about a file that is torn or not what a run writes there."""
     return f"Write it again with `{command}`, which asks no question twice."
 
 
@@ -121,7 +121,7 @@ def decode(line: bytes, decoder: msgspec.json.Decoder[Any], path: Path, number: 
     try:
         return decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        what = "not what stands there in a run" if isinstance(error, msgspec.ValidationError) else "torn or not JSON"
+        what = "not what a run writes there" if isinstance(error, msgspec.ValidationError) else "torn or not JSON"
         raise RunFolderError(f"{path}:{number}: {what} ({error}). {again(command)}") from None
 
 

@@ -289,7 +289,7 @@ class Batches:
                 self.collector.give_up(self._held.pop(intent_id), "never accepted")
 
     def _tolerate_outage(self, failure: TryLater | None) -> None:
-        """A provider out of reach is borne for an hour: what is under way goes on without us."""
+        """Tolerate a provider out of reach for an hour: batches under way continue without us."""
         if failure is None:
             self._out_of_reach_since = None
         elif self._out_of_reach_since is None:

@@ -344,7 +344,7 @@ class _Generation:
         if others and self._notice is not None:
             self._notice(
                 f"{others} responses of {self._entrant.entrant_id} were made with another model, system text or number "
-                "of turns and are kept. Remove them from its file to have them made anew."
+                "of turns and are kept. Remove them from its file to have them generated again."
             )
 
     def _made_otherwise(self, response: Response) -> bool:

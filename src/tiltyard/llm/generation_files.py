@@ -2,7 +2,7 @@
 
 `conversations_<entrant>.jsonl` only grows until a response is complete. A line is one reply under the key of its ask,
 which names everything that was sent, earlier turns included: a reply to other words is not found.
-`failures_<entrant>.jsonl` names every prompt without a response, and why; it is written anew after each run.
+`failures_<entrant>.jsonl` names every prompt without a response, and why; it is rewritten after each run.
 """
 
 from __future__ import annotations

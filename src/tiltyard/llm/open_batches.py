@@ -157,7 +157,7 @@ class Collector:
         return asks, intents
 
     async def collect(self, held: OpenBatch, batch_id: str) -> None:
-        """Keep every reply of an ended batch that this run asks for; interrupted, it can be begun anew."""
+        """Keep every reply of an ended batch that this run asks for; if interrupted, it can start again."""
         strangers = 0
         async for custom_id, reply in self._provider.results(batch_id):
             found = held.get(custom_id)

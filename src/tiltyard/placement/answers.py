@@ -45,7 +45,7 @@ class Answers(Protocol):
         ...
 
     def known(self) -> Mapping[str, str] | None:
-        """The answers that can be had for nothing, by question; None where any question can be answered."""
+        """The answers that cost nothing, by question; None where any question can be answered."""
         ...
 
     async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:

@@ -125,7 +125,7 @@ class CellBuilder:
         self.sides = array("b")
 
     def add_row(self, at: int, row: int, asked: Sequence[int], replied: Sequence[int]) -> Contradiction | None:
-        """Enter both sides of the battle at a position, by fingerprints (0 = no text), or say what stands against it.
+        """Enter both sides of the battle at a position, by fingerprints (0 = no text), or say what prevents it.
 
         `row` is what the row is called in `rows` and in a `Contradiction`. A row with a contradiction leaves no trace.
         """

@@ -179,7 +179,7 @@ class RowTexts:
             dialogue = read.get(self.rows[cell], (None, None))[self.sides[cell]]
             if dialogue is None:
                 raise BattleError(
-                    f"{self.conversations.place(self.rows[cell])}: the text is gone: the file has changed. Start anew."
+                    f"{self.conversations.place(self.rows[cell])}: the text is gone: the file has changed. Start again."
                 )
             dialogues.append(dialogue)
         return dialogues

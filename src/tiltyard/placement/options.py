@@ -52,7 +52,7 @@ class PlaceOptions:
     until: Until | None = None
     """Stop when the interval is this narrow in points (80), or in places (rank:5)."""
     looks: int = LOOKS
-    """Rounds: after each, opponents are chosen anew and the run may stop."""
+    """Rounds: after each, opponents are chosen again and the run may stop."""
     turns: Turns = "first"
     """The first turn of a conversation, or all of it."""
     swap: Swap = "both"

@@ -212,7 +212,7 @@ def _with_newcomer(recipe: Recipe, people: HumanBoard, battles: BattleTable, pla
 
 
 def _moved_down(recipe: Recipe, people: HumanBoard, placed: Placed) -> list[RatingEntry]:
-    """The other models' entries, their places counted anew with the new model among them."""
+    """The other models' entries, ranked again with the new model among them."""
     above, below = told_apart(placed, people.anchors, level=recipe.level)
     ahead = placed.strength > people.anchors.strength
     columns = zip(people.models, ahead.tolist(), above.tolist(), below.tolist(), strict=True)

@@ -145,7 +145,7 @@ class Chooser:
         return len(self._codes)
 
     def prior(self) -> Belief:
-        """What is believed before any verdict: a strength like the opponents', spread 1.5 times as wide."""
+        """The prior before any verdict: a strength like the opponents', spread 1.5 times as wide."""
         return Belief(float(np.mean(self._strength)), PRIOR_SPREAD * float(np.std(self._strength)))
 
     def choose(

@@ -226,7 +226,7 @@ def _check(config: Config, path: Path) -> None:
         raise ConfigError(f"{path}: a tournament needs two entrants or more, the file has {len(ids)}.")
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
-        raise ConfigError(f"{path}: entrant_id {twice[0]!r} stands there twice. Ids must differ.")
+        raise ConfigError(f"{path}: entrant_id {twice[0]!r} is listed twice. Ids must differ.")
     if not config.rubrics:
         raise ConfigError(f"{path}: no rubric is given. Add one dimension under `rubrics`.")
     for name in (*ids, *config.rubrics):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tiltyard.tournament.ratings import DimensionRatings
 
 MOST_FAILED = 0.05
-"""Above this share of failed judgments the judge does not do what the rubric asks; more money will not mend that."""
+"""Above this share of failed judgments the judge does not do what the rubric asks; more money will not fix that."""
 
 MOST_INCONSISTENT = 0.35
 """Above this share of contradictions the judge answers to the order of the answers more than to the answers. A coin

@@ -125,7 +125,7 @@ def _redirect(path: str, said: str = "") -> RedirectResponse:
 
 
 def _refused(request: Request, tab: str, error: TiltyardError, written: int = 0) -> Response:
-    """A page that says why it was not done. What only the database can mend is no such case."""
+    """A page that says why it was not done. A failure of the database is not such a case."""
     if isinstance(error, StoreError):
         raise error
     context = {"problem": str(error), "written": written, "back": f"{HOME}/{tab}"}

@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 3.0
 """How long an answer of `/healthz` waits for the writer and the database."""
 
 PROBE_SECONDS = 1.0
-"""A trial write is believed for so long: however many ask, there is one a second at most."""
+"""How long a trial write's result is reused: however many ask, there is at most one a second."""
 
 STUCK_SECONDS = 30.0
 """A writer that has been at one group of requests for so long is broken, not busy: a commit takes milliseconds."""

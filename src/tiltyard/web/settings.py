@@ -28,7 +28,7 @@ class SiteSettings:
     Without a `secret` the site uses a random one that it keeps in its database.
 
     `public_url` is the address that visitors use, where a proxy hides it; `trusted_proxies` are the networks whose
-    X-Forwarded-For and X-Forwarded-Proto are believed. A request for a new matchup that would wait longer than
+    X-Forwarded-For and X-Forwarded-Proto are trusted. A request for a new matchup that would wait longer than
     `longest_wait` seconds for the writer is refused with 503.
     """
 
@@ -41,7 +41,7 @@ class SiteSettings:
     admin_secret: str | None = field(default=None, repr=False)
     """Opens `/admin`, which is off without it: `TILTYARD_ADMIN_SECRET`."""
     trusted_proxies: tuple[str, ...] = ()
-    """Networks whose forwarded addresses are believed: `--trusted-proxy`, given again for each."""
+    """Networks whose forwarded addresses are trusted: `--trusted-proxy`, given again for each."""
     rate_limit: bool = True
     """Whether limits hold; `--no-rate-limit` is for load tests."""
     public_url: str | None = None

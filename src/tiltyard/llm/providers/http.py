@@ -43,7 +43,7 @@ _ALL_QUESTIONS = frozenset({401, 402, 403, 404})
 _FLAGGED = re.compile(r"moderation|flagged|content.?policy", re.IGNORECASE)
 """How gateways that say 403 to one question put it."""
 _LONGEST_WAIT_SECONDS = 3600.0
-"""What is believed of a provider's own word on when to come back."""
+"""The longest wait that a provider's Retry-After can impose."""
 _NO_MONEY = frozenset({"insufficient_quota", "billing_error"})
 
 _MEANING = {
@@ -75,7 +75,7 @@ class Caller:
         except httpx2.InvalidURL:
             address = httpx2.URL("")
         if address.scheme not in {"http", "https"} or not address.host:
-            shown = self.base_url.rpartition("@")[2]  # what stands before it may be a password
+            shown = self.base_url.rpartition("@")[2]  # what comes before it may be a password
             raise OptionError(f"{shown!r} is no base_url: write it like http://localhost:8000/v1.")
         if address.userinfo:
             raise OptionError(f"The base_url of {address.host} holds a user or password: put a key into .env instead.")

