@@ -176,10 +176,7 @@ class CallTracer:
 
     def run(self, place: Path, file: str) -> Found:
         """The tests of a file that pass soon enough: seconds and calls by name."""
-        threading.settrace(self._trace)
-        sys.settrace(self._trace)
         run_tests(place, ["--maxfail=1000", file], self)
-        sys.settrace(None)
         quick = {name: seconds for name, seconds in self.seconds.items() if seconds <= LONGEST_TEST}
         return {name: [round(seconds, 3), sorted(self.called[name] | self.shared)] for name, seconds in quick.items()}
 
@@ -189,7 +186,9 @@ class CallTracer:
             self._now.add(f"{module}:{frame.f_code.co_qualname.partition('.<locals>')[0]}")
 
     def pytest_runtest_logstart(self) -> None:
-        """A test begins."""
+        """A test begins. It is traced from now on: a test that was stopped before may have ended the tracing."""
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
         self._since = _computed()
 
     def pytest_runtest_logfinish(self) -> None:

@@ -326,9 +326,9 @@ def test_of_equal_scores_each_is_drawn_and_a_lower_one_is_not() -> None:
 
 @pytest.mark.parametrize(("early", "reached"), [(24, []), (25, [0])])
 def test_the_traffic_cap_counts_the_window_as_it_is_before_it_is_full(early: int, reached: list[int]) -> None:
-    """A quarter of 100 matchups and the next is 25.25: whoever had 24 may have one more, whoever had 25 may not."""
+    """A quarter of 99 matchups and the next is 25: whoever had 24 may have one more, whoever had 25 may not."""
     window = deque([(0, 1 + n % 9, 0) for n in range(early)], maxlen=2000)
-    window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(100 - early))
+    window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(99 - early))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
     schedule = SimpleNamespace(window=window, in_window=in_window)
     assert TrafficCap(share=0.25, span=40).reached(schedule).tolist() == reached

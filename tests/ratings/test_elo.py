@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import BattleError, NoBattles, OptionError, RatingError
+from tiltyard.ratings import elo
 from tiltyard.ratings.elo import (
     permutation_elo,
     sampling_interval,
@@ -242,6 +243,14 @@ def test_one_battle_has_one_order_so_its_shuffle_error_is_zero():
     run = permutation_elo([0], [1], [True], n_models=3, n_perms=4).default
     assert run.mean == pytest.approx([1408.0, 1392.0, 1400.0])
     assert run.sem.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_one_rating_out_of_range_is_an_error_even_if_all_others_are_numbers(monkeypatch):
+    gained = np.zeros((2, 3, 1))
+    gained[1, 2, 0] = math.inf
+    monkeypatch.setattr(elo, "ratings_of_orders", lambda *arguments: gained)
+    with pytest.raises(RatingError, match="more than 120,000 points apart"):
+        permutation_elo([0, 1], [1, 2], [True, False], n_models=3, n_perms=2, k_sweep=[16.0])
 
 
 # --- the sampling interval ------------------------------------------------------------------------------------------
