@@ -24,7 +24,7 @@ from tiltyard.arena.matchmaking import (
 )
 from tiltyard.arena.matchmaking.contender import below_floor
 from tiltyard.arena.matchmaking.draws import draw, draw_few, draw_one, tied_best
-from tiltyard.arena.matchmaking.exposure import TrafficCap
+from tiltyard.arena.matchmaking.exposure import TrafficCap, aims, targets
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
 from tiltyard.arena.policy import LaneWeights, Policy
@@ -343,3 +343,14 @@ def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
     assert 0 in TrafficCap(share=0.25, span=40).reached(schedule).tolist()
     in_window[0] = 24
     assert 0 not in TrafficCap(share=0.25, span=40).reached(schedule).tolist()
+
+
+def test_what_contenders_are_spared_is_led_to_the_others() -> None:
+    """38 models, a band of 10, 1000 matchups: aims and targets both add up to 2000, and contenders aim lower."""
+    policy, order = Policy(), np.arange(38)
+    due = targets(policy, order, 38, 1000, opened=True)
+    led = aims(policy, order, 38, 1000, opened=True)
+    band = policy.contender_band
+    assert led.sum() == pytest.approx(due.sum()) == pytest.approx(2000.0)
+    assert led[:band] == pytest.approx(due[:band] * (1.0 - policy.exposure_tolerance / 2))
+    assert (led[band:] > due[band:]).all()

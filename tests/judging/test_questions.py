@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tests.judging.cases import RUBRIC, shown
 from tiltyard.bank import Prompt
 from tiltyard.errors import JudgingError
-from tiltyard.judging import TEMPLATE_VERSION, Matchup, Rubric, make_questions
+from tiltyard.judging import TEMPLATE_VERSION, Matchup, Rubric, make_questions, questions
 from tiltyard.judging.questions import Question
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -158,3 +159,18 @@ def test_an_answer_that_copies_the_code_of_another_question_gains_nothing() -> N
 def test_braces_in_a_rubric_are_just_braces() -> None:
     braces = dataclasses.replace(RUBRIC, text='Prefer {this} and {"that": 1}.')
     assert braces.text in ask(rubric=braces)[0].request.system
+
+
+def test_a_code_that_a_text_happens_to_hold_is_digested_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digest of the texts is made to be a…a, which is in an answer; that of a…a is b…b, which is not."""
+
+    class Digest:
+        def __init__(self, content: bytes) -> None:
+            self._content = content
+
+        def hexdigest(self) -> str:
+            return ("b" if self._content == b"a" * 12 else "a") * 64
+
+    monkeypatch.setattr(questions, "hashlib", SimpleNamespace(sha256=Digest))
+    assert questions._code(["What is 2 + 2?"], "It is 4.", "It is 5.") == "a" * 12
+    assert questions._code(["What is 2 + 2?"], "It is 4.", f"It is {'a' * 12}.") == "b" * 12

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.judging.cases import verdict
 from tiltyard.errors import JudgingError
 from tiltyard.judging import VerdictCache, VerdictLabel
+from tiltyard.judging import cache as judging_cache
 from tiltyard.judging.cache import _SortedIndex, cache_path
 
 
@@ -34,6 +35,21 @@ def test_what_was_added_is_found_now_and_after_reopening(tmp_path: Path) -> None
         assert hex_key(50) not in opened
         assert opened.get(hex_key(50)) is None
     assert (tmp_path / "judgments_clarity.jsonl").is_file()
+
+
+def test_what_was_added_is_found_however_often_the_index_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three new keys at a time go into the sorted index, which is made anew for 3, 6, 9, … of the 50."""
+    monkeypatch.setattr(judging_cache, "FRESH", 3)
+    cache = VerdictCache(tmp_path, "clarity")
+    for number in range(50):
+        cache.add(verdict(hex_key(number), reasoning=f"reason {number}\nVERDICT: A"))
+        cache.add(verdict(hex_key(number), VerdictLabel.B))  # the first stays
+        found = [cache.get(hex_key(known)) for known in range(number + 1)]
+        assert [one and one.reasoning for one in found] == [f"reason {n}\nVERDICT: A" for n in range(number + 1)]
+        assert len(cache) == number + 1
+    assert hex_key(50) not in cache
 
 
 def test_the_first_readable_verdict_is_never_replaced(tmp_path: Path) -> None:

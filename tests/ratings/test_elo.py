@@ -17,7 +17,7 @@ from tiltyard.ratings.elo import (
     sampling_interval,
     sequential_elo,
 )
-from tiltyard.ratings.elo_kernels import _steps, play_lanes, play_orders
+from tiltyard.ratings.elo_kernels import _steps, play_lanes, play_orders, rate_with_baseline
 
 MODES = ["never"] + ["always"] * (importlib.util.find_spec("numba") is not None)
 
@@ -251,6 +251,17 @@ def test_one_rating_out_of_range_is_an_error_even_if_all_others_are_numbers(monk
     monkeypatch.setattr(elo, "ratings_of_orders", lambda *arguments: gained)
     with pytest.raises(RatingError, match="more than 120,000 points apart"):
         permutation_elo([0, 1], [1, 2], [True, False], n_models=3, n_perms=2, k_sweep=[16.0])
+
+
+def test_where_both_fail_each_loses_to_the_baseline():
+    """K 16, scale 400: at the baseline a model loses 16/2 = 8; 400 above it 16·10/11 = 14.5; far below, nothing."""
+    ratings = np.array([1400.0, 1800.0, -1e6])
+    steepness = math.log(10.0) / 400.0
+    rows = np.array([0, 2], dtype=np.int32), np.array([1, 0], dtype=np.int32), np.array([-1.0, -1.0])
+    rate_with_baseline.plain(*rows, ratings, 16.0, steepness, 1400.0)
+    after_first = 1400.0 - 8.0
+    after_both = after_first - 16.0 / (1.0 + 10.0 ** ((1400.0 - after_first) / 400.0))
+    assert ratings == pytest.approx([after_both, 1800.0 - 160.0 / 11.0, -1e6])
 
 
 # --- the sampling interval ------------------------------------------------------------------------------------------
