@@ -14,7 +14,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena import voting
 from tiltyard.arena.screening import screen
 from tiltyard.arena.store import log
-from tiltyard.arena.store.publishing import last_public
+from tiltyard.arena.store.publishing import last_public, published_until
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.voting import Ballot, Decision, Gone, MatchupStatus, NoVote, TooLate
 from tiltyard.errors import ArenaError
@@ -204,6 +204,26 @@ def test_the_public_log_ends_before_the_first_vote_that_is_not_settled(
     recent: list[tuple[int, int | None]], until: int
 ) -> None:
     assert last_public(100, recent) == until
+
+
+def test_an_undo_publishes_its_own_vote_and_nobody_elses(arena_url: str) -> None:
+    """Ann votes, then Bob, who undoes: the public log ends before Ann's vote, and after she reveals it is whole."""
+    clock = Clock()
+    with open_arena(arena_url, clock) as arena:
+        arena.append(catalog())
+        hers, his = arena.serve("ann").matchup_id, arena.serve("bob").matchup_id
+        before = arena.read(lambda state: state.seq)
+        for name, voter in ((hers, "ann"), (his, "bob")):
+            arena.vote(name, voter, A, reveal=False)
+        arena.undo(his, "bob")
+
+        def public() -> int:
+            with arena.store.database.read() as connection:
+                return published_until(connection, clock())
+
+        assert public() == before
+        arena.reveal(hers, "ann")
+        assert public() == before + 4 == arena.read(lambda state: state.seq)
 
 
 def test_screening_finds_who_keeps_only_some_of_their_votes(sqlite_url: str) -> None:

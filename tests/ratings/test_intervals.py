@@ -9,6 +9,7 @@ import pytest
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
+from tiltyard.ratings import intervals
 from tiltyard.ratings.bradley_terry import fit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.intervals import FEW, Covariance, difference_variances, fisher_half_widths, half_widths, sandwich
@@ -170,3 +171,11 @@ def test_rounding_below_zero_is_no_variance():
     covariance = Covariance(np.diag([-1e-33, 1.0]), np.eye(2), 50.0, np.full(2, 50.0), clustered=True)
     assert half_widths(covariance, np.full(2, 50.0), 0.95)[0] == 0.0
     assert np.isfinite(difference_variances(covariance.matrix, covariance, np.full(2, 50.0))).all()
+
+
+def test_rows_are_cut_into_pieces_between_clusters_and_never_inside_one(monkeypatch):
+    """Pieces of about 3 rows from clusters of 2, 5, 1 and 4: the second is longer than a piece, and stays whole."""
+    monkeypatch.setattr(intervals, "ROWS_AT_ONCE", 3)
+    cluster = np.repeat([0, 1, 2, 3], [2, 5, 1, 4])
+    pieces = [piece.tolist() for piece in intervals.cut_between_clusters(np.arange(12), cluster)]
+    assert pieces == [[0, 1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11]]
