@@ -136,7 +136,7 @@ CHANCES = [{"A": a / 8, "B": b / 8, "TIE": (8 - a - b) / 8} for a in range(9) fo
 def test_every_battle_from_probabilities_is_one_that_can_be_read(tmp_path: Path) -> None:
     path, readings = tmp_path / "battles.jsonl", [read_probabilities(chances) for chances in CHANCES]
     battles = [
-        soft_battle((forward.said, forward.score_a), (swapped.said, swapped.score_a))
+        soft_battle((forward.label, forward.score_a), (swapped.label, swapped.score_a))
         for forward, swapped in itertools.product(readings, readings)
     ]
     path.write_text("".join(json.dumps(battle.to_dict()) + "\n" for battle in battles), encoding="utf-8")

@@ -69,7 +69,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     judging = make_judge(options, asking)
     plan = with_judge(make_plan(options, name, known), judging.name)
     participants = Participants(
-        judging, make_answers(plan, known, asking), on_look=lambda look: note(f"round {look.round}:")
+        judging, make_answers(plan, known, asking), on_round=lambda result: note(f"round {result.round}:")
     )
     asyncio.run(carry_out(plan, participants, run_folder(plan, utc_now), prices=asking.prices, finish=write_report))
 
