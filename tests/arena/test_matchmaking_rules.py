@@ -53,6 +53,16 @@ def test_two_models_and_one_prompt_are_an_arena(phase: int) -> None:
 
 
 @pytest.mark.parametrize("phase", [1, 4])
+def test_who_has_no_answer_to_a_prompt_is_not_served_on_it(phase: int) -> None:
+    """Models 0 and 1 answered prompt 0, models 2 and 3 prompt 1: nobody else meets."""
+    yard = Yard(0, 2, phase=phase)
+    for number in range(4):
+        yard.add_model(number, [number // 2])
+    served = {triple(yard.next(seed)) for seed in range(60)}
+    assert served == {(0, 1, 0), (2, 3, 1)}
+
+
+@pytest.mark.parametrize("phase", [1, 4])
 def test_without_a_pair_that_shares_a_prompt_there_is_nothing_to_serve(phase: int) -> None:
     yard = Yard(0, 2, phase=phase)
     yard.add_model(0, [0])

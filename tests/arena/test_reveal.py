@@ -101,6 +101,11 @@ def test_what_each_request_answers_in_each_state() -> None:
     assert voting.reveal(held.ballot, 8 * voting.SECOND) == Decision(held.ballot)  # final by time: nothing is written
 
 
+def test_a_matchup_expires_at_its_time_and_not_before() -> None:
+    assert voting.expire(OPEN, OPEN.expires_at - 1) == Decision(OPEN)
+    assert voting.expire(OPEN, OPEN.expires_at).body == e.Expired(matchup_id="m")
+
+
 def test_where_there_is_no_time_to_undo_every_vote_shows_the_names() -> None:
     voted = voting.vote(OPEN, A, 0, reveal=False, undo_seconds=0)
     assert voted.body == e.Voted(matchup_id="m", choice=A)

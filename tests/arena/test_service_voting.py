@@ -283,3 +283,13 @@ def test_all_that_was_committed_together_is_told_together_and_each_with_its_own_
         assert asked[0].result().matchup_id != asked[2].result().matchup_id
         with pytest.raises(NotYours):
             asked[1].result()
+
+
+def test_each_of_the_four_phases_can_be_set_and_no_other(sqlite_url: str) -> None:
+    with open_arena(sqlite_url) as arena:
+        for phase in (1, 2, 3, 4):
+            arena.append([e.PhaseChanged(phase=phase)])
+            assert arena.read(lambda state: state.phase) == phase
+        for phase in (0, 5):
+            with pytest.raises(ArenaError, match=f"there is no phase {phase}; the phases are 1 to 4"):
+                arena.append([e.PhaseChanged(phase=phase)])

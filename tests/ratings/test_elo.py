@@ -262,6 +262,11 @@ def test_where_both_fail_each_loses_to_the_baseline():
     after_first = 1400.0 - 8.0
     after_both = after_first - 16.0 / (1.0 + 10.0 ** ((1400.0 - after_first) / 400.0))
     assert ratings == pytest.approx([after_both, 1800.0 - 160.0 / 11.0, -1e6])
+    lost = np.array([1400.0, 1400.0])  # a score of 0 is a loss to the other, and no failure of both
+    rate_with_baseline.plain(
+        np.array([0], np.int32), np.array([1], np.int32), np.array([0.0]), lost, 16.0, steepness, 1400.0
+    )
+    assert lost == pytest.approx([1392.0, 1408.0])
 
 
 # --- the sampling interval ------------------------------------------------------------------------------------------

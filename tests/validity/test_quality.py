@@ -112,6 +112,15 @@ def test_each_model_that_was_found_leaves_one_fewer_to_correct_for() -> None:
     assert 2 * found[1].p_value > 0.2
 
 
+def test_matchups_with_a_model_that_was_found_are_set_aside_before_the_next_is_looked_for() -> None:
+    """Model 0 fails in all its recent matchups, half of those of 1 and 2: their rates rise too."""
+    pairs, rounds = [(0, 1), (0, 2), (1, 2), (2, 1)], 40
+    a, b = (np.array([pair[side] for pair in pairs] * rounds) for side in (0, 1))
+    recent = np.arange(len(a)) >= len(a) // 2
+    world = QualityVotes(a, b, np.zeros(len(a), int), recent & (a == 0), recent)
+    assert [flag.model for flag in rising_both_bad(world, range(3), **RULES | {"least_votes": 20})] == [0]
+
+
 def test_recall_of_a_real_rise_is_high() -> None:
     """From 5 to 25 % over about 150 recent votes, 38 models: found in nearly every report."""
     rng = np.random.default_rng(8)

@@ -86,8 +86,8 @@ def test_a_models_own_names_are_looked_for_with_any_hyphens_and_case() -> None:
 
 
 def test_the_longest_name_that_fits_is_told() -> None:
-    (found,) = self_namings("I am Otter Large.", own_names=("otter", "otter large"))
-    assert found.phrase == "I am Otter Large"
+    (found,) = self_namings("I am otter large.", own_names=("otter", "otter large"))
+    assert found.phrase == "I am otter large"
 
 
 def test_the_phrase_and_its_place_are_told() -> None:

@@ -9,6 +9,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.responses import StreamingResponse
 
 from tests.web.sites import SmallSite, form_in, small_site, vote_page
 from tiltyard.web.guard import HEADERS
@@ -55,6 +56,15 @@ def test_a_head_request_leaves_the_connection_usable(live: str, address: str) ->
         assert answer.status == head.status
         assert len(answer.read()) > 0
         assert connection.sock is sock
+
+
+def test_the_head_of_an_answer_in_several_parts_has_no_body(sqlite_site: SmallSite) -> None:
+    @sqlite_site.app.get("/parts")
+    async def parts() -> StreamingResponse:
+        return StreamingResponse(iter(["one", "two"]))
+
+    assert sqlite_site.client().get("/parts").text == "onetwo"
+    assert sqlite_site.client().head("/parts").content == b""
 
 
 def test_an_error_inside_a_route_is_an_honest_500_with_all_headers(sqlite_site: SmallSite) -> None:
