@@ -24,7 +24,7 @@ from tiltyard.arena.matchmaking import (
 )
 from tiltyard.arena.matchmaking.contender import below_floor
 from tiltyard.arena.matchmaking.draws import draw, draw_few, draw_one, tied_best
-from tiltyard.arena.matchmaking.exposure import TrafficCap, aims, targets
+from tiltyard.arena.matchmaking.exposure import TrafficCap, aims, playing, targets
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
 from tiltyard.arena.policy import LaneWeights, Policy
@@ -354,3 +354,13 @@ def test_what_contenders_are_spared_is_led_to_the_others() -> None:
     assert led.sum() == pytest.approx(due.sum()) == pytest.approx(2000.0)
     assert led[:band] == pytest.approx(due[:band] * (1.0 - policy.exposure_tolerance / 2))
     assert (led[band:] > due[band:]).all()
+
+
+def test_a_model_is_in_play_when_one_other_answered_one_of_its_prompts() -> None:
+    """Prompt 0 has two answers, prompt 1 one: models 0 and 1 are in play, model 2 is not until somebody joins it."""
+    yard = Yard(0, 2)
+    for number, prompt in ((0, 0), (1, 0), (2, 1)):
+        yard.add_model(number, [prompt])
+    assert playing(yard.state).tolist() == [0, 1]
+    yard.answer(0, 1)
+    assert playing(yard.state).tolist() == [0, 1, 2]

@@ -13,6 +13,7 @@ from tests.arena.engines import Clock, answer, catalog, open_arena, play, sql
 from tiltyard.arena import commands
 from tiltyard.arena import events as e
 from tiltyard.arena.commands import Command
+from tiltyard.arena.policy import PHASES
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import ChoiceDiffers, Gone, NotYours, TooLate, TooMany
@@ -287,7 +288,8 @@ def test_all_that_was_committed_together_is_told_together_and_each_with_its_own_
 
 def test_each_of_the_four_phases_can_be_set_and_no_other(sqlite_url: str) -> None:
     with open_arena(sqlite_url) as arena:
-        for phase in (1, 2, 3, 4):
+        assert PHASES == (1, 2, 3, 4)
+        for phase in PHASES:
             arena.append([e.PhaseChanged(phase=phase)])
             assert arena.read(lambda state: state.phase) == phase
         for phase in (0, 5):
