@@ -21,7 +21,7 @@ class Place(NamedTuple):
 
     parent: ast.AST
     field: str
-    index: int | None
+    position: int | None
     around: ast.AST
     """The nearest call, comparison or other whole thing, which tells a reader what a number is for."""
 
@@ -93,9 +93,9 @@ def mutated(source: str, number: int) -> str:
 
 def _with(place: Place, other: ast.AST, shown: ast.AST) -> str:
     """The text of a tree, or a part of it, with another node at a place; the tree stays as it is."""
-    parent, field, index, _ = place
+    parent, field, position, _ = place
     kept = getattr(parent, field)
-    setattr(parent, field, other if index is None else [*kept[:index], other, *kept[index + 1 :]])
+    setattr(parent, field, other if position is None else [*kept[:position], other, *kept[position + 1 :]])
     try:
         return ast.unparse(shown)
     finally:
