@@ -74,7 +74,7 @@ def test_prices_are_tried_from_the_files_folder_then_from_here(tmp_path: Path, m
     ("changes", "words"),
     [
         ({"entrants": [{"entrant_id": "otter"}]}, "two entrants or more"),
-        ({"entrants": [{"entrant_id": "otter"}, {"entrant_id": "otter"}]}, "'otter' stands there twice"),
+        ({"entrants": [{"entrant_id": "otter"}, {"entrant_id": "otter"}]}, "'otter' is listed twice"),
         ({"entrants": [{"entrant_id": "a/b"}, {"entrant_id": "c"}]}, "cannot be part of a file name"),
         ({"rubrics": {}}, "no rubric"),
         ({"judge": {"pilot_model": "x"}}, "headline_model"),

@@ -148,7 +148,7 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no match list": (lambda run: (run / "matches" / "matches.jsonl").unlink(), "has no matches/matches.jsonl"),
     "a match of another kind": (
         lambda run: add_line(run / "matches" / "matches.jsonl", '{"prompt_id": 7}'),
-        "matches.jsonl:22: not what stands there in a run",
+        "matches.jsonl:22: not what a run writes there",
     ),
     "a torn match": (lambda run: add_line(run / "matches" / "matches.jsonl", '{"pro'), "matches.jsonl:22: torn"),
     "no verdicts": (lambda run: (run / "verdicts" / "calibration.jsonl").unlink(), "has no verdicts/calibration.jsonl"),
@@ -156,7 +156,7 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda run: add_line(
             run / "verdicts" / "calibration.jsonl", '{"prompt_id": "p1", "entrant_a": "x", "entrant_b": "y"}'
         ),
-        "calibration.jsonl:13: not what stands there in a run",
+        "calibration.jsonl:13: not what a run writes there",
     ),
 }
 
