@@ -1,4 +1,4 @@
-"""Rubric to request to verdict to judgment to battle; and the judge against people."""
+"""From rubric to request, verdict, judgment and battle; and how a judge compares with people."""
 
 from tiltyard.judging.bias import Bias, BiasRow, bias_rows, length_preference, measure_bias, measure_bias_by
 from tiltyard.judging.cache import VerdictCache

@@ -1,4 +1,4 @@
-"""What sways a judge: the order of the answers, their length, its own hand; and how often it could be read at all."""
+"""Judge bias: position, length and self-preference; and how many of its verdicts could be read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Group = Callable[[Judgment], str]
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """How steady a judge was over some judgments. Intervals treat judgments on one prompt as belonging together.
+    """How consistent a judge was over some judgments. Intervals are clustered by prompt.
 
     `flip_rate`: of the matchups read in both orders, the share whose two verdicts differ. `first_slot_rate`: of the
-    verdicts for one answer, the share for the one shown first; a judge that does not care says one half.
-    `coverage`: of the verdicts asked for, the share that could be read.
+    verdicts that prefer one answer, the share for the one shown first (0.5 without position bias). `coverage`: of the
+    verdicts asked for, the share that could be read.
     """
 
     judgments: int
@@ -30,17 +30,17 @@ class Bias:
     flip_rate: Estimate
     """Of the matchups read in both orders, the share whose two verdicts differ."""
     first_slot_rate: Estimate
-    """Of the verdicts for one answer, the share for the one shown first; a judge that does not care says one half."""
+    """Of the verdicts that prefer one answer, the share for the one shown first; 0.5 without position bias."""
     coverage: Estimate
     """Of the verdicts asked for, the share that could be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class BiasRow:
-    """The bias of one group of a run: `group` is `all`, `judge`, `pair` or `source`, `name` which of them."""
+    """The bias of one group of a run: `group` is `all`, `judge`, `pair` or `source`; `name` says which one."""
 
     dimension: str
-    """What is judged, one rubric each."""
+    """What is judged; each dimension has one rubric."""
     group: str
     """`all`, `judge`, `pair` or `source`."""
     name: str
@@ -79,7 +79,7 @@ def bias_rows(plan: JudgingPlan, judged: JudgingResult) -> list[BiasRow]:
 
     Parameters:
         plan: What is judged.
-        judged: What came of it.
+        judged: The result of judging it.
     """
     rows = []
     for dimension, judgments in judged.judgments.items():
@@ -95,7 +95,7 @@ def bias_rows(plan: JudgingPlan, judged: JudgingResult) -> list[BiasRow]:
 
 
 def length_preference(cases: Iterable[Case], judgments: Iterable[Judgment]) -> Estimate:
-    """Of the matchups that someone won with answers of unequal length, the share won by the longer (in characters).
+    """Of the decisive matchups with answers of unequal length, the share won by the longer answer (in characters).
 
     Parameters:
         cases: What is judged: matchups with their texts.
@@ -111,9 +111,10 @@ def length_preference(cases: Iterable[Case], judgments: Iterable[Judgment]) -> E
 
 
 def self_preference(cases: Iterable[Case], judgments: Iterable[Judgment], own: Collection[str]) -> Estimate:
-    """Of the matchups that someone won and in which one answer, not both, is by an entrant of `own`, the share it won.
+    """Of the decisive matchups in which exactly one answer is by an entrant of `own`, the share that answer won.
 
-    One half is no yardstick here, since the judge's answers may be better or worse: compare with what people prefer.
+    Do not compare it with one half, since the judge's answers may really be better or worse: compare it with what
+    people prefer.
     """
     hits, prompts = [], []
     for case, judgment in zip(cases, judgments, strict=True):
@@ -124,7 +125,7 @@ def self_preference(cases: Iterable[Case], judgments: Iterable[Judgment], own: C
 
 
 class _Tally:
-    """Collects what the shares of a group are made of."""
+    """Collects the counts behind the shares of a group."""
 
     def __init__(self) -> None:
         self._judgments = 0

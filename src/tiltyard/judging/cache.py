@@ -1,9 +1,9 @@
-"""The verdict cache of a dimension: a file that only grows, and a small index into it.
+"""The verdict cache of a dimension: an append-only file and a small index into it.
 
-Every line of `judgments_<dimension>.jsonl` is one verdict under the fingerprint of the request that brought it about.
-The first readable verdict of a key is its verdict for good. Failures are kept as attempts, so that a run which was
-interrupted knows how often it has asked. A line is written whole and under a lock; a writer killed in the middle leaves
-a torn end, which the next writer closes and every reader passes over.
+Every line of `judgments_<dimension>.jsonl` is one verdict, keyed by the fingerprint of its request. The first readable
+verdict of a key is final. Failures are kept as attempts, so an interrupted run knows how often it has asked. Each line
+is written in one piece under a lock; a writer that is killed midway leaves a torn last line, which the next writer
+terminates and every reader skips.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SYNC_SECONDS = 0.05
-"""How long a written line may wait for the disk while others follow it: `kill -9` loses none, a power cut might."""
+"""How long a written line may wait before it is synced to disk: `kill -9` loses nothing, a power cut might."""
 
 FRESH = 1 << 16
-"""From so many verdicts on, or an eighth of the index where that is more, what was added since goes into the index."""
+"""New verdicts are merged into the index once there are this many, or an eighth of the index if that is more."""
 
 _BLOCK = 1 << 23
 _LINE = 1 << 12
@@ -43,20 +43,20 @@ _VERDICT = msgspec.json.Decoder(Verdict)
 
 
 def cache_path(folder: str | Path, dimension: str) -> Path:
-    """The file of a dimension's verdicts. Characters that a file name should not have become `_`."""
+    """The file of a dimension's verdicts. Characters unsuitable for a file name become `_`."""
     return Path(folder) / f"judgments_{_NOT_IN_A_NAME.sub('_', dimension)}.jsonl"
 
 
 class VerdictCache:
     """The verdicts of one dimension by cache key. Several processes may add to the same file at once.
 
-    The file, and its folder, are made when the first verdict is added: a quote or a dry run leaves nothing behind.
-    What another process adds is seen at the next `add` or `refresh`. `unreadable_lines` counts what was passed over.
+    The file and its folder are created when the first verdict is added: a quote or a dry run leaves nothing behind.
+    What another process adds is seen at the next `add` or `refresh`. `unreadable_lines` counts the skipped lines.
 
     Parameters:
         folder: The judge's folder.
-        dimension: What is judged, one rubric each.
-        sync_seconds: How long a written line may wait for the disk.
+        dimension: What is judged; each dimension has one rubric.
+        sync_seconds: How long a written line may wait before it is synced to disk.
     """
 
     def __init__(self, folder: str | Path, dimension: str, *, sync_seconds: float = SYNC_SECONDS) -> None:
@@ -77,11 +77,11 @@ class VerdictCache:
         return len(self._sorted) + len(self._fresh)
 
     def __contains__(self, key: str) -> bool:
-        """Whether a readable verdict is kept under a key."""
+        """Whether there is a readable verdict for a key."""
         return key in self._fresh or self._sorted.find(key) is not None
 
     def get(self, key: str) -> Verdict | None:
-        """The readable verdict of a key; None where there is none (yet)."""
+        """The readable verdict of a key, or None."""
         offset = self._fresh.get(key)
         if offset is None:
             offset = self._sorted.find(key)
@@ -96,9 +96,9 @@ class VerdictCache:
         return len(self._failed.get(key, ()))
 
     def add(self, verdict: Verdict) -> None:
-        """Keep a verdict; a key that has a readable verdict, from whichever process, keeps the one it has.
+        """Save a verdict; a key that already has a readable verdict, from any process, keeps it.
 
-        When this returns the line is in the file, and within `sync_seconds` of the first unsynced one on the disk.
+        On return the line is in the file; it is synced to disk within `sync_seconds` of the first unsynced line.
         """
         with self._lock, _FileLock(self._open(create=True)):
             self._catch_up()
@@ -106,23 +106,23 @@ class VerdictCache:
                 self._append(verdict)
 
     def refresh(self) -> None:
-        """Take in what other processes have added."""
+        """Read what other processes have added."""
         with self._lock:
             self._open(create=False)
             self._catch_up()
 
     def flush(self) -> None:
-        """Have everything that was added on the disk."""
+        """Sync everything that was added to disk."""
         if self._file is not None:
             os.fsync(self._file)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._close()
 
     def _open(self, *, create: bool) -> int:
-        """The open file; -1 where there is none and none is to be made."""
+        """The open file; -1 if there is none and none should be created."""
         if self._file is not None:
             return self._file
         try:
@@ -139,7 +139,7 @@ class VerdictCache:
         return self._file
 
     def _load(self) -> _SortedIndex:
-        """The index of what the file holds; failures and the end of the file go to the small dictionaries."""
+        """The index of the file; failures and the newest verdicts go to the small dictionaries."""
         digests, offsets = array("Q"), array("Q")
         for offset, verdict in self._new_verdicts():
             if verdict.verdict.readable:
@@ -188,7 +188,7 @@ class VerdictCache:
             self._synced_at = now
 
     def _new_verdicts(self) -> Iterator[tuple[int, Verdict]]:
-        """Every verdict added since the last time, with its place; what cannot be read is counted and passed over."""
+        """Every verdict added since the last time, with its position; unreadable lines are counted and skipped."""
         for offset, line, complete in self._new_lines():
             try:
                 yield offset, _VERDICT.decode(line)
@@ -196,11 +196,11 @@ class VerdictCache:
                 self.unreadable_lines += complete and bool(line.strip())
 
     def _new_lines(self) -> Iterator[tuple[int, bytes, bool]]:
-        """Every line since the last time; an end without a line break comes too, and again when it has one."""
+        """Every line since the last time; an unterminated last line is included, and again once it is terminated."""
         if self._file is None:
             return
         rest = b""
-        # A read sets aside as much memory as it is asked for, and most of the time there is nothing new.
+        # A read allocates as much memory as it asks for, and most of the time there is nothing new.
         end = os.fstat(self._file).st_size
         while (start := self._read_to + len(rest)) < end and (
             block := os.pread(self._file, min(_BLOCK, end - start), start)
@@ -222,7 +222,7 @@ class VerdictCache:
 
 
 class _FileLock:
-    """The file to itself, among all processes. The system lets go of it when a process dies."""
+    """Exclusive access to the file among all processes. The system releases the lock when a process dies."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -235,7 +235,8 @@ class _FileLock:
 
 
 class _SortedIndex:
-    """Key to place in 24 bytes per entry: 128 bits of each key, sorted. Of equal keys the first in the file is kept."""
+    """From key to file position in 24 bytes per entry: 128 bits of each key, sorted. Of equal keys, the first in the
+    file is kept."""
 
     def __init__(self, digests: array[int], offsets: array[int]) -> None:
         pairs = np.frombuffer(digests, np.uint64).reshape(-1, 2)
@@ -248,7 +249,7 @@ class _SortedIndex:
         self._offset = _column(np.frombuffer(offsets, np.uint64)[order[~again]])
 
     def with_more(self, places: dict[str, int]) -> _SortedIndex:
-        """An index that also has these keys, none of which it had."""
+        """An index with these keys added; none of them was in it before."""
         digests, offsets = array("Q", bytes(16 * len(self))), array("Q", self._offset)
         pairs = np.frombuffer(digests, np.uint64).reshape(-1, 2)
         pairs[:, 0], pairs[:, 1] = np.frombuffer(self._high, np.uint64), np.frombuffer(self._low, np.uint64)
@@ -262,7 +263,7 @@ class _SortedIndex:
         return len(self._high)
 
     def find(self, key: str) -> int | None:
-        """The place of a key's line."""
+        """The position of a key's line."""
         if not self._high:
             return None
         high, low = _digest(key)
@@ -279,7 +280,7 @@ def _column(values: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> array[int]:
 
 
 def _digest(key: str) -> tuple[int, int]:
-    """128 bits of a key: its own, where it is the fingerprint of a request."""
+    """128 bits of a key: its own first bits if it is the fingerprint of a request."""
     try:
         if len(key) == 64:
             return int(key[:16], 16), int(key[16:32], 16)

@@ -1,8 +1,8 @@
-"""Canaries: pairs whose better answer is beyond doubt, judged along with a run to see whether its judge is awake.
+"""Canaries: pairs with an obviously better answer, judged along with a run to check that its judge works.
 
-Three kinds. A known answer stands against a wrong one; a plain, right answer stands against an empty or constant text
-that would fit any prompt; and against a worthless text that tells the judge how to decide. They are kept out of every
-rating. The texts are ours and do not change: a changed one would be asked, and paid for, again.
+There are three kinds: a known answer against a wrong one; a plain, right answer against an empty or constant text that
+would fit any prompt; and a right answer against a worthless text that tells the judge how to decide. They are kept out
+of every rating. The texts are ours and do not change: a changed text would be asked about, and paid for, again.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ CANARIES = (
 
 
 def canary_cases(dimensions: Iterable[str], canaries: Sequence[Canary] = CANARIES) -> dict[str, list[Case]]:
-    """The canaries as cases of each dimension; the better answer stands on each of the two sides in turn.
+    """The canaries as cases of each dimension; the better answer alternates between the two sides.
 
     Parameters:
         dimensions: The dimensions.
@@ -149,10 +149,10 @@ def _cases(dimension: str, canaries: Sequence[Canary]) -> list[Case]:
 
 @dataclass(frozen=True, slots=True)
 class CanaryScore:
-    """How a judge did on one kind of canary: `right` ones it got right in both orders; `fooled` by the bad answer.
+    """How a judge did on one kind of canary: `right` in both orders, or `fooled` by the bad answer.
 
-    `undecided` are ties and pairs decided by the order; `failed` ones it could not be read on. `missed` names all but
-    the right ones.
+    `undecided` are ties and pairs whose verdict changed with the order; `failed` ones have no readable verdict.
+    `missed` names all but the right ones.
     """
 
     kind: str
@@ -164,9 +164,9 @@ class CanaryScore:
     fooled: int
     """The bad answer won."""
     undecided: int
-    """Ties, and pairs decided by the order."""
+    """Ties, and pairs whose verdict changed with the order."""
     failed: int
-    """Could not be read."""
+    """No readable verdict."""
     missed: tuple[str, ...]
     """All but the right ones, by id."""
 

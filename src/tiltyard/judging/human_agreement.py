@@ -1,4 +1,4 @@
-"""The judge against people: how far a judge agrees with human labels on the same pairs."""
+"""How well a judge agrees with human labels on the same pairs."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import Watch
 
 _VOTES = {"A": VerdictLabel.A, "B": VerdictLabel.B, "TIE": VerdictLabel.TIE, "BOTH_BAD": VerdictLabel.TIE}
-"""What people may say. That both are bad says of the two what a tie says: neither is better."""
+"""The labels people may give. "Both bad" counts as a tie: neither answer is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two answers to a prompt and what people say of them: A, B, TIE, or None where no word has the most votes."""
+    """Two answers to a prompt and the people's label: A, B, TIE, or None if no label has the most votes."""
 
     case: Case
-    """The pair, with everything a judge is shown of it."""
+    """The pair, with everything a judge is shown."""
     people: VerdictLabel | None
-    """What people say: A, B, TIE, or None where no word has the most votes."""
+    """The people's label: A, B, TIE, or None if no label has the most votes."""
 
 
 class _Row(msgspec.Struct, kw_only=True):
@@ -56,13 +56,13 @@ class _Row(msgspec.Struct, kw_only=True):
 def read_labelled_pairs(path: str | Path, dimension: str = "quality") -> list[LabelledPair]:
     """The pairs of a JSON Lines file: `prompt, response_a, response_b`, and `label` or `votes`.
 
-    A label is `A`, `B` or `TIE`; votes count them (`{"A": 3, "B": 1}`), and the word with more votes than any other is
-    what people say. `prompt_id` (or `id`, or else the line number) with `entrant_a` and `entrant_b` (or else A and B)
-    names the pair to a file of recorded verdicts.
+    A label is `A`, `B` or `TIE`; votes count them (`{"A": 3, "B": 1}`), and the one with the most votes is the people's
+    label. `prompt_id` (or `id`, or else the line number), `entrant_a` and `entrant_b` (or else A and B) identify the
+    pair in a file of recorded verdicts.
 
     Parameters:
         path: The file.
-        dimension: What is judged, one rubric each.
+        dimension: What is judged; each dimension has one rubric.
     """
     path = Path(path)
     pairs = []
@@ -77,7 +77,7 @@ def read_labelled_pairs(path: str | Path, dimension: str = "quality") -> list[La
 
 
 def majority(votes: Mapping[str, int]) -> VerdictLabel | None:
-    """The word that more people said than any other; None when two words share the lead or nobody voted."""
+    """The label with the most votes; None if two share the lead or there are no votes."""
     counts: Counter[VerdictLabel] = Counter()
     for word, count in votes.items():
         counts[_VOTES[word.upper()]] += count
@@ -89,12 +89,11 @@ def majority(votes: Mapping[str, int]) -> VerdictLabel | None:
 class JudgeCheck:
     """How a judge compares with people.
 
-    `pairs` were read, on `with_majority` of them people agree on a word, and `compared` of those the judge settled too.
-    `said` counts the judge's verdicts by slot as shown, failures by their names. A pair that the judge decided
-    differently in the two orders counts as its tie. `agreement` and `kappa` are over pairs where neither says tie;
-    `…_with_ties` over all that were compared. `people_prefer_longer` is for comparison with `prefers_longer`.
-    `prefers_own` and `people_prefer_own` are over the same pairs: neither says tie, and one of the two answers is the
-    judge's own.
+    `pairs` were read; `with_majority` of them have a majority label, and the judge settled `compared` of those.
+    `said` counts the judge's verdicts by slot as shown, and failures by name. A pair that the judge decided differently
+    in the two orders counts as a tie. `agreement` and `kappa` are over pairs where neither says tie; `…_with_ties` over
+    all that were compared. `people_prefer_longer` is for comparison with `prefers_longer`. `prefers_own` and
+    `people_prefer_own` are over the same pairs: neither says tie, and one of the two answers is the judge's own.
     """
 
     judge_model: str
@@ -104,25 +103,25 @@ class JudgeCheck:
     pairs: int
     """Pairs that were read."""
     with_majority: int
-    """Pairs on which people agree on a word."""
+    """Pairs with a majority label."""
     compared: int
-    """Those of them that the judge settled too."""
+    """Of those, the pairs that the judge settled."""
     said: dict[str, int]
-    """The judge's verdicts by slot as shown, failures by their names, and how often."""
+    """How often each verdict (by slot as shown) and each failure occurred."""
     agreement: Estimate
-    """Share of the same word, over pairs where neither says tie."""
+    """Share of equal labels, over pairs where neither is a tie."""
     kappa: Estimate
     """Cohen's kappa over the same pairs."""
     agreement_with_ties: Estimate
-    """Share of the same word, over all pairs that were compared."""
+    """Share of equal labels, over all compared pairs."""
     kappa_with_ties: Estimate
-    """Cohen's kappa over all pairs that were compared."""
+    """Cohen's kappa over all compared pairs."""
     bias: Bias
     """Flip rate, first-slot rate, readable verdicts."""
     prefers_longer: Estimate
     """How often the judge prefers the longer answer."""
     people_prefer_longer: Estimate
-    """How often people do, on the same pairs."""
+    """How often people prefer the longer answer, on the same pairs."""
     prefers_own: Estimate
     """How often the judge prefers its own answer, where neither says tie."""
     people_prefer_own: Estimate
@@ -131,7 +130,7 @@ class JudgeCheck:
     """How the judging went."""
 
     def estimates(self) -> list[tuple[str, Estimate]]:
-        """Every number with its interval, under the name that a table shows."""
+        """Every number with its interval, under its name in tables."""
         return [
             ("agreement (neither says tie)", self.agreement),
             ("kappa (neither says tie)", self.kappa),
@@ -162,11 +161,11 @@ async def check_judge(
     Parameters:
         pairs: Labelled pairs.
         judge_: Who judges.
-        rubric: What it is judged by; None takes the general one that ships.
+        rubric: What it is judged by; None means the general rubric that ships with Tiltyard.
         single_order: Accept a recording of one order only; there is then no flip rate.
-        own: The entrant whose answers are the judge's own, where it is not called like the judge.
-        watch: Is told of progress.
-        on_verdict: Is told every fresh verdict as it is kept.
+        own: The entrant whose answers are the judge's own, if its name differs from the judge's.
+        watch: Called on progress.
+        on_verdict: Called with each new verdict as it is saved.
     """
     rubric = rubric or default_rubric()
     plan = labelled_plan(pairs, rubric)
@@ -179,7 +178,7 @@ async def check_judge(
 
 
 def labelled_plan(pairs: Sequence[LabelledPair], rubric: Rubric) -> JudgingPlan:
-    """What a judge hears of labelled pairs: their cases, under a rubric's dimension."""
+    """The judging plan of labelled pairs: their cases, under a rubric's dimension."""
     cases = [_under(pair.case, rubric.dimension) for pair in pairs]
     return JudgingPlan({rubric.dimension: rubric}, {rubric.dimension: cases})
 
@@ -194,15 +193,15 @@ def compare_with_people(
 ) -> JudgeCheck:
     """The comparison of judgments with the labels of the same pairs, in the same order.
 
-    The judge's own answers are those of the entrant `own`; else of the one called like the judge, with or without the
-    provider before the slash.
+    The judge's own answers are those of the entrant `own`; by default, of the entrant with the judge's name, with or
+    without the provider before the slash.
 
     Parameters:
         pairs: Labelled pairs.
         judgments: Settled judgments.
         judge_model: The judge's name.
         both_orders: Whether both orders of every pair were judged.
-        own: The entrant whose answers are the judge's own; None: the one called like the judge, with or without the
+        own: The entrant whose answers are the judge's own; None: the one with the judge's name, with or without the
             provider before the slash.
     """
     compared = [
@@ -233,7 +232,7 @@ def compare_with_people(
 
 
 _Compared = tuple[VerdictLabel, VerdictLabel, str]
-"""What people say, what the judge says, the prompt."""
+"""The people's label, the judge's label, the prompt."""
 
 
 def _agreement(rows: Sequence[_Compared]) -> Estimate:
@@ -247,7 +246,7 @@ def _kappa(rows: Sequence[_Compared]) -> Estimate:
 
 
 def _own_names(judge_model: str, own: str | None) -> frozenset[str]:
-    """What the judge is called as an entrant: as told, else its full name or its model without the provider."""
+    """The judge's entrant id: `own`, else its full name or its model without the provider."""
     return frozenset((own,) if own is not None else (judge_model, judge_model.partition("/")[2] or judge_model))
 
 
@@ -268,7 +267,7 @@ def _own_preferences(
 
 
 def _word(judgment: Judgment) -> VerdictLabel | None:
-    """What a judgment says of entrant_a (A) and entrant_b (B); None for a failed one."""
+    """The label of a judgment, A for entrant_a and B for entrant_b; None if it failed."""
     if judgment.status != "ok":
         return None
     if judgment.winner is None:
@@ -277,7 +276,7 @@ def _word(judgment: Judgment) -> VerdictLabel | None:
 
 
 def _peoples_judgment(pair: LabelledPair) -> Judgment:
-    """People's word in the shape of a judgment."""
+    """The people's label as a judgment."""
     matchup = pair.case.matchup
     winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(pair.people or VerdictLabel.TIE)
     return Judgment(

@@ -1,4 +1,4 @@
-"""Judging a plan: a judge gives its verdicts on every case, and they are settled into judgments in the plan's order."""
+"""Judging a plan: a judge gives verdicts on every case, and they are settled into judgments in the plan's order."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import Watch
 
 OnVerdict = Callable[[Matchup, Verdict], None]
-"""Is told every fresh verdict as it is kept, failures included; canaries too (their entrants are called `canary/…`)."""
+"""Called with each new verdict as it is saved, including failures and canaries (whose entrants are called
+`canary/…`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingOptions:
-    """How a run wants its cases judged.
+    """How the cases of a run are judged.
 
-    `skip_judging`: nothing is asked, only what is kept already counts. `prewarm`: one question of each dimension goes
+    `skip_judging`: nothing is asked; only cached verdicts count. `prewarm`: one question of each dimension goes
     ahead of the others. `retry_failed`: questions that failed for good in an earlier run are asked again.
-    `give_up_after`: so many questions go ahead of the others, and where none of them gets a readable verdict nothing
-    more is asked; a judge that has answered before is trusted. Where it is None that is so for the first 20 of
-    questions that are asked one by one; batches go out whole, and the judge is given up when they are back.
+    `give_up_after`: this many questions are asked first, and if none gets a readable verdict nothing more is asked; a
+    judge that has answered before is trusted. None means 20 for questions asked one by one; batches are sent whole, and
+    checked when their replies are in.
     """
 
     skip_judging: bool = False
-    """Nothing is asked, only what is kept already counts."""
+    """Nothing is asked; only cached verdicts count."""
     prewarm: bool = False
     """One question of each dimension goes ahead of the others."""
     retry_failed: bool = False
     """Questions that failed for good in an earlier run are asked again."""
     watch: Watch | None = None
-    """Is told of progress."""
+    """Called on progress."""
     on_verdict: OnVerdict | None = None
-    """Is told every fresh verdict as it is kept."""
+    """Called with each new verdict as it is saved."""
     give_up_after: int | None = None
-    """So many questions go ahead of the others, and where none of them gets a readable verdict nothing more is asked; a
-    judge that has answered before is trusted."""
+    """This many questions are asked first, and if none gets a readable verdict nothing more is asked; a judge that has
+    answered before is trusted."""
 
     def __post_init__(self) -> None:
         if self.give_up_after is not None and self.give_up_after < 1:
@@ -50,12 +51,12 @@ class JudgingOptions:
 
 @dataclass(frozen=True, slots=True)
 class JudgingStats:
-    """How the judging of one dimension went; canaries are counted in.
+    """Statistics of judging one dimension, canaries included.
 
     `questions` is twice the cases where both orders are judged. `cache_hits` were answered before this run;
-    `fresh_calls` counts replies that came in during it (re-asks included), `usage` and `cost` (None: no price is known)
-    are theirs, but for the `replies_without_usage`, whose tokens the provider did not state.
-    `failures` counts questions by the name of what they ended in; `missing` those that were never answered.
+    `fresh_calls` counts replies received during it (re-asks included). `usage` and `cost` (None: no price is known)
+    cover these, except the `replies_without_usage`, whose tokens the provider did not state. `failures` counts failed
+    questions by failure name; `missing` those that were never answered.
     """
 
     cases: int
@@ -65,21 +66,21 @@ class JudgingStats:
     cache_hits: int = 0
     """Questions answered before this run."""
     fresh_calls: int = 0
-    """Replies that came in during it, re-asks included."""
+    """Replies received during this run, re-asks included."""
     usage: Usage = field(default_factory=Usage)
     """Tokens of the fresh calls."""
     failures: Mapping[str, int] = field(default_factory=dict)
-    """Questions by the name of the failure they ended in."""
+    """Failed questions by failure name."""
     missing: int = 0
     """Questions that were never answered."""
     cost: float | None = 0.0
-    """What they cost in USD; None where no price is known."""
+    """Cost of the fresh calls in USD; None if no price is known."""
     replies_without_usage: int = 0
     """Fresh calls whose tokens were not stated: not in `usage` and `cost`."""
 
 
 class Verdicts(Protocol):
-    """What a judge has said of a plan."""
+    """A judge's verdicts on a plan."""
 
     @property
     def stats(self) -> Mapping[str, JudgingStats]:
@@ -87,7 +88,7 @@ class Verdicts(Protocol):
         ...
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        """The verdicts on case number `place` of a dimension, forward first; fewer where some are missing.
+        """The verdicts on case number `place` of a dimension, forward first; some may be missing.
 
         Canaries are numbered after the cases, as in `JudgingPlan.cases_and_canaries`.
         """
@@ -95,11 +96,11 @@ class Verdicts(Protocol):
 
 
 class Judge(Protocol):
-    """Says which answer is better. A language model is one, a file of recorded verdicts another."""
+    """Decides which answer is better: a language model, or a file of recorded verdicts."""
 
     @property
     def name(self) -> str:
-        """What verdicts name as `judge_model`."""
+        """The name recorded in verdicts as `judge_model`."""
         ...
 
     @property
@@ -118,10 +119,10 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JudgingResult:
-    """The judgments of a plan by dimension, in its order; those of the canaries apart; and how it went.
+    """The judgments of a plan by dimension, in its order; those of the canaries, separately; and statistics.
 
-    The sequences read verdicts from the cache as they are walked, so a run of any size stays small in memory; take a
-    `list` of one to keep it.
+    The sequences read verdicts from the cache during iteration, so a run of any size needs little memory; make a `list`
+    of one to keep it.
     """
 
     judge_model: str
@@ -150,11 +151,11 @@ async def judge(
 ) -> JudgingResult:
     """The judgments of every case and canary of a plan.
 
-    What is cached is not asked again; everything else goes out in one go over all dimensions, after one question per
-    dimension where `prewarm` is set. With `skip_judging` nothing is asked; cases without both verdicts come back as
-    failed, and `stats` says how many verdicts are missing. With `give_up_after`, a judge whose first so many questions
-    all end without a readable verdict is a `JudgingError`; what it said is kept. Without it that happens after 20, or
-    where questions go out in batches, when 20 or more are back and none was answered readably.
+    What is cached is not asked again; everything else is asked in one go over all dimensions, after one question per
+    dimension if `prewarm` is set. With `skip_judging` nothing is asked; cases without both verdicts come back as
+    failed, and `stats` says how many verdicts are missing. With `give_up_after`, a judge whose first that many
+    questions all end without a readable verdict raises a `JudgingError`; its replies are kept. By default that happens
+    after 20 questions or, with batches, when 20 or more replies are in and none is readable.
 
     Parameters:
         plan: What is judged.
@@ -163,12 +164,11 @@ async def judge(
             verdicts are missing.
         prewarm: Ask one question per dimension first, so that the provider keeps the rubric in its cache.
         retry_failed: Ask again what failed for good in an earlier run.
-        single_order: Accept a judge that saw one order only: its single verdict is then the judgment, and
-            position bias stays in it.
-        watch: Is told of progress.
-        on_verdict: Is told every fresh verdict as it is kept.
-        give_up_after: A judge whose first so many questions all end without a readable verdict is a `JudgingError`;
-            what it said is kept.
+        single_order: Accept a judge that saw one order only: its single verdict is then the judgment, including any
+            position bias.
+        watch: Called on progress.
+        on_verdict: Called with each new verdict as it is saved.
+        give_up_after: If the first this many questions all end without a readable verdict, raise a `JudgingError`; the judge's replies are kept.
     """
     if not judge.both_orders and not single_order:
         raise JudgingError(
@@ -188,7 +188,7 @@ async def judge(
 
 
 class Judgments(Sequence[Judgment]):
-    """The judgments of some cases, settled from the judge's verdicts each time they are looked at."""
+    """The judgments of some cases, settled from the judge's verdicts at each access."""
 
     def __init__(
         self, verdicts: Verdicts, dimension: str, cases: Sequence[Case], first: int, *, single_order: bool

@@ -1,4 +1,4 @@
-"""The judge that a name means: `anthropic/…`, `openai/…`, `local/…`, `scripted/FILE` or `recorded/FILE`."""
+"""Making a judge from its name: `anthropic/…`, `openai/…`, `local/…`, `scripted/FILE` or `recorded/FILE`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def judge_by_name(
 ) -> Judge:
     """The judge that `settings.model` names: a language model, or a file of recorded verdicts.
 
-    A language model keeps its verdicts and batches in `folder`. Files and `.env` are looked for in the folders of
-    `look_in`, in order. A `silent` judge is for runs that ask nothing: it needs neither key nor SDK, and knows what its
-    cache holds. Of the settings, a file of recorded verdicts uses the name only.
+    A language model keeps its verdicts and batches in `folder`. Files and `.env` are looked up in the folders of
+    `look_in`, in order. A `silent` judge is for runs that ask nothing: it needs neither key nor SDK, and only reads its
+    cache. A file of recorded verdicts uses only the name from the settings.
     """
     name = parse_model_name(settings.model)
     if name.provider == "recorded":

@@ -1,4 +1,4 @@
-"""A language model as judge: asks what is not cached, in both orders or in one, and keeps every reply."""
+"""A language model as judge: asks what is not cached, in one order or both, and saves every reply."""
 
 from __future__ import annotations
 
@@ -43,37 +43,37 @@ if TYPE_CHECKING:
 
 
 Orders = Literal["both", "forward"]
-"""Which orders of the two answers a judge hears; `forward` shows entrant_a's first."""
+"""The orders in which a judge sees the two answers; `forward` shows entrant_a's first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """What a judge is asked with. `model` is sent to the provider; `name` is what verdicts call it (`provider/model`).
+    """Settings of a judge. `model` is sent to the provider; `name` is its name in verdicts (`provider/model`).
 
-    `max_tokens` is what the first ask allows; a reply that was cut off is asked for again with twice as many. A
-    question is asked at most `max_attempts` times. `options` go to the provider as they are (temperature, seed, …).
-    With `orders` `forward` each case is one question, and position bias cannot be seen; verdicts are shared with runs
-    that ask both. Where the judge gives probabilities, the allowed words need `min_choice_mass` together: below it the
-    reply is noise, and `unparsed`. Nothing of it is sent, so verdicts that are kept stay as they were read.
+    `max_tokens` is the limit of the first attempt; after a truncated reply the limit doubles. A question is asked at
+    most `max_attempts` times. `options` are passed to the provider unchanged (temperature, seed, …). With `orders`
+    `forward` each case is one question, and position bias cannot be seen; verdicts are shared with runs that ask both.
+    If the judge gives probabilities, those of the allowed words must sum to `min_choice_mass`; below that the reply is
+    noise, and `unparsed`. This setting is not sent to the provider, so cached verdicts are unaffected.
     """
 
     model: str
     """What is sent to the provider."""
     name: str | None = None
-    """What verdicts call the judge; – means `provider/model`."""
+    """The judge's name in verdicts; – means `provider/model`."""
     max_tokens: int = 1024
-    """Tokens that the first ask allows; twice as many after a reply that was cut off."""
+    """Token limit of the first attempt; doubled after a truncated reply."""
     max_attempts: int = 3
-    """How often a question is asked at most."""
+    """How many times a question may be asked."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters for the provider, sent as they are (`temperature`, `seed`, …)."""
+    """Further parameters for the provider, sent unchanged (`temperature`, `seed`, …)."""
     reply: ReplyForm = "reasoned"
     """`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities where there are any.
     `choice`: the letter of an option, for very small judges."""
     orders: Orders = "both"
-    """`both`, or `forward`: entrant_a's answer first only, so that position bias cannot be seen."""
+    """`both`, or `forward`: entrant_a's answer first only, which hides position bias."""
     min_choice_mass: float = MIN_CHOICE_MASS
-    """How likely the allowed words must be together, where the judge gives probabilities; below it a reply is noise and
+    """Minimum total probability of the allowed words, if the judge gives probabilities; below it a reply is noise and
     `unparsed`."""
 
     def __post_init__(self) -> None:
@@ -91,9 +91,9 @@ class LanguageModelJudge:
 
     Parameters:
         provider: Who is asked.
-        settings: What it is asked with.
+        settings: The judge's settings.
         folder: Its verdict caches and the journal of its batches.
-        asking: What asking needs besides the questions.
+        asking: Prices, budget, settings and callbacks of asking.
     """
 
     def __init__(self, provider: Provider, settings: JudgeSettings, *, folder: str | Path, asking: AskingParts) -> None:
@@ -107,16 +107,16 @@ class LanguageModelJudge:
 
     @property
     def name(self) -> str:
-        """What verdicts name as `judge_model`."""
+        """The name recorded in verdicts as `judge_model`."""
         return self._settings.name or f"{self._provider.name}/{self._settings.model}"
 
     @property
     def both_orders(self) -> bool:
-        """Whether every case is asked both ways round."""
+        """Whether every case is asked in both orders."""
         return self._settings.orders == "both"
 
     async def aclose(self) -> None:
-        """Let go of the provider's connections."""
+        """Close the provider's connections."""
         await self._provider.aclose()
 
     def cache(self, dimension: str) -> VerdictCache:
@@ -126,13 +126,13 @@ class LanguageModelJudge:
         return self._caches[dimension]
 
     def pending(self, plan: JudgingPlan, *, retry_failed: bool = False) -> Iterable[Ask]:
-        """What `judge` would ask first, made as it is walked: for a quote before anything is sent."""
+        """What `judge` would ask first, generated lazily: for a quote before anything is sent."""
         questions, caches = self._prepare(plan)
         pending = open_questions(questions, caches, retry_failed=retry_failed)
         return make_asks(pending, pending, questions, caches)
 
     async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
-        """Ask what is not cached (nothing with `skip_judging`), and give back what the cache then holds."""
+        """Ask what is not cached (nothing with `skip_judging`), and return what the cache then holds."""
         questions, caches = self._prepare(plan)
         hits = {
             name: sum(key in caches[name] for pair in keys for key in pair) for name, keys in questions.keys.items()
@@ -167,9 +167,10 @@ class LanguageModelJudge:
         )
 
     async def _ask_open(self, asking: _Asking, options: JudgingOptions) -> None:
-        """Ask the open questions: the first of each dimension, then enough to know whether the judge answers, then all.
+        """Ask the open questions: the first of each dimension, then enough to see whether the judge answers, then all.
 
-        One by one, the trial holds the others back by itself; batches need one of their own, where it is asked for.
+        With direct calls the trial holds back the other questions by itself; batches need a separate trial batch, if
+        requested.
         """
         left = _Left(asking.pending)
         self._trial.enough = options.give_up_after or GIVE_UP_AFTER
@@ -187,7 +188,7 @@ class LanguageModelJudge:
         return isinstance(self._provider, BatchProvider) and self._asking.settings.batch is not False
 
     def _prepare(self, plan: JudgingPlan) -> tuple[Questions, dict[str, VerdictCache]]:
-        """The questions of a plan (made once for the same plan), and the caches with what others have added."""
+        """The questions of a plan (made once per plan), and the caches with what other processes have added."""
         caches = {dimension: self.cache(dimension) for dimension in plan.dimensions}
         for cache in caches.values():
             cache.refresh()
@@ -219,7 +220,7 @@ class LanguageModelJudge:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What the asks of one verdicts have in common."""
+    """What all asks of one call have in common."""
 
     questions: Questions
     pending: OpenQuestions
@@ -228,20 +229,20 @@ class _Asking:
 
 
 def _first_of_each(questions: Questions, pending: OpenQuestions) -> list[str]:
-    """The first question of each dimension, where it is open: it has the provider keep the rubric for the others."""
+    """The first question of each dimension, if it is open: it makes the provider cache the rubric for the others."""
     firsts = (keys.key(0) for keys in questions.keys.values() if keys)
     return [key for key in firsts if key in pending]
 
 
 class _Left(Collection[str]):
-    """The keys of open questions that no one has taken yet, in order."""
+    """The keys of open questions not taken yet, in order."""
 
     def __init__(self, pending: OpenQuestions) -> None:
         self._pending = pending
         self._taken: set[str] = set()
 
     def take(self, keys: list[str]) -> list[str]:
-        """These keys, which are no longer left."""
+        """These keys, now marked as taken."""
         self._taken.update(keys)
         return keys
 
@@ -281,7 +282,7 @@ class _CachedVerdicts:
         if verdict is None:
             attempts = cache.attempts(key)
             verdict = attempts[-1] if attempts else None
-        # Cases with the same texts share a verdict, and one of them may show as swapped what the other shows in order.
+        # Cases with the same texts share a verdict, and the swapped order of one may be the forward order of the other.
         if verdict is None or verdict.position_swap == swapped:
             return verdict
         return msgspec.structs.replace(verdict, position_swap=swapped)

@@ -1,4 +1,4 @@
-"""From cases to asks, and from replies to kept verdicts: what is open, how often it is asked, what comes next.
+"""From cases to asks, and from replies to saved verdicts: what is open, how often it is asked, what comes next.
 
 The keys of all questions are held in a few bytes each (`QuestionKeys`); the questions are made when they are needed.
 """
@@ -83,7 +83,7 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """One question that is still open: where it stands in the plan, and how often it may be asked in all."""
+    """One question that is still open: its position in the plan, and how often it may be asked in total."""
 
     dimension: str
     place: int
@@ -94,8 +94,8 @@ class Pending:
 class OpenQuestions(Mapping[str, Pending]):
     """The questions that have no readable verdict and may still be asked, by key, in the plan's order.
 
-    Cases with the same texts share a key, and are asked once. What is held is a byte for each question, and the limit
-    of those few that may be asked more often than others.
+    Cases with the same texts share a key, and are asked once. Memory holds one byte per question, and the limits of the
+    few that may be asked more often than others.
     """
 
     def __init__(self, questions: Questions) -> None:
@@ -137,8 +137,8 @@ def open_questions(
 ) -> OpenQuestions:
     """What is still to be asked of these questions; with `retry_failed` also what failed for good.
 
-    Where the judge has answered none of them, it was not the questions that a provider would not take: those that it
-    said never to ask again are asked again too.
+    If the judge has answered none of them, the fault was not in the questions: those that the provider refused for good
+    are asked again too.
     """
     found = OpenQuestions(questions)
 
@@ -161,12 +161,13 @@ def open_questions(
 
 
 def counted(attempts: Iterable[Verdict]) -> list[Verdict]:
-    """The attempts that the judge itself failed. An error on the way to it is none: the next run may try again."""
+    """The attempts that the judge itself failed. A transport error is not counted: the next run may try again."""
     return [attempt for attempt in attempts if attempt.verdict is not VerdictLabel.ERROR]
 
 
 def never_failed_first(keys: Iterable[str], caches: Mapping[str, VerdictCache]) -> Iterator[str]:
-    """These keys, those that have failed before last: a run that gave up does not stop at the same ones again."""
+    """These keys, with those that failed before at the end, so that a run that gave up does not stop at the same ones
+    again."""
     failed = []
     for key in keys:
         if any(cache.attempts_made(key) for cache in caches.values()):
@@ -179,13 +180,13 @@ def never_failed_first(keys: Iterable[str], caches: Mapping[str, VerdictCache]) 
 def make_asks(
     keys: Iterable[str], pending: OpenQuestions, questions: Questions, caches: dict[str, VerdictCache]
 ) -> Iterator[Ask]:
-    """The asks of open questions, made as they are taken; one that was asked before continues where it stopped."""
+    """The asks of open questions, generated lazily; one that was asked before continues where it stopped."""
     for cache in caches.values():
         cache.refresh()
     for key in keys:
         where = pending[key]
         attempts = caches[where.dimension].attempts(key)
-        # Another process may have answered it since: `ask_all` waits for its turn before it takes the first ask.
+        # Another process may have answered it meanwhile: `ask_all` waits for the lock before it takes the first ask.
         if key in caches[where.dimension] or len(counted(attempts)) >= where.limit:
             continue
         request = questions.make(where.dimension, where.place)[where.swapped].request
@@ -197,15 +198,15 @@ def make_asks(
 
 
 def first_ask(key: str, pending: OpenQuestions, questions: Questions) -> Ask:
-    """The ask of an open question as it is made the first time."""
+    """The first ask of an open question."""
     where = pending[key]
     return Ask(key, questions.make(where.dimension, where.place)[where.swapped].request, where.dimension)
 
 
 class VerdictSink:
-    """Keeps every reply as a verdict in the cache of its dimension, and says what to ask next.
+    """Saves every reply as a verdict in the cache of its dimension, and returns what to ask next.
 
-    A reply that comes a second time, after a crash between keeping and forgetting it, changes nothing.
+    A reply delivered twice, because of a crash between saving it and closing its batch, changes nothing.
     """
 
     def __init__(
@@ -275,7 +276,7 @@ def _tokens(usage: Usage | None) -> dict[str, int | None]:
 
 
 def _follow_up(ask: Ask, verdict: Verdict, where: Pending | None) -> Ask | None:
-    """One more ask, where the judge failed and may be asked again. What errors deserve was decided below us."""
+    """One more ask, if the judge failed and may be asked again. Retries after transport errors are handled in `llm`."""
     if verdict.verdict.readable or verdict.verdict is VerdictLabel.ERROR or where is None or ask.attempt >= where.limit:
         return None
     request = ask.request
@@ -296,8 +297,8 @@ def _same(verdict: Verdict, attempt: Verdict) -> bool:
 class QuestionKeys(Sequence[tuple[str, ...]]):
     """By case, the keys of its questions: forward first, then swapped where both orders are asked.
 
-    A question's number is its place among all: `per_case` times the case's, plus one for the swapped. Cases with the
-    same texts share keys; `number_of` then says the first.
+    A question's number is `per_case` times the case's number, plus one for the swapped order. Cases with the same texts
+    share keys; `number_of` then gives the first.
     """
 
     def __init__(self, pairs: Iterable[Sequence[str]], per_case: int) -> None:
@@ -313,7 +314,7 @@ class QuestionKeys(Sequence[tuple[str, ...]]):
 
     @property
     def n_questions(self) -> int:
-        """How many questions there are, those with the same key counted each."""
+        """How many questions there are, counting those that share a key separately."""
         return len(self._order)
 
     def __len__(self) -> int:

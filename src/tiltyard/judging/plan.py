@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One matchup with everything a judge is shown of it."""
+    """One matchup with everything a judge is shown."""
 
     matchup: Matchup
     """The planned comparison."""
@@ -35,7 +35,7 @@ class Case:
 class JudgingPlan:
     """All cases of a run by dimension, each dimension with its rubric; judgments come back in the same order.
 
-    `canaries` are judged along with the cases and kept apart from them in the result.
+    `canaries` are judged along with the cases, but kept separate in the result.
     """
 
     rubrics: Mapping[str, Rubric]
@@ -43,7 +43,7 @@ class JudgingPlan:
     cases: Mapping[str, Sequence[Case]]
     """What is judged: matchups with their texts."""
     canaries: Mapping[str, Sequence[Case]] = field(default_factory=dict)
-    """Judged along with the cases and kept apart from them in the result."""
+    """Judged along with the cases, but kept separate in the result."""
 
     def __post_init__(self) -> None:
         for dimension in (*self.cases, *self.canaries):
@@ -61,7 +61,7 @@ class JudgingPlan:
         rubrics: Mapping[str, Rubric],
         canaries: Mapping[str, Sequence[Case]] | None = None,
     ) -> JudgingPlan:
-        """The plan of planned matchups; `responses` are those of each entrant by prompt id."""
+        """The judging plan of some matchups; `responses` are those of each entrant by prompt id."""
         by_id = {prompt.prompt_id: prompt for prompt in prompts}
         cases: dict[str, list[Case]] = {dimension: [] for dimension in rubrics}
         for matchup in matchups:
@@ -85,7 +85,7 @@ class JudgingPlan:
 
 
 class _CasesAndCanaries(Sequence[Case]):
-    """Two sequences of cases as one, without a copy: a long one may make its cases as they are looked at."""
+    """Two sequences of cases as one, without a copy: a long one may create its cases on access."""
 
     def __init__(self, cases: Sequence[Case], canaries: Sequence[Case]) -> None:
         self._cases = cases

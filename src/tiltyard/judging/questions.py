@@ -1,6 +1,6 @@
-"""What a judge is asked: rubric and instructions once, then prompt and both answers, in one order and in the other.
+"""The requests sent to a judge: rubric and instructions, then prompt and both answers, in either order.
 
-The texts are frozen: a changed word is a changed request, misses the cache and is paid for. Change them together with
+The texts are frozen: any change makes a new request that misses the cache and is paid for. Change them together with
 `TEMPLATE_VERSION`, and say so in the changelog.
 """
 
@@ -126,7 +126,7 @@ def make_questions(
         prompt: What was asked.
         response_a: The first answer.
         response_b: The second answer.
-        rubric: What it is judged by; None takes the general one that ships.
+        rubric: What it is judged by; None means the general rubric that ships with Tiltyard.
         judge_model: The judge's name.
         max_tokens: How long the reply may be.
         options: Further parameters for the provider.
@@ -152,10 +152,10 @@ def make_questions(
 
 @lru_cache(maxsize=64)
 def system_text(rubric: Rubric, reply: ReplyForm = "reasoned") -> str:
-    """The part that all questions of a dimension share, and that a provider may keep: rubric and instructions.
+    """The part that all questions of a dimension share, which a provider may cache: rubric and instructions.
 
     Parameters:
-        rubric: What it is judged by; None takes the general one that ships.
+        rubric: What it is judged by; None means the general rubric that ships with Tiltyard.
         reply: `reasoned`, `label` or `choice`.
     """
     words = {"dimension": rubric.dimension, "version": rubric.version, "rubric": rubric.text}
@@ -163,7 +163,7 @@ def system_text(rubric: Rubric, reply: ReplyForm = "reasoned") -> str:
 
 
 def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
-    """What both orders show alike: the prompt, and what the rubric wants beside it."""
+    """The part that both orders share: the prompt, and what the rubric shows with it."""
     parts = [("PROMPT", prompt.text)]
     if rubric.needs_gold:
         if not prompt.gold_answer:
@@ -178,7 +178,7 @@ def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
 
 
 def _fenced(shared: list[tuple[str, str]], response_a: str, response_b: str, reply: ReplyForm) -> Writer:
-    """Every part between two lines with a code; the form for judges that follow instructions."""
+    """Every part between two lines with a code: the format for judges that follow instructions."""
     code = _code([text for _, text in shared], response_a, response_b)
 
     def write(first: str, second: str) -> str:
@@ -189,7 +189,7 @@ def _fenced(shared: list[tuple[str, str]], response_a: str, response_b: str, rep
 
 
 def _multiple_choice(shared: list[tuple[str, str]]) -> Writer:
-    """The answers as options, and what is known of the right one after them, close to the decision."""
+    """The answers as options, followed by the reference answer or expected behavior, close to the decision."""
     (_, prompt), *known = shared
     hints = "".join(f"{_HINTS[name]}: {_indented(text)}\n" for name, text in known)
 
@@ -202,7 +202,7 @@ def _multiple_choice(shared: list[tuple[str, str]]) -> Writer:
 
 
 def _indented(text: str) -> str:
-    """A text whose later lines are set in, so that none of them can pass for an option or a hint."""
+    """A text with its later lines indented, so that none of them can look like an option or a hint."""
     return "\n   ".join(text.splitlines())
 
 
@@ -211,7 +211,7 @@ def _part(name: str, text: str, code: str) -> str:
 
 
 def _code(shared: list[str], response_a: str, response_b: str) -> str:
-    """A code that no text of the message can know: it is a digest of them all, the same for both orders."""
+    """A code that no text of the message can contain: a digest of all of them, the same for both orders."""
     texts = [*shared, *sorted((response_a, response_b))]
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
     while any(digest in text for text in texts):

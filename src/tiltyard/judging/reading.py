@@ -1,4 +1,4 @@
-"""Reading a judge's reply: its last line, or the probabilities of three words; all else is a named failure."""
+"""Reading a judge's reply: its last line, or the probabilities of three words; anything else is a named failure."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _LABEL = rf"{_EMPHASIS}[\[(]?(?P<label>A|B|TIE)[\])]?{_EMPHASIS}[.!]?{_EMPHASIS}
 _VERDICT_LINE = re.compile(rf"{_EMPHASIS}VERDICT{_EMPHASIS}[:：]{_LABEL}", re.IGNORECASE | re.ASCII)
 _BARE_LABEL = re.compile(_LABEL.replace("|TIE", "|C|TIE"), re.IGNORECASE | re.ASCII)
 _MEANT = {"A": VerdictLabel.A, "B": VerdictLabel.B, "C": VerdictLabel.TIE, "TIE": VerdictLabel.TIE}
-"""What a word of `Request.choices` says."""
+"""The verdict that each word of `Request.choices` stands for."""
 _LONGEST_LINE = 80
-"""A longer line says more than a verdict; and matching stays quick whatever a judge writes."""
+"""A longer line cannot be just a verdict; the limit also keeps matching fast for any reply."""
 MIN_CHOICE_MASS = 0.5
-"""Below it, a judge was more likely to say something else than any of the words it was offered."""
+"""Below it, the judge was more likely to say something else than any of the allowed words."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """What a reply says. `score_a` is the soft preference for the first slot; `why` says more about a failure.
+    """The verdict in a reply. `score_a` is the soft preference for the first slot; `why` explains a failure.
 
     `choice_mass` is the probability of the allowed words together, where there are probabilities.
     """
@@ -41,12 +41,12 @@ class ParsedReply:
 
 
 def read_reply(reply: Reply, choices: tuple[str, ...] = (), *, min_choice_mass: float = MIN_CHOICE_MASS) -> ParsedReply:
-    """The verdict of a reply, or what kept it from being one. `choices` are those of the request, where it had any.
+    """The verdict of a reply, or the reason why there is none. `choices` are those of the request, if it had any.
 
-    Thoughts before the answer are skipped. A reply that was cut off has no last line, whatever it ends with; one
-    that was refused has no verdict, whatever it says. Both are asked again. Only where probabilities were asked for and
-    given, an answer that is a whole word counts although it was cut off behind it: servers that are allowed one token
-    end every answer so.
+    Thoughts before the answer are skipped. A truncated reply has no verdict line, whatever it ends with; a refused one
+    has no verdict, whatever it says. Both are asked again. One exception: if probabilities were requested and given, a
+    one-word answer counts even if truncated after that word, because servers limited to one token end every answer that
+    way.
     """
     if reply.error is not None:
         return ParsedReply(VerdictLabel.ERROR, why=reply.error)
@@ -76,24 +76,23 @@ def read_verdict_line(text: str) -> VerdictLabel | None:
     """The verdict in the last non-empty line of a text, which must be `VERDICT: A`, `B` or `TIE` and nothing more.
 
     Markdown emphasis around it, letter case and a closing full stop do not matter. A verdict anywhere else in the text
-    does not count: it may be a quotation, a supposition, or the answer's own words. A line ends with a line feed, as on
-    Windows perhaps after a carriage return, and with nothing else.
+    does not count: it may be quoted or hypothetical, or part of an answer. Only a line feed (or CR LF) ends a line.
     """
     word = _match(_VERDICT_LINE, text)
     return VerdictLabel(word) if word else None
 
 
 def read_label(text: str, choices: Sequence[str] = ("A", "B", "TIE")) -> VerdictLabel | None:
-    """The verdict of a one-word reply; None when there is anything beside the word, or it is none of the choices."""
+    """The verdict of a one-word reply; None if there is anything besides the word, or it is not one of the choices."""
     word = _match(_BARE_LABEL, text) if len(text.split(maxsplit=1)) == 1 else None
     return _MEANT[word] if word and word in choices else None
 
 
 def read_probabilities(probabilities: Mapping[str, float], *, min_choice_mass: float = MIN_CHOICE_MASS) -> ParsedReply:
-    """The likeliest of the three words, with P(A) + P(TIE)/2 as the soft preference for the first slot.
+    """The most likely of the three words, with P(A) + P(TIE)/2 as the soft preference for the first slot.
 
-    A and B equally likely are a tie. What the three are likely together must reach `min_choice_mass`: how little is
-    left for each of them says nothing about the answers when the judge had other words in mind.
+    If A and B are equally likely, it is a tie. The three probabilities must sum to at least `min_choice_mass`: a judge
+    that most likely wanted to say something else says little about the answers.
     """
     chance = {word: probabilities.get(word.value, 0.0) for word in (VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE)}
     total = sum(chance.values())

@@ -1,9 +1,9 @@
-"""Recorded verdicts as judge: a file says what someone's judge said of which pair, and nobody is asked again.
+"""Recorded verdicts as judge: verdicts are read from a file instead of asking a model.
 
 A row names a pair and the verdict on it: `prompt_id, entrant_a, entrant_b, verdict`. The verdict (`A`, `B`, `TIE`, or a
 named failure) refers to the answers as they were shown, entrant_a's as A. The other order is a row with the entrants
-exchanged, or a column `verdict_swapped` (again as shown: A is then entrant_b's answer). The files
-`verdicts/<dimension>.jsonl` of a run are read as they are, and so are rows `prompt, left, right, winner`.
+swapped, or a column `verdict_swapped` (again as shown: A is then entrant_b's answer). The files
+`verdicts/<dimension>.jsonl` of a run can be read directly, and so can rows `prompt, left, right, winner`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RecordedJudge:
 
     Parameters:
         path: The file of verdicts (JSON Lines or CSV).
-        name: What verdicts call it; None means `recorded/` and the file's name.
+        name: The judge's name in verdicts; None means `recorded/` and the file's name.
     """
 
     def __init__(self, path: str | Path, *, name: str | None = None) -> None:
@@ -74,7 +74,7 @@ class RecordedJudge:
         )
 
     async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
-        """The recorded verdicts on a plan; a pair that the file does not know is an error that names it."""
+        """The recorded verdicts on a plan; a pair missing from the file is an error that names it."""
         verdicts: dict[str, list[tuple[Verdict, ...]]] = {}
         for dimension in plan.dimensions:
             version = plan.rubrics[dimension].version
@@ -99,7 +99,7 @@ class RecordedJudge:
             )
 
     def _recall(self, matchup: Matchup, rubric_version: str) -> tuple[Verdict, ...]:
-        """What was recorded about a matchup, under its dimension or under none; forward first."""
+        """The verdicts recorded for a matchup, under its dimension or without one; forward first."""
         found = []
         for swapped in (False, True):
             first, second = (matchup.entrant_a, matchup.entrant_b)[:: -1 if swapped else 1]
@@ -133,7 +133,7 @@ class RecordedJudge:
 
 
 class _RecordedVerdicts:
-    """Verdicts that were all there before."""
+    """Verdicts that all existed before the run."""
 
     def __init__(self, verdicts: dict[str, list[tuple[Verdict, ...]]]) -> None:
         self._verdicts = verdicts
@@ -175,7 +175,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _read_row(row: Mapping[str, Any], where: str) -> Iterator[tuple[str | None, _Shown, _Word]]:
-    """The verdicts of a row: dimension, what was shown, what was said."""
+    """The verdicts of a row: dimension, the pair as shown, the verdict."""
     if "left" in row and "right" in row and "winner" in row:
         row = {
             "prompt_id": row.get("prompt"),

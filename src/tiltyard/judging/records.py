@@ -1,4 +1,4 @@
-"""The things of judging: a matchup, one verdict on it in one order, and the judgment settled from both."""
+"""The records of judging: a matchup, one verdict on it in one order, and the judgment settled from both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class VerdictLabel(enum.StrEnum):
-    """What one verdict is: a word of the judge about the two slots as it saw them, or a named failure."""
+    """The label of one verdict: A, B or TIE for the two slots as shown, or a named failure."""
 
     A = "A"
     B = "B"
@@ -27,12 +27,12 @@ class VerdictLabel(enum.StrEnum):
 
     @property
     def readable(self) -> bool:
-        """Whether the judge said something about the pair."""
+        """Whether it is a readable verdict, not a failure."""
         return self in (VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE)
 
     @property
     def other_slot(self) -> VerdictLabel:
-        """The same word with the two slots exchanged."""
+        """The same label with the two slots swapped."""
         return {VerdictLabel.A: VerdictLabel.B, VerdictLabel.B: VerdictLabel.A}.get(self, self)
 
 
@@ -42,7 +42,7 @@ class Matchup(msgspec.Struct, frozen=True, kw_only=True):
     prompt_id: str
     """The prompt."""
     dimension: str
-    """What is judged, one rubric each."""
+    """What is judged; each dimension has one rubric."""
     entrant_a: str
     """The first entrant."""
     entrant_b: str
@@ -50,10 +50,10 @@ class Matchup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What one judge said of one matchup in one order.
+    """One judge's verdict on one matchup in one order.
 
     `verdict` refers to the slots as shown: with `position_swap`, slot A held entrant_b. `reasoning` is the judge's
-    whole text. `attempts` counts how often it was asked; `error` says more about a failure.
+    whole text. `attempts` counts how often the question was asked; `error` explains a failure.
     """
 
     cache_key: str
@@ -65,7 +65,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     position_swap: bool
     """Whether slot A held entrant_b."""
     verdict: VerdictLabel
-    """What was said of the slots as shown, or the name of a failure."""
+    """The verdict on the slots as shown, or the name of a failure."""
     reasoning: str
     """The judge's whole text."""
     timestamp: str
@@ -87,9 +87,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     score_a: float | None = None
     """The soft preference for the first slot as shown, where the judge gives probabilities."""
     choice_mass: float | msgspec.UnsetType | None = msgspec.UNSET
-    """How likely the judge was to answer with one of the allowed words at all; not there without probabilities."""
+    """Total probability of the allowed words; absent if the judge gives no probabilities."""
     final: bool = False
-    """Whether asking again is pointless: the provider will not answer this very question."""
+    """Whether asking again is pointless: the provider refused this question."""
 
     @property
     def usage(self) -> Usage | None:
@@ -120,7 +120,7 @@ class Judgment(msgspec.Struct, frozen=True, kw_only=True):
     prompt_id: str
     """The prompt."""
     dimension: str
-    """What is judged, one rubric each."""
+    """What is judged; each dimension has one rubric."""
     entrant_a: str
     """The first entrant."""
     entrant_b: str
@@ -179,7 +179,7 @@ def _judgment(
 
 
 def to_battle(judgment: Judgment) -> Battle | None:
-    """The battle of a judgment that was settled; None for a failed one, which is no data.
+    """The battle of a settled judgment; None for a failed one, which must not be rated.
 
     It has a soft score where the judge gave probabilities in both orders and their mean fits the outcome.
 
@@ -205,10 +205,10 @@ def to_battle(judgment: Judgment) -> Battle | None:
 
 
 def _soft_score(judgment: Judgment, outcome: Outcome) -> float | None:
-    """The mean preference for entrant_a over both orders; None where the reader of battles would see a contradiction.
+    """The mean preference for entrant_a over both orders; None if it would contradict the outcome.
 
-    An agreed tie may lean, but not all the way. A disagreement between the orders counts as an even tie: its lean is
-    the position's as much as the answers'.
+    An agreed tie may lean to one side, but not all the way. A disagreement between the orders counts as an even tie,
+    because its lean may come from position bias.
     """
     scores = [score for verdict in judgment.raw if (score := verdict.score_entrant_a) is not None]
     if len(scores) != 2:

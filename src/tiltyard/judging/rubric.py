@@ -13,7 +13,7 @@ HEADER = re.compile(r"#\s*(version|needs|shows)\s*:\s*(.*)", re.IGNORECASE)
 NEEDS = "gold_answer"
 SHOWS = "expected_behavior"
 GOLD_DIMENSION = "factuality"
-"""A dimension of this name needs a gold answer whatever its rubric says: facts are checked against something."""
+"""A dimension with this name always needs a gold answer, because facts must be checked against something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Rubric:
     """
 
     dimension: str
-    """What is judged, one rubric each."""
+    """What is judged; each dimension has one rubric."""
     version: str
     """Its version."""
     text: str
@@ -51,7 +51,7 @@ class Rubric:
 
     @classmethod
     def parse(cls, dimension: str, content: str, where: str) -> Rubric:
-        """The rubric of a text; `where` names it in errors."""
+        """Parse a rubric; `where` names it in errors."""
         header, body = _split_header(content)
         if not header or header[0][0] != "version" or not header[0][1]:
             raise JudgingError(f"{where}: the first line of a rubric must be `# version: …`. Add it, with a version.")
@@ -70,10 +70,10 @@ class Rubric:
 
 
 def default_rubric(dimension: str = "quality") -> Rubric:
-    """The general-quality rubric that comes with Tiltyard, for pairs that bring no rubric of their own.
+    """The general-quality rubric that ships with Tiltyard, for pairs without a rubric.
 
     Parameters:
-        dimension: What is judged, one rubric each.
+        dimension: What is judged; each dimension has one rubric.
     """
     file = resources.files("tiltyard.judging").joinpath("rubrics/quality.md")
     return Rubric.parse(dimension, file.read_text(encoding="utf-8"), "the rubric of the package")

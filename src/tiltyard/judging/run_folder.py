@@ -1,6 +1,6 @@
-"""What the folders of tournaments and placements have in common: their names, times, usage, and how they are read.
+"""What the run folders of tournaments and placements share: names, times, usage, and how they are read.
 
-A file is read whole, or one clear line says what is wrong with it.
+A file is read completely, or a one-line error says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ if TYPE_CHECKING:
 
 
 Clock = Callable[[], datetime]
-"""What the time is."""
+"""Returns the current time."""
 
 Finish = Callable[[Path], object]
-"""What is done with a complete run folder: usually a report is written."""
+"""Called with a complete run folder, usually to write a report."""
 
 RUN = "tiltyard run"
-"""The command that writes a tournament's folder; every reader here can be told of another."""
+"""The command that writes a tournament's folder; every reader here accepts another one."""
 
 
 def utc_now() -> datetime:
-    """The time, unless another clock is handed in."""
+    """The current time, unless another clock is passed in."""
     return datetime.now(UTC)
 
 
 def iso_time(now: Clock) -> str:
-    """The time as manifests have it."""
+    """The time as written in manifests."""
     return now().isoformat(timespec="seconds")
 
 
 def time_stamp(now: Clock) -> str:
-    """The time as the names of folders have it."""
+    """The time as used in folder names."""
     return now().strftime("%Y%m%d_%H%M%S")
 
 
 def new_folder(folder: Path) -> Path:
-    """The folder; where another run began in the same second, the first of `<folder>-2`, `<folder>-3`, … not taken."""
+    """The folder, or the first free one of `<folder>-2`, `<folder>-3`, … if another run began in the same second."""
     free, copies = folder, 1
     while free.exists():
         copies += 1
@@ -68,7 +68,7 @@ def versions() -> dict[str, str]:
 
 
 def again(command: str = RUN) -> str:
-    """What to do about a file that is torn or not what a run writes there."""
+    """Advice for a file that is incomplete or unexpected."""
     return f"Write it again with `{command}`, which asks no question twice."
 
 
@@ -98,7 +98,7 @@ def read_object(path: Path, command: str = RUN) -> dict[str, Any]:
 
 
 class LineSpan(msgspec.Struct, frozen=True):
-    """Where one line stands: its number, and where its bytes begin and end."""
+    """The position of one line: its number and its byte range."""
 
     number: int
     start: int
@@ -106,7 +106,7 @@ class LineSpan(msgspec.Struct, frozen=True):
 
 
 def read_lines(path: Path, decoder: msgspec.json.Decoder[Any], command: str = RUN) -> Iterator[tuple[LineSpan, Any]]:
-    """Every record of a JSON Lines file with its place; a torn or wrong line is an error that names it."""
+    """Every record of a JSON Lines file with its position; an incomplete or wrong line is an error that names it."""
     start = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -126,12 +126,12 @@ def decode(line: bytes, decoder: msgspec.json.Decoder[Any], path: Path, number: 
 
 
 def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
-    """What the judging of a run took, canaries included; `cost_usd` is null where a price is not known.
+    """The usage of judging a run, canaries included; `cost_usd` is null if a price is unknown.
 
-    `replies_without_usage` were paid for, but the provider did not state their tokens: they are in no other figure.
-    Tokens and cost are what this command asked for. Those under `verdicts` are of all verdicts that the run rests on,
-    whichever command asked for them: after a crash or a second run, the first part is less. `failed` counts, by name,
-    the queries that ended without a verdict.
+    `replies_without_usage` were paid for, but the provider did not state their tokens: no other figure includes them.
+    Tokens and cost are those of this command. Those under `verdicts` cover all verdicts of the run, whichever command
+    asked for them: after a crash or a second run, the first figures are smaller. `failed` counts, by name, the queries
+    that ended without a verdict.
     """
     rows = {dimension: _usage_row(stats) for dimension, stats in judged.stats.items()}
     total: dict[str, Any] = {}

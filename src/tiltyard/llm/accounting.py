@@ -1,6 +1,6 @@
-"""What asking costs and came to: a `Budget`, totals by group, and the `Keeper` that every reply passes through.
+"""Accounting of requests: a `Budget`, totals by group, and the `Keeper` that every reply passes through.
 
-The keeper hands a reply to the sink first, then counts it in the totals and the budget.
+The keeper passes a reply to the sink first, then adds it to the totals and the budget.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """Money for one run; hand the same one to several calls and they share it. A limit of None allows everything.
+    """Money for one run; pass the same budget to several calls and they share it. A limit of None allows everything.
 
-    Before a request goes out, the most it can cost is set aside; when its reply is in, what it did cost takes that
-    place. So `spent` plus `promised` never passes the limit, up to the rule of thumb by which tokens are estimated.
+    Before a request is sent, the most it can cost is reserved; its reply replaces that by the actual cost. So `spent`
+    plus `promised` never exceeds the limit, as far as the token estimate is right.
 
     Parameters:
         limit_usd: The most that may be spent; None is no limit.
@@ -43,20 +43,20 @@ class Budget:
         return self.limit_usd is not None
 
     def fits(self, amount: float) -> bool:
-        """Whether this much more may be promised; a millionth of a cent is forgiven, for rounding."""
+        """Whether this much more may be reserved, with a tolerance of a millionth of a cent for rounding."""
         return self.limit_usd is None or self.spent + self.promised + amount <= self.limit_usd + 1e-8
 
     def promise(self, amount: float) -> None:
-        """Set money aside for something that goes out, or has gone out."""
+        """Reserve money for a request that is about to be sent, or was sent."""
         self.promised += amount
 
     def settle(self, promised: float, cost: float) -> None:
-        """What was promised has come to this."""
+        """Replace a reserved amount by the actual cost."""
         self.promised = max(0.0, self.promised - promised)
         self.spent += cost
 
     def reached(self) -> BudgetReached:
-        """The error that says so."""
+        """The error to raise when the budget is reached."""
         return BudgetReached(
             f"the budget of ${self.limit_usd:.2f} is reached: ${self.spent:.2f} are spent by this command, and the "
             "next request could pass it. Everything answered so far is kept: run the same again with a budget for the "
@@ -69,13 +69,13 @@ NO_TOKENS = Usage()
 
 @dataclass(frozen=True, slots=True)
 class GroupTotals:
-    """What one group came to.
+    """Totals of one group.
 
-    `sent` counts the asks handed to the provider, `found` those of them that a batch of an earlier run already held.
-    A `done` ask ended with a reply, a `failed` one without; every key ends as one of the two. An ask that was
-    followed by another (a larger token budget) is neither, but its tokens and its money are in. `cost` is None where
-    a price is unknown. `replies` counts all that came in, also those that were asked for again; the tokens of those
-    `without_usage` were not stated by the provider, and neither `usage` nor `cost` holds them.
+    `sent` counts the asks passed to the provider, `found` those of them that were already in a batch of an earlier run.
+    A `done` ask ended with a reply, a `failed` one without; every key ends as one of the two. An ask that was followed
+    by another (with a larger token limit) is neither, but its tokens and cost are included. `cost` is None if a price
+    is unknown. `replies` counts all replies, including those that were asked for again; the provider did not state the
+    tokens of those `without_usage`, so neither `usage` nor `cost` includes them.
     """
 
     sent: int = 0
@@ -102,7 +102,7 @@ class GroupTotals:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What asking came to, by group and in all."""
+    """The totals of asking, by group and overall."""
 
     groups: Mapping[str, GroupTotals] = field(default_factory=dict)
 
@@ -120,7 +120,7 @@ class Totals:
 
 @dataclass(slots=True)
 class _Count:
-    """What one group has come to so far: numbers that change in place, since every reply changes them."""
+    """Running totals of one group, updated in place because every reply changes them."""
 
     sent: int = 0
     found: int = 0
@@ -163,14 +163,14 @@ class _Count:
 
 
 class RunningTotals:
-    """The running count. Hand one in to know what was done even when asking ends with an error or an interrupt."""
+    """The running totals. Pass one in to know what was done even if asking ends with an error or an interrupt."""
 
     def __init__(self, watch: Watch | None = None) -> None:
         self._watch = watch
         self._counts: defaultdict[str, _Count] = defaultdict(_Count)
 
     def sent(self, group: str, count: int = 1, *, found: bool = False) -> None:
-        """Asks went out, or were found in a batch that had gone out before."""
+        """Count asks that were sent, or found in a batch sent earlier."""
         counts = self._counts[group]
         counts.sent += count
         counts.found += count if found else 0
@@ -178,7 +178,7 @@ class RunningTotals:
             self._watch(Progress(group, sent=count))
 
     def reply(self, group: str, usage: Usage | None, cost: float | None, *, done: int = 0, failed: int = 0) -> None:
-        """A reply came: its tokens (None: not stated), its price, and whether it ended a key."""
+        """Count a reply: its tokens (None: not stated), its price, and whether it completed a key."""
         unstated = int(usage is None)
         counts = self._counts[group]
         counts.done += done
@@ -190,17 +190,17 @@ class RunningTotals:
             self._watch(Progress(group, done=done, failed=failed, cost=cost, without_usage=unstated))
 
     def add(self, totals: Totals) -> None:
-        """Take in what another tally has counted, and shown."""
+        """Add the totals of another tally, which has already reported them."""
         for group, more in totals.groups.items():
             self._counts[group].add(more)
 
     def totals(self) -> Totals:
-        """What there is so far."""
+        """The totals so far."""
         return Totals({group: counts.totals() for group, counts in self._counts.items()})
 
 
 class Keeper:
-    """Keeps replies and counts what they cost. Shared by direct asking and batches."""
+    """Saves replies and counts their cost. Shared by direct calls and batches."""
 
     def __init__(self, sink: Sink, tally: RunningTotals, budget: Budget, prices: PriceTable) -> None:
         self._sink = sink
@@ -209,7 +209,7 @@ class Keeper:
         self._prices = prices
 
     def most(self, ask: Ask, *, batched: bool) -> float:
-        """The most an ask can cost, for the budget; 0 where there is no limit to keep."""
+        """The most an ask can cost, for the budget; 0 if there is no limit."""
         if not self.budget.limited:
             return 0.0
         most = self._prices.most(ask.request, batched=batched)
@@ -218,7 +218,7 @@ class Keeper:
         return most
 
     def keep(self, ask: Ask, reply: Reply, *, promised: float = 0.0) -> Ask | None:
-        """Hand a reply to the sink, count it, and give back what the sink asks next."""
+        """Pass a reply to the sink, count it, and return what the sink asks next."""
         further = self._sink(ask, reply)
         ended = further is None
         failed = reply.error is not None
@@ -226,14 +226,15 @@ class Keeper:
         return further
 
     def ask_again(self, ask: Ask, reply: Reply, *, promised: float) -> None:
-        """Count a reply that is not kept, because its request goes out once more: it may have cost something."""
+        """Count a reply that is discarded because its request is sent again: it may have cost something."""
         if reply.usage == NO_TOKENS:
             self.budget.settle(promised, 0.0)
         else:
             self._count(ask, reply, promised)
 
     def _count(self, ask: Ask, reply: Reply, promised: float, *, done: int = 0, failed: int = 0) -> None:
-        """A reply into the tally and the budget; one whose tokens are not stated counts for all that was promised."""
+        """Add a reply to the tally and the budget; if its tokens are not stated, it is charged the full reserved
+        amount."""
         cost = self._prices.cost(ask.request.model, reply.usage or NO_TOKENS, reply.batched)
         self.budget.settle(promised, promised if reply.usage is None else cost or 0.0)
         self.tally.reply(ask.group, reply.usage, cost, done=done, failed=failed)

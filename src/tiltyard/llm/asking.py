@@ -1,4 +1,5 @@
-"""What the runners take: an `Ask` with a key, a sink that keeps every reply and says what to ask next, and settings."""
+"""The inputs of the runners: an `Ask` with a key, a sink that saves every reply and says what to ask next, and
+settings."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One question on its way: `key` names what is wanted (it stays when the request is asked again, more loosely)."""
+    """One question to ask. `key` identifies it, and stays the same when it is asked again with looser limits."""
 
     key: str
-    """Names what is wanted; it stays when the request is asked again, more loosely."""
+    """Identifies the question; stays the same when it is asked again with looser limits."""
     request: Request
     """What is sent."""
     group: str
@@ -27,16 +28,16 @@ class Ask:
 
 
 class Sink(Protocol):
-    """Keeps replies: a reply is on disk when it returns, and the same reply twice does no harm."""
+    """Saves replies: a reply is on disk when the call returns, and saving the same reply twice does no harm."""
 
     def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
-        """Keep a reply; give back a further ask (a larger token budget, one more try) or None when this one is done."""
+        """Save a reply; return a further ask (a larger token limit, one more try), or None when this one is done."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One step of the work, for whoever shows it.
+    """One step of progress, for display.
 
     `cached` are the questions that need not be asked. `without_usage` counts replies whose tokens, and so whose cost,
     the provider did not state.
@@ -52,36 +53,38 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
-"""A function that is told of progress."""
+"""A function called on progress."""
 Recall = Callable[[str], Ask]
-"""Makes the first ask of a key again, so that its texts need not be held while a provider has them."""
+"""Recreates the first ask of a key, so that its texts need not be kept in memory while a provider has them."""
 
 
 BATCH_FLOOR = 1000
-"""Where somebody waits for the result, fewer questions than this go out directly: a batch may take a day."""
+"""When someone is waiting for the result, fewer questions than this are sent directly, because a batch may take a
+day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingSettings:
     """Everything a caller may set about asking, checked once.
 
-    `batch` None means: in batches where the provider takes them. Fewer pending asks than `batch_floor` go directly all
-    the same: 0 for a tournament, which runs overnight; `BATCH_FLOOR` for a placement, which someone waits for.
+    `batch` None means in batches if the provider supports them. If fewer than `batch_floor` asks are pending, they are
+    sent directly anyway: 0 for a tournament, which runs overnight; `BATCH_FLOOR` for a placement, where someone is
+    waiting.
     """
 
     batch: bool | None = None
-    """In batches; – means where the provider takes them."""
+    """Ask in batches; – means if the provider supports them."""
     batch_floor: int = 0
-    """Fewer pending questions than this go directly all the same. A placement sets 1000."""
+    """If fewer questions than this are pending, they are sent directly anyway. A placement sets 1000."""
     concurrency: int = 16
-    """Direct calls at a time."""
+    """Concurrent direct calls."""
     max_batch: int | None = None
-    """Requests per batch; None is as many as the provider takes."""
+    """Requests per batch; None means as many as the provider allows."""
     max_open: int = 200_000
-    """Requests in open batches at one time. A judge holds less than a kilobyte for each; where asks cannot be made
-    again, their texts are held too."""
+    """Requests in open batches at one time. A judge needs less than a kilobyte of memory for each; if asks cannot be
+    recreated, their texts are kept in memory too."""
     poll_initial_seconds: float = 30.0
-    """First pause between two looks at a batch."""
+    """First pause between two polls of a batch."""
     poll_max_seconds: float = 300.0
     """Longest pause."""
     budget_usd: float | None = None
@@ -89,11 +92,11 @@ class AskingSettings:
     max_tries: int = 6
     """How often one call is tried when the provider says `TryLater`."""
     max_resubmits: int = 2
-    """How often an entry that expired, was canceled, erred or went missing is sent once more."""
+    """How many times an entry that expired, was canceled, failed or is missing is sent again."""
     adoption_grace_seconds: float = 60.0
     """How long after it was sent a batch may still be missing from the provider's list."""
     interrupt_grace_seconds: float = 10.0
-    """How long an interrupt waits for the replies that are on their way."""
+    """How long an interrupt waits for outstanding replies."""
 
     def __post_init__(self) -> None:
         at_least = {

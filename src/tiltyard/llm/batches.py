@@ -1,7 +1,7 @@
-"""Asking in batches that survive a crash: claim, hand over, wait, collect.
+"""Asking in batches that survive a crash: claim, submit, wait, collect.
 
-Every batch is in the journal before the provider hears of it, and its requests are never sent again while it is open. A
-restart finds the open ones, waits for them and collects them as if nothing had happened.
+Every batch is written to the journal before it is submitted, and its requests are never sent again while it is open. A
+restart finds the open batches, waits for them and collects them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 RESULTS_KEPT_SECONDS = 28 * 86_400.0
-"""How long a batch is worth returning to: providers keep results for 29 or 30 days."""
+"""How long a batch can still be collected: providers keep results for 29 or 30 days."""
 OUTAGE_SECONDS = 3600.0
-"""How long every call about batches under way may fail, and no reply arrive, before we stop waiting for them."""
+"""How long all calls about open batches may fail, with no reply arriving, before we stop waiting for them."""
 POLL_GROWTH = 1.5
 SMALLEST_CUT = 0.1
 """A batch cut short by the budget goes out only if it holds at least this part of what the first such batch held."""
@@ -75,7 +75,7 @@ class Batches:
         self._take_up()
 
     def _take_up(self) -> None:
-        """Claim what earlier runs left open. An intent of which later ones hold every request is over."""
+        """Claim what earlier runs left open. An intent whose requests are all in later intents is closed."""
         mine = [
             intent
             for intent in self._journal.open.values()
@@ -94,11 +94,11 @@ class Batches:
 
     @property
     def any_lost(self) -> bool:
-        """Whether it is unknown of a batch if it was accepted."""
+        """Whether there is a batch that may or may not have been accepted."""
         return any(held.open.batch_id is None for held in self._held.values())
 
     def claim(self, asks: Iterable[Ask]) -> Iterator[Ask]:
-        """The asks that are not with the provider yet; the others are attached to the batch that holds them."""
+        """The asks that have not been submitted yet; the others are attached to the batch that holds them."""
         for ask in asks:
             answered = self._claims.supersede(ask)
             if answered is not None:
@@ -115,7 +115,8 @@ class Batches:
                 self._keeper.tally.sent(restored.group, found=True)
 
     async def submit(self, asks: Iterator[Ask]) -> None:
-        """Hand all asks over, in as many batches as it takes; where too much is out, some are collected meanwhile."""
+        """Submit all asks, in as many batches as needed; if too many requests are open, some batches are collected
+        first."""
         for ask in asks:
             size = self._packer.size(ask)
             if size is None:
@@ -140,7 +141,7 @@ class Batches:
                 pause = min(self._settings.poll_max_seconds, pause * POLL_GROWTH)
 
     def drop_parcels(self) -> None:
-        """Forget what was packed and not handed over: there is no money for it."""
+        """Drop what was packed but not submitted: there is no budget for it."""
         for parcel in self._parcels.values():
             self._keeper.budget.settle(parcel.promised, 0.0)
         self._parcels.clear()
@@ -153,7 +154,8 @@ class Batches:
         return self._held[intent.id]
 
     async def _promise(self, ask: Ask) -> float:
-        """Money set aside for an ask. Where it does not fit, what is packed goes out and may come in for less."""
+        """Money reserved for an ask. If it does not fit, the packed asks are submitted first, since they may cost less
+        than reserved."""
         most = self._keeper.most(ask, batched=True)
         while not self._keeper.budget.fits(most):
             packed = sum(len(parcel.asks) for parcel in self._parcels.values())
@@ -172,7 +174,7 @@ class Batches:
             await self._hand_over(model)
 
     async def _hand_over(self, model: str) -> None:
-        """Write a parcel into the journal, then submit it. What became of an unclear submission is found out later."""
+        """Write a parcel to the journal, then submit it. An unclear submission is resolved later."""
         parcel = self._parcels.pop(model)
         while self._held and self._requests_out + len(parcel.asks) > self._settings.max_open:
             await self._collect_some()
@@ -214,7 +216,7 @@ class Batches:
                 return
 
     async def _unclear(self, held: OpenBatch, error: TryLater) -> None:
-        """No word came back, so the batch may have been accepted: the provider's list will tell."""
+        """There was no response, so the batch may have been accepted: the provider's list will tell."""
         held.known_at = self._now()
         self._held[held.open.id] = held
         self._lost_in_a_row += 1
@@ -224,7 +226,7 @@ class Batches:
         await self._sleep(backoff_seconds(self._lost_in_a_row, None, self._rng))
 
     async def _later(self, held: OpenBatch, error: TryLater, tries: int) -> None:
-        """The provider takes no batch now. Where others are under way, their end may make room."""
+        """The provider accepts no batch now. If others are open, there may be room when they end."""
         if tries < self._settings.max_tries:
             await self._sleep(backoff_seconds(tries, error.retry_after, self._rng))
         elif self._held:
@@ -234,7 +236,7 @@ class Batches:
             raise error
 
     async def _collect_some(self) -> None:
-        """Wait until at least one batch less is under way."""
+        """Wait until at least one open batch has ended."""
         before = len(self._held)
         pause = self._settings.poll_initial_seconds
         while len(self._held) >= before:
@@ -244,7 +246,7 @@ class Batches:
                 pause = min(self._settings.poll_max_seconds, pause * POLL_GROWTH)
 
     async def _poll(self) -> None:
-        """Look after every batch once: find the lost ones, collect those that have ended."""
+        """Check every batch once: find the lost ones, collect those that have ended."""
         failure: TryLater | None = None
         reached = False
         try:
@@ -289,7 +291,7 @@ class Batches:
                 self.collector.give_up(self._held.pop(intent_id), "never accepted")
 
     def _tolerate_outage(self, failure: TryLater | None) -> None:
-        """Tolerate a provider out of reach for an hour: batches under way continue without us."""
+        """Tolerate an hour in which the provider cannot be reached: open batches continue without us."""
         if failure is None:
             self._out_of_reach_since = None
         elif self._out_of_reach_since is None:
@@ -300,13 +302,13 @@ class Batches:
 
 
 COMFORTABLE_BYTES = 64_000_000
-"""A batch is closed at this size even where the provider takes more: an SDK holds its body several times over while it
-is sent, and a connection that breaks then costs less."""
+"""A batch is closed at this size even if the provider allows more: an SDK keeps several copies of the body while
+sending it, and a broken connection then costs less."""
 
 
 @dataclass(slots=True)
 class Parcel:
-    """Asks that will go out as one batch, with the money set aside for them."""
+    """Asks that will be sent as one batch, with the money reserved for them."""
 
     asks: dict[str, Ask] = field(default_factory=dict)
     bytes: int = 0
@@ -320,7 +322,7 @@ class Parcel:
 
 
 class Packer:
-    """The limits of one batch: the provider's, the caller's, and what is comfortable."""
+    """The limits of one batch: the provider's, the caller's, and our own size limit."""
 
     def __init__(self, provider: BatchProvider, max_batch: int | None) -> None:
         limits = provider.batch_limits

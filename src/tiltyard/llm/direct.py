@@ -1,4 +1,4 @@
-"""Asking one by one: as many at a time as the provider bears, each reply kept the moment it comes."""
+"""Asking with direct calls: as many at a time as the provider allows, each reply saved as it arrives."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class DirectAsking:
-    """A row of workers. Each takes an ask, sees it and all that follows from it through, and takes the next.
+    """A pool of workers. Each takes an ask, completes it and its follow-ups, and takes the next.
 
-    Worker number n rests while the width is n or less. Asks are taken from their iterator one by one, so that no more
-    of them are alive than there are workers. While nothing has been answered, no more asks are begun than `trial`
+    Worker number n pauses while the concurrency limit is n or less. Asks are taken from their iterator one by one, so
+    at most one per worker is in memory. Until something has been answered, no more asks are started than `trial`
     allows.
     """
 
@@ -57,7 +57,8 @@ class DirectAsking:
         self._failure: Exception | None = None
 
     async def run(self, asks: Iterator[Ask]) -> None:
-        """Returns when every ask is answered or has failed; raises the first error after what was out has come back."""
+        """Returns when every ask is answered or has failed; raises the first error once outstanding calls have
+        finished."""
         workers = [asyncio.create_task(self._work(number, asks)) for number in range(self._settings.concurrency)]
         try:
             await asyncio.wait(workers)
@@ -68,7 +69,7 @@ class DirectAsking:
             raise self._failure
 
     async def _interrupted(self, workers: list[asyncio.Task[None]]) -> None:
-        """Takes nothing new, gives the replies on their way a moment to arrive, then lets go."""
+        """Start nothing new, wait a moment for outstanding replies, then cancel."""
         self._stop()
         grace = self._settings.interrupt_grace_seconds
         if self._out:
@@ -89,7 +90,7 @@ class DirectAsking:
                 while ask is not None:
                     ask = await self._see_through(ask)
                 self._begun -= 1
-        except Exception as error:  # `run` raises it, once all that is out has come back
+        except Exception as error:  # `run` raises it once all outstanding calls have finished
             self._failure = self._failure or error
             self._stop()
         self._wake()
@@ -101,11 +102,11 @@ class DirectAsking:
         return not self._over
 
     def _most_at_once(self) -> float:
-        """How many asks may be under way: as long as nothing was answered, only as many as may still fail."""
+        """How many asks may be outstanding: until something was answered, only as many as may still fail."""
         return float("inf") if self._trial is None else self._trial.failures_left()
 
     async def _see_through(self, ask: Ask) -> Ask | None:
-        """Send an ask and keep its reply; what the sink asks next."""
+        """Send an ask and save its reply; return what the sink asks next."""
         promised = await self._promise(ask)
         if self._stopped.is_set():
             return None
@@ -126,7 +127,7 @@ class DirectAsking:
         return further
 
     async def _promise(self, ask: Ask) -> float:
-        """What must be set aside for an ask. Where it does not fit, what is out may yet come in for less."""
+        """The amount to reserve for an ask. If it does not fit, wait: outstanding calls may cost less than reserved."""
         most = self._keeper.most(ask, batched=False)
         while not self._stopped.is_set() and not self._keeper.budget.fits(most):
             if self._out == 0:
@@ -135,9 +136,9 @@ class DirectAsking:
         return most
 
     async def _reply(self, ask: Ask, promised: float) -> Reply | None:
-        """The reply to an ask, after as many tries as allowed; None when all was stopped meanwhile.
+        """The reply to an ask, after as many tries as allowed; None if everything was stopped meanwhile.
 
-        A question that the provider will not answer has failed: that is its reply, and the others go on.
+        A question that the provider refuses gets a failed reply, and the others continue.
         """
         tries = 0
         while await self._pause(self._not_before - self._now()):
@@ -150,7 +151,7 @@ class DirectAsking:
                 if not error.damaged:
                     self._limit.back_off(sent_at, self._now())
                 self._hold(retry_after)
-                usage = None if error.damaged else Usage()  # what came damaged was paid for
+                usage = None if error.damaged else Usage()  # a damaged reply was still paid for
                 reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error), usage=usage)
                 allowed = self._settings.max_tries
             except QuestionRefused as error:
@@ -168,7 +169,7 @@ class DirectAsking:
         return None
 
     async def _pay_for_another(self, ask: Ask, reply: Reply, promised: float) -> None:
-        """Count a reply that is asked for again, and set the same aside for the next one, as soon as it fits."""
+        """Count a reply that is asked for again, and reserve the same amount for the next one as soon as it fits."""
         self._keeper.ask_again(ask, reply, promised=promised)
         self._out -= 1
         self._wake()
@@ -179,12 +180,12 @@ class DirectAsking:
             self._keeper.budget.promise(promised)
 
     def _hold(self, retry_after: float | None) -> None:
-        """The provider's own word about when to come back counts for everyone."""
+        """A provider's Retry-After applies to all workers."""
         if retry_after is not None:
             self._not_before = max(self._not_before, self._now() + retry_after)
 
     async def _pause(self, seconds: float) -> bool:
-        """Wait, unless all is stopped; whether to go on."""
+        """Wait, unless everything is stopped; whether to continue."""
         if seconds > 0 and not self._stopped.is_set():
             waits = [asyncio.ensure_future(self._sleep(seconds)), asyncio.ensure_future(self._stopped.wait())]
             try:
@@ -203,6 +204,6 @@ class DirectAsking:
         self._wake()
 
     def _wake(self) -> None:
-        """Let everyone who waits for a change look again."""
+        """Wake everyone who waits for a change."""
         self._changed.set()
         self._changed = asyncio.Event()

@@ -1,7 +1,7 @@
-"""Filling an entrant's response file from a provider: only what is missing, each answer with how it was made.
+"""Filling an entrant's response file from a provider: only missing answers, each with how it was generated.
 
 A prompt may be a conversation of several user messages. They are asked turn by turn with the model's own replies in
-between, every prompt's next turn together; a reply is on disk before the turn that builds on it goes out.
+between, the next turn of all prompts together; a reply is on disk before the turn that builds on it is sent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntrantSettings:
-    """How an entrant answers. With a `seed`, each prompt has its own, derived from it and recorded with the answer.
+    """How an entrant answers. With a `seed`, each prompt gets its own seed, derived from it and recorded with the
+    answer.
 
     It is sent to the provider (as the option `seed`) only with `send_seed`, since many refuse it.
     """
@@ -78,10 +79,10 @@ class EntrantSettings:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What generating came to. `failed` says why, by prompt; the next run tries again.
+    """The result of generating. `failed` gives the reason by prompt; the next run tries again.
 
-    A conversation fails with its first turn that does (`turn 2: …`); the turns before are kept. `totals` count asks:
-    one for each turn.
+    A conversation fails at its first failed turn (`turn 2: …`); the turns before it are kept. `totals` count asks, one
+    for each turn.
     """
 
     entrant_id: str
@@ -114,12 +115,12 @@ async def generate(
 ) -> Generated:
     """Fill `responses_<entrant>.jsonl` in `folder`; what was there, what was added, and what failed.
 
-    The journal of its batches lies in a folder of its own beside the file, so that entrants can be generated side by
-    side. The group of every ask is the entrant. `turns` are the user's messages by prompt id; a prompt that is not in
-    it is one message, its text. The response to several messages is the model's replies as `show_turns` shows them.
+    The journal of its batches is in a separate folder beside the file, so that entrants can be generated in parallel.
+    The group of every ask is the entrant. `turns` are the user's messages by prompt id; a prompt not in it is a single
+    message, its text. The response to several messages is the model's replies as `show_turns` shows them.
 
-    A prompt that fails is named in `failures_<entrant>.jsonl` beside the responses, and the others go on. An entrant
-    that has no response yet and fails on its first 20 prompts is a `ModelError`.
+    A prompt that fails is named in `failures_<entrant>.jsonl` beside the responses, and the others continue. An entrant
+    that has no response yet and fails on its first 20 prompts raises a `ModelError`.
     """
     state = _Generation(entrant, prompts, turns or {}, folder, timestamp, notice)
     tally = tally or RunningTotals(watch)
@@ -175,7 +176,7 @@ def _key(prompt: Prompt, request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an ask stands: its prompt, the replies before it, and how many turns there are in all."""
+    """The state of a conversation: its prompt, the replies so far, and its number of turns."""
 
     prompt_id: str
     before: tuple[Reply, ...]
@@ -187,7 +188,7 @@ class _Place:
 
 
 class _Generation:
-    """The asks that come next, and the sink that writes their replies down."""
+    """Generates the next asks, and is the sink that saves their replies."""
 
     def __init__(
         self,
@@ -233,10 +234,9 @@ class _Generation:
         return any(not self._over(prompt) for prompt in self._prompts)
 
     def next_turns(self) -> Iterator[Ask]:
-        """An ask for each prompt without a response: its first turn without a reply.
-
-        The files are read when this is begun, under the lock, so that another process's answers count. Prompts that
-        failed before come last: a run that gave up does not stop at the same ones again.
+        """An ask for each prompt without a response: its first turn without a reply. The files are read when iteration
+        starts, under the lock, so that another process's answers count. Prompts that failed before come last, so that a
+        run that gave up does not stop at the same ones again.
         """
         self._read()
         for prompt in sorted(self._prompts, key=lambda prompt: prompt.prompt_id in self._failures):
@@ -245,9 +245,9 @@ class _Generation:
                 yield ask
 
     def keep(self, ask: Ask, reply: Reply) -> Ask | None:
-        """Write a reply down; one without words is a failure, counted and not written."""
+        """Save a reply; an empty one is a failure, counted and not saved."""
         place = self._places[ask.key]
-        words = reply.text.strip() if place.turns > 1 else reply.text  # no provider takes a blank earlier turn
+        words = reply.text.strip() if place.turns > 1 else reply.text  # no provider accepts a blank earlier turn
         if reply.error is not None or not words:
             self._fail(place, reply.error or f"empty reply ({reply.stop})", reply.text if reply.error else "")
         else:
@@ -264,7 +264,7 @@ class _Generation:
         self.trial.failed("error", why, words)
 
     def write_failures(self) -> None:
-        """Name every prompt that failed and has no response; where there is none, there is no file."""
+        """Write every prompt that failed and has no response; without any, there is no file."""
         if self._have is None:
             return
         self._failures.write(self.failed, self._have, self._timestamp())
@@ -339,7 +339,7 @@ class _Generation:
         )
 
     def _mention_other_settings(self, responses: Mapping[str, Response]) -> None:
-        """A word when responses that are kept were made with another model, system text or number of turns."""
+        """A notice if existing responses were generated with another model, system text or number of turns."""
         others = sum(self._made_otherwise(response) for response in responses.values())
         if others and self._notice is not None:
             self._notice(
@@ -348,7 +348,7 @@ class _Generation:
             )
 
     def _made_otherwise(self, response: Response) -> bool:
-        """Whether a response says so itself; one that does not say how it was made may be ours."""
+        """Whether the response's own record says so; without such a record it may be ours."""
         made = response.diagnostics or {}
         theirs = (made.get("requested_model"), made.get("system_sha256"))
         if None in theirs:

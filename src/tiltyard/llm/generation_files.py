@@ -1,7 +1,7 @@
-"""What generating keeps beside an entrant's responses: the turns of unfinished conversations, and what failed.
+"""What generating stores beside an entrant's responses: the turns of unfinished conversations, and failures.
 
-`conversations_<entrant>.jsonl` only grows until a response is complete. A line is one reply under the key of its ask,
-which names everything that was sent, earlier turns included: a reply to other words is not found.
+`conversations_<entrant>.jsonl` only grows until a response is complete. A line is one reply under the key of its ask, a
+fingerprint of everything that was sent including earlier turns, so a reply to different texts is not reused.
 `failures_<entrant>.jsonl` names every prompt without a response, and why; it is rewritten after each run.
 """
 
@@ -35,18 +35,18 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class TurnLog:
-    """The kept replies of an entrant's conversations by key. Whoever reads or writes holds the lock of the asking."""
+    """The saved replies of an entrant's conversations by key. Readers and writers hold the folder's lock."""
 
     path: Path
     _replies: dict[str, Reply] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: Path, entrant_id: str) -> TurnLog:
-        """Those beside the responses of an entrant; nothing is read yet."""
+        """The replies beside the responses of an entrant; nothing is read yet."""
         return cls(folder / f"conversations_{entrant_id}.jsonl")
 
     def read(self) -> None:
-        """Take in all that the file holds. The torn end that a kill leaves is cut off."""
+        """Read the whole file. A torn last line, left by a killed process, is cut off."""
         self._replies.clear()
         if not self.path.exists():
             return
@@ -70,7 +70,7 @@ class TurnLog:
         return self._replies.get(key)
 
     def keep(self, key: str, prompt_id: str, turn: int, reply: Reply) -> None:
-        """Keep a reply: it is on disk when this returns. The first one under a key stays."""
+        """Save a reply: it is on disk when this returns. The first one under a key is kept."""
         if key not in self._replies:
             append_line(self.path, Turn(key=key, prompt_id=prompt_id, turn=turn, reply=reply))
             self._replies[key] = reply
@@ -93,14 +93,14 @@ class FailureLog:
 
     @classmethod
     def of(cls, folder: Path, entrant_id: str) -> FailureLog:
-        """The one beside the responses of an entrant; nothing is read yet."""
+        """The failures file beside the responses of an entrant; nothing is read yet."""
         return cls(folder / f"failures_{entrant_id}.jsonl")
 
     def __contains__(self, prompt_id: str) -> bool:
         return prompt_id in self._lines
 
     def read(self) -> None:
-        """Take in what the file holds; a line that cannot be read is left out, since only an order depends on it."""
+        """Read the file; an unreadable line is skipped, since the file only affects the order of asking."""
         if not self.path.exists():
             return
         for line in self.path.read_bytes().split(b"\n"):
@@ -109,7 +109,7 @@ class FailureLog:
                 self._lines[found.prompt_id] = found
 
     def write(self, failed: Mapping[str, str], answered: Collection[str], timestamp: str) -> None:
-        """Name every prompt that failed, now or before, and is not answered; where there is none, there is no file."""
+        """Write every prompt that failed, now or before, and is not answered; without any, there is no file."""
         new = {name: FailedPrompt(prompt_id=name, error=why, timestamp=timestamp) for name, why in failed.items()}
         lines = [line for name, line in (self._lines | new).items() if name not in answered]
         if lines:

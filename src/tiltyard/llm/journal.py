@@ -1,9 +1,9 @@
-"""The journal of batches: what was handed over, written down before it is handed over.
+"""The journal of batches: every batch is recorded before it is submitted.
 
-`batches.jsonl` only grows, a whole line at a time, each on disk before work goes on. An `intent` names every custom id
+`batches.jsonl` is append-only; each line is on disk before work continues. An `intent` names every custom id
 and what it stands for; `trying` comes before each attempt to submit it, `submitted` right after with the batch's id;
 `collected` when every reply is kept, `abandoned` when the batch certainly does not exist. An intent with neither of the
-last two is open: its requests are never sent again. `folder_lock` allows one asker per folder.
+last two is open: its requests are never sent again. `folder_lock` allows one asking process per folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JOURNAL_FILE = "batches.jsonl"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One request of an intent: its custom id and what it stands for. `tries` counts how often it was in a batch."""
+    """One request of an intent: its custom id and the ask it belongs to. `tries` counts how often it was in a batch."""
 
     custom_id: str
     key: str
@@ -42,10 +42,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 1
 
     def restored(self, ask: Ask) -> Ask | None:
-        """The ask that this entry stands for, made from an ask of this run with the same key; None when it is another.
+        """The ask of this entry, made from an ask of this run with the same key; None if the requests differ.
 
-        An entry is the same request, or a later attempt at it: then all that differs, as far as the fingerprint can
-        tell, is how many tokens were allowed.
+        An entry is the same request, or a later attempt at it: then, by the fingerprint, only the token limit differs.
         """
         if self.fingerprint == ask.request.fingerprint:
             return Ask(ask.key, ask.request, ask.group, self.attempt)
@@ -56,7 +55,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True, tag="intent", tag_field="kind"):
-    """What is about to be handed over as one batch."""
+    """What is about to be submitted as one batch."""
 
     intent: str
     provider: str
@@ -82,14 +81,14 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag="submitted", tag_
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True, tag="collected", tag_field="kind"):
-    """Every reply of the intent is kept."""
+    """Every reply of the intent is saved."""
 
     intent: str
     at: float
 
 
 class Abandoned(msgspec.Struct, frozen=True, kw_only=True, tag="abandoned", tag_field="kind"):
-    """The intent came to nothing; its requests may be sent again."""
+    """The intent never became a batch; its requests may be sent again."""
 
     intent: str
     at: float
@@ -101,7 +100,7 @@ Record = Intent | Trying | Submitted | Collected | Abandoned
 
 @dataclass(slots=True)
 class OpenIntent:
-    """An intent that is not over: where it stands."""
+    """An open intent and its state."""
 
     intent: Intent
     first_try_at: float
@@ -114,17 +113,17 @@ class OpenIntent:
         return self.intent.intent
 
     def owns(self, custom_id: str) -> bool:
-        """Whether a custom id is one of ours."""
+        """Whether we made this custom id."""
         return intent_of(custom_id) == self.id
 
 
 def intent_of(custom_id: str) -> str:
-    """The id of the intent that a custom id names: all before its number."""
+    """The id of the intent in a custom id: everything before its number."""
     return custom_id.rpartition("-")[0]
 
 
 def new_intent_id() -> str:
-    """Twenty random characters, for a name no other batch of the account has."""
+    """Twenty random characters: a name unique among the account's batches."""
     return uuid.uuid4().hex[:20]
 
 
@@ -140,7 +139,8 @@ class Journal:
 
     @classmethod
     def in_folder(cls, folder: Path, now: Callable[[], float]) -> Journal:
-        """The journal of a folder with all that is open in it. The torn end that a kill leaves is cut off."""
+        """The journal of a folder with everything open in it. A torn last line, left by a killed process, is cut
+        off."""
         journal = cls(folder / JOURNAL_FILE, now)
         if journal.path.exists():
             _mend(journal.path)
@@ -148,7 +148,7 @@ class Journal:
         return journal
 
     def intend(self, provider: str, asks: Sequence[tuple[Ask, int]]) -> OpenIntent:
-        """Write down a batch to be: its asks, each with the number of times it will have been in a batch."""
+        """Record a planned batch: its asks, each with the number of times it will have been in a batch."""
         name = self.new_id()
         entries = tuple(
             Entry(
@@ -167,19 +167,19 @@ class Journal:
         return self.open[name]
 
     def trying(self, intent: OpenIntent) -> None:
-        """Write down that the intent is about to be submitted once more."""
+        """Record that the intent is about to be submitted once more."""
         self._write(Trying(intent=intent.id, at=self.now()))
 
     def submitted(self, intent: OpenIntent, batch_id: str, *, adopted: bool = False) -> None:
-        """Write down the batch that the intent became."""
+        """Record the batch that the intent became."""
         self._write(Submitted(intent=intent.id, batch_id=batch_id, at=self.now(), adopted=adopted))
 
     def collected(self, intent: OpenIntent) -> None:
-        """Write down that all its replies are kept."""
+        """Record that all its replies are saved."""
         self._write(Collected(intent=intent.id, at=self.now()))
 
     def abandoned(self, intent: OpenIntent, why: str) -> None:
-        """Write down that it came to nothing."""
+        """Record that it never became a batch."""
         self._write(Abandoned(intent=intent.id, at=self.now(), why=why))
 
     def _read(self) -> None:
@@ -205,7 +205,7 @@ class Journal:
 
 
 def _records(path: Path) -> Iterator[Record]:
-    """The records of a journal. An end without a line break is a line that is being written, or was torn."""
+    """The records of a journal. An unterminated last line is still being written, or was torn."""
     decoder = msgspec.json.Decoder(Record)
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -221,7 +221,7 @@ def _records(path: Path) -> Iterator[Record]:
 
 
 class JournalBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One batch of a journal, for people to look at. `name` is the provider's id, or ours where that is not known.
+    """One batch of a journal, for display. `name` is the provider's id, or ours if that is unknown.
 
     `state` is `open` (its requests are not sent again), `collected`, or `abandoned` with the reason in `why`.
     """
@@ -263,9 +263,9 @@ def list_batches(folder: Path) -> list[JournalBatch]:
 
 
 def forget_batch(folder: Path, name: str, now: Callable[[], float]) -> int:
-    """Take an open batch out of the journal, so that its requests are sent, and paid for, again; how many they are.
+    """Abandon an open batch, so that its requests are sent, and paid for, again; returns how many there are.
 
-    It is for a batch that the provider no longer knows. `name` is as in `JournalBatch`.
+    Use it for a batch that the provider no longer has. `name` is as in `JournalBatch`.
     """
     known = [batch.name for batch in list_batches(folder) if batch.state == "open"]
     with _locked(folder):
@@ -294,7 +294,7 @@ def append_line(path: Path, record: object) -> None:
 
 
 def _mend(path: Path) -> None:
-    """Cut off a last line that has no end: whoever wrote it was killed before acting on it."""
+    """Cut off an unterminated last line: its writer was killed before acting on it."""
     with path.open("r+b") as file:
         end = file.seek(0, os.SEEK_END)
         keep = end
@@ -328,9 +328,9 @@ _LOOK_AGAIN_SECONDS = 0.5
 async def folder_lock(
     folder: Path, *, notice: Callable[[str], None], sleep: Callable[[float], Awaitable[None]]
 ) -> AsyncIterator[None]:
-    """The folder is ours inside the block; while another asker holds it we wait, and say so once.
+    """Exclusive use of the folder inside the block; if another process holds it, wait and say so once.
 
-    The lock is `flock` on a file that stays, so it needs a file system with locks (a local disk, NFS 4).
+    The lock is `flock` on a permanent file, so it needs a file system with locks (a local disk, NFS 4).
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
@@ -351,7 +351,7 @@ async def folder_lock(
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """The folder is ours inside the block; an error where another process asks in it."""
+    """Exclusive use of the folder inside the block; an error if another process is asking in it."""
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if not _take(descriptor):

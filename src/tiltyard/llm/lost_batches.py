@@ -1,8 +1,8 @@
-"""Finding a batch whose id was never written down, because the process ended just as it was accepted.
+"""Finding a batch whose id was never recorded, because the process ended just as it was accepted.
 
-A provider that keeps our tag tells at once. Elsewhere every batch of the right time and size that the journal does not
-know is a candidate; its custom ids tell, but only when it has ended. So an intent is found, or certainly not there, or
-undecided for now.
+With a provider that stores our tag, this is immediate. Otherwise every batch of the right time and size that is not in
+the journal is a candidate; its custom ids identify it, but only once it has ended. So an intent is found, certainly
+absent, or undecided for now.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 CLOCK_SKEW_SECONDS = 300.0
-"""How far the provider's clock may be from ours."""
+"""How much the provider's clock may differ from ours."""
 ACCEPT_WINDOW_SECONDS = 3600.0
 """How long after the last try a provider may still accept a batch: large files take their time."""
 
@@ -54,7 +54,7 @@ class Adoption:
         return decided
 
     def _listed_by(self, held: OpenBatch) -> float:
-        """From when on a batch that exists is surely in the list."""
+        """The time from which an existing batch is certainly listed."""
         return min(held.open.last_try_at + ACCEPT_WINDOW_SECONDS, held.known_at) + self._grace_seconds
 
     async def _candidates(self, since: float) -> list[BatchState]:
@@ -68,7 +68,7 @@ class Adoption:
         return candidates
 
     async def _recognise(self, intent: OpenIntent, candidates: Sequence[BatchState]) -> tuple[str | None, bool]:
-        """The batch that is this intent's, and whether one that may be is still under way."""
+        """The batch of this intent, and whether a possible candidate is still running."""
         waiting = False
         for state in candidates:
             if state.tag == intent.id:
@@ -83,14 +83,14 @@ class Adoption:
         return None, waiting
 
     async def _has_ended(self, state: BatchState) -> bool:
-        """Whether a candidate has ended; a batch that is not ours to see counts as ended."""
+        """Whether a candidate has ended; a batch we may not access counts as ended."""
         try:
             return state.ended or (await self._provider.state(state.batch_id)).ended
         except Refused:
             return True
 
     async def _owner(self, batch_id: str) -> str | None:
-        """The open intent that a batch's custom ids name; None where there is none, or it is not ours to see."""
+        """The open intent that a batch's custom ids name; None if there is none, or we may not access it."""
         if batch_id not in self._owners:
             owner = None
             try:
@@ -107,7 +107,7 @@ class Adoption:
 
 @asynccontextmanager
 async def _closing(stream: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[Item]]:
-    """A stream that is closed at the end of the block, read to its end or not."""
+    """A stream that is closed at the end of the block, whether or not it was read completely."""
     try:
         yield stream
     finally:

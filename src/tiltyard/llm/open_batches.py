@@ -1,4 +1,4 @@
-"""Batches that are with the provider: which asks they hold, and collecting them when they have ended.
+"""Submitted batches: which asks they hold, and how they are collected when they have ended.
 
 Each reply goes to the sink; what must be asked again is kept for the next round.
 """
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class OpenBatch:
     """An open intent with those of its requests that this run asks for, by custom id.
 
-    Where asks can be recalled, their texts are not held while they are with the provider, which may be for a day.
+    If asks can be recalled, their texts are not kept in memory while the provider has them, which may take a day.
     """
 
     open: OpenIntent
     recall: Recall | None = None
     known_at: float = 0.0
-    """When this process learnt of it: from then on counts the grace in which its batch may still appear."""
+    """When this process learnt of it: the grace period for its batch to appear starts here."""
     _entries: dict[str, Entry] = field(default_factory=dict)
     _asks: dict[str, Ask] = field(default_factory=dict)
 
@@ -55,12 +55,12 @@ class OpenBatch:
         return None if entry is None else (self._ask(entry), entry)
 
     def drop(self, custom_id: str) -> None:
-        """This ask has been seen to."""
+        """This ask is done."""
         del self._entries[custom_id]
         self._asks.pop(custom_id, None)
 
     def drain(self) -> Iterator[tuple[Ask, Entry]]:
-        """Every ask that is left, each dropped once it has been seen to."""
+        """Every remaining ask, each dropped once it is done."""
         for custom_id, entry in list(self._entries.items()):
             yield self._ask(entry), entry
             self.drop(custom_id)
@@ -85,7 +85,7 @@ class Claims:
         self._remaining: Counter[str] = Counter()
 
     def add(self, intent: OpenIntent) -> None:
-        """Take in the requests of an intent."""
+        """Add the requests of an intent."""
         for entry in intent.intent.entries:
             older = self._by_key.get(entry.key)
             if older is not None and older[1].attempt > entry.attempt:
@@ -102,7 +102,8 @@ class Claims:
         return None if held is None or restored is None else (held[0], held[1], restored)
 
     def supersede(self, ask: Ask) -> OpenIntent | None:
-        """The intent that held an earlier attempt at this ask, whose reply is kept already: it holds it no longer."""
+        """The intent that held an earlier attempt at this ask, whose reply is already saved; the ask is removed from
+        it."""
         held = self._by_key.get(ask.key)
         if held is None or held[1].attempt >= ask.attempt:
             return None
@@ -110,7 +111,7 @@ class Claims:
         return held[0]
 
     def drop(self, key: str) -> None:
-        """This key's request is answered, or must be sent again."""
+        """Remove a key whose request is answered, or must be sent again."""
         intent, _ = self._by_key.pop(key)
         self._remaining[intent.id] -= 1
 
@@ -120,10 +121,10 @@ class Claims:
 
 
 class Collector:
-    """Takes replies out of ended batches.
+    """Collects replies from ended batches.
 
-    An intent whose replies led to further asks is closed only when those are safe (in an intent of their own, or
-    answered): a crash in between collects it once more, and the sink asks the same again.
+    An intent whose replies led to further asks is closed only when those are safe (recorded in another intent, or
+    answered): after a crash in between it is collected again, and the sink returns the same asks.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ class Collector:
         self._indebted: dict[str, OpenIntent] = {}
 
     def tries(self, ask: Ask) -> int:
-        """How often an ask will have been in a batch when it is in the next."""
+        """How often an ask will have been in a batch, the next one included."""
         return self._tries.get(ask.key, 1)
 
     def next_round(self) -> tuple[list[Ask], list[OpenIntent]]:
@@ -157,7 +158,7 @@ class Collector:
         return asks, intents
 
     async def collect(self, held: OpenBatch, batch_id: str) -> None:
-        """Keep every reply of an ended batch that this run asks for; if interrupted, it can start again."""
+        """Save every reply of an ended batch that this run asks for; if interrupted, it can be repeated."""
         strangers = 0
         async for custom_id, reply in self._provider.results(batch_id):
             found = held.get(custom_id)
@@ -174,18 +175,18 @@ class Collector:
             self._journal.collected(held.open)
 
     def keep(self, ask: Ask, reply: Reply, *, promised: float = 0.0) -> bool:
-        """Keep a reply; whether the sink asks something further."""
+        """Save a reply; whether the sink asks something further."""
         further = self._keeper.keep(ask, reply, promised=promised)
         if further is not None:
             self._again.append(further)
         return further is not None
 
     def owe(self, intent: OpenIntent) -> None:
-        """Something further is asked because of what this intent brought: close it only once that is safe."""
+        """A reply of this intent led to a further ask: close the intent only once that is safe."""
         self._indebted[intent.id] = intent
 
     def give_up(self, held: OpenBatch, why: str) -> None:
-        """The intent came to nothing: ask its requests again, as if they had never gone out."""
+        """The intent never became a batch: ask its requests again, as if they had never been sent."""
         self._journal.abandoned(held.open, why)
         for ask, entry in held.drain():
             self._claims.drop(ask.key)
@@ -194,7 +195,7 @@ class Collector:
             self._again.append(ask)
 
     def close(self, intents: list[OpenIntent]) -> None:
-        """What these intents led to is safe now."""
+        """The follow-up asks of these intents are safe now."""
         for intent in intents:
             if self._claims.remaining(intent) == 0:
                 self._journal.collected(intent)

@@ -1,4 +1,4 @@
-"""How long to wait before trying again, and how many requests to have out at once."""
+"""How long to wait before trying again, and how many requests to run at once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ FIRST_WIDTH = 4.0
 
 
 def backoff_seconds(tries: int, retry_after: float | None, rng: random.Random) -> float:
-    """The pause after the given number of failed tries: 1, 2, 4 … 60 seconds, of which chance takes up to half.
+    """The pause after the given number of failed tries: 1, 2, 4 … 60 seconds, reduced at random by up to half.
 
-    Where the provider says how long, it is at least that long and up to a tenth more, so that not all come back at
-    once.
+    If the provider says how long, it is that long plus up to a tenth more, so that clients do not all return at once.
     """
     if retry_after is not None:
         return retry_after * (1 + 0.1 * rng.random())
@@ -25,11 +24,11 @@ def backoff_seconds(tries: int, retry_after: float | None, rng: random.Random) -
 
 
 class ConcurrencyLimit:
-    """How many requests may be out at once: it grows while all goes well and halves when the provider asks for time.
+    """How many requests may run at once: it grows while all goes well and halves when the provider says to slow down.
 
-    The rule is TCP's. Before the first trouble each reply widens by one, so that the width doubles every round trip;
-    after it each reply widens by one part of the width, so that it grows by one every round trip. Trouble halves it,
-    once for all the requests that were out when it came.
+    The rule is TCP's. Before the first refusal each reply raises the limit by one, so that it doubles every round trip;
+    afterwards each reply raises it by 1/limit, so that it grows by one every round trip. A refusal halves it, once for
+    all the requests that were running at the time.
     """
 
     def __init__(self, most: int) -> None:
@@ -40,7 +39,7 @@ class ConcurrencyLimit:
 
     @property
     def now(self) -> int:
-        """How many may be out at this moment: at least one, at most what was set."""
+        """The current limit: at least one, at most the configured maximum."""
         return int(self._width)
 
     def replied(self) -> None:

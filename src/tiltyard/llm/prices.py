@@ -1,4 +1,4 @@
-"""What asking costs: a dated table of prices, the cost of a reply, the most a request can cost; quotes."""
+"""Prices: a dated table, the cost of a reply, the most a request can cost, and quotes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceTable:
-    """Prices by model, as of a date. A model it does not know has an unknown price, which is None and never 0.
+    """Prices by model, as of a date. A model not in the table has an unknown price, which is None and never 0.
 
     Parameters:
         models: Price by model.
@@ -70,7 +70,8 @@ class PriceTable:
 
     @classmethod
     def load(cls, override_path: str | Path | None = None) -> PriceTable:
-        """The table that comes with Tiltyard; the models of an override, of the same form, replace and add to it."""
+        """The table that ships with Tiltyard; the models of an override file in the same format replace and extend
+        it."""
         shipped = resources.files("tiltyard.llm").joinpath("prices.json").read_bytes()
         table = _decode(shipped, "prices.json")
         if override_path is None:
@@ -85,7 +86,7 @@ class PriceTable:
         return cls({**table.models, **override.models}, override.as_of)
 
     def price(self, model: str) -> Price | None:
-        """A model's price, or None. The maker's prefix and a date at the end of the name make no difference."""
+        """A model's price, or None. A provider prefix and a date at the end of the name are ignored."""
         found = self._models.get(model)
         if found is None:
             bare = model.rpartition("/")[2]
@@ -98,7 +99,7 @@ class PriceTable:
         return None if price is None else price.cost(usage, batched=batched)
 
     def most(self, request: Request, *, batched: bool) -> float | None:
-        """The most a request can cost: nothing of it read from a cache, and answered at full length."""
+        """The most a request can cost: nothing read from a cache, and a reply of full length."""
         price = self.price(request.model)
         if price is None:
             return None
@@ -116,10 +117,11 @@ def without_date(model: str) -> str:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text takes: one for four bytes of UTF-8, rounded up.
+    """About how many tokens a text takes: one per four bytes of UTF-8, rounded up.
 
-    That is the usual four characters of English; a letter beyond ASCII counts two to four bytes, since such text takes
-    more tokens. It is a rule of thumb: expect up to a third more or less, and twice as much for code or rare scripts.
+    That is the usual four characters of English; a non-ASCII letter counts two to four bytes, since such text takes
+    more tokens. It is a rule of thumb: expect errors of up to a third, and twice as many tokens for code or rare
+    scripts.
     """
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
@@ -136,7 +138,7 @@ def most_usage(request: Request) -> Usage:
 
 
 def how_to_state_prices(models: Iterable[str]) -> str:
-    """What to do about prices that are not known, in a sentence with the file to write."""
+    """Advice about unknown prices, in a sentence with the file to write."""
     names = sorted(models)
     entries = ", ".join(
         f'"{name}": {{"input": USD, "output": USD, "cache_write_1h": USD, "cache_read": USD}}' for name in names
@@ -162,10 +164,10 @@ def add_costs(first: float | None, second: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class GroupQuote:
-    """About what one group will take. The four prices are in USD, None where a model's price is unknown.
+    """The estimate for one group. The four prices are in USD, None if a model's price is unknown.
 
-    `cached` prices suppose that the provider keeps each shared system text after it was sent once; in a batch that is
-    the best case, since its requests run side by side. Where nothing is to be cached, both prices are the same.
+    `cached` prices assume that the provider caches each shared system text after it was sent once; in a batch that is
+    the best case, since its requests run in parallel. If nothing is to be cached, both prices are the same.
     """
 
     queries: int = 0
@@ -190,7 +192,7 @@ class GroupQuote:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """About what asking will take, by group and in all, at prices `as_of` a date."""
+    """The estimated tokens and prices of asking, by group and in total, at prices `as_of` a date."""
 
     as_of: str
     groups: Mapping[str, GroupQuote] = field(default_factory=dict)
@@ -207,9 +209,9 @@ class Quote:
 def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str, int] | None = None) -> Quote:
     """The quote for these asks, by the rule of thumb of `estimate_tokens`.
 
-    A reply is taken to be as long as it may be (`max_tokens`), so that a quote is on the safe side; where it is known
-    how long the replies of a group are, say so in `output_tokens`. Earlier turns are input, each time they are sent.
-    Follow-up asks (a larger budget, one more try) are not in it.
+    A reply is assumed to have the full length (`max_tokens`), so that a quote is on the safe side; if the length of a
+    group's replies is known, pass it in `output_tokens`. Earlier turns count as input each time they are sent.
+    Follow-up asks (a larger token limit, one more try) are not included.
     """
     lengths = output_tokens or {}
     groups: dict[str, GroupQuote] = {}
@@ -236,7 +238,7 @@ def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str
 
 
 def _one(price: Price | None, system: int, spoken: int, output: int, *, cache: bool, again: bool) -> GroupQuote:
-    """The quote of one ask, whose system text was sent before (`again`) or not."""
+    """The quote of one ask; `again` says that its system text was sent before."""
     if price is None:
         return GroupQuote(1, system + spoken, output, None, None, None, None)
     plain = Usage(input_tokens=system + spoken, output_tokens=output)

@@ -1,6 +1,6 @@
-"""The one seam to the outside: how a model is named, and what a provider of language models has to do.
+"""The interface to language models: how a model is named, and what a provider has to implement.
 
-A provider that can answer is a `Provider`; one that also takes batches is a `BatchProvider`. Everything else (retries,
+A `Provider` answers requests; a `BatchProvider` also takes batches. Everything else (retries,
 concurrency, journals, budgets) is written once, above them. A provider raises `TryLater` for what may succeed later,
 `QuestionRefused` for a question that it will never answer, and `Refused` where no question will be answered; it never
 retries by itself, and never puts a key into an error.
@@ -29,7 +29,7 @@ _MAKERS = (
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """Who is asked: the provider, and the model by the name that the provider knows it under."""
+    """A parsed model name: the provider, and the provider's name for the model."""
 
     provider: str
     """Who serves it: `anthropic`, `openai`, `local`, `scripted`, `recorded`."""
@@ -40,18 +40,18 @@ class ModelName:
         return f"{self.provider}/{self.model}"
 
     def shared_address(self, base_url: str | None) -> str | None:
-        """The address of the judge's server, if this model may use it too: only a local one may.
+        """The judge's server address, if this model may use it too: only a local model may.
 
-        The key of a maker such as OpenAI must not go to somebody else's server.
+        The key of a provider such as OpenAI must not be sent to someone else's server.
         """
         return base_url if self.provider == "local" else None
 
 
 def parse_model_name(text: str) -> ModelName:
-    """The provider and model that a name means; an unknown provider is an `OptionError`.
+    """Parse a model name; an unknown provider is an `OptionError`.
 
     Parameters:
-        text: `provider/model`; a bare `claude-…` or `gpt-…` means its maker.
+        text: `provider/model`; a bare `claude-…` means Anthropic, a bare `gpt-…` OpenAI.
     """
     name = text.strip()
     provider, slash, model = name.partition("/")
@@ -72,15 +72,15 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """The word before the slash of a model's name, such as `anthropic`, `openai` or `local`."""
+        """The part of a model's name before the slash, such as `anthropic`, `openai` or `local`."""
         ...
 
     async def ask(self, request: Request) -> Reply:
-        """The reply to one request; raises `TryLater`, `QuestionRefused` or `Refused` where there is none."""
+        """The reply to one request; raises `TryLater`, `QuestionRefused` or `Refused` if there is none."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -94,7 +94,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """Where a batch stands. `size` is how many requests it holds, `tag` our mark on it, where the provider knows."""
+    """The state of a batch. `size` is its number of requests, `tag` our label for it, if the provider stores one."""
 
     batch_id: str
     ended: bool
@@ -117,11 +117,11 @@ class BatchProvider(Provider, Protocol):
         ...
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
-        """Hand over a batch of (custom id, request); its id. `tag` goes along where the provider keeps such marks."""
+        """Submit a batch of (custom id, request) and return its id. `tag` is attached if the provider supports labels."""
         ...
 
     async def state(self, batch_id: str) -> BatchState:
-        """Where a batch stands now."""
+        """The current state of a batch."""
         ...
 
     def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:

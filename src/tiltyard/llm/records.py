@@ -1,4 +1,4 @@
-"""What is asked and what comes back, in no provider's words: `Request`, `Reply`, `Usage`."""
+"""Requests and replies independent of any provider: `Request`, `Reply`, `Usage`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     `system` is the part that many requests share (a rubric); with `cache_system` the provider is asked to keep it for
     an hour. `options` are further parameters of the provider (temperature, seed, …), sent only when given. With
-    `choices`, the answer is one of these words and their probabilities are asked for, where the provider can.
+    `choices`, the answer is one of these words, and their probabilities are requested if the provider supports that.
     `earlier` are the turns of a conversation before `user`: what the user said, and what was answered.
     """
 
@@ -33,7 +33,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cache_system: bool = False
     """Whether the provider is asked to keep `system` for an hour."""
     choices: tuple[str, ...] = ()
-    """The words of which the answer is one; their probabilities are asked for, where the provider can."""
+    """The allowed answers; their probabilities are requested if the provider supports that."""
     options: dict[str, Any] = {}
     """Further parameters of the provider (temperature, seed, …), sent only when given."""
     earlier: tuple[tuple[str, str], ...] = ()
@@ -41,7 +41,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> list[tuple[Role, str]]:
-        """What is sent besides the system text, in order: who says it, and the words. The last is `user`."""
+        """What is sent besides the system text, in order: role and text. The last is `user`."""
         said: list[tuple[Role, str]] = []
         for user, assistant in self.earlier:
             said += [("user", user), ("assistant", assistant)]
@@ -52,7 +52,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """The SHA-256 of everything sent: two requests share it only if the provider sees the same."""
         sent = msgspec.json.encode(self, order="deterministic")
         if not self.earlier:
-            # Caches and journals know single turns by the fingerprint they had before there were others.
+            # Caches and journals identify single turns by the fingerprint from before conversations existed.
             sent = sent.removesuffix(_NO_EARLIER) + b"}"
         return hashlib.sha256(sent).hexdigest()
 
@@ -61,7 +61,7 @@ class Stop(enum.StrEnum):
     """Why a reply ended."""
 
     END = "end"
-    """The model said all it wanted to say."""
+    """The model finished its answer."""
     LENGTH = "length"
     """It was cut off at `max_tokens`."""
     REFUSAL = "refusal"
@@ -92,9 +92,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What came back for one request.
 
-    A reply exists also where there is no answer: `error` then says why in a word or two (`expired`, `canceled`,
+    A reply exists even without an answer: `error` then says why in a word or two (`expired`, `canceled`,
     `errored: invalid_request_error`), and `final` whether asking again is pointless. `choice_probabilities` are those
-    of `Request.choices` as the first word of the answer; what is missing to 1 went to other words. `batched` replies
+    of `Request.choices` as the first word of the answer; the rest up to 1 went to other words. `batched` replies
     cost half.
     """
 
@@ -113,7 +113,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     batched: bool = False
     """`batched` replies cost half."""
     choice_probabilities: dict[str, float] | None = None
-    """Those of `Request.choices` as the first word of the answer; what is missing to 1 went to other words."""
+    """Those of `Request.choices` as the first word of the answer; the rest up to 1 went to other words."""
 
 
 _OPENING = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE | re.ASCII)
@@ -123,7 +123,7 @@ _CLOSING = {name: re.compile(f"</{name}>", re.IGNORECASE | re.ASCII) for name in
 
 
 def answer_start(text: str) -> int | None:
-    """Where the answer begins in a model's text: behind leading blocks of thoughts; None where one has no end."""
+    """Where the answer begins in a model's text: after leading blocks of thoughts; None if one is not closed."""
     start = 0
     while opening := _OPENING.match(text, start):
         closing = _CLOSING[opening[1].lower()].search(text, opening.end())

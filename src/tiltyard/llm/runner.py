@@ -1,4 +1,4 @@
-"""The one door to asking: `ask_all` takes asks, decides how to send them, and sees each of them through to its end."""
+"""The entry point for asking models: `ask_all` takes asks, decides how to send them, and completes each of them."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ DEFAULT_SETTINGS = AskingSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingParts:
-    """What asking needs besides the questions, to be handed around as one; `ask_all` says what each part is."""
+    """Everything asking needs besides the questions, as one object; see `ask_all` for each part."""
 
     prices: PriceTable
     """What tokens cost."""
     settings: AskingSettings = DEFAULT_SETTINGS
     """How to ask."""
     budget: Budget | None = None
-    """What may be spent, shared by all that a command asks."""
+    """What may be spent, shared by all requests of a command."""
     tally: RunningTotals | None = None
     """Counts what is asked."""
     notice: Notice | None = None
-    """Is told what a user should know, in a line."""
+    """Called with one-line messages for the user."""
     now: Callable[[], float] = time.time
     """The clock."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """How to wait."""
     rng: random.Random | None = None
-    """Chance, for pauses."""
+    """Random numbers, for pauses."""
 
     @classmethod
     def for_command(cls, settings: AskingSettings, notice: Notice, prices_path: Path | None = None) -> AskingParts:
@@ -76,33 +76,33 @@ async def ask_all(
     recall: Recall | None = None,
     trial: Trial | None = None,
 ) -> Totals:
-    """What asking came to, once every key is answered or has failed, with all that the sink asked for in between.
+    """Ask everything, including what the sink asks next, and return the totals once every key is answered or has failed.
 
-    Keys are unique among the asks. A caller whose store remembers attempts hands in the attempt it has reached.
+    Keys are unique among the asks. A caller that stores attempts passes in the current attempt number.
 
-    Progress goes to `watch` in steps (each says how much was added), single lines worth reading to `notice`. With
-    `recall`, requests in open batches are made again when their replies come instead of being held. A `trial`, which
-    the sink tells how each key ended, gives up a model that answers nothing: directly, after as many keys as it allows;
-    in batches, once they are back.
+    Progress goes to `watch` in steps (each says how much was added), messages for the user to `notice`. With `recall`,
+    requests in open batches are recreated when their replies arrive instead of being kept in memory. A `trial`, which
+    the sink tells how each key ended, gives up on a model that answers nothing: with direct calls, after as many keys
+    as it allows; with batches, once their replies are in.
 
     Parameters:
-        asks: What to ask. Not touched before the lock is held and taken bit by bit, so a generator that looks at its
-            cache only when it is begun sees what the other process kept.
+        asks: What to ask. Iteration starts only once the lock is held, so a generator that reads its cache when it
+            starts sees what another process has saved.
         provider: Who is asked.
-        sink: Keeps every reply and says what to ask next.
-        folder: Holds the journal of batches and a lock: a second process waits.
+        sink: Saves every reply and returns what to ask next.
+        folder: Holds the journal of batches and a lock, on which a second process waits.
         prices: What tokens cost.
         settings: How to ask.
-        watch: Is told of progress.
-        notice: Is told what a user should know, in a line.
-        budget: What may be spent; hand in one to share it between calls, or to read it after an error. A budget
-            reached, a refusal or an interrupt leaves a folder that the same call goes on from.
+        watch: Called on progress.
+        notice: Called with one-line messages for the user.
+        budget: What may be spent; pass one in to share it between calls, or to read it after an error. After a reached
+            budget, a refusal or an interrupt, the same call continues from the folder.
         tally: Counts what is asked.
         now: The clock, in seconds since 1970.
         sleep: How to wait.
-        rng: Chance, for pauses only.
-        recall: Makes a request of an open batch again when its reply comes, instead of holding it.
-        trial: Told by the sink how each key ended; it gives up a model that answers nothing.
+        rng: Random numbers, for pauses only.
+        recall: Recreates a request of an open batch when its reply arrives, instead of keeping it in memory.
+        trial: Told by the sink how each key ended; gives up on a model that answers nothing.
     """
     notice = notice or logging.getLogger("tiltyard.llm").info
     tally = tally or RunningTotals(watch)
@@ -136,7 +136,7 @@ async def _in_rounds(
     settings: AskingSettings,
     notice: Notice,
 ) -> None:
-    """Rounds of asking, each with what the one before left to ask, until nothing is left."""
+    """Rounds of asking, each with the follow-ups of the one before, until nothing is left."""
     pending: Iterable[Ask] = asks
     to_close: list[OpenIntent] = []
     while True:
@@ -167,7 +167,7 @@ async def _in_rounds(
 async def _send(
     fresh: Iterator[Ask], batches: Batches, direct: Callable[[], DirectAsking], settings: AskingSettings
 ) -> None:
-    """Send what is not under way yet: in batches, or directly where that was asked for or there are too few."""
+    """Send what has not been sent yet: in batches, or directly if requested or if there are too few."""
     head = list(islice(fresh, max(1, settings.batch_floor)))
     if not head:
         return

@@ -1,4 +1,4 @@
-"""Whether a model answers at all: the first questions it is asked, until one of them goes well."""
+"""Checks whether a model answers at all: tracks its first questions until one succeeds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from tiltyard.errors import TiltyardError
 
 GIVE_UP_AFTER = 20
-"""When the first questions, this many, all fail, the fault is hardly theirs: nothing more is asked."""
+"""If this many first questions all fail, the questions are hardly to blame: nothing more is asked."""
 
 _LONGEST_QUOTE = 300
 
 
 @dataclass(frozen=True, slots=True)
 class FailureSummary:
-    """How many questions failed, all of them, and the commonest way: its name, how many, and what was said, quoted."""
+    """A summary of the failures: how many, and the most common one with its name, count and quoted message."""
 
     total: int
     name: str
@@ -32,7 +32,7 @@ class FailureSummary:
 
 @dataclass(slots=True)
 class Trial:
-    """How the questions to a model ended so far, as long as none of them went well.
+    """How the questions to a model ended so far, until the first success.
 
     `give_up` makes the error that is raised once `enough` have failed.
     """
@@ -44,17 +44,17 @@ class Trial:
     _examples: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def succeeded(self) -> None:
-        """A question has ended well: from now on the model is trusted."""
+        """A question succeeded: from now on the model is trusted."""
         self._passed = True
 
     def failed(self, name: str, why: str, words: str = "") -> None:
-        """A question has ended in a failure of this name; `words` are the model's or the provider's own."""
+        """A question failed under this name; `words` are the model's or the provider's message."""
         if not self._passed:
             self._kinds[name, why] += 1
             self._examples.setdefault((name, why), words)
 
     def failures_left(self) -> float:
-        """How many more questions may fail; raises when it is none."""
+        """How many more questions may fail; raises if none may."""
         left = float("inf") if self._passed else self.enough - self._kinds.total()
         if left <= 0:
             raise self.give_up(self._failures())

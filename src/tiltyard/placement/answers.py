@@ -178,7 +178,7 @@ class ModelAnswers:
         return {name: there[name] for name in by_question if name in there}
 
     async def aclose(self) -> None:
-        """Let go of the provider's connections."""
+        """Close the provider's connections."""
         await self._provider.aclose()
 
 

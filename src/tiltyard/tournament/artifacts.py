@@ -78,7 +78,7 @@ def write_standings(folder: Path, standings: Mapping[str, DimensionRatings], def
         folder / "battles.jsonl", (battle.to_dict() for standing in standings.values() for battle in standing.battles)
     )
     rated = any(standing.board is not None for standing in standings.values())
-    # A run in which nothing was settled has an empty battle file, which comes from nowhere.
+    # A run in which nothing was settled has an empty battle file, without a source.
     came_from = origin(folder / "battles.jsonl") if rated else {}
     for dimension, standing in standings.items():
         path = folder / "ratings" / f"{dimension}.json"
@@ -141,20 +141,20 @@ def win_rate_table(standings: Mapping[str, DimensionRatings]) -> str:
 
 
 def forget_other_dimensions(folder: Path, dimensions: Collection[str]) -> None:
-    """Remove the verdicts and boards of dimensions that are not of this run: the folder held another run before."""
+    """Remove the verdicts and boards of dimensions that this run does not have: the folder held another run before."""
     for path in (*folder.glob("ratings/*.json"), *folder.glob("verdicts/*.jsonl")):
         if path.stem not in dimensions:
             path.unlink()
 
 
 MOST_NAMED = 20
-"""How many failed questions of a dimension the manifest names; the verdicts have them all."""
+"""How many failed questions of a dimension the manifest names; the verdict files have them all."""
 
 
 def manifest(
     plan: RunPlan, *, started_at: str, finished_at: str | None, results: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The manifest of a run; `results` is what only the end knows."""
+    """The manifest of a run; `results` is what is only known at the end."""
     setup, matches = plan.setup, plan.matches
     return {
         **({"note": setup.config.note} if setup.config.note else {}),
@@ -188,7 +188,7 @@ def manifest(
 
 
 def run_results(judged: JudgingResult, standings: Mapping[str, DimensionRatings]) -> dict[str, Any]:
-    """What the end of a run knows: judgments, failures and battles per dimension."""
+    """Results known at the end of a run: judgments, failures and battles per dimension."""
     rows: dict[str, Any] = {}
     for dimension, standing in standings.items():
         counts = own_counts(judged, dimension)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 N_PERMS_MAX = 1_000_000
-"""The most shuffles of permutation Elo: the shuffle error is a thousandth of a rating's spread by then."""
+"""The most shuffles of permutation Elo: with that many, the shuffle error is a thousandth of a rating's spread."""
 
 
 class Entrant(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,13 +37,13 @@ class Entrant(msgspec.Struct, frozen=True, kw_only=True):
     send_seed: bool = False
     """Whether that seed is sent to the provider; some refuse it."""
     options: dict[str, Any] = {}
-    """Further parameters for the provider, sent as they are (`temperature`, …)."""
+    """Further parameters for the provider, sent unchanged (`temperature`, …)."""
     base_url: str | None = None
     """Address of the entrant's server, for `local/…`."""
 
 
 class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the bank is, and how a pilot is drawn from it: `pilot_strata` gives places per source by hand."""
+    """Where the bank is, and how a pilot is drawn from it: `pilot_strata` sets the number of prompts per source."""
 
     bank_path: str
     """The prompt bank (JSON Lines)."""
@@ -52,7 +52,7 @@ class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
     pilot_seed: int = PILOT_SEED
     """Seed of the pilot's draw: the same bank gives the same pilot everywhere."""
     pilot_strata: dict[str, int] | None = None
-    """Places per source, by hand; else in proportion, by largest remainder."""
+    """Number of prompts per source; by default in proportion, by largest remainder."""
 
 
 class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,40 +65,40 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
-    """Who judges, and how it is asked. `batch` None means: where the maker takes batches."""
+    """Who judges, and how it is asked. `batch` None means in batches if the provider supports them."""
 
     pilot_model: str
     """The judge of `--mode pilot`."""
     headline_model: str
     """The judge of `--mode headline`."""
     max_tokens: int = 1024
-    """Tokens that the first ask allows; a reply that was cut off is asked for again with twice as many."""
+    """Token limit of the first attempt; doubled after a truncated reply."""
     max_attempts: int = 3
     """How often a question is asked before it counts as failed, over all runs."""
     batch: bool | None = None
-    """In batches, at half price; – means where the maker takes them."""
+    """Ask in batches, at half price; – means if the provider supports them."""
     max_batch: int | None = None
-    """Requests per batch; – means as many as the maker takes."""
+    """Requests per batch; – means as many as the provider allows."""
     concurrency: int = 16
-    """Direct calls at a time; fewer after a 429."""
+    """Concurrent direct calls; fewer after a 429."""
     poll_initial_seconds: float = 30.0
-    """First pause between two looks at a batch."""
+    """First pause between two polls of a batch."""
     poll_max_seconds: float = 300.0
-    """Longest pause between two looks."""
+    """Longest pause between two polls."""
     budget_usd: float | None = None
     """Stop before this much is spent."""
     base_url: str | None = None
     """Address of the judge's server, for `local/…`."""
     prices_path: str | None = None
-    """A price file that replaces or adds models, beside the one that ships."""
+    """A price file whose models replace or extend the built-in table."""
     reply: Literal["reasoned", "label", "choice"] = "reasoned"
-    """`reasoned`, `label` or `choice`: A few sentences and a verdict line; or the bare label with its probabilities
-    where the server gives them; or the letter of an option, for judges too small for instructions."""
+    """`reasoned`, `label` or `choice`: a few sentences and a verdict line; or only the label, with its probabilities if
+    the server gives them; or the letter of an option, for judges too small for instructions."""
     min_choice_mass: float = 0.5
-    """Below it a `label` or `choice` is noise and `unparsed`, not a verdict; nothing of it is sent. How likely the
-    allowed words must be together, where the server gives probabilities."""
+    """Minimum total probability of the allowed words, if the server gives probabilities. Below it a `label` or `choice`
+    is noise and `unparsed`, not a verdict. The setting itself is not sent."""
     options: dict[str, Any] = {}
-    """Further parameters for the provider, sent as they are."""
+    """Further parameters for the provider, sent unchanged."""
 
 
 class EloSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ class EloSettings(msgspec.Struct, frozen=True, kw_only=True):
     default_k: float = 16.0
     """Points at stake, for the primary result."""
     k_factor_sweep: tuple[float, ...] = (1.0, 4.0, 8.0, 16.0, 32.0)
-    """Further K on the same shuffles."""
+    """Further K values on the same shuffles."""
 
 
 class RubricSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,14 +139,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     elo: EloSettings = EloSettings()
     """Permutation Elo."""
     canaries: bool = False
-    """Judge pairs with a known answer along with the rest; they stay out of every rating."""
+    """Judge pairs with a known answer along with the rest; they are excluded from every rating."""
     note: str = ""
-    """A sentence. What every reader should know first; stands in the manifest and on top of the report."""
+    """A sentence that every reader should see first; shown in the manifest and at the top of the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """A config with its paths found on this disk, and what was odd about the file."""
+    """A config with its paths resolved, and warnings about the file."""
 
     config: Config
     path: Path
@@ -207,7 +207,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
         raise ConfigError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}.") from None
-    except (ValueError, RecursionError) as error:  # a date or number that cannot be, a list in a list in a list …
+    except (ValueError, RecursionError) as error:  # an impossible date or number, nesting that is too deep, …
         raise ConfigError(f"{path}: holds a value that cannot be read: {error}. Correct it, or quote it.") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected a mapping with entrants, prompts, caches, judge, elo and rubrics.")
@@ -215,7 +215,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _say(message: str) -> str:
-    """A validation message of the decoder in the words of the file."""
+    """A validation message of the decoder in the terms of the file."""
     text = message.replace("Object missing required field", "missing").replace("`$.", "`").replace(" - at `$`", "")
     return f"{text}. Correct the file."
 
@@ -232,13 +232,13 @@ def _check(config: Config, path: Path) -> None:
     for name in (*ids, *config.rubrics):
         if not name or name.startswith(".") or any(letter in name for letter in "/\\\0"):
             raise ConfigError(f"{path}: {name!r} cannot be part of a file name. Use letters, digits, - and _.")
-    # Known before anything is asked: judging is paid for, and Elo comes after it.
+    # Checked before anything is asked: judging costs money, and Elo comes after it.
     for wrong in (*_wrong_elo(config.elo), *_wrong_pilot(config.prompts)):
         raise ConfigError(f"{path}: {wrong}")
 
 
 def _wrong_elo(elo: EloSettings) -> Iterator[str]:
-    """What permutation Elo could not use."""
+    """Reject settings that permutation Elo cannot use."""
     if not 2 <= elo.n_perms <= N_PERMS_MAX:
         yield (
             f"elo.n_perms is {elo.n_perms}: at least 2 are needed for an error of the mean, "
@@ -256,7 +256,7 @@ def _wrong_elo(elo: EloSettings) -> Iterator[str]:
 
 
 def _wrong_pilot(prompts: PromptSettings) -> Iterator[str]:
-    """What no pilot could be drawn with."""
+    """Reject settings with which no pilot can be drawn."""
     if prompts.pilot_size < 1:
         yield f"prompts.pilot_size is {prompts.pilot_size}: a pilot has at least 1 prompt."
     if prompts.pilot_seed < 0:
@@ -275,7 +275,7 @@ def _find(given: str, bases: tuple[Path, ...], config: Path, key: str) -> Path:
 
 
 def _home(found: Path, given: str, bases: tuple[Path, ...]) -> Path:
-    """The folder from which the bank was found: new folders are made there too."""
+    """The folder relative to which the bank was found: new folders are created there too."""
     return next((base for base in bases if base / given == found), bases[0])
 
 
@@ -292,7 +292,7 @@ KNOWN: dict[str, Any] = {
 
 
 def _unknown_keys(raw: Mapping[str, Any]) -> list[str]:
-    """A word about every key that means nothing here, so that a misspelt option is not silently ignored."""
+    """A warning for every unknown key, so that a misspelt option is not silently ignored."""
     odd = [(str(key), Config.__struct_fields__, "") for key in raw if key not in Config.__struct_fields__]
     parts = [(section, raw.get(section) or {}, kind) for section, kind in KNOWN.items()]
     parts += [(f"entrants[{place}]", entrant, Entrant) for place, entrant in enumerate(raw["entrants"])]

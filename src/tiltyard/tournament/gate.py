@@ -1,4 +1,4 @@
-"""The pilot's last word: is the headline run worth its money? A plain go or no-go, with the reasons."""
+"""The pilot's gate: is the headline run worth its cost? Go or no-go, with reasons."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tiltyard.tournament.ratings import DimensionRatings
 
 MOST_FAILED = 0.05
-"""Above this share of failed judgments the judge does not do what the rubric asks; more money will not fix that."""
+"""Above this share of failed judgments the judge does not follow the rubric; more money will not fix that."""
 
 MOST_INCONSISTENT = 0.35
-"""Above this share of contradictions the judge answers to the order of the answers more than to the answers. A coin
-that ignores the answers contradicts itself half the time."""
+"""Above this share of contradictions the verdicts depend more on the order of the answers than on the answers. A judge
+that tosses a coin contradicts itself half the time."""
 
 FEWEST_DECISIVE = 10
 """Below this many decisive matches a dimension cannot order even two entrants."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tiltyard.tournament.config import EloSettings, Setup
 
 Answers = Mapping[str, Mapping[str, Response]]
-"""Responses by entrant, then by prompt."""
+"""Responses by entrant and prompt."""
 
 
 Mode = Literal["pilot", "headline"]
@@ -28,7 +28,7 @@ Mode = Literal["pilot", "headline"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What the command line changes for one run; None leaves the config's word."""
+    """What the command line changes for one run; None keeps the config's value."""
 
     mode: Mode
     output_dir: Path | None = None
@@ -56,11 +56,12 @@ class RunPlan:
 
     @property
     def prewarm(self) -> bool:
-        """A headline run sends one query per rubric ahead, so that the provider's cache holds it before the bulk."""
+        """A headline run sends one query per rubric first, so that the provider has cached the rubric before the
+        bulk."""
         return self.options.mode == "headline"
 
     def announcements(self) -> list[str]:
-        """What a person should know before the run starts: cells covered, what was dropped, pairs and queries."""
+        """A summary to show before the run starts: cells covered, what was dropped, pairs and queries."""
         matches = self.matches
         note = self.setup.config.note
         lines = [*([note] if note else []), *self.setup.warnings]
@@ -121,7 +122,7 @@ def read_answers(setup: Setup) -> dict[str, dict[str, Response]]:
 
 
 class Matches(Sequence[Case]):
-    """The matches of one dimension, each made when it is looked at: a million take no more memory than a dozen."""
+    """The matches of one dimension, each created on access: a million take no more memory than a dozen."""
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class Matches(Sequence[Case]):
 
 @dataclass(frozen=True, slots=True)
 class MatchList:
-    """The matches of every dimension, and what is missing: cells of the cache, and prompts dropped with the reason."""
+    """The matches of every dimension, and what is missing: cells of the cache, and dropped prompts with the reason."""
 
     by_dimension: Mapping[str, Sequence[Case]]
     cells_present: int

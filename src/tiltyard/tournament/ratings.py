@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Texts:
-    """A column of texts that repeat: a number for each row, and every text once, in the order of appearance."""
+    """A dictionary-encoded text column: a number for each row, and every text once, in order of appearance."""
 
     codes: array[int] = field(default_factory=lambda: array("i"))
     numbers: dict[str, int] = field(default_factory=dict)
@@ -49,7 +49,7 @@ Floats = NDArray[np.float64]
 
 
 class EloLine(msgspec.Struct, frozen=True):
-    """One entrant's permutation Elo: mean, shuffle error, and the interval that other prompts could have given."""
+    """One entrant's permutation Elo: mean, shuffle error, and a sampling interval over prompts."""
 
     entrant_id: str
     """The entrant."""
@@ -104,12 +104,12 @@ def rate_dimension(
 ) -> DimensionRatings:
     """Rate one dimension: permutation Elo over the decisive judgments, Bradley–Terry over all settled ones.
 
-    The judgments are walked once and may be more than memory holds: some thirty bytes are kept of each.
+    The judgments are iterated once and need not fit in memory: some thirty bytes are kept of each.
 
     Parameters:
-        dimension: What is judged, one rubric each.
+        dimension: What is judged; each dimension has one rubric.
         judgments: Settled judgments.
-        settings: How permutation Elo is made.
+        settings: Settings of permutation Elo.
         judge: The judge's name, for the ratings file.
     """
     battles = SettledBattles(dimension, judgments)
@@ -162,7 +162,7 @@ def _permutation_elo(
 
 
 def _by_appearance(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The same groups, numbered in the order in which they first appear: resamples depend on the numbering."""
+    """The same groups, numbered in order of first appearance, because resamples depend on the numbering."""
     _, first, group = np.unique(codes, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[group], dtype=np.int64)
 
@@ -185,12 +185,13 @@ def _lines(
 
 
 def _end(value: float) -> float | None:
-    """An end of an interval; None for an entrant that has none, since it only won or only lost."""
+    """An end of an interval; None if the entrant only won or only lost."""
     return None if np.isnan(value) else float(value)
 
 
 def _board(dimension: str, table: BattleTable, judge: str) -> tuple[EloReport | None, str | None]:
-    """Bradley–Terry with intervals by prompt, or why there is none: a dimension without an answer ends no run."""
+    """Bradley–Terry with intervals by prompt, or why there is none: a dimension that cannot be rated does not end the
+    run."""
     if not len(table):
         return None, "no judgment was settled"
     try:
@@ -213,7 +214,7 @@ def _tallies(dimension: str, battles: SettledBattles) -> tuple[PairTally, ...]:
 
 
 class SettledBattles(Sequence[Battle]):
-    """The battles of a dimension's judgments, each made when it is looked at; failed judgments are none."""
+    """The battles of a dimension's judgments, each created on access; failed judgments give none."""
 
     def __init__(self, dimension: str, judgments: Iterable[Judgment]) -> None:
         self._dimension = dimension
@@ -266,7 +267,7 @@ class SettledBattles(Sequence[Battle]):
         )
 
     def table(self) -> BattleTable:
-        """The same battles as ratings take them, prompts included."""
+        """The same battles in the form that ratings take, prompts included."""
         order = sorted(range(len(self._names)), key=self._names.__getitem__)
         code = np.argsort(np.array(order, dtype=np.int32)).astype(np.int32)
         score = np.array(self._score)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 Before = dict[tuple[str, str, str], str | None]
-"""The winners of a dimension by prompt and both entrants, of the judgments that did not fail."""
+"""The winners of a dimension's successful judgments, by prompt and both entrants."""
 
 
 class _Hashes(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class _Hashes(msgspec.Struct, frozen=True):
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """What a re-judging needs of a run's manifest."""
+    """The part of a run's manifest that re-judging needs."""
 
     config_path: str
     judge_model: str
@@ -52,7 +52,7 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 
 class _VerdictLine(msgspec.Struct, frozen=True):
-    """What a comparison needs of a line of verdicts."""
+    """The part of a verdict line that a comparison needs."""
 
     prompt_id: str
     entrant_a: str
@@ -63,7 +63,7 @@ class _VerdictLine(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A re-judging, ready to be quoted and done."""
+    """A re-judging, ready to be quoted and run."""
 
     source: Path
     folder: Path
@@ -79,7 +79,7 @@ class Job:
 class Change:
     """What another judge changed in one dimension; `ranks` compares the Bradley–Terry boards, where both exist.
 
-    `compared` are the judgments that neither judge failed on: a failure agrees with nothing.
+    `compared` counts the judgments on which neither judge failed.
     """
 
     dimension: str
@@ -93,7 +93,7 @@ class Change:
 
 
 def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float | None, notice: Notice) -> Job:
-    """Read all that is needed of a run folder and get the other judge ready. The rubrics must be those of the run."""
+    """Read a run folder and prepare the other judge. The rubrics must be those of the run."""
     manifest = _read_manifest(run)
     folder = out or run / "rejudged" / judge_model.replace("/", "_")
     if folder.resolve() == run.resolve():
@@ -140,7 +140,7 @@ def read_cases(run: Path) -> dict[str, list[Case]]:
 
 
 def read_before(run: Path, dimension: str) -> Before:
-    """What the judge of a run said in one dimension."""
+    """The verdicts of a run's judge in one dimension."""
     path = require(run / "verdicts" / f"{dimension}.jsonl", run)
     rows = (row for _, row in read_lines(path, msgspec.json.Decoder(_VerdictLine)))
     return {(row.prompt_id, row.entrant_a, row.entrant_b): row.winner for row in rows if row.status == "ok"}

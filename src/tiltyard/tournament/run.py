@@ -42,7 +42,7 @@ Notice = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A run that came to its end: where it is, and what it found."""
+    """A finished run: where it is, and its results."""
 
     folder: Path
     standings: dict[str, DimensionRatings]
@@ -51,14 +51,14 @@ class RunResult:
 
 
 def make_judging_plan(plan: RunPlan) -> JudgingPlan:
-    """What the judge is asked about: every match, and the canaries where the config wants them."""
+    """What the judge is asked about: every match, and the canaries if the config enables them."""
     rubrics = {rubric.dimension: rubric for rubric in plan.rubrics}
     canaries = canary_cases(rubrics) if plan.setup.config.canaries else {}
     return JudgingPlan(rubrics, plan.matches.by_dimension, canaries)
 
 
 def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: bool = False) -> Judge:
-    """The judge of a run, asked as the config says; a `silent` one knows only its cache, and needs no key."""
+    """The judge of a run, configured as the config says; a `silent` one only reads its cache and needs no key."""
     config = setup.config.judge
     settings = JudgeSettings(
         model=judge_model,
@@ -79,9 +79,10 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
 
 
 def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
-    """The config's `base_url`, where it is meant for this judge.
+    """The config's `base_url`, if it applies to this judge.
 
-    It is for `local/…` judges, and for a maker's if both judges of the config are that maker's: then it is a gateway.
+    It applies to `local/…` judges, and to a provider's if both judges of the config are that provider's: then it is a
+    gateway.
     """
     if config.base_url is None:
         return None
@@ -105,7 +106,7 @@ def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_
 
 
 def run_folder(plan: RunPlan, now: Clock) -> Path:
-    """Where a run is kept: what was asked for, or `runs/<mode>_<UTC time>`."""
+    """The folder of a run: the one given, or `runs/<mode>_<UTC time>`."""
     if plan.options.output_dir is not None:
         return plan.options.output_dir
     return new_folder(Path("runs") / f"{plan.options.mode}_{time_stamp(now)}")
@@ -123,7 +124,7 @@ async def carry_out(
     on_verdict: OnVerdict | None = None,
     finish: Finish | None = None,
 ) -> RunResult:
-    """Judge, rate and write everything. Interrupted anywhere, the same command continues where it was.
+    """Judge, rate and write everything. If interrupted at any point, the same command continues where it stopped.
 
     `finish` is called with the complete folder: the command line writes the report there.
     """

@@ -1,4 +1,4 @@
-"""What a run says on the terminal: ratings, verdicts that failed, usage; and the counts behind it.
+"""The terminal summary of a run: ratings, failed verdicts, usage; and the counts behind it.
 
 Canaries are judged along with a dimension's matches; `own_counts` leaves them out.
 """
@@ -63,7 +63,7 @@ def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
 
 
 def failure_lines(judged: JudgingResult) -> list[str]:
-    """Per dimension that has any: the verdicts that failed, by name, and those that were never given."""
+    """Per dimension that has any: the failed verdicts, by name, and the missing ones."""
     lines = []
     for dimension in judged.judgments:
         counts = own_counts(judged, dimension)
@@ -79,7 +79,7 @@ def failure_lines(judged: JudgingResult) -> list[str]:
 
 
 def usage_lines(judged: JudgingResult) -> list[str]:
-    """Per dimension: what was cached, what was asked, what it took."""
+    """Per dimension: what was cached, what was asked, and its cost."""
     lines = []
     for dimension, stats in judged.stats.items():
         usage = stats.usage
@@ -99,7 +99,7 @@ def usage_lines(judged: JudgingResult) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Judgments, verdicts that failed (by name) and verdicts that were never given."""
+    """Judgments, failed verdicts (by name) and missing verdicts."""
 
     judgments: int
     failed_verdicts: Counter[str]
@@ -107,7 +107,7 @@ class Counts:
 
 
 def own_counts(judged: JudgingResult, dimension: str) -> Counts:
-    """The counts of a dimension without its canaries: a judge that fails on those has failed on none of the matches."""
+    """The counts of a dimension without its canaries: failures on those say nothing about the matches."""
     stats = judged.stats[dimension]
     canaries = list(judged.canaries.get(dimension, ()))
     heard = [verdict for judgment in canaries for verdict in judgment.raw]
@@ -130,7 +130,8 @@ class FailedQuestion:
 
 
 def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> list[FailedQuestion]:
-    """The first questions of a dimension that ended without a verdict, each with why, in the provider's words if any.
+    """The first questions of a dimension that ended without a verdict, each with the reason, in the provider's words if
+    any.
 
     Where none failed, no verdict is read.
     """
@@ -154,7 +155,7 @@ def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> lis
 
 
 def _why(verdict: Verdict) -> str:
-    """What a failure is called, and for an error what the provider said; for others the reply is in the report."""
+    """The name of a failure, and for an error the provider's message; for others the reply is in the report."""
     why = verdict.error or verdict.verdict.value
     said = " ".join(verdict.reasoning.split()) if verdict.verdict is VerdictLabel.ERROR else ""
     return f"{why}: {said[:_LONGEST_WORDS]}" if said else why

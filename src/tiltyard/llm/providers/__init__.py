@@ -1,4 +1,4 @@
-"""One small file per provider, and `make_provider`, which knows them by name and imports only the one it needs."""
+"""One small file per provider, and `make_provider`, which imports only the one it needs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def make_provider(
     folders: Sequence[Path] = (Path(),),
     guided_choice: str | None = None,
 ) -> Provider:
-    """The provider that a model's name means, ready to be asked; where it also takes batches, a `BatchProvider`.
+    """The provider for a model name, ready to be asked; a `BatchProvider` if it also takes batches.
 
-    Keys and addresses come from `env`, by default the environment and the `.env` of each of the `folders`, where a
-    script is looked for too.
+    Keys and addresses come from `env`, by default the environment and the `.env` of each of the `folders`, which are
+    also searched for scripts.
 
     Parameters:
         name: The model's name, parsed.
         base_url: The server's address; wins over `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL` and `LOCAL_BASE_URL`.
             Without any address, `local/smollm2-135m` is a model in this process.
         env: Where keys and addresses are looked up; None is the environment and the `.env` files.
-        folders: Where `.env` files and scripts are looked for.
-        guided_choice: That of `CompatibleProvider`.
+        folders: Where `.env` files and scripts are searched for.
+        guided_choice: See `CompatibleProvider`.
     """
     if name.provider == "scripted":
         return read_script(_find_script(name.model, folders))

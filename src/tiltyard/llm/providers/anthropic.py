@@ -56,7 +56,7 @@ class AnthropicProvider:
         return _reply(await answered_object(waiting, self._caller, f"a request to {request.model}"))
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         await self._client.close()
 
     @property
@@ -69,14 +69,14 @@ class AnthropicProvider:
         return len(msgspec.json.encode(_entry(_LONGEST_CUSTOM_ID, request))) + 1
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
-        """Hand over a batch; its id. Anthropic keeps no marks of ours, so `tag` stays here."""
+        """Submit a batch and return its id. Anthropic stores no labels, so `tag` is not sent."""
         entries = cast("Any", [_entry(custom_id, request) for custom_id, request in requests])
         waiting = self._client.messages.batches.create(requests=entries)
         about = f"a batch of {len(requests)} requests ({tag})"
         return (await answered(waiting, MessageBatch, self._caller, about)).id
 
     async def state(self, batch_id: str) -> BatchState:
-        """Where a batch stands now."""
+        """The current state of a batch."""
         return _state(await self._batch(batch_id))
 
     def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
@@ -143,7 +143,7 @@ def _reply(answer: object, *, batched: bool = False) -> Reply:
 
 
 def _usage(value: object) -> Usage | None:
-    """The tokens of a message; None where Anthropic does not say."""
+    """The tokens of a message; None if Anthropic does not state them."""
     usage = an_object(value)
     counts = {name: a_count(usage.get(name)) for name in ("input_tokens", "output_tokens")}
     counts |= {name: a_count(usage.get(name) or 0) for name in _CACHED}
@@ -152,7 +152,7 @@ def _usage(value: object) -> Usage | None:
 
 
 def _batch_reply(line: dict[str, Any]) -> Reply:
-    """One line of results; where there is no message, `text` holds the provider's own words."""
+    """One line of results; without a message, `text` holds the provider's error text."""
     result = an_object(line.get("result"))
     kind = a_name(result.get("type"))
     if kind == "succeeded":
@@ -166,7 +166,7 @@ def _batch_reply(line: dict[str, Any]) -> Reply:
 
 
 def _problem(body: object, otherwise: str) -> tuple[str, str]:
-    """The name of the error in a body, or what to call it where it has none, and Anthropic's own words."""
+    """The name of the error in a body (or a default), and Anthropic's message."""
     problem = an_object(an_object(body).get("error"))
     words = a_text(problem.get("message"))
     return a_name(problem.get("type")) or otherwise, one_line(words) if words else ""

@@ -1,4 +1,4 @@
-"""The chat-completions format: a `Request` as a body, a completion as a `Reply`. It knows no SDK and no network."""
+"""The chat-completions format: a `Request` as a body, a completion as a `Reply`. It uses neither SDK nor network."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _STOPS = {"length": Stop.LENGTH, "content_filter": Stop.REFUSAL}
 _CODES = {"batch_expired": "expired", "batch_cancelled": "canceled"}
 _POINTLESS = frozenset({400, 404, 413, 422})
 _SPECIAL_TOKENS = re.compile(r"(\s*<[^<>\s]+>)*\s*")
-"""What servers add behind an answer's last token: `<|im_end|>`, `</s>`, …"""
+"""What servers append after an answer's last token: `<|im_end|>`, `</s>`, …"""
 _WORD = re.compile(r"[^\W_]+")
 _ROUNDING = 1e-3
-"""By so much the probabilities of a server may come to more than 1."""
+"""By how much a server's probabilities may exceed 1 in total."""
 
 choice_words: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {
     "structured_outputs": lambda choices: {"structured_outputs": {"choice": list(choices)}},
     "guided_choice": lambda choices: {"guided_choice": list(choices)},
     "grammar": lambda choices: {"grammar": "root ::= " + " | ".join(json.dumps(choice) for choice in choices)},
 }
-"""How servers are told to allow nothing but a few words, by the name of the parameter."""
+"""How servers are told to allow only a few words, by the name of the parameter."""
 
 
 def chat_request(
     request: Request, *, budget: str, logprobs: bool = False, guided_choice: str | None = None
 ) -> dict[str, Any]:
-    """The body of a chat completion. `budget` is the server's word for the most tokens to write."""
+    """The body of a chat completion. `budget` is the server's name for the output token limit."""
     system = [("system", request.system)] if request.system else []
     body: dict[str, Any] = {
         "model": request.model,
@@ -76,7 +76,7 @@ def chat_reply(completion: object, choices: Sequence[str] = (), *, batched: bool
 
 
 def batch_reply(line: object) -> Reply:
-    """One line of a batch's output or error file; without a completion, `text` holds the provider's own words."""
+    """One line of a batch's output or error file; without a completion, `text` holds the provider's error text."""
     entry = an_object(line)
     response = an_object(entry.get("response"))
     status, body = a_count(response.get("status_code")) or 0, response.get("body")
@@ -91,12 +91,11 @@ def batch_reply(line: object) -> Reply:
 
 
 def choice_probabilities(tokens: object, choices: Sequence[str], text: str) -> dict[str, float] | None:
-    """How likely each choice was as the first word of the answer; None where the server did not say.
+    """How likely each choice was as the first word of the answer; None if the server did not say.
 
-    Read from the alternatives to the answer's first token: the first that is more than blank, behind thoughts between
-    `<think>` and `</think>`. An alternative stands for a choice if it spells it, or if it begins this choice and no
-    other (`T` begins `TIE`). Where the tokens are not those of the `text`, or their numbers no probabilities, nothing
-    is said.
+    Read from the alternatives to the answer's first non-blank token, after any thoughts between `<think>` and
+    `</think>`. An alternative counts for a choice if it equals it, or is a prefix of this choice and no other (`T` for
+    `TIE`). None if the tokens do not match the `text`, or the numbers are not probabilities.
     """
     start = answer_start(text)
     entries = [an_object(token) for token in a_list(tokens)]
@@ -115,16 +114,16 @@ def choice_probabilities(tokens: object, choices: Sequence[str], text: str) -> d
 
 
 def _same_words(tokens: str, answer: str) -> bool:
-    """Whether tokens spell an answer: all of it, perhaps with special tokens behind it, or its beginning."""
+    """Whether tokens spell an answer: all of it, possibly followed by special tokens, or its beginning."""
     if answer.startswith(tokens):
         return True
     return tokens.startswith(answer) and _SPECIAL_TOKENS.fullmatch(tokens, len(answer)) is not None
 
 
 def _is_whole(token: str, answer: str, choices: Sequence[str]) -> bool:
-    """Whether a first token is a word, and the whole of it where it seems to be a choice.
+    """Whether a first token is a word, and a complete one if it looks like a choice.
 
-    `A` may begin `Although`, and a small letter with more behind it may be an article.
+    `A` may begin `Although`, and a lowercase `a` followed by more text may be an article.
     """
     word = _WORD.match(answer)
     if word is None:
@@ -157,7 +156,7 @@ def _choice_of(token: str, choices: Sequence[str]) -> str | None:
 
 
 def _refusal(message: dict[str, Any]) -> str | None:
-    """The words with which a model declined, perhaps none; None where it did not."""
+    """The text with which a model declined, possibly empty; None if it did not decline."""
     parts = [an_object(part) for part in a_list(message.get("content"))]
     declined = [message.get("refusal"), *(part.get("refusal") for part in parts if part.get("type") == "refusal")]
     said = [words for words in declined if words]
@@ -165,7 +164,7 @@ def _refusal(message: dict[str, Any]) -> str | None:
 
 
 def _problem(problem: object, otherwise: str) -> tuple[str, str]:
-    """The name of an error, or what to call it where it has none, and the provider's own words."""
+    """The name of an error (or a default), and the provider's message."""
     found = an_object(problem)
     kind = a_name(found.get("type")) or a_name(found.get("code")) or otherwise
     words = a_text(found.get("message")) or a_text(problem)
@@ -173,7 +172,8 @@ def _problem(problem: object, otherwise: str) -> tuple[str, str]:
 
 
 def _usage(value: object) -> Usage | None:
-    """OpenAI counts cached tokens among the prompt's; ours stand apart. None where the server does not say."""
+    """OpenAI includes cached tokens in the prompt's; we count them separately. None if the server does not state
+    them."""
     usage = an_object(value)
     details = an_object(usage.get("prompt_tokens_details"))
     prompt, output = a_count(usage.get("prompt_tokens")), a_count(usage.get("completion_tokens"))

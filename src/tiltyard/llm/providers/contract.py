@@ -1,8 +1,8 @@
-"""What every provider has to keep to, as checks that anyone can run against their own.
+"""The contract of every provider, as checks that anyone can run against their own.
 
     asyncio.run(check_provider(MyProvider(), model="my-model"))
 
-The provider is asked for real: a handful of short requests, and one batch of three.
+The checks send real requests: a handful of short ones, and one batch of three.
 """
 
 from __future__ import annotations

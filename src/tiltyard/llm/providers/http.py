@@ -1,4 +1,4 @@
-"""The HTTP side of both official SDKs: the client they run on, and their errors in our words.
+"""The HTTP side of both official SDKs: their client, and the translation of their errors into ours.
 
 An error becomes `TryLater`, `Refused` or `QuestionRefused`: one line, without keys.
 """
@@ -34,14 +34,15 @@ else:
     _NETWORK = (*_NETWORK, ClientError)
 
 ANSWER_SECONDS = 900.0
-"""The longest that one answer may take from first to last byte; a server that trickles would never be done."""
+"""The longest that one answer may take from first to last byte, so that a trickling server cannot go on forever."""
 _CUT_OFF = ("payload is not completed", "without sending complete message body")
 """How the two transports say that a connection ended in the middle of an answer."""
 _LATER = frozenset({408, 409, 425, 429})
 _ALL_QUESTIONS = frozenset({401, 402, 403, 404})
-"""The key, the account, the model or the address: no other question would be answered. The rest of 4xx is about one."""
+"""Errors about the key, the account, the model or the address: no other question would be answered either. The other
+4xx codes concern one question."""
 _FLAGGED = re.compile(r"moderation|flagged|content.?policy", re.IGNORECASE)
-"""How gateways that say 403 to one question put it."""
+"""How gateways word a 403 that concerns one question."""
 _LONGEST_WAIT_SECONDS = 3600.0
 """The longest wait that a provider's Retry-After can impose."""
 _NO_MONEY = frozenset({"insufficient_quota", "billing_error"})
@@ -62,7 +63,7 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who was asked, for the sake of messages: the provider, its key's variable, its address, its SDK's error class."""
+    """Who was asked, for messages: the provider, its key's variable, its address, its SDK's error class."""
 
     provider: str
     key_variable: str
@@ -87,10 +88,11 @@ class Caller:
 
 
 async def answered(waiting: Awaitable[object], kind: type[Answer], caller: Caller, about: str) -> Answer:
-    """What an SDK answers, of the kind it should be; its failures, and the network's, come out as a `ModelError`.
+    """The result of an SDK call, checked for its type; SDK and network failures are raised as a `ModelError`.
 
-    The new error is raised after the old one was let go, here and in `streamed`: the old one holds the request, and the
-    request the key. For the same reason neither is a context manager: leaving one chains the old error to the new.
+    The new error is raised outside the `except` block of the old one, here and in `streamed`: the old one references
+    the request, and the request the key. For the same reason neither is a context manager, which would chain the old
+    error to the new.
     """
     try:
         answer = await waiting
@@ -104,7 +106,7 @@ async def answered(waiting: Awaitable[object], kind: type[Answer], caller: Calle
 
 
 class RawResponse(Protocol):
-    """What both SDKs give for a request whose answer they are not to interpret."""
+    """What both SDKs return for a request whose answer they should not interpret."""
 
     @property
     def http_response(self) -> httpx2.Response:
@@ -113,9 +115,9 @@ class RawResponse(Protocol):
 
 
 async def answered_object(waiting: Awaitable[RawResponse], caller: Caller, about: str) -> dict[str, Any]:
-    """The JSON object that a server answers; failures come out as in `answered`.
+    """The JSON object that a server returns; failures are raised as in `answered`.
 
-    The SDKs' own classes are not used for it: they are filled without a look at the types, and some shapes break them.
+    The SDKs' own classes are not used for it: they do not check types, and some inputs break them.
     """
     failure: ModelError
     try:
@@ -134,7 +136,7 @@ async def answered_object(waiting: Awaitable[RawResponse], caller: Caller, about
 
 
 def _damaged(data: bytes, caller: Caller, about: str) -> ModelError:
-    """What to say of an answer that is no JSON: one that began as an object was cut off or garbled on its way."""
+    """The error for an answer that is not JSON: one that begins like an object was cut off or garbled in transit."""
     if data.strip() and not data.lstrip().startswith(b"{"):
         return TryLater(_no_answer(caller, about))  # a gateway's page, perhaps: the next question may be answered
     return TryLater(f"The answer of {caller.address} to {about} is incomplete or garbled.", damaged=True)
@@ -146,7 +148,7 @@ def _no_answer(caller: Caller, about: str) -> str:
 
 
 async def streamed(items: AsyncGenerator[Answer, None], caller: Caller, about: str) -> AsyncGenerator[Answer, None]:
-    """The items one by one; failures come out as in `answered`."""
+    """The items one by one; failures are raised as in `answered`."""
     failure: ModelError | None = None
     async with aclosing(items):
         try:
@@ -161,7 +163,8 @@ async def streamed(items: AsyncGenerator[Answer, None], caller: Caller, about: s
 
 
 def translate(error: Exception, caller: Caller, about: str) -> ModelError:
-    """`TryLater` for what may succeed later, `Refused` for what will not, `QuestionRefused` if only this will not."""
+    """`TryLater` for what may succeed later, `Refused` for what will not, `QuestionRefused` if only this question will
+    not."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         reasons = _reasons(error)
@@ -181,7 +184,8 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """How many seconds to wait by the provider's word (a number or an HTTP date), an hour at most; None: no word."""
+    """How many seconds the provider says to wait (a number or an HTTP date), an hour at most; None if it does not
+    say."""
     for header, per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(header, "")) / per_second
@@ -202,7 +206,7 @@ def _headers(error: Exception) -> Mapping[str, str]:
 
 
 def _reasons(error: Exception) -> list[Exception]:
-    """Why there was no answer: the SDK's error and what it came from; the innermost says more than the SDK's words."""
+    """Why there was no answer: the SDK's error and its causes; the innermost one says most."""
     reasons = [error]
     while isinstance(cause := reasons[-1].__cause__, Exception):
         reasons.append(cause)
@@ -214,7 +218,8 @@ def _is_cut_off(reason: Exception) -> bool:
 
 
 def _error_body(error: Exception) -> tuple[dict[str, None], str]:
-    """The names (type, then code) and the message in an error's body; OpenAI's SDK unwraps `error`, Anthropic's not."""
+    """The names (type, then code) and the message in an error's body; OpenAI's SDK unwraps `error`, Anthropic's does
+    not."""
     body: Any = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(inner, dict):

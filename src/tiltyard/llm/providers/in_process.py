@@ -1,6 +1,6 @@
 """A small model inside this process: llama.cpp by way of `xllamacpp`, weights from a package. No server, no key.
 
-It answers one request at a time on one thread, so that it leaves the machine to whoever works on it.
+It answers one request at a time on one thread, to leave the machine free for other work.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _GUIDED = "grammar"
 
 
 class InProcessProvider:
-    """Asks a model that runs here. The weights are loaded with the first request; `aclose` lets go of them.
+    """Asks a model that runs in this process. The weights are loaded with the first request; `aclose` frees them.
 
-    With `request.choices` the reply carries the probabilities of the choices. `guided_choice="grammar"` allows nothing
-    but these words.
+    With `request.choices` the reply has the probabilities of the choices. `guided_choice="grammar"` allows only these
+    words.
     """
 
     def __init__(self, model: str, *, guided_choice: str | None = None) -> None:
@@ -42,7 +42,7 @@ class InProcessProvider:
         self._model = model
         self._path = weights_of(model)
         self._guided_choice = guided_choice
-        # One worker is the queue: requests wait for each other, and the event loop for none of them.
+        # A single worker thread is the queue: requests wait for each other, but never block the event loop.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tiltyard-model")
         self._server: Any = None
 
@@ -55,7 +55,7 @@ class InProcessProvider:
         return "local"
 
     async def ask(self, request: Request) -> Reply:
-        """The reply to one request, after those before it."""
+        """The reply to one request, in the order of requests."""
         if request.model != self._model:
             raise Refused(f"local/{request.model} is not the model that was loaded, which is local/{self._model}.")
         body = chat_request(request, budget="max_tokens", logprobs=True, guided_choice=self._guided_choice)
@@ -63,7 +63,7 @@ class InProcessProvider:
         return chat_reply(completion, request.choices)
 
     async def aclose(self) -> None:
-        """Let go of the model, once the request that is being answered has been."""
+        """Free the model once the current request is answered."""
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
         self._server = None
 

@@ -1,4 +1,4 @@
-"""OpenAI and whatever speaks like it: chat completions one at a time, and OpenAI's batches of files at half price."""
+"""OpenAI and compatible servers: chat completions one at a time, and OpenAI's file batches at half price."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CompatibleProvider:
     """Asks any server that speaks OpenAI's chat completions: vLLM, llama.cpp, Ollama, a gateway.
 
     With `request.choices` it asks for log-probabilities and returns those of the choices. `guided_choice` names the
-    server's own way to allow nothing but these words: `structured_outputs` or `guided_choice` (vLLM), `grammar`
+    server's parameter that allows only these words: `structured_outputs` or `guided_choice` (vLLM), `grammar`
     (llama.cpp). The key is optional, and never that of OpenAI.
     """
 
@@ -72,7 +72,7 @@ class CompatibleProvider:
         return await _ask(self._client, self._caller, request, body)
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         await self._client.close()
 
 
@@ -97,7 +97,7 @@ class OpenAIProvider:
         return await _ask(self._client, self._caller, request, body)
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         await self._client.close()
 
     @property
@@ -110,7 +110,7 @@ class OpenAIProvider:
         return len(_line(_LONGEST_CUSTOM_ID, request))
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
-        """Upload a batch as a file and start it; its id. The tag goes along as metadata."""
+        """Upload a batch as a file, start it and return its id. The tag is stored as metadata."""
         about = f"a batch of {len(requests)} requests ({tag})"
         content = b"".join(_line(custom_id, request) for custom_id, request in requests)
         upload = self._client.files.create(file=("batch.jsonl", content, "application/jsonl"), purpose="batch")
@@ -123,7 +123,7 @@ class OpenAIProvider:
         return (await answered(waiting, Batch, self._caller, about)).id
 
     async def state(self, batch_id: str) -> BatchState:
-        """Where a batch stands now."""
+        """The current state of a batch."""
         return _state(await self._batch(batch_id))
 
     async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:

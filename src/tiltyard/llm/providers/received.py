@@ -1,4 +1,4 @@
-"""What a server sent, made safe to keep: JSON values of the type they should be, or absent; messages on one line.
+"""Cleaning what a server sent: JSON values of the expected type, or absent; messages on one line.
 
 It knows no SDK.
 """
@@ -23,17 +23,17 @@ _LONGEST_NAME = 80
 
 
 class NotJSON(ValueError):
-    """These bytes are no JSON, or only the beginning of some."""
+    """These bytes are not JSON, or only the beginning of some."""
 
 
 def decode(data: bytes) -> Any:
-    """The value that some bytes spell; `NotJSON` where they spell none."""
+    """The value of some JSON bytes; `NotJSON` if they are not JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        # half a surrogate pair, NaN and Infinity are JSON to the standard library, but not to msgspec
+        # the standard library accepts lone surrogates, NaN and Infinity as JSON; msgspec does not
         return json.loads(data)
     except (ValueError, RecursionError):
         pass
@@ -41,7 +41,7 @@ def decode(data: bytes) -> Any:
 
 
 async def decode_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-    """The values of JSON Lines, as their bytes arrive; blank lines are passed over."""
+    """The values of JSON Lines, as their bytes arrive; blank lines are skipped."""
     begun: list[bytes] = []
     async for chunk in chunks:
         first, *others = chunk.split(b"\n")
@@ -116,16 +116,16 @@ _LONGEST_MESSAGE = 300
 
 
 _UNSEEN = ("Cc", "Cf")
-"""Control and format characters: escape sequences, letters that turn the direction of writing."""
+"""Control and format characters: escape sequences, characters that change the writing direction."""
 
 
 def encodable(said: str) -> str:
-    """The text with `?` for each half of a surrogate pair: JSON can spell one, but no file can hold it."""
+    """The text with `?` for each lone surrogate: JSON can encode one, but UTF-8 cannot."""
     return said.encode("utf-8", "replace").decode()
 
 
 def one_line(said: str, advice: str = "") -> str:
-    """A message of one line, not too long, without secrets and without what steers a terminal."""
+    """A message of one line, not too long, without secrets and terminal control characters."""
     plain = "".join(" " if unicodedata.category(letter) in _UNSEEN else letter for letter in encodable(said))
     line = " ".join(redact(plain).split())
     if len(line) > _LONGEST_MESSAGE:

@@ -50,7 +50,7 @@ class ScriptedProvider:
         return self._reply(request)
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _reply(self, request: Request) -> Reply:
         said = self._answer(request)
@@ -65,7 +65,7 @@ class _Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScriptedBatchProvider(ScriptedProvider):
-    """Also takes batches: each is in progress for `polls` looks at its state, then has ended.
+    """Also takes batches: each is in progress for `polls` state queries, then has ended.
 
     With a `folder` batches are kept there, one file each, so that a process that is killed and started again finds
     what it had sent.
@@ -102,7 +102,7 @@ class ScriptedBatchProvider(ScriptedProvider):
         return len(msgspec.json.encode(request))
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
-        """Keep a batch; its id."""
+        """Store a batch and return its id."""
         if not 0 < len(requests) <= self._limits.requests or len({custom_id for custom_id, _ in requests}) < len(
             requests
         ):
@@ -116,7 +116,7 @@ class ScriptedBatchProvider(ScriptedProvider):
         return batch.batch_id
 
     async def state(self, batch_id: str) -> BatchState:
-        """Where a batch stands; looking brings it nearer to its end."""
+        """The state of a batch; each query brings it closer to its end."""
         state = self._state(self._batch(batch_id))
         self._polls_left[batch_id] -= 1
         return state
@@ -152,10 +152,10 @@ class ScriptedBatchProvider(ScriptedProvider):
 def read_script(path: Path) -> ScriptedProvider:
     """The model that a script file describes.
 
-    A script is YAML or JSON: `rules`, a list; the first rule whose `when` words all stand in what is asked, earlier
-    turns included, answers with its `say`. A `say` that is a list is picked from by content. A rule may also give
+    A script is YAML or JSON: `rules`, a list; the first rule whose `when` words all occur in the request, earlier turns
+    included, answers with its `say`. If `say` is a list, the content decides which entry is used. A rule may also give
     `stop` (`end`, `length`, `refusal`) or `error` and `final`. With `batches: true`, or a folder for them beside the
-    script, it takes batches; `polls` says for how many looks they are in progress.
+    script, it takes batches; `polls` says for how many state queries they are in progress.
     """
     try:
         script = yaml.safe_load(path.read_text(encoding="utf-8"))
