@@ -1,6 +1,6 @@
-"""Whose answers may be shown with their authors: those to prompts that nobody can be voting on any more.
+"""Which answers may be shown with their authors: those to prompts that nobody can be voting on any more.
 
-A prompt that is switched off may still be on somebody's screen: a matchup stays open until it is voted on, skipped or
+A prompt that is switched off may still be on someone's screen: a matchup stays open until it is voted on, skipped or
 expires. Showing its answers before that would tell a voter who wrote what.
 """
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import ArenaState
 
 SETTLED = 60 * SECOND
-"""How much later than its switch the log must have come: another worker may be serving the prompt at that moment."""
+"""How far the log must have advanced after the switch: another worker may be serving the prompt at that moment."""
 
 
 NOT_BLIND = (
     "This arena is not blind: anyone can look up which model wrote an answer while it is being voted on "
     "(the setting texts_public is “always”)."
 )
-"""What every page and report of an arena says whose answers are always public."""
+"""Shown on every page and report of an arena whose answers are always public."""
 
 
 def is_blind(state: ArenaState) -> bool:
@@ -32,8 +32,8 @@ def is_blind(state: ArenaState) -> bool:
 def public_prompts(state: ArenaState) -> frozenset[int]:
     """The numbers of the prompts whose answers may be shown with their authors.
 
-    With the policy's `after_retirement` these are the prompts that are off, have been for a minute by the log's own
-    times, and have no open matchup; with `always` all of them. It follows from the log alone.
+    With the policy's `after_retirement` these are the prompts that have been off for a minute, by the times in the log,
+    and have no open matchup; with `always`, all of them. The result depends on the log alone.
     """
     catalog = state.catalog
     if not is_blind(state):
@@ -47,5 +47,5 @@ def public_prompts(state: ArenaState) -> frozenset[int]:
 
 
 def lost_blindness(state: ArenaState, prompt_id: str) -> bool:
-    """Whether switching this prompt on would have people vote on answers that are public at present."""
+    """Whether switching this prompt on would let people vote on answers that are public now."""
     return state.catalog.prompt(prompt_id) in public_prompts(state)

@@ -1,7 +1,7 @@
-"""The live board: what a state says of every enabled model, in the order that its phase makes official.
+"""The live board: every enabled model in the state, in the official order of its phase.
 
-Phases 1 and 2 keep the legacy Elo order and show the rest in its shadow; from phase 3 on the conservative score
-(rating minus two deviations) orders the board and legacy Elo is a second field.
+Phases 1 and 2 keep the legacy Elo order and show the new scores beside it; from phase 3 on the conservative score
+(rating minus two deviations) orders the board and legacy Elo is a secondary field.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OFFICIAL_FROM = 3
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """One model's line. What needs more votes than there are is None.
+    """One model's row. Values that need more votes are None.
 
     `pair_coverage` is only for contenders; `official_top` says that the model is one, and not provisional.
     """
@@ -61,7 +61,7 @@ class BoardRow:
     volatility: float
     """Glicko-2 volatility."""
     confidence: int
-    """How small the deviation is, 0 to 100; no probability."""
+    """How small the deviation is, 0 to 100; not a probability."""
     badge: Badge
     """`Provisional`, `Established` or `Stable`."""
     official_top: bool
@@ -79,9 +79,9 @@ class BoardRow:
     votes: int
     """All counted votes, the both-bad ones among them."""
     both_bad: int
-    """Votes that found both answers bad."""
+    """Both-bad votes."""
     both_bad_rate: float | None
-    """Share of its votes that found both answers bad."""
+    """Share of its votes that were both-bad."""
     quality_floor: float | None
     """1 − both-bad rate."""
     average_score: float | None
@@ -89,9 +89,9 @@ class BoardRow:
     spread: float | None
     """Standard deviation of its mean scores by prompt."""
     consistency: int | None
-    """How even it is across prompts, 0 to 100, after allowing for whom it met."""
+    """How consistent it is across prompts, 0 to 100, adjusted for its opponents."""
     legacy_elo: float
-    """Elo as before the policy."""
+    """Legacy Elo, from before the policy."""
     legacy_rank: int
     """Place by it."""
     conservative_rank: int
@@ -171,7 +171,7 @@ def official_order(state: ArenaState) -> list[int]:
 
 
 def contenders(state: ArenaState) -> list[int]:
-    """The contender band: the first models by conservative score, whatever the phase."""
+    """The contender band: the top models by conservative score, in any phase."""
     return state.order()[: state.policy.contender_band]
 
 
@@ -188,7 +188,7 @@ def coverages(state: ArenaState) -> Floats:
 
 
 def completeness(state: ArenaState, first: int, second: int) -> float:
-    """How near two models are to the floor of votes and prompts that neighbours need, 0 to 1."""
+    """How close two models are to the number of votes and prompts that neighbours need, 0 to 1."""
     votes, prompts = _pair_floor(state)
     decisive, distinct = state.tallies.pair_decisive(first, second), state.tallies.distinct_prompts(first, second)
     return pair_completeness(decisive, distinct, floor_votes=votes, floor_prompts=prompts)
@@ -240,7 +240,7 @@ def publication_values(status: Publication) -> dict[str, Any]:
 
 
 def badge_floors(rules: BadgeRules) -> tuple[Floor, Floor]:
-    """What `Established` and `Stable` ask for."""
+    """What `Established` and `Stable` require."""
     return (
         Floor(rules.established_decisive, rules.established_coverage, rules.established_deviation),
         Floor(rules.stable_decisive, rules.stable_coverage, rules.stable_deviation),
@@ -248,7 +248,7 @@ def badge_floors(rules: BadgeRules) -> tuple[Floor, Floor]:
 
 
 class _Columns:
-    """Everything that rows are read off, computed once for all models."""
+    """Everything that rows are built from, computed once for all models."""
 
     def __init__(self, state: ArenaState, conservative: list[int]) -> None:
         self.state = state
@@ -317,7 +317,8 @@ def decisive_wins_on(state: ArenaState) -> NDArray[np.int64]:
 
 
 def expected_by_prompt(state: ArenaState) -> tuple[Floats, Floats]:
-    """By model and prompt, the decisive wins that present ratings expect of the rivals met there, and ΣE(1 − E)."""
+    """By model and prompt, the decisive wins that current ratings predict against the opponents met there, and ΣE(1 −
+    E)."""
     models, prompts = state.tallies.decisive_on.view.shape
     met = state.tallies.pair_prompts
     lengths = np.fromiter(map(len, met.values()), dtype=np.intp, count=len(met))

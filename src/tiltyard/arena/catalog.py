@@ -24,9 +24,9 @@ class Catalog:
         self.model_enabled: list[bool] = []
         self.prompt_enabled: list[bool] = []
         self.prompt_off_at: list[int] = []
-        """When each prompt was last switched off; 0 for one that never was."""
+        """When each prompt was last switched off; 0 if never."""
         self.response_ids: dict[tuple[int, int], str] = {}
-        """The present answer of each (model, prompt)."""
+        """The current answer of each (model, prompt)."""
         self.answered = Grid()
         """1 where the model has an answer to the prompt."""
         self._model_numbers: dict[str, int] = {}
@@ -55,7 +55,7 @@ class Catalog:
         return prompt_id in self._prompt_numbers
 
     def add_model(self, added: ModelAdded) -> None:
-        """Add a model, or take over new facts about it."""
+        """Add a model, or update its metadata."""
         number = self._model_numbers.get(added.model)
         if number is None:
             self._model_numbers[added.model] = len(self.models)
@@ -67,7 +67,7 @@ class Catalog:
             self.model_enabled[number] = True
 
     def add_prompt(self, added: PromptAdded) -> None:
-        """Add a prompt, or take over new facts about it."""
+        """Add a prompt, or update its metadata."""
         number = self._prompt_numbers.get(added.prompt_id)
         kept = PromptAdded(prompt_id=added.prompt_id, text="", subject=added.subject, tags=added.tags)
         if number is None:
@@ -81,20 +81,20 @@ class Catalog:
             self.prompt_enabled[number] = True
 
     def add_response(self, added: ResponseAdded) -> None:
-        """Take over a model's answer."""
+        """Set a model's answer."""
         cell = (self.model(added.model), self.prompt(added.prompt_id))
         self.response_ids[cell] = added.response_id
         self.answered.view[cell] = 1
 
     def switch_prompt(self, prompt_id: str, *, on: bool, at: int) -> None:
-        """Serve a prompt again, or no more from a time on."""
+        """Serve a prompt again, or stop serving it from a given time."""
         number = self.prompt(prompt_id)
         if self.prompt_enabled[number] and not on:
             self.prompt_off_at[number] = at
         self.prompt_enabled[number] = on
 
     def servable(self) -> NDArray[np.bool_]:
-        """Which (model, prompt) may be served: both enabled, and an answer is there."""
+        """Which (model, prompt) may be served: both are enabled, and there is an answer."""
         return np.asarray(
             (self.answered.view > 0)
             & np.array(self.model_enabled, dtype=bool)[:, None]

@@ -1,7 +1,7 @@
-"""What the writer can be asked to do, and what it answers. `Arena.submit` takes commands, `Executor` runs them.
+"""The writer's commands and their results. `Arena.submit` takes commands, `Executor` runs them.
 
-A command checks what can be checked without the database when it is made. What it then does to a matchup is decided by
-the rules of `voting`, and what may be appended by hand by `check_events`.
+When it is created, a command checks what can be checked without the database. The rules of `voting` then decide what it
+does to a matchup, and `check_events` what may be appended by hand.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ BY_VOTERS = (e.MatchupServed, e.Voted, e.Revealed, e.Skipped, e.Expired, e.Undon
 
 
 class Command(Generic[R]):
-    """One request to the writer. Whoever runs it leaves an answer or an error, valid once the group is committed.
+    """One request to the writer. Running it sets an answer or an error, valid once the group is committed.
 
-    `quotas` are used up by running it; where one is exhausted, the command is refused.
+    Running it uses its `quotas`; if one is exhausted, the command is refused.
     """
 
     def __init__(self, quotas: Sequence[Quota] = ()) -> None:
@@ -57,22 +57,22 @@ class Command(Generic[R]):
 
     @property
     def refused(self) -> bool:
-        """Whether there is nothing left to do for it."""
+        """Whether it is done."""
         return self._error is not None
 
     def reset(self) -> None:
-        """Forget answer and error: the group will run again."""
+        """Clear answer and error: the group will run again."""
         self._answer, self._error = None, None
 
     def result(self) -> R:
-        """The answer, or the error raised. Valid from the moment the mailbox has the command back."""
+        """Return the answer, or raise the error. Valid once the mailbox has the command back."""
         if self._error is not None:
             raise self._error
         return self._answer  # type: ignore[return-value]
 
 
 class ServedMatchup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a voter is shown, and nothing that tells who wrote it."""
+    """What a voter is shown, without anything that reveals who wrote it."""
 
     matchup_id: str
     prompt: str
@@ -100,7 +100,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnterVoter(Command[str]):
-    """Find the random key of whoever holds this cookie, or make one. Only a first visit uses the quotas."""
+    """Find the random key of the visitor with this cookie, or create one. Only a first visit uses the quotas."""
 
     def __init__(self, cookie_hash: str, address: str, quotas: Sequence[Quota] = ()) -> None:
         super().__init__(quotas)
@@ -110,7 +110,7 @@ class EnterVoter(Command[str]):
 
 
 class ServeMatchup(Command[ServedMatchup]):
-    """Choose a matchup for this voter, and write it down before it is shown."""
+    """Choose a matchup for this voter, and record it before it is shown."""
 
     def __init__(self, voter: str, quotas: Sequence[Quota] = ()) -> None:
         super().__init__(quotas)
@@ -129,11 +129,11 @@ class MatchupCommand(Command[R]):
         self.voter = voter
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
-        """What becomes of the matchup."""
+        """The resulting state of the matchup."""
         raise NotImplementedError
 
     def reply(self, ballot: Ballot, now: int, state: ArenaState) -> R:
-        """What to tell the voter, given the matchup as it is afterwards."""
+        """What to tell the voter, given the resulting matchup."""
         raise NotImplementedError
 
 
@@ -150,7 +150,7 @@ class _WithReceipt(MatchupCommand[Receipt]):
 
 
 class _WithoutReply(MatchupCommand[None]):
-    """A command that is either done or refused."""
+    """A command without a result: it is done or refused."""
 
     def reply(self, ballot: Ballot, now: int, state: ArenaState) -> None:  # noqa: ARG002
         return None
@@ -181,7 +181,7 @@ class RevealNames(_WithReceipt):
 
 
 class SkipMatchup(_WithoutReply):
-    """Pass a matchup."""
+    """Skip a matchup."""
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
         """Close the matchup without a vote."""
@@ -197,7 +197,7 @@ class UndoVote(_WithoutReply):
 
 
 class CloseExpired(Command[int]):
-    """Close the matchups that were not voted on in time; the answer is how many."""
+    """Close the matchups that were not voted on in time; the result is their number."""
 
     def __init__(self, now: int) -> None:
         super().__init__()
@@ -205,7 +205,8 @@ class CloseExpired(Command[int]):
 
 
 class AppendEvents(Command[None]):
-    """Write these events by hand: all of them, or none. Even an empty list chains what other processes have written."""
+    """Append these events by hand: all of them, or none. Even an empty list chains what other processes have
+    written."""
 
     def __init__(self, bodies: Sequence[e.AnyBody]) -> None:
         super().__init__()
@@ -213,7 +214,7 @@ class AppendEvents(Command[None]):
 
 
 class ProbeWriter(Command[int]):
-    """Commit a write that means nothing, to find out whether votes could be written; the answer is the log's length."""
+    """Commit a dummy write, to find out whether votes could be written; the result is the log's length."""
 
 
 class ReadState(Command[R]):
@@ -225,13 +226,13 @@ class ReadState(Command[R]):
 
 
 def check_voter(name: str) -> None:
-    """Refuse what cannot be the key of a voter."""
+    """Refuse an invalid voter key."""
     if not SAFE_ID.match(name):
         raise voting.NotYours(f"{name[:40]!r} is not the key of a voter. Come back without the cookie.")
 
 
 def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
-    """Fail at the first event that may not be written by hand; each may rely on those before it.
+    """Fail at the first event that may not be appended by hand; each may rely on those before it.
 
     Nothing is ever removed from the catalog, so what passes here still holds when the event is chained.
     """

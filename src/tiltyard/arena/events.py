@@ -1,4 +1,5 @@
-"""Everything that can happen in an arena. The log of these events is the only truth; all else is computed from it."""
+"""Everything that can happen in an arena. The log of these events is the only source of truth; everything else is
+computed from it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class Choice(enum.StrEnum):
     TIE = "TIE"
     BOTH_BAD = "BOTH_BAD"
 
-    __hash__ = str.__hash__  # the one of enums is written in Python, and choices are looked up for every vote
+    __hash__ = str.__hash__  # the enum's own hash is written in Python, and choices are looked up for every vote
 
     @property
     def outcome(self) -> Outcome:
@@ -32,15 +33,15 @@ _OUTCOMES = {Choice.A: Outcome.A, Choice.B: Outcome.B, Choice.TIE: Outcome.TIE, 
 
 Lane = Literal["coverage", "contender", "uncertainty", "exploration", "legacy"]
 LANES: tuple[Lane, ...] = ("coverage", "contender", "uncertainty", "exploration")
-"""The lanes of the policy; `legacy` is the matchmaking from before it, which phase 1 keeps."""
+"""The lanes of the policy; `legacy` is the earlier matchmaking, which phase 1 keeps."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What an event says. Every kind is a subclass; the tag is its name in the log."""
+    """The body of an event. Every kind is a subclass; the tag is its name in the log."""
 
 
 class SettingsChanged(Body, frozen=True, kw_only=True, tag="settings_changed"):
-    """The whole policy, from now on."""
+    """The whole policy, effective from here on."""
 
     policy: Policy
 
@@ -52,7 +53,7 @@ class PhaseChanged(Body, frozen=True, kw_only=True, tag="phase_changed"):
 
 
 class ModelAdded(Body, frozen=True, kw_only=True, tag="model_added"):
-    """A model, or new facts about one that is there. It is enabled."""
+    """A new model, or new metadata for an existing one. It is enabled."""
 
     model: str
     display_name: str
@@ -68,7 +69,7 @@ class ModelEnabled(Body, frozen=True, kw_only=True, tag="model_enabled"):
 
 
 class ModelDisabled(Body, frozen=True, kw_only=True, tag="model_disabled"):
-    """The model is served no more; its votes stay."""
+    """The model is no longer served; its votes remain."""
 
     model: str
 
@@ -89,24 +90,24 @@ class PromptEnabled(Body, frozen=True, kw_only=True, tag="prompt_enabled"):
 
 
 class PromptDisabled(Body, frozen=True, kw_only=True, tag="prompt_disabled"):
-    """The prompt is served no more; its votes stay."""
+    """The prompt is no longer served; its votes remain."""
 
     prompt_id: str
 
 
 class ResponseAdded(Body, frozen=True, kw_only=True, tag="response_added"):
-    """A model's answer to a prompt; a later one takes the place of an earlier one in matchups to come."""
+    """A model's answer to a prompt; a later one replaces an earlier one in future matchups."""
 
     response_id: str
     model: str
     prompt_id: str
     text: str
     salt: str = ""
-    """Something random: the hashes of the log are public, and must not reveal the author to anyone who has the text."""
+    """A random salt: the hashes of the log are public, and must not reveal the author to anyone who has the text."""
 
 
 class MatchupServed(Body, frozen=True, kw_only=True, gc=False, tag="matchup_served"):
-    """Two answers were shown to a voter, sides drawn; why these, and how likely they were to be chosen."""
+    """Two answers were shown to a voter on random sides; with the reason for the choice and its probability."""
 
     matchup_id: str
     voter: str
@@ -118,7 +119,7 @@ class MatchupServed(Body, frozen=True, kw_only=True, gc=False, tag="matchup_serv
     lane: Lane
     reason: str
     probability: float
-    """The probability of this pair and prompt, given the state, the lane draw included."""
+    """The probability of this pair and prompt, given the state, including the draw of the lane."""
     seed: int
     expires_at: int
 
@@ -129,17 +130,17 @@ class Voted(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="
     matchup_id: str
     choice: Choice
     undo_until: int | None = None
-    """None: the names were shown at once. Votes from before there was a choice are written like that."""
+    """None: the names were shown at once. Votes from before this option existed have no value either."""
 
 
 class Revealed(Body, frozen=True, kw_only=True, gc=False, tag="revealed"):
-    """The voter was shown the names before the time to undo was over. The vote is final."""
+    """The voter was shown the names before the undo time was over. The vote is final."""
 
     matchup_id: str
 
 
 class Skipped(Body, frozen=True, kw_only=True, gc=False, tag="skipped"):
-    """The voter passed; the matchup cannot be voted on any more."""
+    """The voter skipped the matchup; it can no longer be voted on."""
 
     matchup_id: str
 
@@ -157,7 +158,7 @@ class Undone(Body, frozen=True, kw_only=True, gc=False, tag="undone"):
 
 
 class Flagged(Body, frozen=True, kw_only=True, tag="flagged"):
-    """Something looks odd. A flag changes no rating."""
+    """Something looks suspicious. A flag changes no rating."""
 
     subject: Literal["voter", "vote", "response", "model"]
     subject_id: str
@@ -215,16 +216,17 @@ FIRST_HASH = "0" * 64
 
 
 def encode_body(body: Body) -> str:
-    """The body as the text that is stored and hashed: the same bytes for the same event, always."""
+    """The body as the text that is stored and hashed: always the same bytes for the same event."""
     return _encoder.encode(body).decode()
 
 
 def decode_body(text: str | bytes) -> AnyBody:
-    """The body that a text says; unknown fields are ignored, so logs of a later version still load."""
+    """The body of a stored text; unknown fields are ignored, so logs of a later version still load."""
     body: AnyBody = _decoder.decode(text)
     return body
 
 
 def chain_hash(previous: str, seq: int, at: int, text: str) -> str:
-    """The hash that chains an event to the one before: of its place, its time, and every byte of its text."""
+    """The hash that chains an event to the one before: over its sequence number, its time, and every byte of its
+    text."""
     return hashlib.sha256(f"{previous}\n{seq}\n{at}\n{text}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What the writing thread does with a group of commands: one transaction, in an order that keeps causes first."""
+"""How the writing thread runs a group of commands: in one transaction, causes before effects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TIDY_SECONDS = 30
 
 EXPIRED_AT_ONCE = 500
 VOTERS_KEPT = 4096
-"""Voters for whom memory holds what they have seen."""
+"""How many voters' seen matchups are kept in memory."""
 
 
 class Executor:
@@ -73,7 +73,7 @@ class Executor:
         self._tidied = time.monotonic()
 
     def execute(self, group: Sequence[Command[object]]) -> None:
-        """Run a group of commands, commit it, and set every answer. After an error, nothing of it has happened."""
+        """Run a group of commands, commit it, and set every answer. After an error, nothing has changed."""
         replica = self._loaded()
         writes = [command for command in group if not isinstance(command, ReadState)]
         if writes:
@@ -88,7 +88,7 @@ class Executor:
             _look(command, replica)
 
     def idle(self) -> None:
-        """Between groups: take in what others wrote, and now and then tidy up. After an error the log is read again."""
+        """Between groups: read what others wrote, and occasionally clean up. After an error the log is read again."""
         try:
             if time.monotonic() - self._tidied >= TIDY_SECONDS:
                 self._tidied, now = time.monotonic(), self._now()
@@ -116,8 +116,8 @@ class Executor:
     def _write(self, connection: Connection, replica: Replica, group: Sequence[Command[object]]) -> None:
         """Write what the commands ask for, in one transaction.
 
-        Votes, skips and undos come first: they may be about matchups that other processes served, whose events are
-        pending by now at the latest.
+        Votes, skips and undos come first: they may concern matchups that other processes served, whose events are at
+        least pending by now.
         """
         now = self._now()
         appends = [command for command in group if isinstance(command, AppendEvents)]
@@ -134,7 +134,7 @@ class Executor:
         self._probe(connection, replica, group, now)
 
     def _check_quotas(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
-        """Refuse what is over a limit, and count the rest. Entering counts once for a cookie that nobody knows yet."""
+        """Refuse what is over a limit, and count the rest. A new cookie's first visit counts once."""
         limited = [command for command in group if command.quotas]
         if not limited:
             return
@@ -161,7 +161,7 @@ class Executor:
     def _decide_matchups(
         self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int
     ) -> list[Event]:
-        """Decide about votes, reveals, skips, undos and expiries, and write what became of the matchups."""
+        """Decide about votes, reveals, skips, undos and expiries, and write the resulting matchups."""
         steps = [command for command in group if isinstance(command, MatchupCommand) and not command.refused]
         expires = [command for command in group if isinstance(command, CloseExpired)]
         due = {command: matchup_table.due_ballots(connection, command.now, EXPIRED_AT_ONCE) for command in expires}
@@ -188,7 +188,7 @@ class Executor:
     def _record_events(
         self, connection: Connection, replica: Replica, events: Sequence[Event], *, locked: bool
     ) -> None:
-        """Write events: with their place in the log where this process holds the lock, else as pending ones."""
+        """Write events: with their sequence number if this process holds the lock, else as pending."""
         written = log.write_events(connection, events)
         if locked:
             replica.project(connection, written)
@@ -211,7 +211,7 @@ class Executor:
                 self._texts.forget(("prompt", body.prompt_id))
 
     def _salted(self, body: AnyBody) -> AnyBody:
-        """The event as it is written: an answer gets its own salt, so that its hash does not reveal its author."""
+        """The event as it is written: an answer gets a random salt, so that its hash does not reveal its author."""
         if isinstance(body, ResponseAdded) and not body.salt:
             return msgspec.structs.replace(body, salt=self._new_id())
         return body
@@ -245,7 +245,7 @@ class Executor:
             )
 
     def _choose(self, command: ServeMatchup, replica: Replica, now: int) -> MatchupServed | None:
-        """A matchup for one voter, reserved; None where there is nothing to serve, and the voter is told why."""
+        """A reserved matchup for one voter; None if there is nothing to serve, and the voter is told why."""
         state, catalog = replica.state, replica.state.catalog
         seed = int(self._rng.integers(2**63 - 1))
         try:
@@ -259,7 +259,7 @@ class Executor:
         return body
 
     def _load_seen(self, connection: Connection, voters: set[str]) -> None:
-        """Bring what these voters have seen into memory. From then on each served event adds to it."""
+        """Load what these voters have seen into memory. From then on each served event adds to it."""
         missing = [voter for voter in voters if voter not in self._seen]
         if missing:
             self._seen.update(
@@ -277,13 +277,13 @@ class Executor:
             seen.note((*pair, catalog.prompt(body.prompt_id)), at)
 
     def _enter(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
-        """Find or make the voters' keys; in one order everywhere, since workers may wait for each other."""
+        """Find or create the voters' keys, in the same order in every worker, to avoid deadlocks."""
         entering = [command for command in group if isinstance(command, EnterVoter) and not command.refused]
         for command in sorted(entering, key=lambda enter: enter.cookie_hash):
             command.answer(enter_voter(connection, command.cookie_hash, command.address, now))
 
     def _probe(self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int) -> None:
-        """Write a row that means nothing, once for all probes of the group."""
+        """Write a dummy row, once for all probes of the group."""
         probes = [command for command in group if isinstance(command, ProbeWriter)]
         if probes:
             self._usage.probe(connection, now)
@@ -292,7 +292,7 @@ class Executor:
 
 
 def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replica: Replica, now: int) -> Event | None:
-    """What happened, if anything; the row and the answer are left where they belong."""
+    """The resulting event, if any; stores the changed row and the answer."""
     ballot = rows.get(step.matchup_id)
     if ballot is None or ballot.voter != step.voter:
         step.refuse(voting.NotYours(NO_SUCH_MATCHUP))
@@ -307,7 +307,7 @@ def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replic
 
 
 def _check_responses(connection: Connection, added: Sequence[ResponseAdded]) -> None:
-    """A response id means one text for ever: what was voted on must stay what was shown."""
+    """A response id always has the same text: what was voted on must stay what was shown."""
     texts = responses_taken(connection, added)
     for response in added:
         if texts.setdefault(response.response_id, response.text) != response.text:
@@ -317,5 +317,5 @@ def _check_responses(connection: Connection, added: Sequence[ResponseAdded]) -> 
 def _look(command: ReadState[object], replica: Replica) -> None:
     try:
         command.answer(command.look(replica.state))
-    except Exception as error:  # it is the caller's function, and goes back to the caller
+    except Exception as error:  # the error comes from the caller's function, and goes back to the caller
         command.refuse(error)

@@ -1,7 +1,7 @@
 """Many requests, one commit: durability costs a disk write per group, not per vote.
 
-One thread owns the state and the writing connection. While it commits, requests gather; it takes all of them as the
-next group. Nobody is answered before the commit that holds their request has returned.
+One thread owns the state and the writing connection. While it commits, new requests queue up and become the next group.
+No request is answered before the commit that contains it has returned.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ R = TypeVar("R")
 _log = logging.getLogger("tiltyard.arena")
 
 LARGEST_GROUP = 256
-"""Requests in one transaction: beyond this, waiting longer saves nothing."""
+"""The most requests in one transaction: larger groups save nothing."""
 
 LEAST_WEIGHT = 0.1
-"""How much a group of one request says of the time that a request takes; a full group says all."""
+"""The weight of a single-request group in the estimate of a request's duration; a full group has weight 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +37,27 @@ class Load:
     """How busy the writing thread is."""
 
     waiting: int
-    """Requests that nobody has begun with."""
+    """Requests that are still waiting."""
     group_seconds: float
-    """How long the group in work has been in work; 0 if there is none."""
+    """How long the current group has been running; 0 if there is none."""
     wait_seconds: float
-    """How long a new request would wait, as far as can be told."""
+    """How long a new request would wait, estimated."""
 
 
 class Mailbox(Protocol):
-    """Where requests go when they are done. Called in the writing thread, once for all requests of a group."""
+    """Receives finished requests. Called in the writing thread, once for all requests of a group."""
 
     def take(self, done: Sequence[Command[Any]]) -> None:
-        """Tell those who wait for these."""
+        """Notify those who wait for these."""
         ...
 
 
 class GroupCommit:
     """A thread that hands groups of requests to `execute`, which commits them, and then delivers their answers.
 
-    `execute` raises `StoreError` where the database failed: all requests of the group get that error. Any other error
-    must come from one of the requests, so each is then run by itself, and only the one at fault gets it.
-    `idle` is called about every `idle_seconds`, between groups. Whatever fails, the thread goes on: see `failures`.
+    `execute` raises `StoreError` if the database failed: all requests of the group get that error. Any other error must
+    come from one of the requests, so each is then run separately, and only the faulty one gets it. `idle` is called
+    about every `idle_seconds`, between groups. The thread survives any failure: see `failures`.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class GroupCommit:
         self._queue.put(command)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Finish what was asked, then stop."""
+        """Finish all queued requests, then stop."""
         if not self._closed.is_set():
             self._closed.set()
             self._queue.put(None)
@@ -106,7 +106,7 @@ class GroupCommit:
                     self._timed(group)
                 if open_:
                     self._idle()
-            except BaseException as error:  # nobody but this thread writes: it must not end
+            except BaseException as error:  # only this thread writes, so it must not end
                 self.failures.note(error)
                 self._began = None
             else:
@@ -123,7 +123,7 @@ class GroupCommit:
         self._seconds_each += weight * ((time.monotonic() - began) / len(group) - self._seconds_each)
 
     def _gather(self) -> tuple[list[Command[object]], bool]:
-        """Wait for a command, then take all that are queued; and whether to go on afterwards."""
+        """Wait for a command, then take all that are queued; also returns whether to continue."""
         group: list[Command[object]] = []
         try:
             command = self._queue.get(timeout=self._idle_seconds)
@@ -141,7 +141,7 @@ class GroupCommit:
             self._execute(group)
         except StoreError as error:
             _fail(group, error)
-        except BaseException as error:  # whatever it is, it goes back to the caller
+        except BaseException as error:  # any error goes back to the caller
             if len(group) == 1:
                 _fail(group, error if isinstance(error, Exception) else RuntimeError(f"a request ended in {error!r}"))
             for command in group if len(group) > 1 else ():
@@ -168,7 +168,7 @@ def _fail(group: list[Command[object]], error: Exception) -> None:
 
 
 def _deliver(group: list[Command[object]]) -> None:
-    """Hand the commands back, all those of one mailbox together: waking a thread costs more than an answer."""
+    """Deliver the commands, all those of one mailbox together, because waking a thread is expensive."""
     by_mailbox: dict[Mailbox, list[Command[object]]] = {}
     for command in group:
         assert command.mailbox is not None
@@ -176,5 +176,5 @@ def _deliver(group: list[Command[object]]) -> None:
     for mailbox, done in by_mailbox.items():
         try:
             mailbox.take(done)
-        except Exception:  # one who cannot be told must not keep the others waiting
+        except Exception:  # a failing mailbox must not block the others
             _log.exception("%d answers could not be handed back", len(done))

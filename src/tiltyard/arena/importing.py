@@ -1,4 +1,4 @@
-"""Filling an arena from a tournament's files: prompts, answers, and what is known of the models.
+"""Filling an arena from a tournament's files: prompts, answers, and model metadata.
 
 Only what is new or changed becomes an event, so the same import can be run again, with more files, at any time.
 """
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 PREFIX, SUFFIX = "responses_", ".jsonl"
 AT_ONCE = 500
-"""Events of an import that are committed together."""
+"""Number of import events committed together."""
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What visitors are told of a model, once they have voted."""
+    """What visitors see about a model after voting."""
 
     model: str
     display_name: str = ""
@@ -58,7 +58,7 @@ def read_cards(path: Path) -> dict[str, ModelCard]:
 
 @dataclass(slots=True)
 class Import:
-    """The events of an import, in an order in which each may rely on those before it, and what they come to."""
+    """The events of an import, in an order in which each may rely on those before it, and a summary."""
 
     bodies: list[e.AnyBody] = field(default_factory=list)
     models: int = 0
@@ -69,7 +69,7 @@ class Import:
     strangers: int = 0
 
     def lines(self) -> list[str]:
-        """What a person should know."""
+        """A summary for people."""
         lines = [
             f"{self.models} models, {self.prompts} prompts and {self.answers} answers are new or changed; "
             f"{self.unchanged} unchanged"
@@ -89,7 +89,7 @@ def plan_import(
     responses: Path | None = None,
     cards: Path | None = None,
 ) -> Import:
-    """What would have to happen for the arena to hold these files."""
+    """The events that would import these files into the arena."""
     if bank is None and responses is None and cards is None:
         raise OptionError("there is nothing to import. Name prompts, responses or models.")
     plan = Import()
@@ -118,7 +118,7 @@ def response_files(path: Path) -> dict[str, Path]:
 
 
 def _plan_prompts(plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str], bank: Path) -> set[str]:
-    """Prompts that are new, or of which the text, the subject or the tags are others now."""
+    """Prompts that are new, or whose text, subject or tags have changed."""
     prompts = read_prompts(bank)
     for prompt in prompts:
         if not prompt.text.strip():
@@ -134,12 +134,12 @@ def _plan_prompts(plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str
         plan.prompts += 1
         plan.bodies.append(added)
         if number is not None and not catalog.prompt_enabled[number]:
-            plan.bodies.append(e.PromptDisabled(prompt_id=prompt.prompt_id))  # new facts do not bring it back
+            plan.bodies.append(e.PromptDisabled(prompt_id=prompt.prompt_id))  # new metadata does not re-enable it
     return {prompt.prompt_id for prompt in prompts}
 
 
 def _plan_model(plan: Import, catalog: Catalog, name: str, card: ModelCard | None, *, given: bool) -> None:
-    """A model that is new, or of which something else is said now. A card alone describes; it adds nobody."""
+    """A model that is new or has changed metadata. A model card alone does not add a model."""
     there = catalog.has_model(name)
     if card is None and there:
         plan.unchanged += 1
@@ -160,7 +160,7 @@ def _plan_model(plan: Import, catalog: Catalog, name: str, card: ModelCard | Non
     plan.models += 1
     plan.bodies.append(added)
     if there and not catalog.model_enabled[catalog.model(name)]:
-        plan.bodies.append(e.ModelDisabled(model=name))  # new facts about a model do not bring it back
+        plan.bodies.append(e.ModelDisabled(model=name))  # new metadata does not re-enable a model
 
 
 def _plan_answers(plan: Import, catalog: Catalog, name: str, folder: Path, known: set[str]) -> None:
@@ -190,7 +190,7 @@ def _present(catalog: Catalog, model: str, prompt_id: str) -> str | None:
 
 
 def response_id(model: str, prompt_id: str, text: str) -> str:
-    """The id of an answer: a fingerprint of whose it is, to what, and every letter of it."""
+    """The id of an answer: a fingerprint of its model, its prompt and its text."""
     return hashlib.sha256("\0".join((model, prompt_id, text)).encode()).hexdigest()[:32]
 
 

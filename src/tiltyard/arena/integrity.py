@@ -1,4 +1,4 @@
-"""Votes and answers that should not count: what is flagged, and which exclusions are proposed.
+"""Suspicious votes and answers: what is flagged, and which exclusions are proposed.
 
 Nothing here changes anything. Flags and proposals are values, which a caller turns into `Flagged` and `Excluded` events
 (`events_of`) where the policy says so; an excluded vote stays in the log and can be restored.
@@ -60,16 +60,16 @@ MINUTE = 60 * MICROSECONDS
 HOUR = 60 * MINUTE
 
 Act = Literal["vote", "matchup", "session", "undo", "skip"]
-"""What a visitor does that is limited."""
+"""The visitor actions that are limited."""
 
 SURE = 0.01
-"""An anomaly is flagged at the policy's alpha, and exclusion proposed for it at this part of it: in simulation 9 % of
-honest sessions are flagged at 0.1, and 1 in 4,000 is as rare as 0.001."""
+"""An anomaly is flagged at the policy's alpha, and exclusion is proposed at this fraction of it: in simulations 9 % of
+honest sessions are flagged at 0.1, and only 1 in 4,000 is below 0.001."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActLimit:
-    """At most `limit` acts of a kind in any window of so many microseconds, counted by session or by address."""
+    """At most `limit` actions of a kind in any window of this many microseconds, counted by session or by address."""
 
     act: Act
     counted_by: Literal["session", "address"]
@@ -77,7 +77,7 @@ class ActLimit:
     window: int
 
     def decide(self, times: Sequence[int], now: int) -> RateDecision:
-        """Whether one more is allowed, given the times of earlier ones in order."""
+        """Whether one more is allowed, given the sorted times of earlier ones."""
         return rate_limit(times, now, limit=self.limit, window=self.window)
 
 
@@ -98,7 +98,7 @@ def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
 
 @dataclass(frozen=True, slots=True)
 class VoterFlag:
-    """A sign found in a voter's votes. `sure` says that excluding the votes is proposed for it."""
+    """A flag on a voter's votes. `sure` means that excluding the votes is proposed."""
 
     voter: str
     flag: str
@@ -108,7 +108,7 @@ class VoterFlag:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFlag:
-    """An answer that says who wrote it, and the phrase in which it does."""
+    """An answer that reveals its author, and the phrase that does so."""
 
     response_id: str
     model: str
@@ -126,7 +126,7 @@ class ExclusionProposal:
 def flag_voters(
     votes: VoteTable, rating: NDArray[np.float64], rules: FlagRules, acts: Mapping[str, SessionActs] | None = None
 ) -> list[VoterFlag]:
-    """Every flag of every voter, given counted votes and the ratings by which upsets are told, in order of voters.
+    """Every flag of every voter, in voter order, given counted votes and the ratings that define upsets.
 
     `acts` says how often each voter voted, undid and skipped. A session that only undoes or skips has no counted vote;
     its flags come last.
@@ -155,7 +155,7 @@ def flag_voters(
 
 
 def _flags_of_acts(voter: str, acts: SessionActs, rules: FlagRules) -> Iterator[VoterFlag]:
-    """What a session's undos and skips tell. Undoing chooses which votes count; skipping is everybody's right."""
+    """Flags from a session's undos and skips. Undoing selects which votes count; skipping is always allowed."""
     undone = share_flag("undoes votes", acts.undone, acts.cast, "votes undone", rules.undo_votes, rules.undo_share)
     if undone is not None:
         yield VoterFlag(voter, undone.flag, undone.detail, sure=True)
@@ -193,7 +193,7 @@ def _session_rules(rules: FlagRules) -> SessionRules:
 
 
 def flag_answers(answers: Iterable[tuple[str, ModelAdded, str]]) -> list[AnswerFlag]:
-    """The answers that name themselves, from (response id, its model, its text): the first phrase of each."""
+    """The answers that reveal their model, from (response id, model, text), with the first such phrase of each."""
     flags = []
     for response_id, model, text in answers:
         found = self_namings(text, (model.model, model.display_name), (model.provider,))
@@ -203,7 +203,7 @@ def flag_answers(answers: Iterable[tuple[str, ModelAdded, str]]) -> list[AnswerF
 
 
 def propose_exclusions(votes: VoteTable, flags: Iterable[VoterFlag]) -> list[ExclusionProposal]:
-    """For every voter with a sure flag all its counted votes, with the flags as the reason."""
+    """For every voter with a sure flag, all their counted votes, with the flags as the reason."""
     reasons: dict[str, list[str]] = {}
     for flag in flags:
         if flag.sure:
@@ -229,7 +229,7 @@ def propose_unblinded(
 def accepted(
     rules: FlagRules, by_voters: Iterable[ExclusionProposal], unblinded: ExclusionProposal | None
 ) -> list[ExclusionProposal]:
-    """The proposals that the policy carries out by itself; by default none, and a person decides."""
+    """The proposals that the policy carries out automatically; none by default, so that a person decides."""
     chosen = list(by_voters) if rules.exclude_flagged_sessions else []
     if rules.exclude_self_identifying and unblinded is not None:
         chosen.append(unblinded)
@@ -242,7 +242,7 @@ def events_of(
     proposals: Iterable[ExclusionProposal] = (),
     known: Collection[tuple[str, str]] = (),
 ) -> list[Flagged | Excluded]:
-    """The events that flags and accepted proposals stand for; flags `known` by (subject id, flag) are not repeated."""
+    """The events for flags and accepted proposals; flags already `known` by (subject id, flag) are not repeated."""
     flagged = [
         Flagged(subject="voter", subject_id=flag.voter, flag=flag.flag, detail=flag.detail) for flag in voter_flags
     ]

@@ -1,4 +1,4 @@
-"""One model's page in numbers: its prompts, its opponents, its neighbours, what is missing, and its recent votes."""
+"""The numbers of one model's page: prompts, opponents, neighbours, missing votes, and recent votes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RECENT = 20
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What came of meetings with one opponent, or on one prompt; `expected_wins` by the present ratings."""
+    """The record against one opponent, or on one prompt; `expected_wins` by the current ratings."""
 
     name: str
     wins: int
@@ -73,7 +73,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """The record against a rank neighbour, on how many prompts, and how near the pair is to its floor (0–1)."""
+    """The record against a rank neighbour, on how many prompts, and how close the pair is to its floor (0–1)."""
 
     rank: int
     record: Record
@@ -101,12 +101,12 @@ class Heatmap:
 
 @dataclass(frozen=True, slots=True)
 class ModelDetail:
-    """Everything that a model's page shows beside its history."""
+    """Everything that a model's page shows except its history."""
 
     row: BoardRow
     prompts: tuple[Record, ...]
     retired_prompts: tuple[Record, ...]
-    """Its record on prompts that are off, where it has any."""
+    """Its record on prompts that are off, if it has any."""
     opponents: tuple[Record, ...]
     neighbours: tuple[Neighbour, ...]
     heatmap: Heatmap
@@ -117,7 +117,7 @@ class ModelDetail:
 
 
 def model_detail(state: ArenaState, name: str, board: LiveBoard | None = None) -> ModelDetail:
-    """The detail of an enabled model; one that is not there or not enabled is an `ArenaError`.
+    """The detail of an enabled model; a missing or disabled one is an `ArenaError`.
 
     A board of the same state, if the caller has one, saves computing it.
     """
@@ -178,7 +178,7 @@ def _by_prompt(state: ArenaState, model: int) -> list[Record]:
 
 
 def _expected_wins(state: ArenaState, model: int) -> Floats:
-    """The decisive wins that present ratings expect of one model, by prompt."""
+    """The decisive wins that current ratings predict for one model, by prompt."""
     expected = np.zeros(len(state.catalog.prompts))
     rating, met = state.track.now.rating, state.tallies.pair_prompts
     for rival in range(len(rating)):
@@ -265,7 +265,7 @@ class RatingPath:
 
 @dataclass(frozen=True, slots=True)
 class BothBadPiece:
-    """A stretch of time: the model's votes in it, those that found both bad, and the rate with its 95 % interval."""
+    """A period: the model's votes in it, the both-bad ones, and the rate with its 95 % interval."""
 
     since: int
     until: int
@@ -277,7 +277,7 @@ class BothBadPiece:
 
 
 def both_bad_trend(votes: VoteTable, model: int, edges: Sequence[int]) -> tuple[BothBadPiece, ...]:
-    """The both-bad rate of a model in each stretch between two edges (microseconds), the later edge not included."""
+    """The both-bad rate of a model in each period between two edges (microseconds), the later edge not included."""
     own = (votes.model_a == model) | (votes.model_b == model)
     at, bad = votes.at[own], ~votes.rated[own]
     pieces = []

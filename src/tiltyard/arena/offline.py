@@ -1,6 +1,6 @@
-"""Bradley–Terry over the counted votes, beside the live order: honest intervals, and how far the two agree.
+"""Bradley–Terry over the counted votes, beside the live order: valid intervals, and how well the two agree.
 
-Glicko's deviation is not an honest standard error when lanes choose who plays; these intervals are published.
+Glicko's deviation is not a valid standard error when lanes choose who plays; these intervals are published instead.
 The fit is unweighted, because a lane's choice depends on earlier votes only; a second fit in which every pair weighs
 the same (1/n_ij) shows how much the order depends on the schedule.
 """
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MANY_PROMPTS = 100
-"""From this many prompts on, intervals hold for other prompts too and cluster by prompt; below, for these prompts."""
+"""From this many prompts on, intervals are clustered by prompt and hold for other prompts too; below that, only for
+these."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineRow:
-    """One model: rating with its interval and rank interval, the rating when all pairs weigh the same, its live rank.
+    """One model: rating with interval and rank interval, the rating with equal pair weights, its live rank.
 
-    `votes_to_swap` is how few votes, removed, put the next model of this board level with it; None where none do.
+    `votes_to_swap` is the smallest number of votes whose removal makes the next model level with it; None if there is
+    none.
     """
 
     rank: int
@@ -52,11 +54,11 @@ class OfflineRow:
     votes: int
     """Rated votes of the model (A, B, TIE)."""
     even_pairs_rating: float | None
-    """The rating when all pairs weigh the same."""
+    """The rating with equal pair weights."""
     live_rank: int | None
     """Its place on the live board."""
     votes_to_swap: int | None
-    """How few votes, removed, put the next model of this board level with it; None where none do."""
+    """The smallest number of votes whose removal makes the next model level with it; None if there is none."""
     note: str | None
     """Why it is marked: unbeaten, winless."""
 
@@ -65,8 +67,8 @@ class OfflineRow:
 class OfflineBoard:
     """Bradley–Terry of the counted votes; `votes` are the rated ones (A, B, TIE), here and in every row.
 
-    `tau_live` is Kendall's tau with the live order over the models on both, `tau_even_pairs` with the ratings when all
-    pairs weigh the same. `speaks_for` says what the intervals are about.
+    `tau_live` is Kendall's tau with the live order over the models on both, `tau_even_pairs` with the ratings at equal
+    pair weights. `speaks_for` says what the intervals cover.
     """
 
     rows: tuple[OfflineRow, ...]
@@ -109,7 +111,7 @@ def offline_board(votes: VoteTable, live_order: Sequence[str], *, swaps: bool = 
 
 
 def _even_pairs(votes: VoteTable, estimator: BradleyTerry) -> Leaderboard:
-    """The fit in which every pair that met weighs the same, whatever the schedule made of it."""
+    """The fit in which every pair that met has the same weight, regardless of the schedule."""
     n_models = len(votes.models)
     low, high = np.minimum(votes.model_a, votes.model_b), np.maximum(votes.model_a, votes.model_b)
     rated = votes.rated
@@ -141,7 +143,7 @@ def _row(name: str, board: Leaderboard, even: Leaderboard, live_order: Sequence[
 
 
 def _tau(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Kendall's tau of two orders; None below two models or where one order is all ties."""
+    """Kendall's tau of two orders; None for fewer than two models or if one order is all ties."""
     if len(pairs) < 2:
         return None
     left, right = np.array(pairs, dtype=np.float64).T

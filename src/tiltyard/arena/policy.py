@@ -1,6 +1,6 @@
 """The policy of an arena: every constant of matchmaking, ratings, validity and integrity, each with its reason.
 
-The whole policy is written to the log whenever it changes, so a board always says by which rules it was made.
+The whole policy is written to the log whenever it changes, so the rules behind a board are always known.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ TextsPublic = Literal["after_retirement", "always"]
 
 
 class LaneWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often each lane is asked first. They are shares and add up to 1."""
+    """How often each lane is tried first. Shares that add up to 1."""
 
     coverage: float = 0.4
-    """Share of matchups that the coverage lane is asked for first. (§6.1)"""
+    """Share of matchups for which the coverage lane is tried first. (§6.1)"""
     contender: float = 0.3
     """The same for the contender lane. (§6.2)"""
     uncertainty: float = 0.2
@@ -35,7 +35,7 @@ class LaneWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class OpponentMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whom a contender meets in the contender lane. They are shares and add up to 1."""
+    """Which opponents a contender meets in the contender lane. Shares that add up to 1."""
 
     neighbour: float = 0.7
     """Share of a contender's meetings: the nearest by conservative rank, above or below. (§6.2)"""
@@ -46,7 +46,7 @@ class OpponentMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RatingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where Glicko-2 and the legacy Elo start and how fast they move. A change re-rates the whole log."""
+    """Initial values and speed of Glicko-2 and legacy Elo. A change re-rates the whole log."""
 
     rating: float = 1500.0
     """Glicko-2 rating of a new model. (§5.1)"""
@@ -66,7 +66,7 @@ class RatingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     legacy_k: float = 16.0
     """K of legacy Elo. (§2)"""
     legacy_baseline: float = 1500.0
-    """In the legacy field alone, BOTH_BAD is a loss of each model to a rival of this rating. (§2)"""
+    """In legacy Elo only, BOTH_BAD is a loss of each model to an opponent with this rating. (§2)"""
 
     def glicko2(self) -> Glicko2Settings:
         """The settings of the Glicko-2 loops."""
@@ -99,10 +99,10 @@ class BadgeRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class PublicationRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a board may be called officially stable; looked at over its first `top` models."""
+    """When a board may be called officially stable, judged by its first `top` models."""
 
     top: int = 10
-    """How many models the rules of publication look at. (§10)"""
+    """How many top models the publication rules consider. (§10)"""
     median_deviation: float = 75.0
     """Their median deviation may be at most this. (§10)"""
     adjacent_share: float = 0.8
@@ -119,63 +119,64 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     session_matchups_per_minute: int = 40
     """Matchups served to one visitor. (§11)"""
     address_votes_per_minute: int = 120
-    """Votes from one address (an IPv6 network counts as one). A school or an office behind one address. (§11)"""
+    """Votes from one address (an IPv6 network counts as one). Sized for a school or an office behind one address.
+    (§11)"""
     address_matchups_per_minute: int = 240
     """Matchups served to one address. (§11)"""
     address_sessions_per_hour: int = 60
     """New visitors from one address. (§11)"""
     session_undos_per_hour: int = 12
-    """Votes that one visitor may undo. An undo repairs a slip of the finger, and people slip a few times an hour.
+    """Votes that one visitor may undo. An undo corrects a misclick, and people misclick a few times an hour.
     (ours)"""
     address_undos_per_hour: int = 120
     """Votes undone from one address. (ours)"""
     session_skips_per_hour: int = 120
-    """Matchups that one visitor may skip. Two a minute, without a break: whoever skips more is looking for certain
-    answers. (ours)"""
+    """Matchups that one visitor may skip. That is two a minute without a break; someone who skips more is looking for
+    particular answers. (ours)"""
     address_skips_per_hour: int = 1200
     """Matchups skipped from one address. (ours)"""
 
 
 class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a session, an answer or a model is flagged. A flag excludes nothing by itself unless a setting says so."""
+    """When a session, an answer or a model is flagged. A flag excludes nothing unless a setting says so."""
 
     fast_votes: int = 20
-    """A session is looked at for speed from this many votes on. (§11)"""
+    """Speed is checked from this many votes on. (§11)"""
     fast_seconds: float = 2.0
     """A vote this soon after the one before is fast. (§11)"""
     fast_share: float = 0.5
     """Flagged from this share of fast votes on. (§11)"""
     one_sided_votes: int = 20
-    """Looked at for one-sidedness from this many votes on. (§11)"""
+    """One-sidedness is checked from this many votes on. (§11)"""
     one_sided_share: float = 0.9
     """Flagged from this share for one side on. (§11)"""
     upset_votes: int = 10
-    """Looked at for upsets from this many decisive votes with a clear favourite on. (§11)"""
+    """Upsets are checked from this many decisive votes with a clear favourite on. (§11)"""
     upset_share: float = 0.8
     """Flagged from this share of upsets on. (§11)"""
     both_bad_votes: int = 20
-    """Looked at for both-bad votes from this many votes on. (§11)"""
+    """Both-bad votes are checked from this many votes on. (§11)"""
     both_bad_share: float = 0.4
     """Flagged from this share of both-bad votes on. (§11)"""
     undo_votes: int = 10
-    """Looked at for undos from this many undone votes on. (ours)"""
+    """Undos are checked from this many undone votes on. (ours)"""
     undo_share: float = 0.3
-    """Flagged from this share of undone votes on. Undone votes from which on, and their share of all votes cast: one
-    vote in three is no slip of the finger, and whoever keeps only the votes that suit them undoes most. (ours)"""
+    """Flagged from this share of undone votes on. It is the share of all votes cast: one vote in three is not a
+    misclick, and someone who keeps only favourable votes undoes most. (ours)"""
     skip_matchups: int = 40
-    """Looked at for skips from this many skipped matchups on. (ours)"""
+    """Skips are checked from this many skipped matchups on. (ours)"""
     skip_share: float = 0.7
-    """Flagged from this share of skipped matchups on. Skipped matchups from which on, and their share of all that the
-    session voted on or skipped: it waits for certain answers, which is allowed and worth a look. (ours)"""
+    """Flagged from this share of skipped matchups on. It is the share of all matchups that the session voted on or
+    skipped: such a session waits for particular answers, which is allowed but worth a look. (ours)"""
     anomaly_alpha: float = 0.1
     """Level at which the test for rare votes flags a session. (§11)"""
     quality_votes: int = 50
     """A model's both-bad rate is watched from this many votes on. (§8.3)"""
     quality_rise: float = 0.1
-    """Flagged when the rate over its latest votes exceeds the rate before by this much and by chance alone rarely.
+    """Flagged when the rate over its latest votes exceeds the rate before by this much, and significantly so.
     (§8.3)"""
     exclude_flagged_sessions: bool = False
-    """Whether screening excludes the votes of flagged sessions by itself. (§11)"""
+    """Whether screening excludes the votes of flagged sessions automatically. (§11)"""
     exclude_self_identifying: bool = False
     """Whether it excludes votes on answers that say who wrote them. (§11)"""
 
@@ -184,11 +185,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """All settings of an arena."""
 
     lanes: LaneWeights = LaneWeights()
-    """How often each lane is asked first."""
+    """How often each lane is tried first."""
     opponents: OpponentMix = OpponentMix()
-    """Whom a contender meets."""
+    """Which opponents a contender meets."""
     rating: RatingRules = RatingRules()
-    """Where ratings start and how fast they move."""
+    """Initial ratings and how fast they change."""
     badges: BadgeRules = BadgeRules()
     """When a model is established, and stable."""
     publication: PublicationRules = PublicationRules()
@@ -203,7 +204,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Challengers come from the ranks K + 1 to K + this. (§6.2)"""
     contender_opens_at: int = 60
     """Rated votes that each of the first K + 1 needs before the contender lane serves: chasing early luck makes
-    deviations dishonest. (ours)"""
+    deviations misleading. (ours)"""
     window_matchups: int = 2000
     """Length of the rolling window. W: exposure is fair or not over this many matchups. (§4 `W`)"""
     exposure_tolerance: float = 0.12
@@ -211,11 +212,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     prompt_floor: int = 2
     """Decisive votes that make a model–prompt cell covered. (§4 `F_prompt`)"""
     prompt_target_top: int = 4
-    """Decisive votes per prompt that contenders are led towards. (§4 `T_prompt_top`)"""
+    """Target of decisive votes per prompt for contenders. (§4 `T_prompt_top`)"""
     adjacent_floor_votes: int = 12
     """Decisive votes that two rank neighbours need between them. (§4 `F_adj_pair`)"""
     adjacent_floor_prompts: int = 6
-    """Distinct prompts under those votes (all there are, in an arena of fewer). (§4 `F_adj_pair`)"""
+    """Distinct prompts among those votes (all prompts, in an arena with fewer). (§4 `F_adj_pair`)"""
     diversity_last: int = 10
     """How many of a pair's last meetings prompt diversity looks at. (§6.2)"""
     diversity_most: int = 2
@@ -225,10 +226,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The largest share of the window's matchups that one model may take part in: a new model would otherwise take most
     of the traffic. (ours)"""
     traffic_cap_even_shares: float = 1.5
-    """In small arenas the cap is this many even shares, where that is more: with three models an even share is two
-    thirds. (ours)"""
+    """In small arenas the cap is this many even shares, if that is more: with three models an even share is two thirds.
+    (ours)"""
     traffic_cap_from: int = 40
-    """The cap holds once the window has this many matchups, and over the latest so many too. (ours)"""
+    """The cap applies once the window has this many matchups, and also over the latest that many. (ours)"""
     texts_public: TextsPublic = "after_retirement"
     """When answers are public with their authors. `after_retirement` shows an answer with its author once its prompt is
     off and nobody can be voting on it any more; `always` shows every answer and says on every page that the arena is
@@ -236,10 +237,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     matchup_expires_seconds: int = 7200
     """How long a served matchup can be voted on. (§11)"""
     undo_seconds: int = 5
-    """How long a vote can be undone whose names are held back. Long enough for a slip of the finger; longer would only
+    """How long a vote can be undone while its names are held back. Long enough to correct a misclick; longer would only
     keep people waiting for the names. 0: every vote shows the names at once and is final. (ours)"""
     snapshot_seconds: int = 3600
-    """How often ratings are put down for histories. (§9.2)"""
+    """How often ratings are recorded for histories. (§9.2)"""
 
     def __post_init__(self) -> None:
         for name, value in _numbers(self):
@@ -266,7 +267,7 @@ def _numbers(settings: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, 
 
 
 MOST = 10**9
-"""Of anything: a number above this is a slip, and times and counts beyond it would not fit where they are kept."""
+"""The upper limit of any setting: a larger number is a mistake, and larger times and counts could not be stored."""
 AT_LEAST_ONE = (
     *("contender_band", "window_matchups", "prompt_floor", "diversity_last", "diversity_most"),
     *("matchup_expires_seconds", "snapshot_seconds", "adjacent_floor_votes", "adjacent_floor_prompts"),
@@ -278,7 +279,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("challenger_reach", "contender_opens_at", "undo_seconds", "prompt_target_top"), (0, MOST)),
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }
-"""What some numbers of a policy must lie between; the others may be anything finite."""
+"""The bounds of some policy numbers; the others may be any finite number."""
 
 
 PHASES = (1, 2, 3, 4)

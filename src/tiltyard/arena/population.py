@@ -1,6 +1,6 @@
-"""Simulated voters over models whose true strengths are known: honest, careless, and with a plan.
+"""Simulated voters over models with known strengths: honest, careless and malicious.
 
-It is how the policy is tuned, and how tests prove that the engine ranks truly and what an attack costs.
+Used to tune the policy, and to test that the engine ranks correctly and what an attack costs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ AttackKind = Literal["apathetic", "one-sided", "rigging", "sybil"]
 ATTACKS: tuple[AttackKind, ...] = get_args(AttackKind)
 
 READING_SECONDS = 20.0
-"""How long a person who reads both answers takes, in the middle; half are between 0.6 and 1.6 times that."""
+"""Median time of a person who reads both answers; half are between 0.6 and 1.6 times that."""
 CARELESS_SECONDS = 1.2
-"""How long one takes who does not read."""
+"""Time of a person who does not read."""
 ONE_SIDED_SHARE = 0.95
 SYBIL_VOTES = 8
-"""Votes of one false session: fewer than most flags need."""
+"""Votes of one fake session: fewer than most flags need."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """True strengths in Elo points, by model, and on each prompt; and how people answer when they mean it.
+    """True strengths in Elo points, by model, and on each prompt; and how honest people vote.
 
-    Ties follow Davidson: likelier between equals. `tie_weight` is its parameter, chosen so that a round of all pairs
-    has the wished share of ties. Both answers are bad at one rate for all.
+    Ties follow Davidson: more likely between equals. `tie_weight` is its parameter, chosen so that a round of all pairs
+    has the given share of ties. The both-bad rate is the same for all.
     """
 
     strength: Floats
@@ -61,7 +61,7 @@ class World:
     ) -> World:
         """Strengths drawn from a normal distribution; with `wobble_sd` every model is better on some prompts.
 
-        A model's strength is then its mean over the prompts, so that the truth is about these prompts.
+        A model's strength is then its mean over these prompts.
         """
         if not 0.0 <= tie_rate < 1.0 or not 0.0 <= both_bad_rate < 1.0 or tie_rate + both_bad_rate >= 1.0:
             raise OptionError(
@@ -76,7 +76,7 @@ class World:
         return cls(strength, tuple(map(tuple, cells.tolist())), weight, both_bad_rate)
 
     def opinion(self, rng: np.random.Generator, shown: Reserved) -> Choice:
-        """What an honest person says of a matchup."""
+        """How an honest person votes on a matchup."""
         if rng.random() < self.both_bad_rate:
             return Choice.BOTH_BAD
         gap = self.on_prompt[shown.a][shown.prompt] - self.on_prompt[shown.b][shown.prompt]
@@ -107,7 +107,7 @@ class Voter(Protocol):
     """How one session votes."""
 
     def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
-        """What this voter says of a matchup."""
+        """How this voter votes on a matchup."""
         ...
 
     def seconds(self, rng: np.random.Generator) -> float:
@@ -117,12 +117,12 @@ class Voter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Honest:
-    """Says what it thinks; with chance `noise` it errs and says anything."""
+    """Votes honestly; with probability `noise`, at random."""
 
     noise: float = 0.0
 
     def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
-        """An opinion, or a slip."""
+        """An honest vote, or a random one."""
         if self.noise > 0.0 and rng.random() < self.noise:
             return Choice.A if rng.random() < 0.5 else Choice.B
         return world.opinion(rng, shown)
@@ -150,7 +150,7 @@ class OneSided:
     """Clicks the left side nearly always."""
 
     def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
-        """Side A, or now and then an opinion."""
+        """Side A, or occasionally an honest vote."""
         return Choice.A if rng.random() < ONE_SIDED_SHARE else world.opinion(rng, shown)
 
     def seconds(self, rng: np.random.Generator) -> float:
@@ -165,7 +165,7 @@ class Rigging:
     target: int
 
     def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
-        """The target, or an opinion."""
+        """The target, or an honest vote."""
         if self.target == shown.a:
             return Choice.A
         return Choice.B if self.target == shown.b else world.opinion(rng, shown)
@@ -177,7 +177,7 @@ class Rigging:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """Some of the votes are cast by others than honest readers.
+    """An attack: some votes are not cast by honest readers.
 
     `share` is about their share of all votes. `target` is the number of the model that riggers push; None takes the one
     in the middle of the true order, which has room to rise.
@@ -208,7 +208,7 @@ class Attack:
 
 @dataclass(frozen=True, slots=True)
 class VoterSession:
-    """A visit: who, how this person votes, and how many matchups the person will look at."""
+    """One session: the voter, how they vote, and how many matchups they will see."""
 
     name: str
     voter: Voter
@@ -231,7 +231,7 @@ class Crowd:
         self.attackers: set[str] = set()
 
     def next_session(self) -> VoterSession:
-        """Who comes next."""
+        """The next session."""
         self._sessions += 1
         name = f"session-{self._sessions:06d}"
         attack, rng = self._attack, self._rng

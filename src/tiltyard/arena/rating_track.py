@@ -1,7 +1,7 @@
-"""Ratings after every vote, in the order of the log. Their order matters, so a vote is taken out by replaying.
+"""Ratings after every vote, in log order. The order matters, so a vote is removed by replaying.
 
-Every few votes the ratings are kept, so that taking out a recent vote replays only what followed it; for an older one
-the store hands over the nearest checkpoint and the votes since (`VoteHistory`).
+The ratings are saved every few votes, so that removing a recent vote replays only what followed it; for an older one
+the store supplies the nearest checkpoint and the votes since (`VoteHistory`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEPT_TIMES = 64
 """The ratings of the last 4,096 votes are kept in steps of 64: an undo replays at most 64 votes and what came since."""
 
 FAILED_BOTH = -1.0
-"""Stands for BOTH_BAD among the scores of votes (1, ½ and 0)."""
+"""Represents BOTH_BAD among the scores of votes (1, ½ and 0)."""
 
 SCORES = {Choice.A: 1.0, Choice.B: 0.0, Choice.TIE: 0.5, Choice.BOTH_BAD: FAILED_BOTH}
 
@@ -80,7 +80,8 @@ class VoteHistory(Protocol):
     """Where older votes can be read again."""
 
     def ratings_before(self, seq: int) -> Ratings | None:
-        """The latest kept ratings from before a vote, made by the present rules; None to start from the beginning."""
+        """The latest saved ratings from before a vote, computed with the current rules; None to start from the
+        beginning."""
         ...
 
     def votes_after(self, seq: int) -> Iterable[Votes]:
@@ -89,7 +90,7 @@ class VoteHistory(Protocol):
 
 
 class NoHistory:
-    """A history that keeps nothing: enough for an arena whose every vote fits into the track's own memory."""
+    """A history that stores nothing: enough if all votes fit into the track's memory."""
 
     def ratings_before(self, seq: int) -> Ratings | None:  # noqa: ARG002
         """Nothing is kept."""
@@ -101,7 +102,7 @@ class NoHistory:
 
 
 class RatingTrack:
-    """The ratings now, and enough of the way here to take a recent vote out again."""
+    """The current ratings, and enough history to remove a recent vote."""
 
     def __init__(self, rules: RatingRules, history: VoteHistory | None = None) -> None:
         self.rules = rules
@@ -121,30 +122,30 @@ class RatingTrack:
         return self._now
 
     def expect(self, votes: int) -> None:
-        """Be told that about this many votes are coming: compiling the loops may then be worth it."""
+        """Announce that about this many votes follow: compiling the loops may then be worthwhile."""
         self._ahead = votes
 
     def grow(self, models: int) -> None:
-        """Let models in that have not played."""
+        """Add models that have not played."""
         if models > len(self._now.rating):
             self._now = _grown(self._now, self.rules, models)
 
     def restore(self, ratings: Ratings) -> None:
-        """Go on from ratings that were kept elsewhere."""
+        """Continue from ratings saved elsewhere."""
         self._waiting.clear()
         self._now = _copy(ratings)
         self._keep_only_now()
 
     def vote(self, seq: int, a: int, b: int, choice: Choice) -> None:
-        """Rate one vote. It waits until somebody looks: many votes then go through the loop together."""
+        """Rate one vote. It is queued until the ratings are read: many votes then go through the loop together."""
         self._waiting.append((seq, a, b, SCORES[choice]))
         if len(self._waiting) >= SETTLED_AT:
             self._settle()
 
     def change(self, seqs: Collection[int]) -> None:
-        """Votes with these numbers were taken out, or put back: rate again what followed the first of them.
+        """Votes with these numbers were removed or restored: re-rate what followed the first of them.
 
-        Votes taken out recently are forgotten here; for all others the history says which votes count now.
+        Recently removed votes are dropped here; for all others the history says which votes count now.
         """
         self._settle()
         first = min(seqs)
@@ -162,7 +163,7 @@ class RatingTrack:
         self._settle()
 
     def rerate(self, rules: RatingRules) -> None:
-        """Rate the whole log again by other rules."""
+        """Re-rate the whole log with other rules."""
         self._settle()
         self.rules = rules
         self._glicko2 = rules.glicko2().rules()
@@ -181,7 +182,7 @@ class RatingTrack:
         self._keep_only_now()
 
     def _settle(self) -> None:
-        """Rate what waits. Ratings are kept on the way only where an undo might still want them."""
+        """Rate the queued votes. Intermediate ratings are saved only where an undo might still need them."""
         waiting, self._waiting = self._waiting, []
         older = len(waiting) - KEPT_EVERY * KEPT_TIMES
         if older > 0:

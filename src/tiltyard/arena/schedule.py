@@ -1,8 +1,8 @@
-"""Who was shown to whom: exposure over the rolling window, matchups in flight, and the last meetings of each pair.
+"""What was served: exposure over the rolling window, matchups in flight, and the last meetings of each pair.
 
-A process that serves a matchup counts it at once, as *early*, before its event has a place in the log. When the event
-arrives in the log the early count becomes the real one; where other events came first, early ones are taken back and
-counted again behind them. So the counts are always those of the log, in the log's order, plus the early ones.
+A process that serves a matchup counts it at once, as *early*, before its event has a sequence number. When the event
+arrives in the log the early count becomes the real one; if other events came first, early ones are removed and counted
+again after them. So the counts are always those of the log, in log order, plus the early ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 RECOUNTED_AT = 256
-"""Starts and landings that may wait beyond twice those in flight; then a recount is cheaper."""
+"""How many queued starts and landings, beyond twice those in flight, make a recount cheaper."""
 
 
 class Reserved(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +38,7 @@ class Reserved(msgspec.Struct, frozen=True, gc=False):
 
 
 class Early(NamedTuple):
-    """A matchup counted before its event, and what fell out of the window and of the pair's meetings for it."""
+    """A matchup counted before its event, and what it pushed out of the window and of the pair's meetings."""
 
     served: Reserved
     from_window: tuple[int, int, str] | None
@@ -101,7 +101,7 @@ class Schedule:
 
     @property
     def early(self) -> int:
-        """How many matchups are counted whose event has no place in the log yet."""
+        """How many counted matchups have no event in the log yet."""
         return len(self._early)
 
     def grow(self, models: int, prompts: int) -> None:
@@ -115,7 +115,7 @@ class Schedule:
         self._in_flight_pairs.grow(models, models)
 
     def resize(self, window: int, last_meetings: int) -> None:
-        """Take over other lengths; what falls out of the window is exposure no more."""
+        """Apply new lengths; what falls out of the window no longer counts as exposure."""
         early = self.set_aside()
         kept = list(self.window)[-window:]
         self.window = deque(kept, maxlen=window)
@@ -127,19 +127,19 @@ class Schedule:
             self.reserve(served)
 
     def reserve(self, served: Reserved) -> None:
-        """Count a matchup whose event is still to come. One that is known already counts once."""
+        """Count a matchup whose event is still to come. A known one is not counted twice."""
         if served.matchup_id not in self.in_flight:
             self._early[served.matchup_id] = Early(served, *self._count(served))
 
     def release(self, matchup_id: str) -> None:
-        """Forget a matchup whose event will never come. One that is not early stays."""
+        """Remove an early matchup whose event will never come. Others stay."""
         if matchup_id in self._early:
             for served in self.set_aside():
                 if served.matchup_id != matchup_id:
                     self.reserve(served)
 
     def serve(self, served: Reserved) -> None:
-        """Count a matchup at its place in the log and keep it reserved. One that is known already counts once."""
+        """Count a matchup at its position in the log and keep it reserved. A known one is not counted twice."""
         if self._early:
             if next(iter(self._early)) == served.matchup_id:
                 del self._early[served.matchup_id]
@@ -159,12 +159,12 @@ class Schedule:
         return served
 
     def restore_in_flight(self, in_flight: Iterable[Reserved]) -> None:
-        """Take over what is in flight, and nothing else, from a state that was kept."""
+        """Restore what is in flight, and nothing else, from a saved state."""
         self.in_flight = {served.matchup_id: served for served in in_flight}
         self._recount = True
 
     def _count(self, served: Reserved) -> tuple[tuple[int, int, str] | None, int | None]:
-        """Count a served matchup; what fell out of the window and of the meetings for it."""
+        """Count a served matchup; returns what it pushed out of the window and of the meetings."""
         a, b = served.a, served.b
         window, in_window = self.window, self.in_window
         out = None
@@ -217,7 +217,7 @@ class Schedule:
         return [matchup.served for matchup in early]
 
     def _note_flight(self, served: Reserved, sign: int) -> None:
-        """Note a start or a landing. They are counted when somebody looks; in a replay most have landed by then."""
+        """Queue a start or a landing. They are counted when read; in a replay most have landed by then."""
         if self._recount:
             return
         self._flights.append((served, sign))

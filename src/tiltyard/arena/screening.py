@@ -1,6 +1,6 @@
-"""Looking an arena over: sessions that vote oddly, answers that say who wrote them, and what excluding votes would do.
+"""Screening an arena: suspicious sessions, answers that reveal their author, and what excluding votes would do.
 
-What `screen` finds becomes events. `effects_of` tries an exclusion on a copy, and the state it is asked about stays.
+What `screen` finds becomes events. `effects_of` tries an exclusion on a copy and leaves the original state unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """What was found, what excluding is proposed, and the events that are new: flags, and what the policy excludes."""
+    """The findings, the proposed exclusions, and the new events: flags, and what the policy excludes."""
 
     voters: list[VoterFlag]
     answers: list[AnswerFlag]
@@ -46,7 +46,7 @@ class Screening:
 
 
 def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screening:
-    """Look at every vote, undo and skip, and every answer. With `exclude`, all proposals are carried out."""
+    """Screen every vote, undo, skip and answer. With `exclude`, all proposals are carried out."""
     table = vote_table(reading.cast_votes(store, state.seq), state.catalog)
     voters = flag_voters(table, state.track.now.rating, state.policy.flags, reading.session_acts(store))
     texts = reading.answer_texts(store)
@@ -62,7 +62,7 @@ def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screeni
 
 @dataclass(frozen=True, slots=True)
 class RowEffect:
-    """One model's line before and after."""
+    """One model's row before and after."""
 
     before: BoardRow
     after: BoardRow
@@ -74,17 +74,17 @@ class RowEffect:
 
     @property
     def rating_change(self) -> float:
-        """What its rating gains."""
+        """The change of its rating."""
         return self.after.rating - self.before.rating
 
     @property
     def conservative_change(self) -> float:
-        """What the score gains by which the official order goes."""
+        """The change of the score that defines the official order."""
         return self.after.conservative - self.before.conservative
 
     @property
     def votes_change(self) -> int:
-        """How many counted votes it gains."""
+        """The change of its counted votes."""
         return self.after.votes - self.before.votes
 
     @property
@@ -114,7 +114,7 @@ class Effects:
 
 
 def copy_of(state: ArenaState, votes: Iterable[CastVote]) -> ArenaState:
-    """A state equal to this one that lives in memory alone; `votes` are all that the state has taken in, in order."""
+    """An in-memory copy of this state; `votes` are all votes that the state has applied, in order."""
     book = MemoryVoteBook()
     for vote in votes:
         book.cast(vote)
@@ -124,7 +124,7 @@ def copy_of(state: ArenaState, votes: Iterable[CastVote]) -> ArenaState:
 
 
 def effects_of(state: ArenaState, change: Excluded | Restored) -> Effects:
-    """What the event would change if it came next. `state` is a copy of the caller's own (`copy_of`): it moves on."""
+    """What the event would change if it came next. `state` is the caller's copy (`copy_of`), and is modified."""
     before = live_board(state)
     turned = _turned(state, change)
     state.apply(state.seq + 1, Event(state.at, change))

@@ -1,4 +1,4 @@
-"""The engine of a live arena: serves matchups, takes votes, and answers only for what is committed.
+"""The engine of a live arena: serves matchups and takes votes, and answers only after the commit.
 
 An `Arena` is safe to call from many threads. Behind it one thread owns the state and writes (`group_commit`); several
 processes may run an `Arena` each on one PostgreSQL database.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 IDLE_SECONDS = 0.2
-"""How often a process looks for what others have written, when nobody asks it anything."""
+"""How often an idle process checks for what others have written."""
 
 
 def clock() -> int:
@@ -44,20 +44,20 @@ def clock() -> int:
 
 
 def random_id() -> str:
-    """A name that nobody can guess: 144 random bits."""
+    """An unguessable name: 144 random bits."""
     return secrets.token_urlsafe(18)
 
 
 class Arena:
-    """An arena that can be voted in. `chooser`, `now`, `rng` and `new_id` are handed in by tests and simulations.
+    """An arena that takes votes. `chooser`, `now`, `rng` and `new_id` are passed in by tests and simulations.
 
     Parameters:
         store: The arena's database, opened.
-        chooser: `chooser`, `now`, `rng` and `new_id` are handed in by tests and simulations.
+        chooser: Chooses matchups; passed in by tests and simulations.
         now: The clock.
-        rng: Chance; handed in by tests and simulations.
-        new_id: Makes ids; handed in by tests and simulations.
-        idle_seconds: How often the writer looks after what is due while nobody asks.
+        rng: Random numbers; passed in by tests and simulations.
+        new_id: Creates ids; passed in by tests and simulations.
+        idle_seconds: How often an idle writer checks for due work.
     """
 
     def __init__(
@@ -81,16 +81,16 @@ class Arena:
         return cls(Store.open(url))
 
     def serve(self, voter: str, quotas: Sequence[Quota] = ()) -> ServedMatchup:
-        """A matchup for this voter, kept and reserved before it is shown. May raise `TooMany`."""
+        """A matchup for this voter, saved and reserved before it is shown. May raise `TooMany`."""
         return self.submit(commands.ServeMatchup(voter, quotas)).result()
 
     def vote(
         self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota] = (), *, reveal: bool = True
     ) -> Receipt:
-        """The names, once the vote is on the disk and final; the same vote again gets the same answer.
+        """Vote and get the names, once the vote is on disk and final; repeating the same vote gets the same answer.
 
         Without `reveal` there are no names yet, and the vote can be undone for the policy's `undo_seconds`. Raises
-        `NotYours`, `ChoiceDiffers`, `Gone` or `TooMany`; `StoreError` where nothing could be confirmed.
+        `NotYours`, `ChoiceDiffers`, `Gone` or `TooMany`; `StoreError` if nothing could be confirmed.
         """
         return self.submit(commands.SubmitVote(matchup_id, voter, choice, quotas, reveal=reveal)).result()
 
@@ -99,7 +99,7 @@ class Arena:
         return self.submit(commands.RevealNames(matchup_id, voter)).result()
 
     def skip(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
-        """Pass a matchup, which nobody can vote on then. Raises `NotYours`, `TooLate`, `Gone` or `TooMany`."""
+        """Skip a matchup, which can then no longer be voted on. Raises `NotYours`, `TooLate`, `Gone` or `TooMany`."""
         self.submit(commands.SkipMatchup(matchup_id, voter, quotas)).result()
 
     def undo(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
@@ -107,7 +107,7 @@ class Arena:
         self.submit(commands.UndoVote(matchup_id, voter, quotas)).result()
 
     def expire_due(self, now: int | None = None) -> int:
-        """How many matchups were closed because nobody voted on them in time. Also done now and then by itself."""
+        """Close matchups that were not voted on in time; returns how many. Also runs periodically by itself."""
         return self.submit(commands.CloseExpired(self.now() if now is None else now)).result()
 
     def append(self, bodies: Sequence[AnyBody]) -> None:
@@ -115,25 +115,26 @@ class Arena:
         self.submit(commands.AppendEvents(bodies)).result()
 
     def voter(self, cookie_hash: str, address: str = "") -> str:
-        """The random key of whoever holds this cookie; a new one on the first visit."""
+        """The random key of the visitor with this cookie; a new one on the first visit."""
         commands.check_voter(cookie_hash)
         return self.store.known_voter(cookie_hash) or self.submit(commands.EnterVoter(cookie_hash, address)).result()
 
     def read(self, look: Callable[[ArenaState], R]) -> R:
-        """What `look` makes of the state, with everything in it that was acknowledged before.
+        """The result of `look` on the state, including everything acknowledged before.
 
-        The writer waits meanwhile: take out what is needed, and keep neither the state nor its arrays.
+        The writer waits meanwhile: copy what is needed, and keep no reference to the state or its arrays.
         """
         return self.submit(commands.ReadState(look)).result()
 
     def submit(self, command: Command[R]) -> Future[R]:
-        """The answer to come. It will be done, so it cannot be cancelled."""
+        """A future for the answer. The command will be done, so it cannot be cancelled."""
         waiting = _Waiting[R]()
         self._commits.submit(command, waiting)
         return waiting.future
 
     def post(self, command: Command[R], mailbox: Mailbox) -> None:
-        """Ask without waiting: the mailbox gets the request back when it is done, with all others of its commit."""
+        """Submit without waiting: the mailbox gets the request back when it is done, together with all others of its
+        commit."""
         self._commits.submit(command, mailbox)
 
     def load(self) -> Load:
@@ -160,7 +161,7 @@ class Arena:
 
 
 class _Waiting(Generic[R]):
-    """The mailbox of one request, for those who wait in a thread."""
+    """The mailbox of one request, for callers that wait in a thread."""
 
     def __init__(self) -> None:
         self.future: Future[R] = Future()

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 class VoteStanding(enum.StrEnum):
-    """Whether a vote counts. An undone one never does again; an excluded one may be restored."""
+    """Whether a vote counts. An undone vote never counts again; an excluded one may be restored."""
 
     COUNTED = "counted"
     UNDONE = "undone"
@@ -32,7 +32,7 @@ class VoteStanding(enum.StrEnum):
 
 
 class CastVote(msgspec.Struct, frozen=True, gc=False):
-    """One vote as the log has it: its sequence number, who met on what, what was chosen, and whether it counts."""
+    """One vote in the log: its sequence number, models, prompt, choice, and whether it counts."""
 
     seq: int
     at: int
@@ -46,7 +46,7 @@ class CastVote(msgspec.Struct, frozen=True, gc=False):
 
 
 class VoteBook(VoteHistory, Protocol):
-    """Keeps every vote, and finds it again when it is taken out or put back."""
+    """Stores every vote, and finds it again when it is removed or restored."""
 
     def cast(self, vote: CastVote) -> None:
         """Keep a new vote."""
@@ -57,15 +57,15 @@ class VoteBook(VoteHistory, Protocol):
         ...
 
     def change(self, votes: Iterable[CastVote], standing: VoteStanding) -> None:
-        """Give votes another standing."""
+        """Change the status of votes."""
         ...
 
 
 class ArenaState:
-    """Everything that matchmaking, boards and validity look at, kept up to date event by event.
+    """Everything that matchmaking, boards and validity need, updated event by event.
 
-    `book` keeps the votes, which do not fit into memory for ever. `seq` is the last event taken in, `at` its time, and
-    `latest` the latest time of any event: events of several servers are not in the order of their clocks.
+    `book` stores the votes, which may outgrow memory. `seq` is the last event applied, `at` its time, and `latest` the
+    latest time of any event: events of several servers are not in clock order.
     """
 
     def __init__(self, book: VoteBook) -> None:
@@ -83,7 +83,7 @@ class ArenaState:
         self.book = book
 
     def apply(self, seq: int, event: e.Event) -> None:
-        """Take in the next event of the log."""
+        """Apply the next event of the log."""
         if seq != self.seq + 1:
             raise ArenaError(f"event {seq} does not follow event {self.seq}: the log has a hole.")
         handler = _HANDLERS.get(type(event.body))
@@ -96,7 +96,7 @@ class ArenaState:
 
     @property
     def conservative(self) -> Floats:
-        """Rating minus two deviations: what the official order goes by."""
+        """Rating minus two deviations, which defines the official order."""
         now = self.track.now
         return np.asarray(now.rating - 2.0 * now.deviation)
 
@@ -107,7 +107,7 @@ class ArenaState:
         return sorted(enabled, key=lambda number: (-score[number], number))
 
     def reserve(self, served: e.MatchupServed) -> None:
-        """Count a matchup as served before its event has a place in the log; the event then counts no second time."""
+        """Count a matchup as served before its event is in the log; the event is then not counted again."""
         self.schedule.reserve(self._reserved(served))
 
     def release(self, matchup_id: str) -> None:
@@ -204,7 +204,7 @@ def _restored(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG
 
 
 def _change(state: ArenaState, matchup_ids: Iterable[str], standing: VoteStanding) -> None:
-    """Give votes another standing, and count and rate again where that makes a difference."""
+    """Change the status of votes, and recount and re-rate if needed."""
     found = state.book.find(matchup_ids)
     votes = [vote for vote in found if vote.standing not in (standing, VoteStanding.UNDONE)]
     if not votes:

@@ -47,7 +47,7 @@ class MemoryVoteBook:
         return [self.votes[place] for place in places]
 
     def change(self, votes: Iterable[CastVote], standing: VoteStanding) -> None:
-        """Give votes another standing."""
+        """Change the status of votes."""
         for vote in votes:
             self.votes[self._places[vote.matchup_id]] = msgspec.structs.replace(vote, standing=standing)
 

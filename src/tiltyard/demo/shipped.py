@@ -36,7 +36,7 @@ class Copied:
     changed: tuple[str, ...] = ()
 
     def line(self) -> str:
-        """What a person should know."""
+        """A summary for people."""
         if not self.kept:
             return f"{self.written} files copied to {self.folder}"
         said = f"{self.kept} files are there and stay as they are"

@@ -99,7 +99,7 @@ class VoteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @router.post("/matchups", status_code=201, **described("A new pair to vote on", 201, body("Matchup"), 403, 415, 429))
 async def new_matchup(request: Request) -> Response:
-    """A prompt and two answers, and nothing that tells who wrote them. Vote before `expires_at`."""
+    """A prompt and two answers, and nothing that reveals who wrote them. Vote before `expires_at`."""
     site = site_of(request)
     check_origin(request, site.settings)
     await nothing_of(request)

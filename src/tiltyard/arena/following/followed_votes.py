@@ -1,4 +1,4 @@
-"""What a reader of the log keeps beside the state: every vote with its current standing, and recent events."""
+"""What a reader of the log keeps besides the state: every vote with its current status, and recent events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHANGE_VOTES = (e.Excluded, e.Restored)
 
 
 class FollowedVotes:
-    """All votes in the order of the log, whether they count or not; read once, then kept up with the events."""
+    """All votes in log order, whether they count or not; read once, then updated by the events."""
 
     def __init__(self, store: Store, seq: int) -> None:
         self.votes: list[CastVote] = []
@@ -37,7 +37,7 @@ class FollowedVotes:
             self.take(vote)
 
     def follow(self, connection: Connection, events: Iterable[e.Event], seq: int) -> None:
-        """Look again at the votes that these events changed: their standing after event `seq`."""
+        """Update the votes that these events changed: their status after event `seq`."""
         changed = set(_changed(events))
         for vote in votes_as_of(connection, changed, seq) if changed else ():
             self.take(vote)
@@ -47,7 +47,7 @@ class FollowedVotes:
         return [self.votes[place] for place in self._of_voter.get(voter, ())]
 
     def of_model(self, model: int, most: int) -> list[CastVote]:
-        """The latest votes on one model, the newest first, without those that were taken back."""
+        """The latest votes on one model, newest first, without undone ones."""
         found: list[CastVote] = []
         for vote in reversed(self.votes):
             if model in (vote.a, vote.b) and vote.standing is not VoteStanding.UNDONE:
@@ -57,7 +57,7 @@ class FollowedVotes:
         return found
 
     def take(self, vote: CastVote) -> None:
-        """Take in a new vote, or the changed standing of a known one."""
+        """Add a new vote, or change the status of a known one."""
         place = bisect_left(self._seqs, vote.seq)
         if place < len(self._seqs) and self._seqs[place] == vote.seq:
             self.votes[place] = vote
@@ -88,14 +88,14 @@ class _RecentEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class RecentEvents:
-    """The events of the last days, as a report needs them. Voters are not named: a page is for everybody."""
+    """The events of the last days, as a report needs them. Voters are not named, because pages are public."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
         self._events: deque[_RecentEvent] = deque()
 
     def follow(self, events: Iterable[e.Event]) -> None:
-        """Take in events, and drop those that are too old to matter."""
+        """Add events, and drop those that are too old to matter."""
         latest = 0
         for event in events:
             self._events.append(_recent(event.at, event.body))
@@ -104,7 +104,7 @@ class RecentEvents:
             self._events.popleft()
 
     def served(self, since: int, catalog: Catalog, voted: Collection[str]) -> ServedPairs:
-        """Who was served since a time, by side and lane, of the matchups whose vote counts."""
+        """Counts of matchups with a counted vote since a time, by model and side, and by lane."""
         inside = [
             event
             for event in self._events

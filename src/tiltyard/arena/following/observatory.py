@@ -1,9 +1,9 @@
-"""The site's view of its arena: a thread that follows the log and publishes values which never change.
+"""The site's view of its arena: a thread that follows the log and publishes immutable values.
 
-Pages read the latest `Snapshot` and nothing else, so they never wait for the writer nor make it wait. They show nothing
-of a vote that can still be undone, nor of what came after it. What every vote may change (the live board) is published
-at most once a second; what takes all votes to compute (Bradley–Terry, the weekly report, movements) more rarely, and
-the more rarely the longer it takes.
+Pages only read the latest `Snapshot`, so they and the writer never wait for each other. They show nothing of a vote
+that can still be undone, nor of anything after it. The live board, which any vote may change, is published at most once
+a second; what is computed from all votes (Bradley–Terry, the weekly report, movements) less often, depending on how
+long it takes.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ KEPT_VALUES = 128
 
 
 STUDY_END_SECONDS = 2.0
-"""How long closing waits for a slow study to end: swaps of many models can take a minute."""
+"""How long closing waits for a slow study: votes-to-swap of many models can take a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often the observatory looks: seconds between boards, seconds and votes between studies.
+    """How often the observatory updates: seconds between boards, seconds and votes between studies.
 
-    A study also waits `rest` times as long as the last one took; after `longest_seconds` one new event is enough.
+    A study also waits `rest` times the duration of the last one; after `longest_seconds` one new event is enough.
     """
 
     board_seconds: float = 1.0
@@ -72,15 +72,16 @@ class Pace:
     longest_seconds: float = 120.0
     rest: float = 30.0
     swaps_models: int = 60
-    """Up to this many models every study says how few votes would swap neighbours; with more it takes far longer
-    than all the rest, and is done by itself after `swaps_seconds` and `rest` times as long as it took."""
+    """Up to this many models every study computes votes-to-swap; with more models it takes far longer than everything
+    else, and runs separately after `swaps_seconds` and `rest` times its last duration."""
     swaps_seconds: float = 600.0
 
 
 class Observatory:
     """Follows an arena's log. `start` publishes a first snapshot and begins to follow; `close` ends it.
 
-    `refresh` follows once, by hand. `trouble` says what is wrong while the log cannot be read; the last snapshot stays.
+    `refresh` updates once, on demand. `trouble` says what is wrong while the log cannot be read; the last snapshot
+    remains.
     """
 
     def __init__(self, url: str, *, now: Callable[[], int] = clock, pace: Pace | None = None) -> None:
@@ -88,9 +89,9 @@ class Observatory:
         self._now = now
         self._pace = pace or Pace()
         self._moving = threading.Lock()
-        """Held by whoever follows the log, from one snapshot to the next."""
+        """Held while following the log, from one snapshot to the next."""
         self._state = threading.RLock()
-        """Held while the replica moves or is looked at; long sums are done without it."""
+        """Held while the replica changes or is read; long computations run without it."""
         self._ended = threading.Event()
         self._threads: tuple[threading.Thread, ...] = ()
         self._store: Store | None = None
@@ -100,7 +101,7 @@ class Observatory:
         self._texts = TextCache()
         self._snapshot: Snapshot | None = None
         self._studied = (0.0, 0.0)
-        """When the last study ended, and how long it took; below, the same of the last look at swaps."""
+        """When the last study ended, and how long it took; below, the same for the last votes-to-swap computation."""
         self._swapped = (float("-inf"), 0.0)
         self._swaps: Mapping[tuple[str, str], int | None] = {}
         self._categories: dict[str, tuple[int, OfflineBoard | None]] = {}
@@ -120,7 +121,8 @@ class Observatory:
             thread.start()
 
     def close(self) -> None:
-        """Stop following and close the database. A slow study, which does not use it, is not waited for long."""
+        """Stop following and close the database. A slow study does not use it, so closing does not wait long for
+        one."""
         self._ended.set()
         for thread, seconds in zip(self._threads, (None, STUDY_END_SECONDS), strict=False):
             thread.join(seconds)
@@ -144,7 +146,7 @@ class Observatory:
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """Follow the log as far as it is final and publish everything again, studies included."""
+        """Follow the log as far as it is final and republish everything, including studies."""
         with self._moving:
             self._catch_up()
             self._publish(self._study())
@@ -152,9 +154,9 @@ class Observatory:
         return self.snapshot
 
     def look(self, what: Callable[[ArenaState, FollowedVotes], R], *key: object) -> R:
-        """What a function makes of the state and the votes; with a key it is kept until the next event.
+        """The result of a function of the state and the votes; with a key it is cached until the next event.
 
-        The observatory waits meanwhile, the arena does not. Take out what is needed, and keep neither.
+        The observatory waits meanwhile, the arena does not. Copy what is needed, and keep no reference to either.
         """
         with self._state:
             state, votes = self._following().state, self._votes
@@ -162,7 +164,7 @@ class Observatory:
             return self._keep((*key, state.seq) if key else (), lambda: what(state, votes))
 
     def category(self, name: str) -> OfflineBoard | None:
-        """Bradley–Terry on the votes of one category of prompts; None where they are too few to rate.
+        """Bradley–Terry on the votes of one category of prompts; None if there are too few to rate.
 
         Once asked for, it is recomputed after every study; until then the previous one is returned.
         """
@@ -174,7 +176,7 @@ class Observatory:
         return self._categories[name][1]
 
     def votes_of(self, voter: str) -> list[CastVote]:
-        """One voter's votes in the order of the log, whether they count or not."""
+        """One voter's votes in log order, whether they count or not."""
         return self.look(lambda _, votes: votes.of_voter(voter))
 
     def texts(self, keys: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
@@ -200,7 +202,7 @@ class Observatory:
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong with a thread; None while both work."""
+        """The current problem of a thread; None while both work."""
         return next((failures.trouble for failures in self.failures if failures.trouble is not None), None)
 
     def _follow(self) -> None:
@@ -216,7 +218,7 @@ class Observatory:
         self._repeat(self._run_slow_studies_once, self.failures[1], lambda: None)
 
     def _run_slow_studies_once(self) -> None:
-        """What takes longest, beside the thread that follows: categories that were asked for, and swaps."""
+        """The slow computations, in a separate thread: requested categories, and votes-to-swap."""
         snapshot = self.snapshot
         for name, (seq, _) in tuple(self._categories.items()):
             if seq < snapshot.study.seq and not self._ended.is_set():
@@ -224,12 +226,12 @@ class Observatory:
         self._look_at_swaps()
 
     def _repeat(self, once: Callable[[], None], failures: ThreadHealth, recover: Callable[[], None]) -> None:
-        """Run again and again until the end; after a failure a little later, and with whatever it left behind gone."""
+        """Run repeatedly until closed; after a failure with a delay, and with partial results discarded."""
         pause = self._pace.board_seconds
         while not self._ended.wait(pause):
             try:
                 once()
-            except BaseException as error:  # the thread must not end: nobody else does its work
+            except BaseException as error:  # the thread must not end, because nothing else does its work
                 failures.note(error)
                 recover()
                 pause = failures.pause_seconds(self._pace.board_seconds)
@@ -238,7 +240,7 @@ class Observatory:
                 pause = self._pace.board_seconds
 
     def _forget(self) -> None:
-        """Begin again from the database next time: a failed reading may have left the state between two events."""
+        """Reload from the database next time: a failed read may have left the state between two events."""
         with self._state:
             self._replica = self._votes = None
             self._recent_events = RecentEvents(WEEK_DAYS * DAY)
@@ -249,7 +251,7 @@ class Observatory:
         return self._replica
 
     def _catch_up(self) -> bool:
-        """Take in what is new. Whether there was anything, or a study is due though there was not."""
+        """Read new events. Whether there were any, or a study is due anyway."""
         if self._store is None:
             self._store = Store.open(self._url)
         with self._state:
@@ -292,7 +294,7 @@ class Observatory:
         return new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
 
     def _study(self) -> Study:
-        """A study; the state is held only while it is looked at, so that pages need not wait for the long sums."""
+        """A study; the lock is held only while the state is read, so that pages need not wait for long computations."""
         began = time.monotonic()
         with self._state:
             state, followed = self._following().state, self._votes
@@ -321,7 +323,7 @@ class Observatory:
         return study
 
     def _look_at_swaps(self) -> None:
-        """Where there are many models, find out now and then which neighbours few votes would swap."""
+        """With many models, recompute votes-to-swap from time to time."""
         study, pace = self.snapshot.study, self._pace
         ended, took = self._swapped
         order = [row.model for row in self.snapshot.board.rows]

@@ -1,4 +1,4 @@
-"""What the ratings were at earlier times, by replaying the votes that count now; and who moved since."""
+"""Past ratings, by replaying the votes that count now; and which models moved since."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ DAY = 86_400 * 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """Every rated vote in the order of the log: when, who by side, the score of A, and what the ratings made of it.
+    """Every rated vote in log order: time, models by side, the score of A, and the resulting ratings.
 
-    `predicted` is the score that was expected of side A before the vote; `rating` and `deviation` are those of both
-    sides after it. One replay serves all models.
+    `predicted` is the expected score of side A before the vote; `rating` and `deviation` are those of both sides after
+    it. One replay serves all models.
     """
 
     models: tuple[str, ...]
@@ -47,7 +47,7 @@ class Replay:
     predicted: Floats
 
     def path(self, model: int) -> RatingPath:
-        """A model's way from its first rated vote to now."""
+        """A model's history from its first rated vote to now."""
         own = (self.sides == model).any(axis=1)
         side = (self.sides[own, 1] == model).astype(np.intp)[:, None]
         rating, deviation = (np.take_along_axis(values[own], side, axis=1)[:, 0] for values in self._after)
@@ -60,8 +60,8 @@ class Replay:
         return calibration(predicted, np.where(as_b, 1.0 - self.score_a, self.score_a)[own])
 
     def looks(self, times: Sequence[int], enabled: Collection[str]) -> tuple[BoardAt, ...]:
-        """What was known of enabled models at each time (microseconds); one without a vote by then is left out."""
-        # Events of several servers are not in the order of their clocks: a time is where the log had come to by then.
+        """The standings of enabled models at each time (microseconds); models without a vote by then are left out."""
+        # Events of several servers are not in clock order: a time means the position that the log had reached by then.
         clock = np.maximum.accumulate(self.at) if len(self.at) else self.at
         model, (rating, deviation) = self.sides.ravel(), (values.ravel() for values in self._after)
         looks = []
@@ -101,7 +101,7 @@ def replay(votes: VoteTable, policy: Policy) -> Replay:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """How many places a model rose (fell, if negative) in a day, and whether its rating left the band it had then."""
+    """How many places a model rose (fell, if negative) in a day, and whether its rating left its earlier band."""
 
     places: int
     rating_change: float
@@ -109,10 +109,10 @@ class Movement:
 
 
 def movements(board: LiveBoard, before: BoardAt, policy: Policy) -> Mapping[str, Movement]:
-    """The movement of every model whose rating is certain enough to report one.
+    """The movements of all models whose ratings are certain enough.
 
-    It must not be provisional, and must have had an established model's deviation at the earlier time as well: the
-    places of others move by luck. Places are counted among the models that were there at both times. While legacy Elo
+    A model must not be provisional, and must have had an established model's deviation at the earlier time too:
+    otherwise places change by chance. Places are counted among the models present at both times. While legacy Elo
     orders the board there are no movements, because earlier legacy orders are not kept.
     """
     if board.phase < OFFICIAL_FROM:

@@ -1,4 +1,4 @@
-"""What the observatory publishes: an arena at one moment, as values that never change, and how they are made."""
+"""What the observatory publishes: an arena at one moment as immutable values, and how they are computed."""
 
 from __future__ import annotations
 
@@ -58,13 +58,14 @@ class PromptFacts:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Its subject and tags, each once."""
+        """Its subject and tags, without duplicates."""
         return tuple(dict.fromkeys(filter(None, (self.subject, *self.tags))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """What all counted votes up to event `seq` say: Bradley–Terry beside the live board, the week, who moved."""
+    """What is computed from all counted votes up to event `seq`: Bradley–Terry beside the live board, the weekly
+    report, movements."""
 
     seq: int
     votes: VoteTable
@@ -97,10 +98,10 @@ class Snapshot:
     ratings: Ratings
     study: Study
     edition: int
-    """Counts what this observatory has published: two snapshots of one event may differ in what was found out later."""
+    """Numbers the published snapshots: two snapshots of the same event may differ in later study results."""
 
     def model(self, name: str) -> ModelFacts:
-        """A model by its id; one that was never there is an `ArenaError`."""
+        """A model by its id; an unknown one is an `ArenaError`."""
         for facts in self.models:
             if facts.model == name:
                 return facts
@@ -141,7 +142,7 @@ def _frozen(grid: Ints) -> Ints:
 
 
 def times_of(until: int, now: int) -> list[int]:
-    """When a study looks back to: the days of the week that ends with the last event, and a day before now."""
+    """The times a study looks back to: the days of the week that ends with the last event, and one day ago."""
     return [*(until - (WEEK_DAYS - day) * DAY for day in range(WEEK_DAYS)), now - DAY]
 
 
@@ -152,7 +153,7 @@ def weekly_of(
     offline: OfflineBoard | None,
     days: tuple[BoardAt, ...],
 ) -> WeeklyReport:
-    """The report of the days that were looked at, of the state at their end."""
+    """The report on those days, from the state at their end."""
     since = days[0].at
     period = Period(
         since=since,
@@ -176,12 +177,12 @@ def rated(votes: VoteTable, order: list[str], *, swaps: bool) -> tuple[OfflineBo
 
 
 def swaps_of(board: OfflineBoard) -> Mapping[tuple[str, str], int | None]:
-    """The votes that would swap two neighbours, by the two of them."""
+    """Votes-to-swap of two neighbours, by pair."""
     return {(above.model, below.model): above.votes_to_swap for above, below in pairwise(board.rows)}
 
 
 def with_swaps(board: OfflineBoard, swaps: Mapping[tuple[str, str], int | None]) -> OfflineBoard:
-    """A board with what was found out about swaps earlier, for neighbours that still are neighbours."""
+    """A board with earlier votes-to-swap results, for pairs that are still neighbours."""
     rows = [
         replace(above, votes_to_swap=swaps.get((above.model, below.model))) for above, below in pairwise(board.rows)
     ]
@@ -199,7 +200,7 @@ def categories_of(state: ArenaState, votes: VoteTable) -> Mapping[str, int]:
 
 
 def category_board(snapshot: Snapshot, name: str) -> OfflineBoard | None:
-    """Bradley–Terry on the counted votes of one category of prompts; None where they are too few to rate."""
+    """Bradley–Terry on the counted votes of one category of prompts; None if there are too few to rate."""
     votes = snapshot.study.votes
     inside = [prompt.number for prompt in snapshot.prompts if name in prompt.categories]
     of = np.isin(votes.prompt, inside)

@@ -1,4 +1,4 @@
-"""Who meets whom next: four lanes over the state of an arena, one small file each, and the legacy way of phase 1."""
+"""Matchmaking: four lanes over the state of an arena, one small file each, and the legacy algorithm of phase 1."""
 
 from tiltyard.arena.matchmaking.choosing import FALLS_TO, Matchmaker, next_matchup
 from tiltyard.arena.matchmaking.exposure import TrafficCap, contenders, exposure_targets, lane_opens

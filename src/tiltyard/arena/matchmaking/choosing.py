@@ -1,4 +1,4 @@
-"""The next matchup: draw a lane, let it fall through where it cannot serve, draw the sides."""
+"""The next matchup: draw a lane, fall through to another if it cannot serve, draw the sides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LaneRule(Protocol):
-    """One lane: whether it can serve from a view, and what it picks if so."""
+    """One lane: whether it can serve from a view, and what it picks."""
 
     def can_serve(self, view: VoterView) -> bool:
         """Whether `pick` would find a pair."""
@@ -40,7 +40,8 @@ RULES: dict[Lane, LaneRule] = {
 }
 
 FALLS_TO: tuple[Lane, ...] = ("coverage", "uncertainty", "exploration")
-"""A lane that cannot serve hands over to the first of these that can. Coverage comes first: it does least harm."""
+"""A lane that cannot serve falls through to the first of these that can. Coverage comes first because it does least
+harm."""
 
 OLDEST_AGAIN = "this voter has seen all there is; the oldest again"
 
@@ -48,13 +49,13 @@ OLDEST_AGAIN = "this voter has seen all there is; the oldest again"
 def next_matchup(
     state: ArenaState, rng: np.random.Generator, seen: Seen | SeenMatchups, tables: WorkingTables | None = None
 ) -> ChosenMatchup:
-    """The matchup to serve next to a voter who has seen this: a function of state, draws and voter, and nothing else.
+    """The matchup to serve next to a voter who has seen this: depends only on state, random draws and voter.
 
-    Nothing but `rng` is changed. `tables` save work between choices and have no say in the result (see `Matchmaker`).
+    Only `rng` is changed. `tables` save work between choices and do not affect the result (see `Matchmaker`).
 
     First the lane is drawn by the policy's weights, then the lane chooses, then a fair coin gives the sides. What the
-    voter has seen does not come again while anything else is left; for a voter to whom only models over the traffic cap
-    are left, the cap gives way; and at the very end the oldest comes again, under the last lane of `FALLS_TO`.
+    voter has seen is not repeated while anything else is left. If only models over the traffic cap are left for a
+    voter, the cap is ignored; once everything was seen, the oldest is repeated, under the last lane of `FALLS_TO`.
     """
     tables = tables or WorkingTables()
     servable = tables.servable(state)
@@ -77,7 +78,8 @@ def next_matchup(
 
 
 class Matchmaker:
-    """`next_matchup` for callers that choose often: the same choices, with tables kept in between. For one thread."""
+    """`next_matchup` for callers that choose often: the same choices, with tables kept between calls. Not
+    thread-safe."""
 
     def __init__(self) -> None:
         self._tables = WorkingTables()
@@ -108,7 +110,7 @@ def _seated(picked: Pick, lane: Lane, probability: float, rng: np.random.Generat
 
 
 def _oldest(view: VoterView, shown: SeenMatchups) -> Pick:
-    """What this voter saw longest ago, of what may be served and does not break the diversity of prompts."""
+    """What this voter saw longest ago, among what may be served without breaking prompt diversity."""
     cells = view.servable.cells
     old = sorted((when, triple) for triple, when in shown.when.items())
     left = [(a, b, prompt) for _, (a, b, prompt) in old if cells[a, prompt] and cells[b, prompt]]

@@ -1,4 +1,4 @@
-"""The contender lane: the first K models settle their order among themselves, and meet those who knock at the door."""
+"""The contender lane: the top K models play each other, and the challengers just below them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Meetings:
     """Ordered pairs (anchor, opponent) of one kind; `among` counts the opponents that split an anchor's draw.
 
-    They follow from the votes and from who may meet whom; how likely each is, exposure says (`Lottery`).
+    They depend on the votes and on which models can meet; exposure decides how likely each is (`Lottery`).
     """
 
     def __init__(self, reason: str, pairs: list[Pair], among: list[int]) -> None:
@@ -38,7 +38,7 @@ class Meetings:
         self._among = np.array(among, dtype=np.float64)
 
     def lottery(self, share: float, lean: Floats) -> Lottery | None:
-        """The draw of a pair, both models leaning to the less exposed; None where there is no pair."""
+        """The draw of a pair, favouring less exposed models; None if there is no pair."""
         if not self.pairs or share <= 0.0:
             return None
         weights = lean[self._first] * lean[self._second] / self._among
@@ -47,20 +47,20 @@ class Meetings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lottery:
-    """One kind of meeting, how often it is drawn, and how likely each of its pairs is then."""
+    """One kind of meeting, how often it is drawn, and the probability of each of its pairs."""
 
     share: float
     kind: Meetings
     chances: Floats
 
     def chance_of(self, first: int, second: int) -> float:
-        """How likely the pair is within this kind, whoever is the anchor."""
+        """The probability of the pair within this kind, with either model as the anchor."""
         places = (self.kind.places.get(pair) for pair in ((first, second), (second, first)))
         return sum(float(self.chances[place]) for place in places if place is not None)
 
 
 def can_serve(view: VoterView) -> bool:
-    """Whether the lane is open and the band has somebody to show to this voter."""
+    """Whether the lane is open and the band has a model that can be shown to this voter."""
     if not view.opened:
         return False
     if view.partners is view.servable.partners and view.servable.complete:
@@ -81,7 +81,7 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
 
 
 def lotteries(view: VoterView) -> list[Lottery]:
-    """The kinds of meeting that can be served now; the shares of those that cannot go to the others."""
+    """The kinds of meeting that can be served now; the shares of the others are redistributed."""
     mix, lean = view.policy.opponents, view.lean
     neighbours, close, challengers = _meetings(view)
     kinds = (
@@ -113,7 +113,7 @@ def _floors(view: VoterView, neighbours: Meetings) -> Meetings:
 
 
 def _meetings(view: VoterView) -> tuple[Meetings, Meetings, Meetings]:
-    """Neighbours, close rivals and challengers; kept until the next vote for voters who may see everybody."""
+    """Neighbours, close rivals and challengers; cached until the next vote for voters who may see every model."""
     if view.partners is not view.servable.partners:
         return _neighbours(view), _close(view), _challengers(view)
     if view.rank_order.meetings is None:
@@ -122,7 +122,7 @@ def _meetings(view: VoterView) -> tuple[Meetings, Meetings, Meetings]:
 
 
 def _neighbours(view: VoterView) -> Meetings:
-    """Each contender with the one above or below."""
+    """Each contender with its neighbour above or below."""
     band = view.band.tolist()
     pairs: list[Pair] = []
     among: list[int] = []

@@ -1,8 +1,8 @@
-"""The coverage lane: the model that lacks most meets whom, and on what, both lack most.
+"""The coverage lane: the model with the largest deficit, with the opponent and prompt where both lack most.
 
-A deficit is a share: what a model–prompt cell or a pair misses to its floor or to an even spread. The anchor is the
-model with the highest mean deficit and exposure urgency together; opponent and prompt have the highest joint deficit
-with it.
+A deficit is a share: how much a model–prompt cell or a pair is short of its floor or of an even spread. The anchor is
+the model with the highest mean deficit and exposure urgency together; opponent and prompt have the highest joint
+deficit with it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 EXPOSURE_WEIGHT = 6.0
-"""What one tolerance of lacking exposure weighs, against deficits between 0 and 1: contenders always lack meetings with
-the others, since their own lane fills their share, and a smaller weight would let that lift them out of tolerance."""
+"""The weight of one tolerance of missing exposure, against deficits between 0 and 1. Contenders always lack meetings
+with the others, since their own lane fills their share; with a smaller weight that would lift them out of tolerance."""
 
 
 def can_serve(view: VoterView) -> bool:
@@ -35,7 +35,8 @@ def can_serve(view: VoterView) -> bool:
 
 
 def pick(view: VoterView, rng: np.random.Generator) -> Pick:
-    """The pair and prompt with the highest joint deficit of the most lacking model; ties are drawn."""
+    """The pair and prompt with the highest joint deficit of the model with the largest deficit; ties are broken at
+    random."""
     anchors = most_lacking_models(view)
     anchor = draw_one(rng, anchors)
     opponents = best_opponents(view, anchor)
@@ -68,9 +69,9 @@ def best_opponents(view: VoterView, anchor: int) -> Positions:
 
 
 def _best_of(view: VoterView, anchor: int, own: Floats, models: Positions) -> tuple[Positions, float]:
-    """Those of the models with the highest joint deficit, and how high it is; far below `own` if all are in flight.
+    """The models with the highest joint deficit, and its value; far below `own` if all are in flight.
 
-    What the pair may not be shown on is looked at only for those that come out on top, one after the other.
+    The prompts on which a pair may not be shown are checked only for the top candidates, one after the other.
     """
     prompts = view.prompt_deficits(models) + view.prompt_deficit(anchor)
     best = own[models] + prompts.max(axis=1)
@@ -88,6 +89,6 @@ def _best_of(view: VoterView, anchor: int, own: Floats, models: Positions) -> tu
 
 
 def _could_win(scores: Floats) -> Positions:
-    """The models that can still come out on top when two more deficits between 0 and 1 are added."""
+    """The models that can still be best when two more deficits between 0 and 1 are added."""
     best: float = np.maximum.reduce(scores)
     return (scores >= best - 2.0 - LEVEL).nonzero()[0]

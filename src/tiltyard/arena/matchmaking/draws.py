@@ -1,4 +1,4 @@
-"""Drawing by weight and taking the best, each with how likely the result was."""
+"""Drawing by weight and taking the best, each with the probability of the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LEVEL = 1e-6
-"""Scores this close are a tie: they differ by rounding only."""
+"""Scores this close are tied: they differ only by rounding."""
 
 
 def draw(rng: np.random.Generator, weights: Floats) -> int:
@@ -27,7 +27,7 @@ def draw(rng: np.random.Generator, weights: Floats) -> int:
 
 
 def draw_few(rng: np.random.Generator, weights: Sequence[float]) -> int:
-    """The same of a few plain numbers, which arrays would only slow down."""
+    """The same for a few plain numbers, for which arrays would be slower."""
     up_to = list(accumulate(weights))
     place = bisect_right(up_to, rng.random() * up_to[-1])
     return place if place < len(up_to) else max(place for place, weight in enumerate(weights) if weight)
@@ -40,5 +40,5 @@ def tied_best(scores: Floats) -> NDArray[np.intp]:
 
 
 def draw_one(rng: np.random.Generator, positions: NDArray[np.intp]) -> int:
-    """One of the positions, each as likely as the others."""
+    """One of the positions, all equally likely."""
     return int(positions[0]) if len(positions) == 1 else int(positions[int(rng.random() * len(positions))])

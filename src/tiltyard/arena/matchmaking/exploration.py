@@ -24,7 +24,7 @@ def can_serve(view: VoterView) -> bool:
 
 
 def pick(view: VoterView, rng: np.random.Generator) -> Pick:
-    """Two models by inverse exposure, then a prompt below its floor, or any prompt where there is none."""
+    """Two models by inverse exposure, then a prompt below its floor, or any prompt if there is none."""
     weights = view.lean / (1.0 + view.state.schedule.in_window)
     first, second, chance = draw_pair(rng, weights, view.partners, view.anchors)
     prompts, needed = under_covered(view, first, second)

@@ -24,10 +24,10 @@ RISES_OUTSIDE = 4.0
 
 LEAN_STEEPNESS = 50.0
 LEAN_REACH = 0.25
-"""A draw leans to the less exposed by exp(−50 · deviation), to the reach either way. The contender lane fills its
-models' share alone; with a gentler lean the other lanes would lift them out of tolerance."""
+"""Draws favour less exposed models by exp(−50 · deviation), limited in both directions. The contender lane alone fills
+its models' share; with a weaker preference the other lanes would lift them out of tolerance."""
 LEAN_FROM = 25.0
-"""Targets below this many exposures lean as if they were this large: one exposure more or less is chance then."""
+"""Targets below this many exposures are treated as this large, since one exposure more or less is chance."""
 
 
 def playing(state: ArenaState) -> Numbers:
@@ -49,7 +49,8 @@ def contenders(state: ArenaState) -> Numbers:
 
 
 def lane_opens(state: ArenaState, order: Numbers | None = None) -> bool:
-    """Whether the contender lane may serve: the first K + 1 have the rated votes that keep it from chasing luck."""
+    """Whether the contender lane may serve: the top K + 1 models have enough rated votes that it does not chase
+    luck."""
     if order is None:
         order = conservative_order(state, playing(state))
     first = order[: state.policy.contender_band + 1]
@@ -58,26 +59,26 @@ def lane_opens(state: ArenaState, order: Numbers | None = None) -> bool:
 
 
 def exposure_targets(state: ArenaState) -> Floats:
-    """The exposures each model should have in the window as long as it is now; 0 for one that cannot be served."""
+    """The exposures each model should have in a window of the current length; 0 for a model that cannot be served."""
     order = conservative_order(state, playing(state))
     models, matchups = len(state.catalog.models), len(state.schedule.window)
     return targets(state.policy, order, models, matchups, opened=lane_opens(state, order))
 
 
 def targets(policy: Policy, order: Numbers, models: int, matchups: int, *, opened: bool) -> Floats:
-    """An even share for everybody, or what the contender lane alone gives a contender where that is more.
-
-    The others then share what is left evenly. While the lane is closed nobody has a claim to more than the even share.
+    """An even share for every model, or what the contender lane alone gives a contender if that is more. The others
+    then share the rest evenly. While the lane is closed, every model gets the even share.
     """
     contender, other = _two_targets(policy, len(order), matchups, opened=opened)
     return _spread(order, policy.contender_band, models, contender, other)
 
 
 def aims(policy: Policy, order: Numbers, models: int, matchups: int, *, opened: bool) -> Floats:
-    """What the lanes steer by: the targets, but half a tolerance less for contenders who are due more than the others.
+    """What the lanes aim for: the targets, but half a tolerance less for contenders with a larger share than the
+    others.
 
-    Their own lane fills their target on average, by chance sometimes less and sometimes more. Filled up by other lanes
-    after every less, they would run over with every more. The others are led to what is left.
+    Their own lane fills their target on average, with random fluctuations. If other lanes made up for every shortfall,
+    every surplus would push them over the target. The other models aim for what is left.
     """
     contender, other = _two_targets(policy, len(order), matchups, opened=opened)
     others = len(order) - policy.contender_band
@@ -105,20 +106,21 @@ def deviations(exposures: NDArray[np.int64], target: Floats) -> Floats:
 
 
 def urgency(deviation: Floats, tolerance: float) -> Floats:
-    """How much a model should be preferred: 1 at the lower edge of the tolerance, −1 at the upper, steeper beyond."""
+    """How much a model should be preferred: 1 at the lower edge of the tolerance, −1 at the upper, steeper outside
+    it."""
     edges = _within(deviation, 1.0) / -tolerance
     inside = _within(edges, 1.0)
     return np.asarray(inside + RISES_OUTSIDE * (edges - inside))
 
 
 def leaning(deviation: Floats, target: Floats) -> Floats:
-    """The factor by which a draw leans to the less exposed."""
+    """The factor by which a draw favours less exposed models."""
     settled = deviation * np.minimum(np.maximum(target, 1.0) / LEAN_FROM, 1.0)
     return np.exp(-LEAN_STEEPNESS * _within(settled, LEAN_REACH))
 
 
 def _within(values: Floats, reach: float) -> Floats:
-    """Values cut to the reach either way; `numpy.clip` takes five times as long for so few."""
+    """Values clipped to the limit in both directions; `numpy.clip` takes five times as long for so few."""
     return np.asarray(np.minimum(np.maximum(values, -reach), reach))
 
 
@@ -126,8 +128,8 @@ def _within(values: Floats, reach: float) -> Floats:
 class TrafficCap:
     """The largest share of matchups that one model may take part in, over the window and over its latest part.
 
-    The latest part matters: a model that is new has no exposure in a long window, and could otherwise take everything
-    for a quarter of that window.
+    The latest part matters: a new model has no exposure in a long window, and could otherwise take all traffic for a
+    quarter of that window.
     """
 
     share: float
@@ -135,7 +137,7 @@ class TrafficCap:
 
     @classmethod
     def of(cls, policy: Policy, players: int) -> TrafficCap:
-        """The cap for an arena with so many models in play."""
+        """The cap for an arena with this many models in play."""
         share = max(policy.traffic_cap, policy.traffic_cap_even_shares * 2.0 / max(players, 1))
         return cls(share, policy.traffic_cap_from)
 

@@ -1,4 +1,4 @@
-"""The matchmaking from before the policy, which phase 1 keeps: any prompt, two models by inverse shown count."""
+"""The matchmaking from before the policy, kept in phase 1: any prompt, two models by inverse exposure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pick(state: ArenaState, servable: Servable, seen: SeenMatchups, rng: np.random.Generator) -> Pick | None:
-    """A prompt, each as likely as the others, and two models that answered it; None if the voter has seen all."""
+    """A prompt, all equally likely, and two models that answered it; None if the voter has seen everything."""
     seen_on: dict[int, list[tuple[int, int]]] = {}
     for first, second, prompt in seen.when:
         seen_on.setdefault(prompt, []).append((first, second))

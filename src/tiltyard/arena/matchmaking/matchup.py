@@ -21,11 +21,11 @@ Triple = tuple[int, int, int]
 """Smaller model, larger model, prompt."""
 
 Seen = Mapping[Triple, int]
-"""What a voter saw, and when it was last, as a number that grows."""
+"""What a voter saw, and when it was last seen, as a growing number."""
 
 
 class SeenMatchups:
-    """What a voter saw, by matchup and by pair. A caller that serves a voter often keeps it and notes what is new."""
+    """What a voter saw, by matchup and by pair. A caller that serves a voter often keeps it and adds what is new."""
 
     __slots__ = ("most", "prompts", "when")
 
@@ -34,12 +34,12 @@ class SeenMatchups:
         self.prompts: dict[Pair, list[int]] = {}
         """The prompts on which the voter saw each pair."""
         self.most = 0
-        """The prompts of the pair with most of them."""
+        """The largest number of prompts seen of any pair."""
         for triple, at in (seen or {}).items():
             self.note(triple, at)
 
     def note(self, triple: Triple, at: int) -> None:
-        """Add what the voter sees now, or remember that it was seen again."""
+        """Add what the voter sees now, or note that it was seen again."""
         last = self.when.get(triple)
         if last is None:
             prompts = self.prompts.setdefault(triple[:2], [])
@@ -52,9 +52,9 @@ class SeenMatchups:
 class ChosenMatchup:
     """Two models by side and a prompt, all by number; why these, and how likely they were.
 
-    `probability` is the chance, given the state and this voter, that `lane` was to serve and chose this pair and
-    prompt, in whichever role and on whichever side: the draw of the lane included, and the draws that fell through to
-    it. Where a lane takes the best and only ties are drawn, that is the lane's share over the number of ties.
+    `probability` is the chance, given the state and this voter, that `lane` served and chose this pair and prompt, in
+    either role and on either side: it includes the draw of the lane and the draws that fell through to it. If a lane
+    takes the best and draws only among ties, it is the lane's share divided by the number of ties.
     """
 
     a: int
@@ -83,7 +83,7 @@ Chooser = Callable[[ArenaState, np.random.Generator, SeenMatchups], ChosenMatchu
 def served_event(
     state: ArenaState, chosen: ChosenMatchup, *, matchup_id: str, voter: str, seed: int, at: int
 ) -> MatchupServed:
-    """The event of a chosen matchup: the answers as they are now, open until the policy's time is over."""
+    """The event of a chosen matchup: with the current answers, open for the policy's time."""
     catalog = state.catalog
     return MatchupServed(
         matchup_id=matchup_id,

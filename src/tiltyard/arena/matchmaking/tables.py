@@ -1,7 +1,7 @@
-"""What the lanes look up: who can meet whom, the order of the models, and what every model lacks.
+"""The tables that lanes use: who can meet whom, the order of the models, and every model's deficits.
 
-Each table follows from the state alone. A caller that chooses often holds `WorkingTables`, which recompute only what
-has changed since the last choice; tests compare them with tables made from scratch.
+Each table depends on the state alone. A caller that chooses often keeps `WorkingTables`, which recompute only what has
+changed since the last choice; tests compare them with tables computed from scratch.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ WORTH_ARRAYS = 6
 class Servable:
     """What the catalog allows. Arrays go by model and prompt number and are never written to.
 
-    `cells` (model, prompt) may be shown; `shared` counts the prompts that two models can meet on; `partners` is where
-    that is not 0, and no model is its own partner; `players` have a partner, and `numbers` are theirs in order.
-    `prompts_of` counts each model's cells and `partners_of` its partners, at least 1 so that one may divide by them.
-    `fewest_shared` is the least of `shared` among partners. `complete`: every model can be served on every prompt.
+    `cells` (model, prompt) may be shown; `shared` counts the prompts that two models can meet on; `partners` is true
+    where that is not 0 (never for a model with itself); `players` have a partner, and `numbers` are their model numbers
+    in order. `prompts_of` counts each model's cells and `partners_of` its partners, at least 1 so that they can be
+    divisors. `fewest_shared` is the least of `shared` among partners. `complete`: every model can be served on every
+    prompt.
     """
 
     cells: Mask
@@ -75,9 +76,9 @@ class Servable:
 
 
 class RankOrder:
-    """The order of the models and what follows from it: it changes with votes, not with matchups that are served.
+    """The order of the models and what depends on it: it changes with votes, not with served matchups.
 
-    `order` are the models that can be served, best first; `band` the contenders among them; `opened`: their lane may
+    `order` lists the models that can be served, best first; `band` the contenders among them; `opened`: their lane may
     serve. `floors` are the decisive votes that each model should have on every prompt: more for contenders. `decisive`
     counts such votes of all models. `meetings` is where the contender lane keeps its pairs.
     """
@@ -96,7 +97,7 @@ class RankOrder:
         self._aim: tuple[int, Floats] | None = None
 
     def aim(self, matchups: int) -> Floats:
-        """How many exposures each model is led to in a window of so many matchups."""
+        """How many exposures each model should get in a window of this many matchups."""
         if self._aim is None or self._aim[0] != matchups:
             aim = aims(self._policy, self.order, len(self.floors), matchups, opened=self.opened)
             self._aim = (matchups, aim)
@@ -106,7 +107,7 @@ class RankOrder:
 class Deficits:
     """Tables by model, with matchups in flight counted as if they had been voted on.
 
-    `prompts` (model, prompt): the share missing to the floor, or to the model's mean if that is more; `missing` are its
+    `prompts` (model, prompt): the share missing to the floor, or to the model's mean if that is more; `missing` are the
     sums by model. `met` (model, model): decisive votes of the pair. A choice touches two models and a vote two, so only
     their rows are recomputed.
     """
@@ -121,7 +122,7 @@ class Deficits:
         self._tallies_seen = self._schedule_seen = -1
 
     def follow(self, state: ArenaState, floors: Counts) -> None:
-        """Take in what has happened since, and other floors."""
+        """Update for what has happened since, and for changed floors."""
         stale = self._stale(state, floors)
         if len(stale) < WORTH_ARRAYS:
             for model in stale.tolist():
@@ -130,7 +131,7 @@ class Deficits:
             self._many(state, stale)
 
     def _stale(self, state: ArenaState, floors: Counts) -> NDArray[np.intp]:
-        """The models whose votes, matchups in flight or floors are others than when this was last asked."""
+        """The models whose votes, matchups in flight or floors have changed since the last call."""
         tallies, schedule = state.tallies, state.schedule
         tallies_now, schedule_now = tallies.revision, schedule.revision
         stale = (tallies.revised > self._tallies_seen) | (schedule.revised > self._schedule_seen)
@@ -174,7 +175,7 @@ class Deficits:
 
 
 class WorkingTables:
-    """The tables of one state, kept from one choice to the next. They belong to one thread.
+    """The tables of one state, kept from one choice to the next. Not thread-safe.
 
     Given another state they start over: they make a choice faster, but never change it.
     """
@@ -186,7 +187,8 @@ class WorkingTables:
         self._deficits: Deficits | None = None
 
     def servable(self, state: ArenaState) -> Servable:
-        """What the catalog allows. It only grows and switches, so counts and switches tell all its versions apart."""
+        """What the catalog allows. Entries are only added or switched, so their counts and switches identify its
+        version."""
         if self._state is not state:
             self._state, self._servable, self._order, self._deficits = state, None, None, None
         catalog = state.catalog

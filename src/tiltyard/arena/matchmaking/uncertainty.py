@@ -1,6 +1,6 @@
-"""The uncertainty lane: models whose deviation is large meet the opponents that tell most about them.
+"""The uncertainty lane: models with a large deviation meet the most informative opponents.
 
-Information goes by ratings, not by conservative scores: by those a new strong model would first be sent to the bottom.
+Information is computed from ratings, not conservative scores, which would first send a strong new model to the bottom.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 COVERAGE_BONUS = 0.5
-"""An opponent never met is worth as much as half of the information of an equal one."""
+"""The bonus for an opponent never met: half of the information of an equal one."""
 
 EXPOSURE_PUSH = 1.0
-"""What one tolerance of lacking exposure is worth, on the same scale."""
+"""The value of one tolerance of missing exposure, on the same scale."""
 
 
 def can_serve(view: VoterView) -> bool:
@@ -49,7 +49,7 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
 
 
 def anchor_weights(view: VoterView) -> Floats:
-    """By model: its deviation, more where prompts are not covered, leaning to the less exposed."""
+    """By model: its deviation, more if prompts are not covered, favouring less exposed models."""
     weights = view.state.track.now.deviation * (1.0 + view.mean_prompt_deficit()) * view.lean
     return np.where(view.anchors, weights, 0.0)
 

@@ -1,4 +1,4 @@
-"""The arena at this moment as one voter may be served from it, and which prompt a pair meets on."""
+"""The arena as one voter may be served from it now, and which prompt a pair meets on."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ NEVER = -1e12
 """The score of what may not be served."""
 
 IN_FLIGHT_COST = 1e6
-"""More than anything else weighs: what somebody is looking at is shown again only if the pair has no other prompt."""
+"""Outweighs everything else: a matchup in flight is repeated only if the pair has no other prompt."""
 
 
 class VoterView:
     """Models, prompts and deficits for one choice. Matchups in flight count as if they had been voted on.
 
-    `partners[i, j]` says that this voter may be shown i against j on some prompt; `anchors` have a partner. With
-    `capped` off, models over the traffic cap may be served too.
+    `partners[i, j]` means that this voter may be shown i against j on some prompt; `anchors` have a partner. Without
+    `capped`, models over the traffic cap may be served too.
     """
 
     def __init__(self, state: ArenaState, seen: SeenMatchups, tables: WorkingTables, *, capped: bool = True) -> None:
@@ -58,7 +58,7 @@ class VoterView:
 
     @cached_property
     def lean(self) -> Floats:
-        """The factor by which draws lean to the less exposed."""
+        """The factor by which draws favour less exposed models."""
         return leaning(self._deviation, self._aim)
 
     @cached_property
@@ -75,7 +75,7 @@ class VoterView:
         return self._deficits.prompts[models]
 
     def prompt_deficit(self, model: int) -> Floats:
-        """By prompt: what one model misses."""
+        """By prompt: the deficit of one model."""
         return np.asarray(self._deficits.prompts[model], dtype=np.float64)
 
     def mean_prompt_deficit(self) -> Floats:
@@ -84,7 +84,7 @@ class VoterView:
 
     @cached_property
     def pair_aim(self) -> float:
-        """Decisive votes of a pair if all that the contender lane did not take were spread evenly, at least 1."""
+        """Decisive votes of a pair if all votes outside the contender lane were spread evenly, at least 1."""
         players = len(self.order)
         pairs = max(players * (players - 1) / 2, 1.0)
         decisive = float(self.rank_order.decisive) + len(self.state.schedule.in_flight)
@@ -92,7 +92,7 @@ class VoterView:
         return max(decisive * (1.0 - contender) / pairs, 1.0)
 
     def pair_deficit(self, model: int) -> Floats:
-        """By opponent: what the pair's decisive votes miss to the even spread, as a share."""
+        """By opponent: how much the pair's decisive votes are short of the even spread, as a share."""
         return np.asarray(np.maximum(1.0 - self._deficits.met[model] / self.pair_aim, 0.0))
 
     def mean_pair_deficit(self, models: Numbers) -> Floats:
@@ -104,7 +104,8 @@ class VoterView:
         return np.asarray(np.add.reduce(missing, axis=1) / of)
 
     def is_plain(self, first: int, second: int) -> bool:
-        """Whether nothing but missing answers keeps the pair from any prompt: it never met, here or with this voter."""
+        """Whether the pair may meet on every prompt both have answered: it never met before, overall or for this
+        voter."""
         pair = pair_of(first, second)
         return pair not in self.state.schedule.meetings and pair not in self._seen.prompts
 
@@ -135,7 +136,7 @@ class VoterView:
         return diversity_most(self.policy.diversity_last, self.policy.diversity_most, int(self.servable.shared[pair]))
 
     def in_flight(self, first: int, second: int) -> Counts:
-        """By prompt: matchups of the pair that nobody has answered yet."""
+        """By prompt: matchups of the pair still in flight."""
         pair, schedule = pair_of(first, second), self.state.schedule
         in_flight = np.zeros(len(self.state.catalog.prompts), dtype=np.int32)
         if schedule.in_flight_pairs.view[pair]:
@@ -161,7 +162,7 @@ class VoterView:
     def _used_up(self) -> list[Pair]:
         """The pairs for which no prompt is left on which this voter may see them.
 
-        Diversity closes only so many prompts of a pair: where more are unseen, one is open without looking.
+        Diversity rules out a limited number of prompts of a pair: if more are unseen, one must be open.
         """
         if not self._seen.most:
             return []

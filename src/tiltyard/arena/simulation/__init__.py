@@ -1,4 +1,5 @@
-"""A population of voters drives the real matchmaking, ledger and ratings in process, over strengths that are known."""
+"""Simulation: a population of voters drives the real matchmaking, ledger and ratings in process, with known
+strengths."""
 
 from tiltyard.arena.simulation.attack_cost import AttackReport, Defence, flagged_voters
 from tiltyard.arena.simulation.ledger import MemoryArena, SimulatedArena

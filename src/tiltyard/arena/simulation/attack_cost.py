@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import ArenaState, CastVote
 
 Defence = Callable[["Sequence[CastVote]", "ArenaState"], Collection[str]]
-"""The voters whose votes a defence would leave out, from all votes and the state after them."""
+"""A defence: returns the voters to leave out, given all votes and the state after them."""
 
 RANKS = (1, 5)
 
 
 def flagged_voters(votes: Sequence[CastVote], state: ArenaState) -> Collection[str]:
-    """The voters that the arena's own flags are sure of."""
+    """The voters with a sure flag."""
     table = vote_table(votes, state.catalog)
     flags = flag_voters(table, state.track.now.rating, state.policy.flags)
     return {flag.voter for flag in flags if flag.sure}
@@ -29,10 +29,10 @@ def flagged_voters(votes: Sequence[CastVote], state: ArenaState) -> Collection[s
 
 @dataclass(frozen=True, slots=True)
 class AttackReport:
-    """How far an attack got. Ranks are Bradley–Terry's of the pushed model; None where nobody is pushed.
+    """How far an attack got. Ranks are Bradley–Terry's of the pushed model; None if no model is pushed.
 
-    `votes_per_ranks`: for 1 and 5 ranks gained, how many votes of attackers that took (None: more than they cast),
-    all honest votes being there; `…_defended` counts the votes that had to be cast, flagged sessions being left out.
+    `votes_per_ranks`: for 1 and 5 ranks gained, how many attackers' votes that took (None: more than they cast), with
+    all honest votes included; `…_defended` counts the votes that had to be cast if flagged sessions are left out.
     """
 
     kind: str
@@ -87,7 +87,7 @@ def attack_report(
 
 @dataclass(frozen=True, slots=True)
 class _Push:
-    """Honest votes, and attackers' votes in the order in which they came, of which some are left out."""
+    """Honest votes, and attackers' votes in order, some of which are left out."""
 
     state: ArenaState
     target: int | None
@@ -96,7 +96,7 @@ class _Push:
     left_out: set[str]
 
     def rank(self, pushed: int) -> int | None:
-        """The target's rank when the first so many attackers' votes were cast."""
+        """The target's rank after the first this many attackers' votes."""
         if self.target is None:
             return None
         counted = self.honest + [vote for vote in self.cast[:pushed] if vote.voter not in self.left_out]
@@ -105,7 +105,7 @@ class _Push:
         return board[self.state.catalog.models[self.target].model].rank
 
     def costs(self) -> dict[int, int | None] | None:
-        """The fewest attackers' votes that gain so many ranks, by bisection, as if a further vote could only help."""
+        """The fewest attackers' votes that gain this many ranks, by bisection, assuming that more votes never hurt."""
         if self.target is None:
             return None
         start, end = self.rank(0), self.rank(len(self.cast))

@@ -1,4 +1,4 @@
-"""What a simulation drives: an arena in memory that serves and takes votes, and keeping its log in a real database."""
+"""What a simulation drives: an in-memory arena that serves and takes votes; and saving its log to a real database."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SimulatedArena(Protocol):
         ...
 
     def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
-        """Let things happen that no voter does: models and prompts come, the phase changes."""
+        """Apply events not caused by voters: added models and prompts, phase changes."""
         ...
 
     def serve(self, voter: str, at: int) -> str:
@@ -77,7 +77,7 @@ class MemoryArena:
             self.state.apply(self.state.seq + 1, e.Event(at, body))
 
     def serve(self, voter: str, at: int) -> str:
-        """Choose a matchup from the state and what this voter has seen, and write it down."""
+        """Choose a matchup from the state and what this voter has seen, and record it."""
         state = self.state
         seed = int(self._seeds.integers(1 << 62))
         seen = self._seen.setdefault(voter, SeenMatchups())
@@ -89,15 +89,15 @@ class MemoryArena:
         return matchup_id
 
     def vote(self, matchup_id: str, voter: str, choice: e.Choice, at: int) -> None:  # noqa: ARG002
-        """Write a vote down."""
+        """Record a vote."""
         self.append([e.Voted(matchup_id=matchup_id, choice=choice)], at)
 
     def skip(self, matchup_id: str, voter: str, at: int) -> None:  # noqa: ARG002
-        """Write a skip down."""
+        """Record a skip."""
         self.append([e.Skipped(matchup_id=matchup_id)], at)
 
     def expire(self, matchup_id: str, at: int) -> None:
-        """Write down that nobody voted."""
+        """Record that nobody voted."""
         self.append([e.Expired(matchup_id=matchup_id)], at)
 
     def votes(self) -> Sequence[CastVote]:

@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import ArenaState, CastVote
 
 TRAFFIC_SPAN = 200
-"""A model's share of the traffic is looked at over this many matchups in a row."""
+"""A model's share of the traffic is measured over this many consecutive matchups."""
 
 Floats = NDArray[np.float64]
 
 NORMAL_95 = 1.959963984540054
 
 FAR_BEYOND = 0.20
-"""No model should be this far from its exposure target, except one that came into or left the contender band."""
+"""No model should be this far from its exposure target, except one that entered or left the contender band."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """How true the official order was after so many votes."""
+    """The accuracy of the official order after this many votes."""
 
     votes: int
     kendall_tau: float | None
@@ -51,7 +51,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class LateModel:
-    """How the model fared that came late; votes are those cast in the arena since."""
+    """How the late model did; votes are those cast in the arena since it entered."""
 
     entered_after_votes: int
     largest_traffic_share: float
@@ -61,13 +61,14 @@ class LateModel:
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """How fast and how truly the arena ranked, and how fairly it served.
+    """How fast and accurately the arena ranked, and how fairly it served.
 
     Taus are Kendall's, to the true strengths. Exposure is that of the last window: `in_tolerance` counts models,
     `beyond_20_percent` names those further off, and `crossed_band` those that were contenders for a part of it.
     `lane_shares` are over the matchups served while the contender lane could serve, `lane_shares_all` over all.
-    `interval_coverage` is the share of Bradley–Terry's 95 % intervals that hold the truth, `deviation_coverage` that of
-    rating ± 1.96 Glicko deviations. Bradley–Terry's are None where the votes cannot be rated, and `remarks` says why.
+    `interval_coverage` is the share of Bradley–Terry's 95 % intervals that contain the true strength,
+    `deviation_coverage` that of rating ± 1.96 Glicko deviations. Bradley–Terry's values are None if the votes cannot be
+    rated, and `remarks` says why.
     """
 
     models: int
@@ -91,7 +92,7 @@ class SimulationResult:
     crossed_band: tuple[str, ...]
     """Models that were contenders for a part of that window."""
     in_flight_duplicates: float
-    """Share of matchups that repeat a pair and prompt that is out already."""
+    """Share of matchups that repeat a pair and prompt already in flight."""
     diversity_broken: int
     """Matchups that broke prompt diversity."""
     lane_shares: dict[str, float]
@@ -103,25 +104,25 @@ class SimulationResult:
     side_a_share: float
     """Share of matchups with the first-named model on side A."""
     established: int
-    """Models that are provisional no more."""
+    """Models that are no longer provisional."""
     interval_coverage: float | None
-    """Share of Bradley–Terry's 95 % intervals that hold the truth."""
+    """Share of Bradley–Terry's 95 % intervals that contain the true strength."""
     deviation_coverage: float
-    """Share of rating ± 1.96 Glicko deviations that hold it."""
+    """Share of rating ± 1.96 Glicko deviations that contain it."""
     mean_deviation: float
     """Mean Glicko deviation at the end."""
     tie_share: float
     """Share of ties."""
     largest_traffic_share: float
-    """The largest share of any stretch of matchups that one model took part in."""
+    """The largest share of consecutive matchups that one model took part in."""
     curve: tuple[CurvePoint, ...]
-    """How true the order was on the way."""
+    """The accuracy of the order over time."""
     late_model: LateModel | None
-    """How the model fared that came late."""
+    """How the late model did."""
     attack: AttackReport | None
     """How far an attack got, and what it cost."""
     remarks: tuple[str, ...]
-    """Why Bradley–Terry could not rate the votes, where it could not."""
+    """Why Bradley–Terry could not rate the votes, if so."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values."""
@@ -130,7 +131,7 @@ class SimulationResult:
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """Bradley–Terry of the same votes: tau to truth and share of intervals that hold it, or why there is none."""
+    """Bradley–Terry on the same votes: tau to the truth and interval coverage, or why there is none."""
 
     tau: float | None
     coverage: float | None
@@ -138,7 +139,8 @@ class Offline:
 
 
 class Monitor:
-    """Counts over served matchups. It keeps its own records, so that a rule is not checked by the code that follows it.
+    """Counts over served matchups. It keeps separate records, so that a rule is not checked by the code that implements
+    it.
 
     `lanes_when_open` counts only matchups served while the contender lane could serve: before that its share goes to
     coverage. `crossed` are the models that were in the contender band for a part of the last window only.
@@ -161,7 +163,7 @@ class Monitor:
         self.largest_share: dict[int, float] = {}
 
     def note(self, state: ArenaState, served: Reserved) -> None:
-        """Take in a matchup that was just served from this state."""
+        """Count a matchup that was just served from this state."""
         pair = pair_of(served.a, served.b)
         self.served += 1
         self.lanes[served.lane] += 1
@@ -196,13 +198,13 @@ class Monitor:
 
 
 def official_tau(state: ArenaState, world: World) -> float | None:
-    """Kendall's tau of the conservative order to the truth, over the models that are there."""
+    """Kendall's tau of the conservative order to the truth, over the models present."""
     models = len(state.catalog.models)
     return _tau(state.conservative, world.strength[:models])
 
 
 def established(state: ArenaState) -> NDArray[np.bool_]:
-    """Which models are provisional no more."""
+    """Which models are no longer provisional."""
     floor, _ = badge_floors(state.policy.badges)
     deviation, decisive = state.track.now.deviation, state.tallies.decisive
     enough = (decisive >= floor.decisive) & (deviation <= floor.deviation)
@@ -210,7 +212,7 @@ def established(state: ArenaState) -> NDArray[np.bool_]:
 
 
 def offline(votes: Sequence[CastVote], state: ArenaState, world: World) -> Offline:
-    """Fit the same votes by Bradley–Terry, intervals clustered by voter, and hold them against the truth."""
+    """Fit the same votes by Bradley–Terry, with intervals clustered by voter, and compare with the truth."""
     try:
         board = BradleyTerry(cluster="voter", only_connected=True).fit(vote_table(votes, state.catalog).battles())
     except (BattleError, RatingError) as error:
@@ -242,7 +244,7 @@ def summary(
     late_model: LateModel | None,
     attack: AttackReport | None,
 ) -> SimulationResult:
-    """Put together what was noted and what the state and the votes say at the end."""
+    """Assemble the result from the records, the final state and the votes."""
     names = [model.model for model in state.catalog.models]
     off = deviations(state.schedule.in_window, exposure_targets(state))
     fit = offline(votes, state, world)

@@ -1,4 +1,4 @@
-"""The simulation itself: sessions come, are served, and vote, skip or go away, in the order of their times."""
+"""The simulation itself: sessions arrive, are served, and vote, skip or leave, in time order."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ LEFT_ALONE_TIMES = 10.0
 """A matchup left to expire stays in flight this many times as long as one that is voted on."""
 
 WATCHED_EVERY = 50
-"""Whether the late model is established is looked at once in so many votes."""
+"""How often, in votes, to check whether the late model is established."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
     """An arena, its voters and how long they vote. Same settings, same result.
 
-    `votes` are counted votes; `in_flight` matchups are being looked at all the time. `sd` is the spread of true
+    `votes` are counted votes; `in_flight` matchups are always open. `sd` is the spread of true
     strengths in Elo points, `wobble_sd` how much they differ from prompt to prompt. `late_model`: the last model enters
     when half of the votes are cast. `skip_rate` of the matchups are skipped and `expire_rate` left to expire, after ten
-    times the usual time. `curve_points`: how often on the way the order is compared with the truth.
+    times the usual time. `curve_points`: how often during the run the order is compared with the truth.
     """
 
     models: int = 38
@@ -55,7 +55,7 @@ class SimulationSettings:
     votes: int = 20_000
     """Counted votes to cast: `--votes`."""
     in_flight: int = 50
-    """Matchups being looked at all the time: `--in-flight`."""
+    """Matchups open at any time: `--in-flight`."""
     seed: int = 0
     """Seed of everything: `--seed`."""
     sd: float = 180.0
@@ -67,7 +67,7 @@ class SimulationSettings:
     wobble_sd: float = 0.0
     """How much strengths differ from prompt to prompt, in Elo points."""
     noise: float = 0.0
-    """Share of honest votes that are cast by lot: `--noise`."""
+    """Share of honest votes that are random: `--noise`."""
     attack: Attack | None = None
     """Who else votes, and how much: `--attack`, `--attack-share`."""
     late_model: bool = False
@@ -79,7 +79,7 @@ class SimulationSettings:
     session_votes: float = 25.0
     """Votes of one visitor, on average."""
     curve_points: int = 20
-    """How often on the way the order is compared with the truth."""
+    """How often during the run the order is compared with the truth."""
     phase: int = 4
     """Phase of the rollout."""
     policy: Policy = field(default_factory=Policy)
@@ -101,14 +101,14 @@ class SimulationSettings:
 
     @property
     def models_at_start(self) -> int:
-        """How many models are there when the first matchup is served."""
+        """How many models there are when the first matchup is served."""
         return self.models - 1 if self.late_model else self.models
 
 
 def simulate(
     settings: SimulationSettings, engine: SimulatedArena | None = None, defence: Defence = flagged_voters
 ) -> SimulationResult:
-    """Let a crowd vote in an arena over known strengths; how truly, how fast and how fairly it was ranked.
+    """Simulate voters in an arena with known strengths; returns how accurately, fast and fairly it ranked.
 
     Parameters:
         settings: What is simulated.
@@ -144,7 +144,7 @@ def simulate(
 
 
 class _Run:
-    """One simulation under way. A place in the arena is one matchup in flight: session after session sits there."""
+    """A running simulation. Each slot is one matchup in flight, used by one session after another."""
 
     def __init__(
         self, settings: SimulationSettings, engine: SimulatedArena, world: World, rng: np.random.Generator
@@ -165,7 +165,7 @@ class _Run:
         self._established: int | None = None
 
     def play(self) -> None:
-        """Open the arena and let the crowd in until the votes are cast."""
+        """Run the arena until the votes are cast."""
         settings = self._settings
         self._engine.append(_opening(settings), 0)
         for _ in range(settings.in_flight):
@@ -222,7 +222,7 @@ class _Run:
             self._established = self._cast - self._entered
 
     def late_model(self) -> LateModel | None:
-        """How the late model fared, if there was one."""
+        """How the late model did, if there was one."""
         if self._entered is None:
             return None
         share = self.monitor.largest_share.get(self._settings.models - 1, 0.0)
@@ -230,7 +230,7 @@ class _Run:
 
 
 def _opening(settings: SimulationSettings) -> Iterator[e.AnyBody]:
-    """The events that make the arena."""
+    """The events that set up the arena."""
     yield e.SettingsChanged(policy=settings.policy)
     yield e.PhaseChanged(phase=settings.phase)
     for number in range(settings.prompts):
@@ -244,10 +244,10 @@ def _model(number: int, prompts: int) -> Iterator[e.AnyBody]:
     yield e.ModelAdded(model=name, display_name=f"Model {number}")
     for prompt in range(prompts):
         answer = f"{name}-{prompt:03d}"
-        text = f"A simulated answer, {hashlib.sha256(answer.encode()).hexdigest()[:8]}."  # nothing that tells who
+        text = f"A simulated answer, {hashlib.sha256(answer.encode()).hexdigest()[:8]}."  # nothing that reveals who
         yield e.ResponseAdded(response_id=answer, model=name, prompt_id=f"prompt-{prompt:03d}", text=text)
 
 
 def _marks(votes: int, points: int) -> set[int]:
-    """After how many votes the order is looked at; the last is the end."""
+    """After how many votes the order is measured; the last is the end."""
     return {votes * step // points for step in range(1, points + 1)} - {0} if points else set()

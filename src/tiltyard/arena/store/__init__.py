@@ -1,4 +1,4 @@
-"""Where an arena is kept: an event log, its order, and tables made from it. Only this package knows a database."""
+"""The storage of an arena: an event log, its order, and tables derived from it. Only this package uses a database."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Store:
 
     @classmethod
     def open(cls, url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Store:
-        """An arena that is there, with the tables of this version."""
+        """An existing arena with the tables of this version."""
         with _closed_on_error(Database(url)) as database:
             maintenance.check(database)
             return cls(database, checkpoint_every)
 
     @classmethod
     def upgrade(cls, url: str) -> Store:
-        """An arena that is there, brought to the tables of this version."""
+        """An existing arena, upgraded to the tables of this version."""
         with _closed_on_error(Database(url)) as database:
             if not database.exists() or maintenance.version(database) is None:
                 maintenance.check(database)
@@ -64,7 +64,7 @@ class Store:
             return cls(database)
 
     def append(self, bodies: Sequence[AnyBody], at: int) -> None:
-        """Write events, unchecked; they have their place in the log when somebody follows. See `Arena.append`."""
+        """Write events, unchecked; they get their sequence numbers at the next `follow`. See `Arena.append`."""
         with self.database.write() as connection:
             log.leave_pending(connection, log.write_events(connection, [Event(at, body) for body in bodies]))
 
@@ -74,9 +74,9 @@ class Store:
             return Replica.load(connection, self.checkpoint_every)
 
     def follow(self, replica: Replica, *, wait: bool = False) -> None:
-        """Take in what is new, and chain what is pending unless another process is doing so; with `wait`, after it.
+        """Read new events, and chain pending ones unless another process is doing so; with `wait`, wait for it.
 
-        With `wait` everything that was committed before is then in the state.
+        With `wait`, the state then includes everything committed before.
         """
         with self.database.read() as connection:
             new = log.head(connection)[0] > replica.state.seq or log.any_pending(connection)
@@ -102,12 +102,12 @@ class Store:
             log.remove_pending(connection, [row.event_id for row in written])
 
     def known_voter(self, cookie_hash: str) -> str | None:
-        """The key of whoever holds this cookie, if it was seen before."""
+        """The key of the visitor with this cookie, if it was seen before."""
         with self.database.read() as connection:
             return known_voter(connection, cookie_hash)
 
     def renew_voter(self, older_hash: str, newer_hash: str, now: int) -> str | None:
-        """The key of whoever held the older cookie, which from now on belongs to the newer one; None if nobody did."""
+        """The voter key of the older cookie, now moved to the newer one; None if it had none."""
         with self.database.read() as connection:
             if not may_renew(connection, older_hash, now):
                 return None
@@ -115,7 +115,8 @@ class Store:
             return renew_voter(connection, older_hash, newer_hash, now)
 
     def forget_voter(self, cookie_hash: str) -> bool:
-        """Forget who held this cookie; the votes stay, under a key that belongs to nobody. Whether there was one."""
+        """Delete the link from this cookie to its votes, which remain under an anonymous key. Whether there was a
+        link."""
         with self.database.write() as connection:
             return forget_voter(connection, cookie_hash)
 

@@ -1,7 +1,7 @@
-"""Statements past the layers that one row at a time can afford: straight to the driver, many rows in each.
+"""Bulk statements that bypass SQLAlchemy: many rows each, straight to the driver.
 
-On SQLite a piece of rows is one statement with all their values; on PostgreSQL all rows travel as one JSON text, which
-costs least of all ways. The texts of statements are few and stay the same, so that drivers keep them ready.
+On SQLite a chunk of rows is one statement with all their values; on PostgreSQL all rows are sent as one JSON text,
+which is the cheapest way. There are few distinct statement texts, so drivers can cache them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ Row = tuple[Any, ...]
 READ_AT_ONCE = 10_000
 
 PIECES = (64, 16, 4, 1)
-"""Rows in one statement on SQLite. The driver lets other threads in after every statement, so fewer are quicker."""
+"""Rows in one statement on SQLite. The driver lets other threads run after every statement, so fewer statements are
+faster."""
 
 
 JSON_BYTES = 4_000_000
-"""A text of rows is cut where it gets longer than this: PostgreSQL holds several copies of it while it reads it."""
+"""A text of rows is split when it gets longer than this: PostgreSQL keeps several copies while parsing it."""
 
 
-class one_of(sa.ColumnElement[bool]):  # noqa: N801 - it is written like the functions of SQL
+class one_of(sa.ColumnElement[bool]):  # noqa: N801 - named like an SQL function
     """Whether a column holds one of the values of a list. The list is bound as one value, by `fetch`."""
 
     inherit_cache = False
@@ -87,7 +88,8 @@ def insert_numbered(connection: sa.Connection, table: sa.Table, rows: Sequence[R
 def update_rows(
     connection: sa.Connection, table: sa.Table, where: tuple[str, ...], put: tuple[str, ...], rows: Sequence[Row]
 ) -> int:
-    """Change rows: each has first the values of the columns `where`, which find it, then those to `put`. How many."""
+    """Update rows: each has first the values of the columns `where`, which identify it, then those to `put`. Returns
+    how many."""
     if not rows:
         return 0
     with closing(connection.connection.cursor()) as cursor:
@@ -120,7 +122,8 @@ def _insert_rows(connection: sa.Connection, table: sa.Table, names: Sequence[str
 
 @lru_cache(maxsize=256)
 def _compiled(query: sa.Select[Any], dialect: sa.Dialect) -> tuple[str, Sequence[str] | None, Mapping[str, object]]:
-    """The text of a query, the names of its values by place (None: the driver goes by name), and its own values."""
+    """The text of a query, the names of its parameters by position (None: the driver uses names), and its fixed
+    values."""
     compiled = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     return str(compiled), compiled.positiontup, compiled.params
 
@@ -175,7 +178,7 @@ def _update_json(table: sa.Table, where: tuple[str, ...], put: tuple[str, ...]) 
 
 
 def _value(table: sa.Table, name: str, place: int) -> str:
-    """A value of a row that came as JSON, as the type of its column; numbers keep every digit on the way."""
+    """A value of a row sent as JSON, cast to the type of its column; numbers keep every digit."""
     kind = table.columns[name].type
     whole = "integer" if type(kind) is sa.Integer else "bigint"
     cast = whole if isinstance(kind, sa.Integer) else "double precision" if isinstance(kind, sa.Double) else "text"

@@ -1,9 +1,9 @@
-"""The connection to an arena's database: SQLite by file or PostgreSQL by URL, with the same promises.
+"""The connection to an arena's database: SQLite by file or PostgreSQL by URL, with the same guarantees.
 
-A commit is on the disk before it returns. A write on SQLite holds the only write lock from its beginning, so nothing
-it has read can change under it; on PostgreSQL writers run side by side, and the projector's lock is an advisory one
-that ends with its transaction, or with its process. What is written never appears in an error: it may be an address of
-a visitor, or the site's secret.
+A commit is on disk before it returns. A write on SQLite holds the only write lock from the start, so nothing it has
+read can change meanwhile; on PostgreSQL writers run concurrently, and the projector's lock is an advisory one that ends
+with its transaction or process. Written values never appear in an error: they may be a visitor's address or the site's
+secret.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BUSY_SECONDS = 5.0
-"""How long a write waits for another program's write on SQLite, and a connection for a free place in the pool."""
+"""How long a write waits for another program's write on SQLite, and a request for a free connection in the pool."""
 
 PROJECTOR_LOCK = 0x71177A4D
 """The number of the projector's advisory lock. Such locks belong to one database, so any fixed number will do."""
@@ -33,11 +33,11 @@ _try_lock = sa.select(sa.func.pg_try_advisory_xact_lock(PROJECTOR_LOCK))
 
 
 Connection = sa.Connection
-"""What a transaction is carried out on. Other rooms pass it on, and know nothing of it."""
+"""The connection of a transaction. Other packages pass it on without using it."""
 
 
 class Database:
-    """An engine with the settings that durability asks for, and the two kinds of transaction that the arena uses."""
+    """An engine with the settings that durability requires, and the two kinds of transaction that the arena uses."""
 
     def __init__(self, url: str, busy_seconds: float = BUSY_SECONDS) -> None:
         self.url = parse_url(url)
@@ -47,10 +47,11 @@ class Database:
         self.engine = _sqlite_engine(self.url, busy_seconds) if self.is_sqlite else _postgresql_engine(self.url)
         self._driver: Any = self.engine.dialect.loaded_dbapi
         self._errors: tuple[type[Exception], ...] = (DBAPIError, self._driver.Error)
-        """What a statement may raise: the driver's own errors too, since `bulk` speaks to it directly."""
+        """What a statement may raise: driver errors too, since `bulk` calls the driver directly."""
 
     def exists(self) -> bool:
-        """Whether there is something to open: a file, for SQLite; a server that will say more, for PostgreSQL."""
+        """Whether there is something to open: for SQLite, a file; always true for PostgreSQL, where the server
+        decides."""
         return not self.is_sqlite or Path(str(self.url.database)).is_file()
 
     @contextmanager
@@ -61,7 +62,7 @@ class Database:
                 with connection.execution_options(arena_write=True).begin():
                     yield connection
             except self._errors:
-                connection.invalidate()  # whatever state it is in, nobody shall inherit it
+                connection.invalidate()  # its state is unknown, so it must not be reused
                 raise
 
     @contextmanager
@@ -83,7 +84,7 @@ class Database:
         return bool(fetch(connection, _try_lock)[0][0])
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close all connections."""
         self.engine.dispose()
 
     @contextmanager
@@ -120,7 +121,7 @@ def without_secrets(url: sa.URL) -> str:
 
 
 def parse_url(url: str) -> sa.URL:
-    """The URL of an arena; a text that is not one is not repeated, since it may contain a password."""
+    """The URL of an arena; an invalid text is not repeated in errors, since it may contain a password."""
     advice = "Write sqlite:///path/to/arena.db or postgresql://user@host/database."
     try:
         parsed = sa.make_url(url)

@@ -1,16 +1,16 @@
 """The event log in the database: events are written unordered, and the projector gives them their order.
 
-**Why two steps.** On PostgreSQL several workers commit at once. An id is handed out when a row is inserted, not when
-it is committed, so ids are not commit order: a reader of `id > last` would lose an event whose transaction was slow. So
-an event is written with an id and noted in `pending`; the projector, one at a time, takes the pending events that it
-can see in the order of their ids, gives each the next `seq` and a hash that chains it to the one before, and takes it
-off `pending`, all in one transaction.
+**Why two steps.** On PostgreSQL several workers commit at once. An id is assigned when a row is inserted, not when it
+is committed, so ids are not in commit order: a reader of `id > last` would miss an event whose transaction was slow. So
+an event is written with an id and listed in `pending`; the projector (only one at a time) takes the pending events that
+it can see in id order, gives each the next `seq` and a hash that chains it to the one before, and removes it from
+`pending`, all in one transaction.
 
 **Why causes come before effects.** An event is caused by committed ones only: a vote is accepted on a matchup whose
-`matchup_served` is committed, an undo on a committed vote. Its id was handed out later, so it is larger; and whoever
-sees the effect committed sees the cause committed. So the projector either chained the cause in an earlier round, or
-takes both in this one, the cause first. An event of another transaction that commits late, with a smaller id than one
-already chained, is not its cause and simply comes after it.
+`matchup_served` is committed, an undo on a committed vote. Its id was assigned later, so it is larger; and anyone who
+sees the effect committed also sees the cause committed. So the projector either chained the cause in an earlier round,
+or takes both in this one, the cause first. An event of another transaction that commits late, with a smaller id than
+one already chained, is not its cause and simply comes after it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PAGE = 20_000
-"""Events that are read at once when a log is folded."""
+"""How many events are read at once when a log is folded."""
 
 EVERYTHING = 2**62
 """A sequence number that no log reaches."""
@@ -37,7 +37,7 @@ TAKEN_AT_ONCE = 5_000
 
 
 class WrittenEvent(NamedTuple):
-    """An event with its id and its text, as the database has it."""
+    """An event with its id and its text, as stored."""
 
     event_id: int
     text: str
@@ -45,7 +45,7 @@ class WrittenEvent(NamedTuple):
 
 
 class Chained(NamedTuple):
-    """An event at its place in the log."""
+    """An event with its sequence number."""
 
     seq: int
     hash: str
@@ -72,14 +72,14 @@ _unpend = sa.delete(pending).where(pending.c.event_id.in_(sa.bindparam("ids", ex
 
 
 def write_events(connection: sa.Connection, happened: Sequence[Event]) -> list[WrittenEvent]:
-    """The events, written: with ids that grow in the order given."""
+    """Write events; returns them with ids that grow in the order given."""
     rows = [(event.at, event.body.__struct_config__.tag, encode_body(event.body)) for event in happened]
     ids = insert_numbered(connection, events, rows)
     return [WrittenEvent(event_id, row[2], event) for event_id, row, event in zip(ids, rows, happened, strict=True)]
 
 
 def leave_pending(connection: sa.Connection, written: Sequence[WrittenEvent]) -> None:
-    """Leave it to the next projector to give the events their place."""
+    """Leave it to the next projector to number the events."""
     insert_rows(connection, pending, [(row.event_id,) for row in written])
 
 
@@ -90,7 +90,7 @@ def unchained(connection: sa.Connection) -> list[WrittenEvent]:
 
 
 def remove_pending(connection: sa.Connection, event_ids: Sequence[int]) -> None:
-    """These events now have their place."""
+    """These events are now numbered."""
     if event_ids:
         connection.execute(_unpend, {"ids": list(event_ids)})
 
@@ -130,5 +130,5 @@ def chained_after(connection: sa.Connection, seq: int, until: int = EVERYTHING) 
 
 
 def any_pending(connection: sa.Connection) -> bool:
-    """Whether events wait for their place."""
+    """Whether there are pending events."""
     return bool(fetch(connection, _any_pending))

@@ -1,10 +1,11 @@
 """Looking after a database: bringing it to the tables of this version, and copying it while it is in use.
 
-A migration only adds (decision 0012), so that programs of the version before go on with the newer tables. Each says in
-`steps` from which on: a program opens tables that are newer than its own only where it is told that it may.
+A migration only adds (decision 0012), so that programs of the version before still work with the newer tables. Each
+migration records in `steps` the oldest version that may use its tables; a program opens newer tables only if that
+allows it.
 
-A file in use is copied by SQLite itself. Copying the file would not do: the latest commits are in a second file beside
-it, and a copy of the two taken one after the other may match no single moment.
+A file in use is copied by SQLite itself. Copying the file would not work: the latest commits are in a second file
+beside it, and copies of the two made one after the other may be inconsistent.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ HEAD = "0003"
 STEPS = Path(__file__).parent / "migrations"
 
 UPGRADE_LOCK = 0x71177A4E
-"""The number of the advisory lock that lets one host at a time run the steps."""
+"""The number of the advisory lock under which one host at a time runs the steps."""
 
 LOCK_SECONDS = 5
-"""How long a migration may wait for a table: everyone who wants that table next would wait behind it."""
+"""How long a migration may wait for a table: later users of that table would queue behind it."""
 
 
 def version(database: Database) -> str | None:
-    """The migration that a database is at; None where there is no arena in it."""
+    """The current migration of a database; None if there is no arena in it."""
     with database.read() as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return None
@@ -60,7 +61,7 @@ def check(database: Database) -> None:
 
 
 def _usable_from(database: Database, found: str) -> str:
-    """The oldest step whose programs may use the tables of a step; the step itself, where it does not say."""
+    """The oldest step whose programs may use the tables of a step; by default the step itself."""
     with database.read() as connection:
         if not sa.inspect(connection).has_table(steps.name):
             return found
@@ -68,7 +69,7 @@ def _usable_from(database: Database, found: str) -> str:
 
 
 def upgrade(database: Database, to: str = "head") -> None:
-    """Run the steps that are missing, all or none of them; the arena may be in use, and other hosts may try as well."""
+    """Run the missing steps, all or none of them; the arena may be in use, and other hosts may try at the same time."""
     from alembic import command  # imported late: it takes longer than opening an arena
     from alembic.config import Config
 
@@ -83,7 +84,7 @@ def upgrade(database: Database, to: str = "head") -> None:
 
 
 def copy_arena(store: Store, out: Path) -> tuple[int, str]:
-    """Write the arena as it is at one moment to a new file, whole or not at all; the head of the log in it."""
+    """Write a consistent copy of the arena to a new file, completely or not at all; returns the head of its log."""
     database = store.database
     if not database.is_sqlite:
         raise OptionError(
@@ -100,7 +101,7 @@ def copy_arena(store: Store, out: Path) -> tuple[int, str]:
 
 
 def _vacuum_into(source: str, path: Path) -> tuple[int, str]:
-    """Copy what one reader sees; writers go on meanwhile. The head of the log in the copy."""
+    """Copy a consistent view while writers continue; returns the head of the log in the copy."""
     with closing(sqlite3.connect(source, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
         connection.execute("VACUUM INTO ?", (str(path),))
     with closing(sqlite3.connect(path)) as copy:

@@ -1,8 +1,8 @@
-"""The table of matchups: what was served to whom and what became of it; how the writer changes it, and a voter sees it.
+"""The table of matchups: what was served to whom and its status; how the writer changes it, and what a voter sees.
 
-A row is written in the transaction that writes its event, so it is never older than the log. Each step leaves from
-`open`, or from `voted` for a reveal or an undo: the row is locked, looked at and changed under the condition that it
-is still as it was seen. However many clients send one ballot to however many workers, one of them finds it open.
+A row is written in the transaction that writes its event, so it is never older than the log. Each transition starts
+from `open`, or from `voted` for a reveal or an undo: the row is locked, read, and changed only if it is still as it was
+read. However many clients send one ballot to however many workers, only one of them finds it open.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _BALLOT = (
 _locked = (
     sa.select(*_BALLOT)
     .where(one_of(matchups.c.id, "ids"))
-    .order_by(matchups.c.id)  # everybody locks in one order, so nobody waits in a circle
+    .order_by(matchups.c.id)  # locks are always taken in the same order, to avoid deadlocks
     .with_for_update()
 )
 
@@ -106,12 +106,12 @@ _past = sa.select(matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.promp
 
 
 def lock_ballots(connection: sa.Connection, ids: Iterable[str]) -> dict[str, Ballot]:
-    """The rows of these matchups, which nobody else can change until this transaction ends."""
+    """The rows of these matchups, locked until this transaction ends."""
     return {row[0]: _ballot(row) for row in fetch(connection, _locked, {"ids": sorted(set(ids))})}
 
 
 def write_ballots(connection: sa.Connection, before: dict[str, Ballot], after: dict[str, Ballot]) -> None:
-    """Write the rows that differ, each under the condition that it is still as it was seen."""
+    """Write the changed rows, each only if it is still as it was read."""
     rows = [
         (
             *(name, before[name].status.value, row.status.value, row.choice and row.choice.value),
@@ -126,7 +126,7 @@ def write_ballots(connection: sa.Connection, before: dict[str, Ballot], after: d
 
 
 def serve_ballots(connection: sa.Connection, served: Sequence[tuple[MatchupServed, int]], catalog: Catalog) -> None:
-    """Write the rows of matchups that are served now; each comes with its time."""
+    """Write the rows of newly served matchups, each with its time."""
     insert_rows(connection, matchups, [served_row(body, at, catalog) for body, at in served])
 
 
@@ -145,7 +145,7 @@ def due_ballots(connection: sa.Connection, now: int, most: int) -> list[str]:
 
 
 def seen_by(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[tuple[int, int, int], int]]:
-    """What each voter was shown: (smaller model, larger model, prompt) and when it was last."""
+    """What each voter was shown: (smaller model, larger model, prompt) and when it was last shown."""
     shown: dict[str, dict[tuple[int, int, int], int]] = {voter: {} for voter in voters}
     for voter, a, b, prompt, at in fetch(connection, _past, {"voters": list(shown)}):
         seen, key = shown[voter], (min(a, b), max(a, b), prompt)
@@ -188,7 +188,7 @@ class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
     display_a: str
     display_b: str
     standing: VoteStanding | None
-    """Whether its vote counts; None before the vote has its place in the log, which is `seq`."""
+    """Whether its vote counts; None until the vote has its sequence number `seq`."""
     seq: int | None
     prompt_id: str = ""
 
@@ -200,14 +200,14 @@ def shown_matchup(store: Store, matchup_id: str, voter: str) -> ShownMatchup | N
 
 
 def open_matchup(store: Store, voter: str, now: int) -> ShownMatchup | None:
-    """The matchup that this voter was served last, if it waits for a vote: a voter who comes back finds it again."""
+    """The matchup last served to this voter, if it is still open: a returning voter gets it again."""
     with store.database.read() as connection:
         return _made(connection.execute(_open, {"voter": voter, "now": now}).mappings().first())
 
 
 def voted_matchups(store: Store, voter: str, now: int, most: int, passed_over: int = 0) -> list[ShownMatchup]:
-    """What this voter has voted on, where the vote is final and its names may be told; the latest first."""
-    final_before = now - CLOCK_MARGIN  # as `shows_names` has it
+    """This voter's final votes, whose names may be shown; latest first."""
+    final_before = now - CLOCK_MARGIN  # same rule as `shows_names`
     asked = {"voter": voter, "final_before": final_before, "most": most, "passed_over": passed_over}
     with store.database.read() as connection:
         rows = connection.execute(_voted, asked).mappings().all()

@@ -54,7 +54,7 @@ class Quota:
 
 
 def known_voter(connection: sa.Connection, cookie_hash: str) -> str | None:
-    """The key of whoever holds this cookie, if it was seen before."""
+    """The key of the visitor with this cookie, if it was seen before."""
     return connection.execute(sa.select(voters.c.voter).where(voters.c.cookie_hash == cookie_hash)).scalar()
 
 
@@ -87,7 +87,7 @@ def may_renew(connection: sa.Connection, older_hash: str, now: int) -> bool:
 
 
 def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now: int) -> str | None:
-    """The key of whoever held the older cookie, which from now on belongs to the newer one; None if nobody did."""
+    """The voter key of the older cookie, now moved to the newer one; None if it had none."""
     if not may_renew(connection, older_hash, now):
         return None
     if known_voter(connection, newer_hash) is None:
@@ -98,7 +98,7 @@ def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now
 
 
 def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
-    """Forget who held this cookie; the votes stay, under a key that belongs to nobody. Whether there was one."""
+    """Delete the link from this cookie to its votes, which remain under an anonymous key. Whether there was a link."""
     return connection.execute(sa.delete(voters).where(voters.c.cookie_hash == cookie_hash)).rowcount > 0
 
 

@@ -86,7 +86,7 @@ class SqlVoteBook:
         ]
 
     def change(self, changed: Iterable[CastVote], standing: VoteStanding) -> None:
-        """Give votes another standing."""
+        """Change the status of votes."""
         rows = [(vote.seq, str(vote.standing)) for vote in changed]
         if not self.writes or not rows:
             return
