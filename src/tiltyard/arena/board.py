@@ -317,8 +317,7 @@ def decisive_wins_on(state: ArenaState) -> NDArray[np.int64]:
 
 
 def expected_by_prompt(state: ArenaState) -> tuple[Floats, Floats]:
-    """By model and prompt, the decisive wins that current ratings predict against the opponents met there, and ΣE(1 −
-    E)."""
+    """By model and prompt, the decisive wins that current ratings predict there, and ΣE(1 − E)."""
     models, prompts = state.tallies.decisive_on.view.shape
     met = state.tallies.pair_prompts
     lengths = np.fromiter(map(len, met.values()), dtype=np.intp, count=len(met))

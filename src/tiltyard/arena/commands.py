@@ -205,8 +205,10 @@ class CloseExpired(Command[int]):
 
 
 class AppendEvents(Command[None]):
-    """Append these events by hand: all of them, or none. Even an empty list chains what other processes have
-    written."""
+    """Append these events by hand: all of them, or none.
+
+    Even an empty list chains what other processes have written.
+    """
 
     def __init__(self, bodies: Sequence[e.AnyBody]) -> None:
         super().__init__()

@@ -1,5 +1,7 @@
-"""Everything that can happen in an arena. The log of these events is the only source of truth; everything else is
-computed from it."""
+"""Everything that can happen in an arena.
+
+The log of these events is the only source of truth; everything else is computed from it.
+"""
 
 from __future__ import annotations
 
@@ -227,6 +229,5 @@ def decode_body(text: str | bytes) -> AnyBody:
 
 
 def chain_hash(previous: str, seq: int, at: int, text: str) -> str:
-    """The hash that chains an event to the one before: over its sequence number, its time, and every byte of its
-    text."""
+    """The hash that chains an event to the one before: over its sequence number, time, and every byte of text."""
     return hashlib.sha256(f"{previous}\n{seq}\n{at}\n{text}".encode()).hexdigest()

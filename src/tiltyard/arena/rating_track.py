@@ -80,8 +80,7 @@ class VoteHistory(Protocol):
     """Where older votes can be read again."""
 
     def ratings_before(self, seq: int) -> Ratings | None:
-        """The latest saved ratings from before a vote, computed with the current rules; None to start from the
-        beginning."""
+        """The latest saved ratings from before a vote, under the current rules; None to start from the beginning."""
         ...
 
     def votes_after(self, seq: int) -> Iterable[Votes]:

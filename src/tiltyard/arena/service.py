@@ -133,8 +133,7 @@ class Arena:
         return waiting.future
 
     def post(self, command: Command[R], mailbox: Mailbox) -> None:
-        """Submit without waiting: the mailbox gets the request back when it is done, together with all others of its
-        commit."""
+        """Submit without waiting: the mailbox gets the request back when its group is committed."""
         self._commits.submit(command, mailbox)
 
     def load(self) -> Load:

@@ -1,4 +1,4 @@
-"""What votes add up to: whole numbers, so that a vote can be taken out again in any order without a trace."""
+"""Vote counts, as integers, so that votes can be removed in any order without residue."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ CODES = {Choice.A: 0, Choice.B: 1, Choice.TIE: 2, Choice.BOTH_BAD: 3}
 WON_BY_A, WON_BY_B, TIED, FAILED_BOTH = range(4)
 
 SETTLED_AT = 1 << 16
-"""Votes that may wait to be added: enough to make their arrays cheap, few enough to hold in memory."""
+"""How many votes may be queued: enough to make array operations cheap, few enough to keep in memory."""
 
 WORTH_ARRAYS = 24
 """From this many waiting votes on, adding them as arrays is faster than one by one."""
 
 
 def pair_of(a: int, b: int) -> Pair:
-    """The pair of two models, whichever side they sat on."""
+    """The pair of two models, regardless of sides."""
     return (a, b) if a < b else (b, a)
 
 
 class Grid:
-    """A table of counts with room to grow; `view` is the part in use, and writing to it counts."""
+    """A table of counts with room to grow; `view` is the part in use, and can be written to."""
 
     def __init__(self, rows: int = 0, columns: int = 0) -> None:
         self._room = np.zeros((max(rows, 8), max(columns, 8)), dtype=np.int32)
@@ -44,7 +44,7 @@ class Grid:
         self.view: Ints = self._room[:rows, :columns]
 
     def grow(self, rows: int, columns: int) -> None:
-        """Make the table this large; what was counted stays."""
+        """Make the table this large, keeping its counts."""
         if rows > self._room.shape[0] or columns > self._room.shape[1]:
             room = np.zeros((_room(rows, self._room.shape[0]), _room(columns, self._room.shape[1])), dtype=np.int32)
             room[: self._rows, : self._columns] = self.view
@@ -62,7 +62,7 @@ class Tallies:
 
     `wins.view[i, j]` are the votes for i over j, `ties` and `both_bad` count by pair both ways. By prompt (model,
     prompt): `decisive_on`, `rated_on`, `both_bad_on`, and `half_points_on` (2 for a win, 1 for a tie).
-    `pair_prompts[pair]` counts decisive votes by prompt. Votes wait in a list until a count is looked at: a replay
+    `pair_prompts[pair]` counts decisive votes by prompt. Votes are queued in a list until a count is read: a replay
     then adds them thousands at a time.
     """
 
@@ -83,7 +83,7 @@ class Tallies:
             grid.grow(models, prompts)
 
     def count(self, a: int, b: int, prompt: int, choice: Choice, *, sign: int = 1) -> None:
-        """Count a vote, or with sign −1 take one out."""
+        """Count a vote, or remove one with sign −1."""
         self._waiting.append((a, b, prompt, CODES[choice], sign))
         if len(self._waiting) >= SETTLED_AT:
             self._settle()
@@ -114,7 +114,7 @@ class Tallies:
 
     @property
     def both_bad(self) -> Grid:
-        """Votes that found both bad, both ways."""
+        """Both-bad votes, both ways."""
         self._settle()
         return self._both_bad
 

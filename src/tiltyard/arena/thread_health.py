@@ -19,11 +19,11 @@ class ThreadHealth:
         self.thread = thread
         self.total = 0
         self.trouble: str | None = None
-        """What the latest pass died of; None once a pass succeeded."""
+        """The error of the latest pass; None once a pass succeeds."""
         self._in_a_row = 0
 
     def note(self, error: BaseException) -> None:
-        """A pass failed; the thread goes on."""
+        """A pass failed; the thread continues."""
         message = str(error) or type(error).__name__
         self._in_a_row = self._in_a_row + 1 if message == self.trouble else 1
         self.total += 1

@@ -24,13 +24,13 @@ Grid: TypeAlias = "NDArray[np.int32]"
 """Counts by the numbers of two models."""
 
 EFFECTS_KEPT = 20_000
-"""Votes whose effect a process can still tell: a voter looks at it within seconds."""
+"""How many votes' effects a process remembers: a voter looks at theirs within seconds."""
 
 FIRST, SECOND = np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)
 
 
 class PairVotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Counted votes on two models, whichever side they sat on; `a` is who sits on side A now."""
+    """Counted votes on two models, regardless of sides; `a` is the model now on side A."""
 
     a: int
     b: int
@@ -44,9 +44,9 @@ class PairVotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """Ratings before a vote and after it alone, and the pair's votes before it.
+    """Ratings before a vote and after only that vote, and the pair's earlier votes.
 
-    The vote is seen as if it came next after what is published: votes that are not final yet are not in it.
+    The vote is applied directly after what is published: votes that are not final yet are not included.
     """
 
     before_a: float
@@ -67,7 +67,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def effect_of(now: Ratings, others: PairVotes, rating_rules: RatingRules, pair: list[int], choice: Choice) -> Effect:
-    """What a vote on two models would do to ratings which it has not moved yet."""
+    """What a vote on two models would do to ratings that do not include it yet."""
     rating, deviation, volatility = now.rating[pair], now.deviation[pair], now.volatility[pair]
     before_a, before_b = rating.tolist()
     score = SCORES[choice]
@@ -85,13 +85,13 @@ def pair_votes(wins: Grid, ties: Grid, both_bad: Grid, a: int, b: int) -> PairVo
 
 
 class FirstEffects:
-    """The effect of each vote as it was computed first, from figures that were published before the vote counted."""
+    """The effect of each vote as first computed, from figures published before the vote counted."""
 
     def __init__(self) -> None:
         self._effects: OrderedDict[str, Effect] = OrderedDict()
 
     def first(self, matchup_id: str, compute: Callable[[], Effect | None]) -> Effect | None:
-        """The effect known of this vote; else what `compute` finds, which is then kept."""
+        """The stored effect of this vote; else the result of `compute`, which is then stored."""
         found = self._effects.get(matchup_id)
         if found is None and (found := compute()) is not None:
             self._effects[matchup_id] = found

@@ -71,7 +71,7 @@ class VoteTable:
     """Votes in the order of the log: when (microseconds), models by side, prompt, voter, outcome codes.
 
     Models and prompts are the arena's numbers, and `models` and `prompts` their names; voters are numbered here, and
-    `matchup_ids` names each vote. A table without voters counts every vote as another voter's.
+    `matchup_ids` names each vote. Without voters, every vote counts as a different voter's.
     """
 
     models: tuple[str, ...]
@@ -117,7 +117,7 @@ class VoteTable:
 
 
 def vote_table(votes: Iterable[CastVote], catalog: Catalog) -> VoteTable:
-    """The counted ones of some votes, which are in the order of the log."""
+    """The counted votes among these, which are in log order."""
     counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
     numbers: dict[str, int] = {}
     voter = [numbers.setdefault(vote.voter, len(numbers)) for vote in counted]
@@ -142,8 +142,8 @@ def _column(values: list[int]) -> Ints:
 def battle_rows(votes: Iterable[CastVote], catalog: Catalog) -> Iterator[dict[str, Any]]:
     """One row per counted vote, in the order of the log.
 
-    `voter` is a number handed out in the order in which voters appear: it says which votes belong together, and
-    cannot be traced back. The time is rounded down to the hour, so that it cannot be matched with another log.
+    `voter` is a number assigned in order of appearance: it says which votes belong together, and cannot be traced back.
+    The time is rounded down to the hour, so that it cannot be matched with another log.
     """
     models: Sequence[str] = [model.model for model in catalog.models]
     prompts = [prompt.prompt_id for prompt in catalog.prompts]

@@ -1,6 +1,6 @@
-"""What may be done with a matchup: pure rules. A matchup in and a request; out comes what it becomes, or a refusal.
+"""The rules of voting as pure functions: from a matchup and a request to the changed matchup or a refusal.
 
-**A voter never learns the names and then undoes.** A vote either shows the names and is final, or holds them back and
+**A voter can never undo after learning the names.** A vote either shows the names and is final, or holds them back and
 can be undone until `undo_until`. Names are shown by a committed step (`vote` with `reveal`, or `reveal`), which clears
 `undo_until`, or once that time is over by `CLOCK_MARGIN` (`shows_names`). `undo` needs a time that is still to come.
 """
@@ -18,7 +18,8 @@ SECOND = 1_000_000
 """Times are in microseconds."""
 
 CLOCK_MARGIN = 2 * SECOND
-"""How far the clocks of two hosts may differ: one shows names by its clock, another refuses to undo by its own."""
+"""How far the clocks of two hosts may differ: one host's clock decides when names are shown, another's until when to
+undo."""
 
 
 class NotYours(ArenaError):
@@ -30,11 +31,11 @@ class ChoiceDiffers(ArenaError):
 
 
 class Gone(ArenaError):
-    """The matchup was skipped, has expired, or its vote was taken back: it cannot be voted on any more."""
+    """The matchup was skipped, has expired, or its vote was undone: it can no longer be voted on."""
 
 
 class TooLate(ArenaError):
-    """The step is no longer possible: skipping what was voted on, or taking back what is final."""
+    """The action is no longer possible: skipping after a vote, or undoing a final vote."""
 
 
 class NoVote(ArenaError):
@@ -60,7 +61,7 @@ class MatchupStatus(enum.StrEnum):
 
 
 class Ballot(msgspec.Struct, frozen=True, kw_only=True):
-    """A matchup, as far as deciding about it needs: for whom, which models, until when, and its status."""
+    """The part of a matchup needed for decisions: voter, models, expiry and status."""
 
     id: str
     voter: str
@@ -72,11 +73,11 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     choice: e.Choice | None
     closed_at: int | None
     undo_until: int | None = None
-    """Until when the vote can be undone, its names being held back; None where they were shown."""
+    """Until when the vote can be undone while its names are held back; None if they were shown."""
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The matchup afterwards, what happened (None: nothing), and why the request was refused, if it was."""
+    """The resulting matchup, the event (None: nothing happened), and the reason if the request was refused."""
 
     ballot: Ballot
     body: e.AnyBody | None = None
@@ -84,7 +85,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def vote(ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, undo_seconds: int = 0) -> Decision:
-    """Vote. The same vote again changes nothing and is not an error: its first answer may have been lost on the way.
+    """Vote. Repeating the same vote changes nothing and is not an error: the first response may have been lost.
 
     Without `reveal` the names are held back and the vote can be undone for `undo_seconds`; where that is 0, it is
     final at once. The same vote again with `reveal` shows the names.
@@ -105,7 +106,7 @@ def vote(ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, und
 
 
 def reveal(ballot: Ballot, now: int) -> Decision:
-    """Show the names, which ends the chance to undo. Again, or after the time to undo, it changes nothing."""
+    """Show the names, which ends the chance to undo. Repeated, or after the undo time, it changes nothing."""
     if ballot.status is MatchupStatus.VOTED:
         return _show(ballot, now)
     if ballot.status is MatchupStatus.OPEN:
@@ -114,7 +115,7 @@ def reveal(ballot: Ballot, now: int) -> Decision:
 
 
 def shows_names(status: MatchupStatus, undo_until: int | None, now: int) -> bool:
-    """Whether the voter may be told who the two were: the vote is final, by whichever host's clock."""
+    """Whether the voter may see the names: the vote is final by any host's clock."""
     return status is MatchupStatus.VOTED and (undo_until is None or now > undo_until + CLOCK_MARGIN)
 
 
@@ -126,7 +127,7 @@ def _show(ballot: Ballot, now: int) -> Decision:
 
 
 def skip(ballot: Ballot, now: int) -> Decision:
-    """Pass. The matchup is burnt; skipping it again changes nothing."""
+    """Skip. The matchup can no longer be voted on; skipping it again changes nothing."""
     if ballot.status is MatchupStatus.SKIPPED:
         return Decision(ballot)
     if ballot.status is MatchupStatus.VOTED:
@@ -137,7 +138,7 @@ def skip(ballot: Ballot, now: int) -> Decision:
 
 
 def undo(ballot: Ballot, now: int) -> Decision:
-    """Take a vote back while its names are held back and its time is not over. The matchup stays closed."""
+    """Undo a vote while its names are held back and its time is not over. The matchup stays closed."""
     if ballot.status is MatchupStatus.UNDONE:
         return Decision(ballot)
     if ballot.status is not MatchupStatus.VOTED:
@@ -152,14 +153,14 @@ def undo(ballot: Ballot, now: int) -> Decision:
 
 
 def expire(ballot: Ballot, now: int) -> Decision:
-    """Close a matchup that nobody voted on in time; anything else stays as it is."""
+    """Close a matchup that nobody voted on in time; others are unchanged."""
     if ballot.status is not MatchupStatus.OPEN or now < ballot.expires_at:
         return Decision(ballot)
     return Decision(_closed(ballot, MatchupStatus.EXPIRED, now, None), e.Expired(matchup_id=ballot.id))
 
 
 def after(ballot: Ballot, body: e.AnyBody, at: int) -> Ballot:
-    """The matchup after an event of the log: what the decision that led to it made of the row."""
+    """The matchup after an event of the log: the same row that the original decision produced."""
     match body:
         case e.Voted():
             voted = _closed(ballot, MatchupStatus.VOTED, at, body.choice)

@@ -1,4 +1,4 @@
-"""The weekly validity report: was everybody compared fairly and enough, did confidence hold, what moved at the top.
+"""The weekly validity report: fairness and amount of comparisons, stability of confidence, changes at the top.
 
 `Period` is what a store must supply; `weekly_report` computes, and `weekly_text` and `weekly_page` write it down.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.votes import VoteTable
 
 DAY = 86_400 * 1_000_000
-"""The board is looked at once a day: hour by hour, models that are level would seem to swap all the time."""
+"""The board is sampled once a day: hour by hour, models at the same level would seem to swap all the time."""
 
 Ints = NDArray[np.int64]
 
@@ -55,7 +55,7 @@ class BoardAt:
 class ServedPairs:
     """Matchups of the period whose vote counts: models by side, and how many each lane served.
 
-    Only those: a skipped matchup closes without names, and a report that counted it would tell them.
+    Only those: a skipped matchup closes without names, and counting it would reveal them.
     """
 
     model_a: Ints
@@ -65,7 +65,7 @@ class ServedPairs:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something an operator should know of: a flag (`what` it was raised on) or an exclusion (how many votes)."""
+    """Something an operator should know about: a flag (`what` it was raised on) or an exclusion (how many votes)."""
 
     what: str
     reason: str
@@ -73,7 +73,7 @@ class Note:
 
 
 def note_of(body: Flagged | Excluded | Restored) -> Note:
-    """A flag or an exclusion as a report says it: without voters, and without an answer's id or words.
+    """A flag or an exclusion as shown in a report: without voters, and without an answer's id or text.
 
     An id is a hash of the answer and of who wrote it, so anyone who has the text could look up its author.
     """
@@ -90,11 +90,10 @@ def note_of(body: Flagged | Excluded | Restored) -> Note:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Period:
-    """A period of an arena, from `since` to `until` (microseconds), as its log tells it.
+    """A period of an arena, from `since` to `until` (microseconds), from its log.
 
-    `looks` are snapshots, oldest first, the first at the start of the period; the report adds the present one. `votes`
-    are all that count now, those from before the period too: quality is compared with before. `events` counts events
-    by kind.
+    `looks` are snapshots, oldest first, the first at the start of the period; the report adds the current one. `votes`
+    are all that count now, including earlier ones: quality is compared with before. `events` counts events by kind.
     """
 
     since: int
@@ -109,7 +108,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class AdjacentPair:
-    """Two neighbours of the top: what they have between them, and how near that is to the floor (0–1)."""
+    """Two neighbours at the top: their votes and prompts, and how close these are to the floor (0–1)."""
 
     above: str
     below: str
@@ -120,7 +119,7 @@ class AdjacentPair:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeeklyReport:
-    """Everything the report says, as values. Rows of `exposure` and `sides` follow `models`."""
+    """The contents of the report. Rows of `exposure` and `sides` follow `models`."""
 
     since: int
     until: int
@@ -249,8 +248,8 @@ def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | Non
 def window_exposure(state: ArenaState, votes: VoteTable, order: list[int]) -> ExposureFairness:
     """Exposure of these models over the last counted votes; targets are even while the contender lane is closed.
 
-    Matchups without a vote are left out: a visitor who compares two reports must not learn who is before them, nor
-    who the two were that they skipped.
+    Matchups without a vote are left out: comparing two reports must not reveal the models of an open or skipped
+    matchup.
     """
     policy = state.policy
     band = set(contenders(state))
@@ -273,7 +272,7 @@ def contender_lane_open(state: ArenaState) -> bool:
 
 
 def adjacent_pairs(state: ArenaState) -> tuple[AdjacentPair, ...]:
-    """The adjacent pairs among the first models, which the publication rule looks at."""
+    """The adjacent pairs among the top models, which the publication rule checks."""
     names, tallies = state.catalog.models, state.tallies
     return tuple(
         AdjacentPair(
@@ -301,7 +300,7 @@ def _quality(state: ArenaState, votes: VoteTable, since: int) -> list[QualityFla
 
 
 def look_at(state: ArenaState, at: int) -> BoardAt:
-    """What the state knows of its enabled models now, as of a time."""
+    """The current standings of the enabled models, labelled with a time."""
     now = state.track.now
     known = {
         state.catalog.models[model].model: Known(float(now.rating[model]), float(now.deviation[model]))
@@ -311,14 +310,14 @@ def look_at(state: ArenaState, at: int) -> BoardAt:
 
 
 def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) -> tuple[ArenaState, Period]:
-    """The state at the end of a log, and the period from `since` to its last event, looked at every so often."""
+    """The state at the end of a log, and the period from `since` to its last event, sampled at intervals."""
     book = MemoryVoteBook()
     state = ArenaState(book)
     looks: list[BoardAt] = []
     within = _Within()
     due = since
     for seq, event in enumerate(events, start=1):
-        # Looked at when somebody is served: an arena that is still being filled has nothing to look at.
+        # Sampled when a matchup is served: an arena that is still being filled has nothing to sample.
         while event.at >= due and isinstance(event.body, e.MatchupServed):
             looks.append(look_at(state, due))
             due += every
@@ -344,7 +343,7 @@ class _Within:
         self.exclusions: list[Note] = []
 
     def take(self, body: e.Body) -> None:
-        """Take in one event of the period."""
+        """Add one event of the period."""
         self.kinds[str(body.__struct_config__.tag)] += 1
         match body:
             case e.MatchupServed():
@@ -355,7 +354,7 @@ class _Within:
                 self.exclusions.append(note_of(body))
 
     def period(self, since: int, state: ArenaState, looks: tuple[BoardAt, ...], book: MemoryVoteBook) -> Period:
-        """The period as the report wants it."""
+        """The period as the report needs it."""
         votes = vote_table(book.votes, state.catalog)
         voted = set(votes.matchup_ids)
         counted = [body for body in self.served if body.matchup_id in voted]

@@ -1,4 +1,4 @@
-"""What the commands of `tiltyard arena` share: their options, the policy file, and the extra that they need."""
+"""What the commands of `tiltyard arena` share: options, the policy file, and the required extra."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def policy_text(policy: Policy) -> str:
 
 
 def need_arena() -> None:
-    """One clear line where the extra is not installed."""
+    """Raise a one-line error if the extra is not installed."""
     from importlib.util import find_spec
 
     from tiltyard.errors import MissingExtra

@@ -19,7 +19,7 @@ SAID = {
     (False, False): "hidden: may still be voted on",
     (False, True): "public",
 }
-"""What is said of a prompt's answers, by whether it is served and whether they are public."""
+"""The status of a prompt's answers, by whether it is served and whether they are public."""
 
 
 def prompts_command(

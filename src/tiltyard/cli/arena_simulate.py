@@ -115,7 +115,7 @@ def _attack_rows(result: SimulationResult) -> list[tuple[str, str]]:
 
 
 def _attack_text(value: object) -> str:
-    """A fact about the attack in words; votes by the ranks that they bought."""
+    """A fact about the attack as text; votes by the ranks gained."""
     if not isinstance(value, dict):
         return str(value)
     return ", ".join(f"{ranks} up: {'never' if votes is None else votes}" for ranks, votes in value.items())

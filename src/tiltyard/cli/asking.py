@@ -1,4 +1,4 @@
-"""What commands that ask models have in common: the quote, the question, the progress."""
+"""What commands that ask models share: the quote, the confirmation, the progress."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def _quote_cells(row: GroupQuote) -> list[str]:
 
 
 def money(value: float | None, *, without_usage: int = 0) -> str:
-    """A price in USD, or that it is not known, of all replies or of those `without_usage`."""
+    """A price in USD, or "unknown" for all replies or for those `without_usage`."""
     more = f" + unknown for {without_usage:,} replies" if without_usage and value is not None else ""
     return "unknown" if value is None else f"${value:,.2f}{more}"
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on a terminal, unless `--yes`; elsewhere nobody can be asked, so `--yes` is needed."""
+    """Ask for confirmation on a terminal, unless `--yes`; elsewhere `--yes` is required."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -77,7 +77,7 @@ def confirm(question: str, *, yes: bool) -> None:
 def agree_to_price(
     judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, yes: bool, retry_failed: bool = False
 ) -> None:
-    """Show what a judge will be asked and what that costs, and have it confirmed; nothing where nothing is asked."""
+    """Show what a judge will be asked and what that costs, and ask for confirmation; silent if nothing is asked."""
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.llm.prices import quote
 
@@ -91,7 +91,7 @@ def agree_to_price(
 
 @contextmanager
 def interruptible(how_to_go_on: str) -> Iterator[None]:
-    """An interrupt (Ctrl-C), or a provider's refusal, becomes one line that says how to go on: what came is on disk."""
+    """Turn an interrupt (Ctrl-C) or a provider's refusal into one line that says how to continue."""
     try:
         yield
     except KeyboardInterrupt:
@@ -102,7 +102,7 @@ def interruptible(how_to_go_on: str) -> Iterator[None]:
 
 @dataclass
 class _Row:
-    """What is known of one group so far."""
+    """Progress of one group so far."""
 
     cached: int = 0
     sent: int = 0
@@ -120,7 +120,7 @@ class _Row:
 
 
 class ProgressView:
-    """Progress per group: a live table on a terminal, now and then a plain line elsewhere."""
+    """Progress per group: a live table on a terminal, an occasional plain line elsewhere."""
 
     def __init__(self, *, every: int = 100) -> None:
         self._rows: dict[str, _Row] = {}
@@ -156,7 +156,7 @@ class ProgressView:
         return money(known, without_usage=sum(row.without_usage for row in self._rows.values()))
 
     def watch(self, step: Progress) -> None:
-        """Take one step into account."""
+        """Count one step."""
         row = self._rows.setdefault(step.group, _Row())
         row.cached += step.cached
         row.sent += step.sent
@@ -171,7 +171,7 @@ class ProgressView:
             self._say()
 
     def verdict(self, matchup: Matchup, verdict: Verdict) -> None:
-        """Take a verdict into account: the second one on a pair tells whether the order decided."""
+        """Count a verdict: the second one on a pair tells whether the verdict changed with the order."""
         if not verdict.verdict.readable:
             return
         key = (matchup.dimension, matchup.prompt_id, matchup.entrant_a, matchup.entrant_b)

@@ -155,7 +155,7 @@ def _closing(out: Path, *, arena: bool, live: bool) -> str:
 
 
 def _program() -> str:
-    """What to type for this program: its name, or its path where the shell would not find it or finds another."""
+    """How to call this program: its name, or its path if the shell would not find it or finds another."""
     started = Path(sys.argv[0])
     found = shutil.which("tiltyard")
     if started.name != "tiltyard" or (found and Path(found).resolve() == started.resolve()):
@@ -165,7 +165,7 @@ def _program() -> str:
 
 
 def _places(out: Path, *, arena: bool, live: bool) -> list[tuple[Path, str]]:
-    """What is where."""
+    """Where the results are."""
     places = [
         (out / "headline" / "report.html", "the report: open it in a browser"),
         (out / "headline", "the run: battles, verdicts, ratings, manifest"),
@@ -177,7 +177,7 @@ def _places(out: Path, *, arena: bool, live: bool) -> list[tuple[Path, str]]:
 
 
 def _commands(out: Path, *, arena: bool) -> list[tuple[str, list[str]]]:
-    """What to type next, each with what it is for."""
+    """What to type next, each with its purpose."""
     from tiltyard.demo.steps import address
 
     commands = [

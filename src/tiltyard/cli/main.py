@@ -1,4 +1,4 @@
-"""`tiltyard …`: every command hangs here, and every known error ends here, in one line."""
+"""`tiltyard …`: all commands are registered here, and every known error becomes one line here."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options of `tiltyard` itself; without a command, what it is for."""
+    """Options of `tiltyard` itself; without a command, an overview."""
     if context.invoked_subcommand is None:
         sys.stdout.write(overview(__version__))
 
@@ -93,7 +93,7 @@ def _options(
 def main() -> None:
     """Run a command; never a traceback.
 
-    Exit 0 is done, 1 a known error in one line on stderr, 2 wrong usage, 3 that the answer is no.
+    Exit code 0 is success, 1 a known error in one line on stderr, 2 wrong usage, 3 a negative result.
     """
     try:
         _run()
@@ -102,7 +102,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _end("interrupted.")
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it to.
+        # The reader of our output has gone (`| head`): stop quietly.
         _forget_output()
         sys.exit(1)
     except OSError as error:
@@ -118,7 +118,7 @@ def _run() -> None:
         app()
     except SystemExit:
         try:
-            # Without this, output that a full disk does not take would be noticed only after the last word.
+            # Without this, output lost to a full disk would be noticed only at exit.
             sys.stdout.flush()
         except OSError as error:
             raise OSError(error.errno, error.strerror, "standard output") from None  # EPIPE stays a BrokenPipeError
@@ -126,7 +126,7 @@ def _run() -> None:
 
 
 def _end(message: str) -> NoReturn:
-    """The command ends with one line on stderr; what it printed before still arrives, where it can."""
+    """The command ends with one line on stderr; what it printed before is still flushed if possible."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -137,22 +137,22 @@ def _end(message: str) -> NoReturn:
 
 
 def _forget_output() -> None:
-    """Drop what stdout does not take, lest Python complain about it at exit."""
+    """Drop unflushed output, so that Python does not complain about it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _about_file(error: OSError) -> str:
-    """What the system said of which file, in one line and without secrets."""
+    """The system's error and its file, in one line and without secrets."""
     from tiltyard.llm.keys import redact
 
-    name = error.filename if error.filename2 is None else error.filename2  # of a renaming, what the user named
+    name = error.filename if error.filename2 is None else error.filename2  # for a rename, the file that the user named
     file = "standard output or another open file" if name is None else _shown(name)
     reason = " ".join(redact(error.strerror or str(error) or type(error).__name__).split()).rstrip(".")
     return f"cannot use {file}: {reason}. Check the path, its rights and the room on its disk."
 
 
 def _shown(name: str | bytes | int) -> str:
-    """A file's name in a line: without secrets and line breaks, its middle left out where it is very long."""
+    """A file's name for a message: without secrets and line breaks, shortened in the middle if it is very long."""
     from tiltyard.llm.keys import redact
 
     text = f"file {name}" if isinstance(name, int) else os.fsdecode(name)

@@ -13,7 +13,7 @@ from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_text
 
 THE_ANSWER_IS_NO = 3
-"""Exit code of a command that did its work and found that the answer is no."""
+"""Exit code of a command that succeeded with a negative result."""
 
 Format = Literal["table", "json", "csv", "md"]
 
@@ -29,7 +29,7 @@ BY_SUFFIX: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "md", ".t
 
 
 def choose_format(asked: Format | None, out: Path | None) -> Format:
-    """The format asked for, else the one that the file's name tells; a table on the screen or in a file without one."""
+    """The requested format, else the one of the file's suffix; a table on the screen or for a file without a suffix."""
     if asked is not None or out is None or not out.suffix:
         return asked or "table"
     if out.suffix.lower() not in BY_SUFFIX:
@@ -41,7 +41,7 @@ def choose_format(asked: Format | None, out: Path | None) -> Format:
 
 
 def deliver(text: str, out: Path | None) -> None:
-    """Print, or write to a file and say so."""
+    """Print, or write to a file and report it."""
     text = text if text.endswith("\n") else text + "\n"
     if out is None:
         sys.stdout.write(text)
@@ -54,7 +54,7 @@ def deliver(text: str, out: Path | None) -> None:
 
 
 def as_options(message: str) -> str:
-    """A message of the library in the words of the command line: `on_bad="skip"` becomes `--on-bad skip`."""
+    """A message of the library in command-line terms: `on_bad="skip"` becomes `--on-bad skip`."""
     return PARAMETER.sub(_option, message)
 
 

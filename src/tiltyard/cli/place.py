@@ -150,7 +150,7 @@ def place_command(
 
 @contextmanager
 def _flags_in_errors() -> Iterator[None]:
-    """An error that names a parameter of a placement names the command's option instead."""
+    """In error messages, replace parameters of a placement by the command's options."""
     from tiltyard.placement.options import PlaceOptions
 
     def flag(found: re.Match[str]) -> str:
@@ -178,7 +178,7 @@ def _place(
     dry_run: bool,
     format: Format,
 ) -> None:
-    """Plan, quote, judge, rate, write, and say what came out."""
+    """Plan, quote, judge, rate, write, and print the result."""
     import asyncio
 
     from tiltyard.judging.run_folder import utc_now
@@ -213,7 +213,7 @@ def _place(
 
 
 def _quote(plan: PlacementPlan, judge: Judge, answers: Answers, asking: AskingParts, *, yes: bool) -> None:
-    """Show what will be asked at most, and have it confirmed."""
+    """Show what will be asked at most, and ask for confirmation."""
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.llm.prices import quote
     from tiltyard.placement.answers import ModelAnswers
@@ -247,7 +247,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def _say_result(finished: PlacementResult, format: Format) -> None:
-    """The board on standard output; what it means below it, or, beside a format for programs, on standard error."""
+    """The board on standard output; its explanation below it, or on standard error with a machine-readable format."""
     from tiltyard.placement.manifest import summary_lines
 
     deliver(_text(finished.rated, format), None)

@@ -20,12 +20,10 @@ ModelOption = Annotated[
 JudgeOption = Annotated[
     str | None, typer.Option(help="The judge: anthropic/…, openai/…, local/…, scripted/FILE or recorded/FILE.")
 ]
-NameOption = Annotated[
-    str | None, typer.Option(help="What the new model is called on the board. (default: as --model says)")
-]
+NameOption = Annotated[str | None, typer.Option(help="The new model's name on the board. (default: as --model says)")]
 NBattlesOption = Annotated[int, typer.Option(min=1, help="Battles to judge at most.")]
 BootstrapsOption = Annotated[
-    int, typer.Option(min=0, help="Bootstrap rounds over prompts; 0 takes sandwich intervals instead.")
+    int, typer.Option(min=0, help="Bootstrap rounds over prompts; 0 means sandwich intervals.")
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of sampling, sides and bootstrap.")]
 LanguagesOption = Annotated[

@@ -75,7 +75,7 @@ def run_command(
 
 
 def _run(plan: RunPlan, *, yes: bool) -> RunResult:
-    """Quote, judge, rate, write, and say what came out."""
+    """Quote, judge, rate, write, and print the result."""
     import asyncio
 
     from tiltyard.judging.run_folder import utc_now
@@ -131,7 +131,7 @@ def _say_what_came_out(finished: RunResult) -> None:
 
 
 def _again(plan: RunPlan, folder: Path, *, yes: bool) -> str:
-    """The command that goes on with a run: what was asked for, in the same folder, but for the budget."""
+    """The command that continues a run: the same options and folder, without the budget."""
     options = plan.options
     changed = {
         "--judge-model": options.judge_model,

@@ -1,1 +1,1 @@
-"""The first minute: shipped prompts, recorded answers and verdicts as a tournament, a report and a live arena."""
+"""The demo: shipped prompts, recorded answers and verdicts as a tournament, a report and a live arena."""

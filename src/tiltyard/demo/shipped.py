@@ -1,4 +1,4 @@
-"""The demo's material: what the package ships, and a copy of it in a folder of the user's."""
+"""The demo's material: the files in the package, and a copy of them in a user's folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOTE = "recorded verdicts of a small local model: a demo, not a finding"
-"""Stands on everything that the demo prints and writes."""
+"""Shown on everything that the demo prints and writes."""
 
 CONFIG = "tournament.yaml"
 BANK = "bank.jsonl"
@@ -28,7 +28,7 @@ PROVENANCE = "provenance.json"
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What copying came to: files written, files that were there, and those of them that are not as shipped."""
+    """The result of copying: files written, files that existed, and those of them that differ from the shipped ones."""
 
     folder: Path
     written: int
@@ -48,7 +48,7 @@ class Copied:
 
 
 def copy_material(folder: Path) -> Copied:
-    """Copy the material into a new or empty folder; where an earlier demo left it, only what is missing."""
+    """Copy the material into a new or empty folder; in the folder of an earlier demo, only what is missing."""
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder} is a file. Choose another folder.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / PROVENANCE).is_file():

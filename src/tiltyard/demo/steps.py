@@ -104,10 +104,7 @@ def address(folder: Path) -> str:
 
 
 def fill_arena(folder: Path) -> list[str]:
-    """Make the arena of a demo's folder, or add to it what is new; what a person should know.
-
-    Votes that were cast there stay.
-    """
+    """Create the arena of a demo's folder, or add what is new, keeping its votes; returns messages for the user."""
     if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
         raise MissingExtra("the live arena", "arena")
     from tiltyard.arena.events import PhaseChanged, SettingsChanged
@@ -150,7 +147,7 @@ MODEL = "local/smollm2-135m"
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What came of it: the answers, and the run that judged them."""
+    """The result: the answers, and the run that judged them."""
 
     generated: Generated
     finished: RunResult
@@ -169,7 +166,7 @@ def run_live(folder: Path, notice: Callable[[str], None], watch: Watch | None = 
 
 
 def _lend_answers(folder: Path) -> None:
-    """Put the recorded opponent's answers beside the newcomer's: the arena's folder stays what it was."""
+    """Copy the recorded opponent's answers beside the newcomer's, leaving the arena's folder unchanged."""
     for entrant in load_setup(folder / LIVE_CONFIG).config.entrants:
         recorded = responses_path(folder / RESPONSES, entrant.entrant_id)
         lent = responses_path(folder / LIVE_FOLDER / RESPONSES, entrant.entrant_id)

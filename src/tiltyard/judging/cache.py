@@ -235,8 +235,10 @@ class _FileLock:
 
 
 class _SortedIndex:
-    """From key to file position in 24 bytes per entry: 128 bits of each key, sorted. Of equal keys, the first in the
-    file is kept."""
+    """From key to file position in 24 bytes per entry: 128 bits of each key, sorted.
+
+    Of equal keys, the first in the file is kept.
+    """
 
     def __init__(self, digests: array[int], offsets: array[int]) -> None:
         pairs = np.frombuffer(digests, np.uint64).reshape(-1, 2)

@@ -168,7 +168,8 @@ async def judge(
             position bias.
         watch: Called on progress.
         on_verdict: Called with each new verdict as it is saved.
-        give_up_after: If the first this many questions all end without a readable verdict, raise a `JudgingError`; the judge's replies are kept.
+        give_up_after: Raise a `JudgingError` if the first this many questions all end without a readable verdict; the
+            judge's replies are kept.
     """
     if not judge.both_orders and not single_order:
         raise JudgingError(

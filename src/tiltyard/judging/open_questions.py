@@ -166,8 +166,7 @@ def counted(attempts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def never_failed_first(keys: Iterable[str], caches: Mapping[str, VerdictCache]) -> Iterator[str]:
-    """These keys, with those that failed before at the end, so that a run that gave up does not stop at the same ones
-    again."""
+    """These keys, earlier failures last, so that a run that gave up does not stop at the same ones again."""
     failed = []
     for key in keys:
         if any(cache.attempts_made(key) for cache in caches.values()):

@@ -233,8 +233,7 @@ class Keeper:
             self._count(ask, reply, promised)
 
     def _count(self, ask: Ask, reply: Reply, promised: float, *, done: int = 0, failed: int = 0) -> None:
-        """Add a reply to the tally and the budget; if its tokens are not stated, it is charged the full reserved
-        amount."""
+        """Add a reply to the tally and the budget; without stated tokens it is charged the full reserved amount."""
         cost = self._prices.cost(ask.request.model, reply.usage or NO_TOKENS, reply.batched)
         self.budget.settle(promised, promised if reply.usage is None else cost or 0.0)
         self.tally.reply(ask.group, reply.usage, cost, done=done, failed=failed)

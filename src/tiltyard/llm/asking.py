@@ -1,5 +1,4 @@
-"""The inputs of the runners: an `Ask` with a key, a sink that saves every reply and says what to ask next, and
-settings."""
+"""The inputs of the runners: an `Ask` with a key, a sink that saves replies and says what to ask next, and settings."""
 
 from __future__ import annotations
 

@@ -115,8 +115,7 @@ class Batches:
                 self._keeper.tally.sent(restored.group, found=True)
 
     async def submit(self, asks: Iterator[Ask]) -> None:
-        """Submit all asks, in as many batches as needed; if too many requests are open, some batches are collected
-        first."""
+        """Submit all asks, in as many batches as needed; if too many are open, some are collected first."""
         for ask in asks:
             size = self._packer.size(ask)
             if size is None:
@@ -154,8 +153,10 @@ class Batches:
         return self._held[intent.id]
 
     async def _promise(self, ask: Ask) -> float:
-        """Money reserved for an ask. If it does not fit, the packed asks are submitted first, since they may cost less
-        than reserved."""
+        """Money reserved for an ask.
+
+        If it does not fit, the packed asks are submitted first, since they may cost less than reserved.
+        """
         most = self._keeper.most(ask, batched=True)
         while not self._keeper.budget.fits(most):
             packed = sum(len(parcel.asks) for parcel in self._parcels.values())

@@ -57,8 +57,7 @@ class DirectAsking:
         self._failure: Exception | None = None
 
     async def run(self, asks: Iterator[Ask]) -> None:
-        """Returns when every ask is answered or has failed; raises the first error once outstanding calls have
-        finished."""
+        """Wait until every ask is answered or has failed; raise the first error once outstanding calls are done."""
         workers = [asyncio.create_task(self._work(number, asks)) for number in range(self._settings.concurrency)]
         try:
             await asyncio.wait(workers)

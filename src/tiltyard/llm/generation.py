@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntrantSettings:
-    """How an entrant answers. With a `seed`, each prompt gets its own seed, derived from it and recorded with the
-    answer.
+    """How an entrant answers.
+
+    With a `seed`, each prompt gets its own seed, derived from it and recorded with the answer.
 
     It is sent to the provider (as the option `seed`) only with `send_seed`, since many refuse it.
     """
@@ -234,9 +235,10 @@ class _Generation:
         return any(not self._over(prompt) for prompt in self._prompts)
 
     def next_turns(self) -> Iterator[Ask]:
-        """An ask for each prompt without a response: its first turn without a reply. The files are read when iteration
-        starts, under the lock, so that another process's answers count. Prompts that failed before come last, so that a
-        run that gave up does not stop at the same ones again.
+        """An ask for each prompt without a response: its first turn without a reply.
+
+        The files are read when iteration starts, under the lock, so that another process's answers count. Prompts that
+        failed before come last, so that a run that gave up does not stop at the same ones again.
         """
         self._read()
         for prompt in sorted(self._prompts, key=lambda prompt: prompt.prompt_id in self._failures):

@@ -139,8 +139,10 @@ class Journal:
 
     @classmethod
     def in_folder(cls, folder: Path, now: Callable[[], float]) -> Journal:
-        """The journal of a folder with everything open in it. A torn last line, left by a killed process, is cut
-        off."""
+        """The journal of a folder with everything open in it.
+
+        A torn last line, left by a killed process, is cut off.
+        """
         journal = cls(folder / JOURNAL_FILE, now)
         if journal.path.exists():
             _mend(journal.path)

@@ -102,8 +102,7 @@ class Claims:
         return None if held is None or restored is None else (held[0], held[1], restored)
 
     def supersede(self, ask: Ask) -> OpenIntent | None:
-        """The intent that held an earlier attempt at this ask, whose reply is already saved; the ask is removed from
-        it."""
+        """Remove an earlier attempt at this ask, whose reply is already saved, from its intent; return that intent."""
         held = self._by_key.get(ask.key)
         if held is None or held[1].attempt >= ask.attempt:
             return None

@@ -70,8 +70,7 @@ class PriceTable:
 
     @classmethod
     def load(cls, override_path: str | Path | None = None) -> PriceTable:
-        """The table that ships with Tiltyard; the models of an override file in the same format replace and extend
-        it."""
+        """The table that ships with Tiltyard, extended or overridden by a file in the same format."""
         shipped = resources.files("tiltyard.llm").joinpath("prices.json").read_bytes()
         table = _decode(shipped, "prices.json")
         if override_path is None:

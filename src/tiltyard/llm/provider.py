@@ -117,7 +117,7 @@ class BatchProvider(Provider, Protocol):
         ...
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
-        """Submit a batch of (custom id, request) and return its id. `tag` is attached if the provider supports labels."""
+        """Submit a batch of (custom id, request) and return its id, with `tag` if the provider supports labels."""
         ...
 
     async def state(self, batch_id: str) -> BatchState:

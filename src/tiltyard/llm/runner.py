@@ -76,7 +76,7 @@ async def ask_all(
     recall: Recall | None = None,
     trial: Trial | None = None,
 ) -> Totals:
-    """Ask everything, including what the sink asks next, and return the totals once every key is answered or has failed.
+    """Ask everything, including what the sink asks next, until every key is answered or has failed; return the totals.
 
     Keys are unique among the asks. A caller that stores attempts passes in the current attempt number.
 

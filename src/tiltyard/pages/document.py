@@ -1,4 +1,4 @@
-"""A whole HTML file in one piece: it loads nothing, sends nothing, and runs no script but the one it holds."""
+"""A self-contained HTML file: it loads nothing, sends nothing, and runs only its own script."""
 
 from __future__ import annotations
 

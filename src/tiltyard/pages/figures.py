@@ -1,4 +1,4 @@
-"""Numbers and dates as people read them: thousands set apart, a real minus sign, a dash where there is nothing."""
+"""Formatting of numbers and dates: thousands separators, a real minus sign, a dash for missing values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 
 def count(value: float, digits: int = 0) -> str:
-    """A number with thousands set apart: 12,345."""
+    """A number with thousands separators: 12,345."""
     return f"{value:,.{digits}f}".replace("-", "−")
 
 

@@ -1,6 +1,6 @@
-"""HTML that no text can break out of: plain text is escaped wherever it is placed, only `Html` is not.
+"""Safe HTML: plain text is always escaped, only `Html` is not.
 
-Built on MarkupSafe, so that templates accept it as it is; beyond that, control characters are made visible.
+Built on MarkupSafe, so that templates accept it directly; in addition, control characters are made visible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONTROLS = (
     | {0x7F: 0x2421}
     | dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
 )
-"""Control characters become their visible pictures: a page may not hold them, and a reader should see them."""
+"""Control characters become visible symbols: a page may not contain them, and a reader should see them."""
 
 CONTROL = re.compile("[" + "".join(map(chr, CONTROLS)) + "]")
 
@@ -36,7 +36,7 @@ class Html(Markup):
 
 
 def text(value: str) -> Html:
-    """Any text as markup that shows exactly this text; markup of ours stays as it is."""
+    """Any text as markup that shows exactly this text; `Html` is returned unchanged."""
     if isinstance(value, Html):
         return value
     plain_text = str(value)
@@ -68,7 +68,7 @@ def join(parts: Iterable[str], between: str = "") -> Html:
 
 
 def raw(name: str, content: str) -> Html:
-    """A style or script element: its content is our own file, in which a browser reads no markup."""
+    """A style or script element: its content is our own file, which browsers do not parse as markup."""
     if f"</{name}" in content.lower():
         raise ValueError(f"the text of a {name} element would end it")
     return Html(f"<{name}>{content}</{name}>")
@@ -80,12 +80,12 @@ def link(target: str, *children: str, **attributes: Value) -> Html:
 
 
 def number(value: float | None, digits: int = 0, unit: str = "") -> Html:
-    """A figure as people read it, with the exact value of the file as its machine-readable `value`."""
+    """A formatted number, with the exact value of the file as its machine-readable `value`."""
     return _figure(value, "" if value is None else figures.count(value, digits) + unit)
 
 
 def rating(value: float | None, digits: int = 1) -> Html:
-    """A rating as every board of ours writes it, without separators, with its exact value beside."""
+    """A rating as all boards show it, without separators, with its exact value as machine-readable `value`."""
     return _figure(value, figures.points(value, digits))
 
 
@@ -126,7 +126,7 @@ def _row(cells: list[str], classes: list[str | None]) -> Html:
 
 
 def _cell(cell: str, place: int, class_: str | None) -> Html:
-    """One cell of a table; markup that is a cell already stays one."""
+    """One cell of a table; markup that is already a cell is kept."""
     if isinstance(cell, Html) and cell.startswith(("<td", "<th")):
         return cell
     return el("td", cell, class_=class_) if place else el("th", cell, scope="row", class_=class_)

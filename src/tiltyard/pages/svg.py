@@ -1,7 +1,7 @@
 """Small pictures for table cells, all on one scale: a dot with its interval, a histogram, an axis.
 
-They hold no text but the axis, so tables keep their words; every picture says in its label what it shows. Strokes and
-fills are classes of the style sheet, and light against dark alone tells everything: they survive grey print.
+They contain no text except the axis labels; every picture has a label that says what it shows. Strokes and fills are
+classes of the style sheet, and lightness alone is enough to read them, so they survive greyscale printing.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def interval(
 ) -> Html:
     """A dot and its interval; an open side runs to the edge and ends in an arrow head.
 
-    `guide` is a dashed line and `band` a shaded stretch through the whole height, so that rows can be compared with it.
+    `guide` is a dashed line and `band` a shaded range through the whole height, so that rows can be compared with it.
     """
     middle = HEIGHT / 2
     marks = grid(scale, HEIGHT)
@@ -150,7 +150,7 @@ def histogram(
 
 
 def shares(parts: Sequence[float], label: str) -> Html:
-    """Parts of a whole as stretches of one bar, in their order, each with the class of its place."""
+    """Parts of a whole as segments of one bar, in order, each with the class of its position."""
     whole = sum(parts) or 1.0
     marks, x = [], 0.0
     for place, part in enumerate(parts):

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 class Answers(Protocol):
-    """Where the new model's answers come from."""
+    """The source of the new model's answers."""
 
     @property
     def totals(self) -> Totals:
-        """What they have taken so far."""
+        """Tokens and cost so far."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class Answers(Protocol):
         ...
 
     def known(self) -> Mapping[str, str] | None:
-        """The answers that cost nothing, by question; None where any question can be answered."""
+        """The answers that cost nothing, by question; None if any question can be answered."""
         ...
 
     async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
@@ -53,12 +53,12 @@ class Answers(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of whatever was opened."""
+        """Close what was opened."""
         ...
 
 
 class SavedAnswers:
-    """Answers that are there already."""
+    """Answers that already exist."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
         self._answers = answers
@@ -78,7 +78,7 @@ class SavedAnswers:
 
 
 def read_answers(path: Path) -> tuple[str, dict[str, str]]:
-    """The model a response file is of, and its answers by question; two answers to one question are an error."""
+    """The model of a response file, and its answers by question; two answers to one question are an error."""
     answers: dict[str, str] = {}
     models: dict[str, int] = {}
     line_of: dict[str, int] = {}
@@ -107,7 +107,7 @@ def _name_in(path: Path) -> str:
 
 
 def answers_in_arena(arena: HumanArena, model: str) -> dict[str, str]:
-    """A model's own answers as the arena holds them: to place it as if people had never voted on it."""
+    """A model's own answers in the arena: to place it as if people had never voted on it."""
     if model not in arena.cells.models:
         return {}
     code = list(arena.cells.models).index(model)
@@ -116,7 +116,7 @@ def answers_in_arena(arena: HumanArena, model: str) -> dict[str, str]:
 
 
 class ModelAnswers:
-    """Answers asked of a provider, each kept on disk before it is used, so that none is paid for twice."""
+    """Answers from a provider, each saved to disk before it is used, so that none is paid for twice."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class ModelAnswers:
                 yield Ask(f"{exchange.question_id}:{request.fingerprint}", request, "answers")
 
     async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
-        """Ask for what is missing, and give back what is then there."""
+        """Ask for missing answers, and return all that exist then."""
         asking = self._asking
         by_question = {exchange.question_id: exchange for exchange in exchanges}
         made = await generate(
@@ -189,13 +189,13 @@ def _prompt(exchange: Exchange) -> Prompt:
 def asking_parts(
     notice: Callable[[str], None], *, batch: bool, budget_usd: float | None, prices_path: Path | None = None
 ) -> AskingParts:
-    """How models are asked: directly below a thousand questions, unless batches are wished for."""
+    """How models are asked: directly below a thousand questions, unless batches are requested."""
     settings = AskingSettings(batch=batch or None, batch_floor=0 if batch else BATCH_FLOOR, budget_usd=budget_usd)
     return AskingParts.for_command(settings, notice, prices_path)
 
 
 def name_of(options: PlaceOptions) -> tuple[str, Mapping[str, str] | None]:
-    """What the new model is called, and its answers where they come from a file."""
+    """The new model's name, and its answers if they come from a file."""
     if options.leave_one_out:
         return options.model, None
     if _is_file(options.model):
@@ -219,7 +219,7 @@ def make_judge(options: PlaceOptions, asking: AskingParts) -> Judge:
 
 
 def make_answers(plan: PlacementPlan, known: Mapping[str, str] | None, asking: AskingParts) -> Answers:
-    """Where the new model's answers come from."""
+    """The source of the new model's answers."""
     options = plan.options
     if options.leave_one_out:
         return SavedAnswers(answers_in_arena(plan.arena, plan.model))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a line stands: its file and its first byte."""
+    """The position of a line: its file and first byte."""
 
     path: Path
     start: int
@@ -32,14 +32,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnTexts:
-    """The texts of cells that stand in a bank and in lines of responses: for each cell, a prompt's id and a place."""
+    """The texts of cells in a bank and in response files: for each cell, a prompt's id and a position."""
 
     bank: Path
     prompt_ids: Sequence[str]
     places: Sequence[Place]
 
     def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
-        """What was asked and replied in some cells, in their order."""
+        """The prompts and answers of some cells, in their order."""
         text_of = {prompt.prompt_id: prompt.text for prompt in read_prompts(self.bank)}
         answers = _answers_at({self.places[cell] for cell in cells})
         return [Dialogue((text_of[self.prompt_ids[cell]],), (answers[self.places[cell]],)) for cell in cells]
@@ -91,7 +91,7 @@ class _Seen:
 def _answers(
     files: Sequence[tuple[Path, str | None]], models: Sequence[str], askable: set[str], seen: _Seen
 ) -> Iterator[tuple[tuple[str, int], Place | None]]:
-    """The question, model and place of every answer that can be shown, and of empty ones without a place."""
+    """The question, model and position of every answer that can be shown, and of empty ones without a position."""
     model_of = {name: code for code, name in enumerate(models)}
     for path, owner in files:
         for place, response in _responses(path, owner):
@@ -106,7 +106,7 @@ def _answers(
 
 
 def _texts(battles: BattleTable, name: str) -> list[str | None]:
-    """A text column of the battles, one entry per battle; nothing where there is no such column."""
+    """A text column of the battles, one entry per battle; empty if there is no such column."""
     return battles.text_column(name).texts() if name in battles.columns else [None] * len(battles)
 
 
@@ -129,7 +129,7 @@ def _cells(
 
 
 def _pairs(battles: BattleTable, asked: Sequence[str | None], cell_of: Mapping[tuple[str, int], int]) -> HumanPairs:
-    """The battles of which both answers are at hand."""
+    """The battles with both answers available."""
     rows, first, second = [], [], []
     for row, (question, a, b) in enumerate(zip(asked, battles.model_a.tolist(), battles.model_b.tolist(), strict=True)):
         if question is not None and (question, a) in cell_of and (question, b) in cell_of:
@@ -143,7 +143,7 @@ def _pairs(battles: BattleTable, asked: Sequence[str | None], cell_of: Mapping[t
 
 
 def _answer_files(answers: Path, models: Sequence[str]) -> list[tuple[Path, str | None]]:
-    """The files that answers stand in, each with the model it belongs to where its name says so."""
+    """The files that contain answers, each with its model if the file's name says so."""
     if answers.is_dir():
         files = [(path, name) for name in models if (path := responses_path(answers, name)).is_file()]
         if not files:
@@ -155,7 +155,7 @@ def _answer_files(answers: Path, models: Sequence[str]) -> list[tuple[Path, str 
 
 
 def _responses(path: Path, owner: str | None) -> Iterator[tuple[Place, Response]]:
-    """The answers of a file with their places; a last line that a killed writer left unfinished is passed over."""
+    """The answers of a file with their positions; an unfinished last line is skipped."""
     start = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):

@@ -1,4 +1,4 @@
-"""How far to trust the judge here: it judges battles that people decided, and is compared with them."""
+"""Calibration: the judge judges battles that people decided, and is compared with them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SAID = {Outcome.A: VerdictLabel.A, Outcome.B: VerdictLabel.B, Outcome.TIE: Verd
 
 @dataclass(frozen=True, slots=True)
 class JudgeCalibration:
-    """The sample of human-decided battles, what the judge said of each, and how the two compare."""
+    """The sample of human-decided battles, the judge's verdict on each, and the comparison."""
 
     pairs: list[LabelledPair]
     judgments: list[Judgment]
@@ -98,5 +98,5 @@ async def calibrate_judge(
 
 
 def flip_facts(rate: Estimate) -> Flips:
-    """A flip rate as it is in a manifest."""
+    """A flip rate as written in a manifest."""
     return Flips(share=rate.value, low=rate.low, high=rate.high, n=rate.n)

@@ -1,4 +1,4 @@
-"""What an arena holds: cells with a text, pairs that people decided, and one exchange to show a judge.
+"""The contents of an arena: cells with a text, pairs that people decided, and exchanges to show a judge.
 
 A cell is a question and a model whose answer is known. `CellBuilder` enters each once, row by row.
 """
@@ -47,7 +47,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HumanPairs:
-    """Battles that people decided and of which both answers are at hand.
+    """Battles that people decided, with both answers available.
 
     `first` (side A) and `second` index `Cells`; `outcome` holds the codes of `battles.Outcome` as the model of `first`
     sees it; `weight` is a frequency.
@@ -78,16 +78,16 @@ class Exchange:
 
 
 class TextSource(Protocol):
-    """Where the texts of cells are read from."""
+    """A source of the texts of cells."""
 
     def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
-        """What was asked and replied in some cells, in their order."""
+        """The prompts and answers of some cells, in their order."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArenaContents:
-    """What an arena has to show: cells, pairs, their texts, what was left out, and the files beside the battles."""
+    """The contents of an arena: cells, pairs, their texts, what was left out, and the files besides the battles."""
 
     cells: Cells
     pairs: HumanPairs
@@ -106,7 +106,7 @@ class Contradiction(NamedTuple):
 class CellBuilder:
     """The cells and pairs of human battles, entered row by row.
 
-    A row without a question id is a question of its own. `rows` and `sides` say where the text of each cell stands.
+    A row without a question id is a separate question. `rows` and `sides` say where the text of each cell is.
     """
 
     def __init__(self, battles: BattleTable) -> None:
@@ -127,7 +127,7 @@ class CellBuilder:
     def add_row(self, at: int, row: int, asked: Sequence[int], replied: Sequence[int]) -> Contradiction | None:
         """Enter both sides of the battle at a position, by fingerprints (0 = no text), or say what prevents it.
 
-        `row` is what the row is called in `rows` and in a `Contradiction`. A row with a contradiction leaves no trace.
+        `row` identifies the row in `rows` and in a `Contradiction`. A row with a contradiction changes nothing.
         """
         question = self._questions[at] if self._questions[at] >= 0 else -1 - at
         sides = [side for side in (0, 1) if asked[side]]
@@ -169,13 +169,13 @@ class CellBuilder:
         return cell
 
     def cells(self) -> Cells:
-        """The cells, in the order in which the rows brought them."""
+        """The cells, in order of first appearance."""
         question, model, language = (np.array(column, dtype=np.int32) for column in self._columns)
         codes, names = _used(language, self._language_names)
         return Cells(question, model, codes, tuple(self._names), self._battles.models, names)
 
     def pairs(self) -> HumanPairs:
-        """The battles of which both answers are at hand, in the order of the rows."""
+        """The battles with both answers available, in row order."""
         first, second, at = (np.array(column, dtype=np.int32) for column in self._pairs)
         return HumanPairs(first, second, self._battles.outcome[at], self._battles.weight[at])
 

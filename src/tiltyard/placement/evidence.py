@@ -1,4 +1,4 @@
-"""From judged battles and verdicts to the rows that the arithmetic wants."""
+"""From judged battles and verdicts to the rows that the fits need."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def battle_rows(table: BattleTable, model: str, people: HumanBoard) -> OneModelR
 
 
 def calibration_rows(judgments: Iterable[Judgment], people: HumanBoard) -> CalibrationVerdicts:
-    """The judge's readable verdicts on battles that people decided, as it was shown them."""
+    """The judge's readable verdicts on battles that people decided, in the order shown."""
     rows = [
         (people.models.index(shown[0]), people.models.index(shown[1]), _share(verdict), 1.0 / len(judgment.raw), place)
         for place, judgment in enumerate(_settled(judgments))
@@ -105,7 +105,7 @@ def _shown(judgment: Judgment, verdict: Verdict) -> tuple[str, str]:
 
 
 def _share(verdict: Verdict) -> float:
-    """What the first slot won."""
+    """The score of the first slot."""
     return _SHARES[verdict.verdict] if verdict.score_a is None else verdict.score_a
 
 

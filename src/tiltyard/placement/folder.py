@@ -41,7 +41,7 @@ KEPT_COLUMNS = ("question_id", "language")
 def write_evidence(
     folder: Path, plan: PlacementPlan, result: PanelResult, calibration: JudgeCalibration | None
 ) -> None:
-    """The files that ratings are made of: battles, verdicts, calibration; and the texts beside them."""
+    """The files that ratings are computed from: battles, verdicts, calibration; and the texts beside them."""
     judged = [battle for battle in result.battles if battle.judgment is not None]
     write_lines(folder / "verdicts.jsonl", (battle.judgment for battle in judged))
     write_lines(
@@ -68,7 +68,7 @@ def write_evidence(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FolderRatings:
-    """What the files of a folder come to: the board, the joint fit (the same, for a plain run), and the report."""
+    """The result of rating a folder: the board, the joint fit (the same for a plain run), and the ratings report."""
 
     board: Leaderboard
     joint: Leaderboard
@@ -130,7 +130,7 @@ def read_judgments(path: Path) -> list[Judgment]:
 
 
 def read_recipe(folder: Path) -> Recipe:
-    """How the ratings of a folder were made.
+    """The recipe of a folder's ratings.
 
     Parameters:
         folder: The folder of a placement.
@@ -149,7 +149,7 @@ def read_recipe(folder: Path) -> Recipe:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputed:
-    """Ratings made again from the saved files, and what differs from the saved ones: nothing, if all is well."""
+    """Ratings recomputed from the saved files, and the differences from the saved ones: none if all is well."""
 
     rated: FolderRatings
     differences: Sequence[str]

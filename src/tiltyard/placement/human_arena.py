@@ -41,8 +41,8 @@ Rows = NDArray[np.intp]
 class HumanArena:
     """Human battles, and the texts of those that have some.
 
-    `battles` are all human battles (of the languages asked for); `cells` the questions and answers at hand, `pairs` the
-    battles with both answers among them. `remarks` say in plain words what was left out and why.
+    `battles` are all human battles (in the requested languages); `cells` the available questions and answers, `pairs`
+    the battles with both answers among them. `remarks` say what was left out and why.
     """
 
     name: str
@@ -55,7 +55,7 @@ class HumanArena:
     texts: TextSource
 
     def exchanges(self, cells: Sequence[int]) -> list[Exchange]:
-        """The question and the answer of some cells, in their order, read from the files now."""
+        """The questions and answers of some cells, in their order, read from the files now."""
         known = self.cells
         exchanges = []
         for cell, dialogue in zip(cells, self.texts.dialogues(cells), strict=True):
@@ -86,10 +86,10 @@ def read_human_arena(
 ) -> HumanArena:
     """The arena of some battle files.
 
-    The texts stand in the files themselves (`conversation_a`, `conversation_b`, as LMArena and compar:IA publish them),
+    The texts are in the files themselves (`conversation_a`, `conversation_b`, as LMArena and compar:IA publish them),
     or in a prompt bank and a responses file or folder (`prompts` and `answers`). `turns` says whether only the first
     turn of a conversation counts or all. `languages` keeps the battles of some languages. With `on_bad="skip"`, rows
-    that are no battles are left out and counted, and a row that contradicts an earlier one lends no text.
+    that are not battles are left out and counted, and a row that contradicts an earlier one contributes no text.
     """
     if prompts is None and answers is None:
         conversations = read_conversations(paths, format=format, on_bad=on_bad, turns=turns)
@@ -143,7 +143,7 @@ def human_rows(battles: BattleTable, where: str) -> tuple[Rows, tuple[str, ...]]
 
 
 def languages_kept(battles: BattleTable, rows: Rows, languages: Sequence[str] | None, where: str) -> Rows:
-    """Those of the rows whose language was asked for, in any mix of upper and lower case; all where none was."""
+    """The rows in the requested languages, ignoring case; all rows if none were requested."""
     if not languages:
         return rows
     column = battles.columns.get("language")
@@ -165,14 +165,14 @@ def languages_kept(battles: BattleTable, rows: Rows, languages: Sequence[str] | 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowTexts:
-    """The texts of cells that stand in the battle rows: for each cell, a row and its side (0 = A)."""
+    """The texts of cells in the battle rows: for each cell, a row and its side (0 = A)."""
 
     conversations: BattleConversations
     rows: Sequence[int]
     sides: Sequence[int]
 
     def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
-        """What was asked and replied in some cells, in their order."""
+        """The prompts and answers of some cells, in their order."""
         read = self.conversations.dialogues({self.rows[cell] for cell in cells})
         dialogues = []
         for cell in cells:
@@ -195,7 +195,7 @@ MISSING = {
 def texts_in_rows(conversations: BattleConversations, rows: Rows, battles: BattleTable, *, skip: bool) -> ArenaContents:
     """The cells and pairs of the kept rows; `battles` holds the same rows, over the models that are left.
 
-    A row that contradicts an earlier one is an error, or with `skip` lends no text.
+    A row that contradicts an earlier one is an error, or with `skip` contributes no text.
     """
     builder = CellBuilder(battles)
     asked, replied, missing = (

@@ -1,4 +1,4 @@
-"""What `manifest.json` of a placement says, as records, and the summary that is made of it."""
+"""The contents of a placement's `manifest.json` as records, and the summary made from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ArenaFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The human battles the model is placed among. `with_text` counts the answers whose text is known."""
+    """The human battles among which the model is placed. `with_text` counts the answers whose text is known."""
 
     name: str
     files: tuple[str, ...] = ()
@@ -34,9 +34,9 @@ class RubricFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Looks(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the estimate was to be looked at, and what would have ended the judging early.
+    """The planned number of looks at the estimate, and what would have ended the judging early.
 
-    `sizes` are the battles of each round. `critical` is the constant of a repeated interval where the rule needs one.
+    `sizes` are the battles of each round. `critical` is the constant of a repeated interval, if the rule needs one.
     """
 
     planned: int
@@ -61,7 +61,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of the judged battles; an inconsistent one is also among the ties, a failed one among nothing else.
+    """Outcomes of the judged battles; an inconsistent one also counts as a tie, a failed one in no other count.
 
     `no_answer` says why the model gave no answer, for the first such questions.
     """
@@ -77,7 +77,7 @@ class JudgedFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Flips(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the verdict changed with the order of the answers; None where no battle has two readable verdicts."""
+    """How often the verdict changed with the order of the answers; None if no battle has two readable verdicts."""
 
     share: float | None
     low: float | None
@@ -86,7 +86,7 @@ class Flips(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the judge said what people said; None where nothing could be compared."""
+    """How often the judge agreed with people; None if nothing could be compared."""
 
     value: float | None
     low: float | None
@@ -113,7 +113,7 @@ class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaveOneOut(msgspec.Struct, frozen=True, kw_only=True):
-    """People's own rating of the placed model, which the placement was not shown."""
+    """People's own rating of the placed model, which the placement did not use."""
 
     human_rating: float
     human_ci_low: float | None = None
@@ -125,7 +125,7 @@ class LeaveOneOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Information(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a judged battle told, and how much a battle against a random opponent would have told."""
+    """The information of a judged battle, and that of a battle against a random opponent."""
 
     per_battle: float
     limit: float
@@ -142,7 +142,7 @@ class PanelFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartedManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known when a placement starts: what runs, on what, with which seeds."""
+    """What is known when a placement starts: settings, inputs and seeds."""
 
     kind: str
     arena: ArenaFacts
@@ -162,7 +162,7 @@ class StartedManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
-    """The manifest of a finished placement: what it started with, and what it found."""
+    """The manifest of a finished placement: its inputs and results."""
 
     rounds: tuple[Round, ...]
     stopped: str
@@ -175,7 +175,7 @@ class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
 
 
 def summary_lines(manifest: PlacementManifest, rated: FolderRatings) -> list[str]:
-    """Where the model is placed, what the number means, and how far to trust the judge."""
+    """Where the model is placed, what the number means, and how reliable the judge is."""
     entry = rated.board[manifest.model]
     panel, judged = manifest.panel, manifest.judged
     lines = [

@@ -16,12 +16,12 @@ Turns = Literal["first", "all"]
 Swap = Literal["both", "random"]
 
 LOOKS = 5
-"""Rounds by default: after each, the next opponents are chosen by what is known, and the run may stop."""
+"""Default number of rounds: after each, the next opponents are chosen from the results so far, and the run may stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceOptions:
-    """Everything about one placement. See `tiltyard place --help`, whose options these are."""
+    """The settings of one placement, the same as the options of `tiltyard place`."""
 
     arena: tuple[Path, ...]
     """Human battles with conversations (Parquet, JSONL, CSV); may be given again."""
@@ -30,11 +30,11 @@ class PlaceOptions:
     judge: str
     """The judge: anthropic/…, openai/…, local/…, scripted/FILE or recorded/FILE."""
     name: str | None = None
-    """What the new model is called on the board."""
+    """The new model's name on the board."""
     n_battles: int = 100
     """Battles to judge at most."""
     bootstraps: int = 100
-    """Bootstrap rounds over prompts; 0 takes sandwich intervals instead."""
+    """Bootstrap rounds over prompts; 0 means sandwich intervals."""
     seed: int = 0
     """Seed of sampling, sides and bootstrap."""
     languages: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class PlaceOptions:
             raise OptionError("the new model cannot be the anchor: its rating is what is asked. Pin another model.")
 
     def record(self) -> dict[str, Any]:
-        """The options as they stand in a manifest: plain values, no address."""
+        """The options as written in a manifest: plain values, no addresses."""
         kept = {}
         for name in self.__slots__:
             value = getattr(self, name)

@@ -1,4 +1,7 @@
-"""The panel: which questions the new model met whom on. Saved with its fingerprint, another model can meet the same."""
+"""The panel: the opponents and questions of the new model.
+
+Saved with its fingerprint, it can be reused for another model.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PlannedBattle(msgspec.Struct, frozen=True, kw_only=True):
-    """One battle to be judged. `first` says whose answer is shown first where only one order is judged.
+    """One battle to be judged. `first` says whose answer is shown first if only one order is judged.
 
     `sha256` is that of the prompt and the opponent's answer: the same panel means the same texts.
     """

@@ -35,8 +35,8 @@ DIMENSION = "quality"
 class PlacementPlan:
     """A placement, ready to be quoted and carried out.
 
-    `human` are the battles that the new model is rated with (without its own, where people voted on it); `usable` are
-    the cells of the arena that it can be judged on.
+    `human` are the battles that the new model is rated with (without its own, if people voted on it); `usable` are the
+    cells of the arena that it can be judged on.
     """
 
     options: PlaceOptions
@@ -53,7 +53,7 @@ class PlacementPlan:
         """How many battles are judged before each look."""
         battles = min(self.options.n_battles, self.capacity)
         if self.panel is not None or self.options.sampling != "informative":
-            return round_sizes(battles, self.options.looks, opening=())  # nothing is chosen by what is known
+            return round_sizes(battles, self.options.looks, opening=())  # no choice depends on earlier results
         return round_sizes(battles, self.options.looks)
 
     @cached_property
@@ -80,7 +80,7 @@ class PlacementPlan:
         return len(self.panel.battles) if self.panel is not None else self.chooser().capacity
 
     def chooser(self, scale: JudgeScale | None = None) -> Chooser:
-        """Who chooses the battles, with what a calibration has found of the judge."""
+        """The sampler that chooses the battles, with the judge's calibration if there is one."""
         cells, options = self.arena.cells, self.options
         strength = np.full(len(cells.models), np.nan)
         variance = np.zeros(len(cells.models))
@@ -111,7 +111,7 @@ class PlacementPlan:
         )
 
     def announcements(self) -> list[str]:
-        """What a person should know before the run starts."""
+        """A summary to show before the run starts."""
         arena, options = self.arena, self.options
         chooser = self.chooser()
         lines = [*arena.remarks]
@@ -132,7 +132,7 @@ class PlacementPlan:
 
 
 def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None) -> PlacementPlan:
-    """Read the arena and decide who can be met. `known` are the new model's answers, where they are fixed already."""
+    """Read the arena and decide who can be met. `known` are the new model's answers, if they are already fixed."""
     arena = read_human_arena(
         options.arena,
         turns=options.turns,
@@ -178,8 +178,8 @@ def _usable_cells(
 ) -> NDArray[np.int64]:
     """The opponents' cells that the new model can be judged against.
 
-    With answers from a file, only questions that they answer; left out of its own arena, only the very pairs that
-    people compared it in.
+    With answers from a file, only the questions answered; with leave-one-out, only the pairs in which people compared
+    it.
     """
     cells = arena.cells
     if leave_one_out:
@@ -199,7 +199,7 @@ def _usable_cells(
 
 
 def _check_opponents(plan: PlacementPlan) -> None:
-    """Refuse, before anything is spent, an arena in which nobody can be met."""
+    """Refuse, before anything is spent, an arena without a possible opponent."""
     if not len(plan.arena.cells):
         raise OptionError(
             f"{plan.arena.name} holds no texts, so there is nothing to judge the new model against. "
@@ -243,7 +243,7 @@ def panel_cells(cells: Cells, panel: Panel) -> list[int | None]:
 
 
 def decided_pairs(arena: HumanArena, model: str) -> NDArray[np.int64]:
-    """The pairs that people decided or tied, both texts at hand, the model under test not among them."""
+    """The pairs that people decided or tied, with both texts, without the model under test."""
     pairs, cells = arena.pairs, arena.cells
     rated = pairs.outcome != Outcome.BOTH_BAD
     if model in cells.models:

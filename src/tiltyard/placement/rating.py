@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 Mode = Literal["joint", "fixed", "calibrated"]
 """`joint`: judged and human battles in one fit. `fixed`: people's ratings stay, only the new model is fitted.
-`calibrated`: as fixed, by the judge's own scale, its doubts about itself included."""
+`calibrated`: like fixed, on the judge's calibrated scale, including the calibration's uncertainty."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """How a placement is rated. With the saved battles and verdicts it gives the same ratings again, to the last bit.
 
-    `level` is that of each interval; `overall_level` what all looks of the run together hold (smaller where a run may
-    stop on its rank). `bootstraps` 0 means sandwich intervals.
+    `level` is that of each interval; `overall_level` that of all looks of the run together (smaller if a run may stop
+    on its rank). `bootstraps` 0 means sandwich intervals.
     """
 
     arena: str
@@ -58,10 +58,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     """Seed of the bootstrap."""
     level: float = 0.95
-    """That of each interval; `overall_level` what all looks of the run together hold (smaller where a run may stop on
-    its rank)."""
+    """The level of each interval."""
     overall_level: float = 0.95
-    """The level that all looks of the run hold together (smaller where a run may stop on its rank)."""
+    """The level of all looks of the run together (smaller if a run may stop on its rank)."""
     anchor: tuple[str, float] | None = None
     """A model and the rating it is pinned to; without one the mean is 1000."""
 
@@ -82,7 +81,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def rate_command(self, battles: str) -> str:
-        """The command that gives the ratings of a joint fit again."""
+        """The command that reproduces the ratings of a joint fit."""
         words = ["tiltyard", "rate", battles, "--evaluated", shlex.quote(self.model), "--only-connected"]
         if self.bootstraps:
             words += ["--ci", "bootstrap", "--rounds", str(self.bootstraps)]
@@ -130,8 +129,8 @@ Placed = OneModelFit | ScaledPlacement
 class NewModelRating:
     """The board with the new model on it, and what it was made of.
 
-    `alone` is the new model fitted with people's ratings held fixed; `scaled` the same on the judge's own scale, where
-    it was calibrated. `belief` is what the next opponents are chosen by.
+    `alone` is the new model fitted with people's ratings held fixed; `scaled` the same on the judge's own scale, if it
+    was calibrated. `belief` is used to choose the next opponents.
     """
 
     board: Leaderboard
@@ -149,7 +148,7 @@ class NewModelRating:
 
 
 def judge_scale(people: HumanBoard, calibration: Sequence[Judgment]) -> JudgeScale:
-    """The judge's scale, from what it said of battles that people decided."""
+    """The judge's scale, from its verdicts on battles that people decided."""
     return calibrate(people.anchors.strength, calibration_rows(calibration, people))
 
 
@@ -175,7 +174,7 @@ def rate_new_model(
 
 
 def _with_newcomer(recipe: Recipe, people: HumanBoard, battles: BattleTable, placed: Placed) -> Leaderboard:
-    """People's board with one entry more; nobody else's rating moves, but places do."""
+    """People's board with one more entry; other ratings stay the same, but places change."""
     low, high = placed.interval(recipe.level)
     rank = rank_of_one(placed, people.anchors, level=recipe.level)
     counts = _tally(battles, recipe.model)
@@ -249,7 +248,7 @@ def _remarks(placed: Placed) -> tuple[str, ...]:
 
 
 def with_plain_rating(board: Leaderboard, model: str, plain: Leaderboard) -> Leaderboard:
-    """The board with the rating that one joint fit gives the new model, on the judge's scale, beside its own."""
+    """The board, with the new model's joint-fit rating on the judge's scale added beside its own."""
     other = plain[model]
     extra: dict[str, Any] = {
         "judge_scale_rating": other.rating,
@@ -263,7 +262,7 @@ def with_plain_rating(board: Leaderboard, model: str, plain: Leaderboard) -> Lea
 
 
 def calibration_details(scale: JudgeScale, scaled: ScaledPlacement, level: float) -> dict[str, Any]:
-    """What the calibration found, in rating points, as it stands in the ratings file and the manifest."""
+    """The calibration results in rating points, as written in the ratings file and the manifest."""
     low, high = scale.slope_interval(level)
     parts = scaled.variance
     return {

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from tiltyard.ratings.judge_scale import JudgeScale
 
 GIVE_UP_AFTER = 10
-"""When the first questions, this many, all end without a readable verdict, the judge is given up."""
+"""If the first this many questions all end without a readable verdict, the run gives up on the judge."""
 
 NO_ANSWER = "no answer"
 
 
 @dataclass(frozen=True, slots=True)
 class PanelBattle:
-    """One battle of the panel: who sat there, both answers, and the judgment; none where the model gave no answer."""
+    """One battle of the panel: the opponent, both answers, and the judgment; None if the model gave no answer."""
 
     planned: PlannedBattle
     exchange: Exchange
@@ -48,7 +48,7 @@ class PanelBattle:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What was known after a round; None where the battles did not yet allow a rating."""
+    """The estimate after a round; None if the battles did not yet allow a rating."""
 
     round: int
     battles: int
@@ -57,7 +57,7 @@ class RoundResult:
 
 @dataclass(slots=True)
 class Participants:
-    """Who is asked, and who watches."""
+    """The judge, the source of answers, and the callbacks."""
 
     judge: Judge
     answers: Answers
@@ -68,7 +68,7 @@ class Participants:
 
 @dataclass(slots=True)
 class PanelResult:
-    """What the rounds came to."""
+    """The result of all rounds."""
 
     battles: list[PanelBattle] = field(default_factory=list)
     rounds: list[RoundResult] = field(default_factory=list)
@@ -82,7 +82,7 @@ class PanelResult:
 
 
 async def run_rounds(plan: PlacementPlan, participants: Participants, scale: JudgeScale | None) -> PanelResult:
-    """Judge the panel round by round, until it is judged or the stopping rule says that it is enough."""
+    """Judge the panel round by round, until it is done or the stopping rule applies."""
     result = PanelResult()
     for number, planned_battles in enumerate(_draws(plan, result, scale), start=1):
         await _judge_round(plan, participants, planned_battles, result)
@@ -108,7 +108,7 @@ async def run_rounds(plan: PlacementPlan, participants: Participants, scale: Jud
 def _draws(
     plan: PlacementPlan, result: PanelResult, scale: JudgeScale | None
 ) -> Iterator[list[tuple[PlannedBattle, Exchange]]]:
-    """The battles of each round, chosen when it begins, with what is known by then."""
+    """The battles of each round, chosen when it begins from the results so far."""
     # Sides are drawn from a separate stream: the same battles have the same sides however they were chosen.
     rng, sides = (np.random.default_rng(seed) for seed in np.random.SeedSequence(plan.options.seed).spawn(2))
     if plan.panel is not None:
@@ -172,7 +172,7 @@ async def _judge_round(
 async def judge_cases(
     plan: PlacementPlan, participants: Participants, cases: Sequence[Case], *, first: bool
 ) -> tuple[list[Judgment], JudgingStats]:
-    """What the judge says of some cases."""
+    """The judgments of some cases."""
     dimension = plan.rubric.dimension
     judged = await judge(
         JudgingPlan({dimension: plan.rubric}, {dimension: cases}),
@@ -187,7 +187,7 @@ async def judge_cases(
 
 
 def make_case(plan: PlacementPlan, planned: PlannedBattle, exchange: Exchange, answer: str) -> Case:
-    """What the judge is shown of a battle; whoever is shown first is entrant_a."""
+    """What the judge is shown of a battle; the model shown first is entrant_a."""
     sides = [(plan.model, answer), (planned.opponent, exchange.answer)]
     (name_a, text_a), (name_b, text_b) = sides if planned.first == "model" else sides[::-1]
     matchup = Matchup(

@@ -1,4 +1,4 @@
-"""A placement from beginning to end: calibrate, hold the rounds, keep everything, rate what was kept, report."""
+"""A placement from start to end: calibrate, run the rounds, save everything, rate what was saved, report."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 def likely_exchanges(plan: PlacementPlan) -> list[Exchange]:
     """Exchanges like those that the run will choose, as many as it will judge at most.
 
-    Later rounds depend on verdicts that nobody has given yet; their number does not, and their length hardly.
+    Later rounds depend on verdicts that do not exist yet; their number does not, and their length hardly does.
     """
     if plan.panel is not None:
         cells = [cell for cell in panel_cells(plan.arena.cells, plan.panel) if cell is not None]
@@ -64,9 +64,9 @@ def likely_exchanges(plan: PlacementPlan) -> list[Exchange]:
 
 
 def likely_judging_plan(plan: PlacementPlan, exchanges: list[Exchange], answers: Mapping[str, str]) -> JudgingPlan:
-    """What the judge would be asked; for an answer not given yet, something as long as the opponent's answer.
+    """What the judge would be asked; a missing answer is replaced by a text as long as the opponent's answer.
 
-    It must not be the same text: both orders would then be one question, and the quote half of what is asked.
+    It must not be the same text: both orders would then be one question, and the quote only half of the real cost.
     """
     cases = []
     for exchange in exchanges:
@@ -79,7 +79,7 @@ def likely_judging_plan(plan: PlacementPlan, exchanges: list[Exchange], answers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementResult:
-    """A placement that came to its end: where it is, what it found."""
+    """A finished placement: where it is, and its results."""
 
     folder: Path
     result: PanelResult
@@ -102,7 +102,7 @@ async def carry_out(
     now: Clock = utc_now,
     finish: Finish | None = None,
 ) -> PlacementResult:
-    """Judge, save and rate. Interrupted anywhere, the same command asks nothing twice.
+    """Judge, save and rate. If interrupted at any point, the same command asks nothing twice.
 
     `finish` is called with the complete folder: the command line writes the report there.
     """
@@ -156,7 +156,7 @@ def _panel_facts(panel: Panel) -> PanelFacts:
 
 
 def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
-    """What ran, on what, with which seeds."""
+    """Settings, inputs and seeds of the run."""
     arena, options = plan.arena, plan.options
     looks = stopping_looks(plan.sizes)
     by_rank = options.until is not None and options.until.kind == "rank"
@@ -201,7 +201,7 @@ def _finished(
     rated: FolderRatings,
     calibration: JudgeCalibration | None,
 ) -> PlacementManifest:
-    """The manifest with what only the end knows."""
+    """The manifest with the results."""
     both_orders = plan.options.swap == "both"
     known = {**msgspec.structs.asdict(started), "finished_at": finished_at}
     return PlacementManifest(
@@ -275,7 +275,7 @@ def _leave_one_out(plan: PlacementPlan, rated: FolderRatings) -> LeaveOneOut:
 
 
 def _information(plan: PlacementPlan, rated: FolderRatings) -> Information:
-    """What a battle of the panel told, against the best possible, and what random opponents would have told."""
+    """The information of a battle of the panel relative to the best possible, and that of random opponents."""
     fit = rated.rating.alone
     strength = (rated.board[plan.model].rating - CENTRE) / POINTS_PER_LOGIT
     cells = plan.arena.cells.model[plan.usable]
@@ -308,5 +308,5 @@ def _usage(
 
 
 def _hashes(plan: PlacementPlan) -> dict[str, str]:
-    """The SHA-256 of the arena's files by name: where they lie is nobody's business."""
+    """The SHA-256 of the arena's files by name, without their folders."""
     return {Path(path).name: digest for path, digest in plan.arena.sha256.items()}

@@ -3,14 +3,14 @@
 Three ways. `head` takes the arena's questions in file order. `random` draws battle rows, so that opponents come up as
 often as in the arena. `informative` meets the opponents against whom verdicts say most about the new model's strength.
 
-What a verdict says is p(1 − p), largest between equals; but a judge has its likes and dislikes among opponents, and an
-opponent's own rating is not exact, and neither shrinks when the same opponent is met again. With n_j battles against
-opponent j, each worth I_j, and w_j = n_j·I_j / Σ n·I, the variance of the new model's strength is
+The information of a verdict is p(1 − p), largest between equals. But a judge is biased for or against single opponents,
+and an opponent's own rating is not exact; neither error shrinks when the same opponent is met again. With n_j battles
+against opponent j, each worth I_j, and w_j = n_j·I_j / Σ n·I, the variance of the new model's strength is
 
     1 / Σ n_j·I_j  +  Σ w_j²·(idiosyncrasy² + variance of θ_j)  +  what no choice of opponents changes,
 
-and each battle goes to the opponent that makes this smallest. The first term draws the panel to equals, the second
-spreads it; no opponent is forbidden or forced.
+and each battle goes to the opponent that makes this smallest. The first term favours equals, the second spreads the
+panel; no opponent is excluded or forced.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ Sampler = Literal["informative", "random", "head"]
 SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
 
 IDIOSYNCRASY = 40.0 / POINTS_PER_LOGIT
-"""The judge's likes and dislikes among opponents (τ/β, in logits) where no calibration has measured them.
+"""The judge's bias for or against single opponents (τ/β, in logits) if no calibration has measured it.
 
 Zero would spend the panel on two or three opponents; the one good judge measured so far has 77 points. Half of that
 loses little either way: in simulated fields the standard deviation of 100 battles is within 7 % of the best that
 choosing can give, whether the truth is 0 or 77. It means some 20 opponents, of whom none takes more than a tenth of
-the battles unless the new model stands at the end of a wide field, where few are near (a fifth).
+the battles unless the new model is at the end of a wide field, where few are near (a fifth).
 """
 
 PRIOR_SPREAD = 1.5
-"""How much wider than the field the belief is before any verdict: a new model may lie beyond all opponents."""
+"""How much wider than the field the belief is before any verdict: a new model may be stronger or weaker than all
+opponents."""
 
 _NODES = np.linspace(-8.0, 8.0, 97)
 _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
@@ -71,17 +72,17 @@ class Belief:
 
 
 def expected_information(opponents: Floats, belief: Belief, *, slope: float = 1.0) -> Floats:
-    """What one verdict against each opponent is expected to say of the new model: slope²·E[p(1 − p)] over the belief.
+    """The expected information of one verdict against each opponent: slope²·E[p(1 − p)] over the belief.
 
-    `slope` is how steeply the judge follows people's scale. Ties change what a verdict says, but hardly which opponent
-    it says most about.
+    `slope` is how steeply the judge follows people's scale. Ties change the information of a verdict, but hardly which
+    opponent is most informative.
     """
     strengths = belief.strength + belief.sd * _NODES
     return np.asarray(slope**2 * _information(slope * (strengths[None, :] - opponents[:, None])) @ _WEIGHTS)
 
 
 def information_limit(opponents: Floats, strength: float) -> float:
-    """The part of randomly drawn battles that battles against equals would need: the mean of p(1 − p), over ¼.
+    """The number of battles against equals needed, as a fraction of random ones: the mean of p(1 − p), over ¼.
 
     `opponents` are the strengths of random opponents, as often as they come up.
     """
@@ -89,7 +90,7 @@ def information_limit(opponents: Floats, strength: float) -> float:
 
 
 def _information(gap: Floats) -> Floats:
-    """p(1 − p) for the log-odds of p; the sign does not matter, so that no gap overflows."""
+    """p(1 − p) for the log-odds of p; computed from the absolute value, so that no gap overflows."""
     odds = np.exp(-np.abs(gap))
     return np.asarray(odds / (1.0 + odds) ** 2)
 
@@ -97,10 +98,10 @@ def _information(gap: Floats) -> Floats:
 class Chooser:
     """Chooses an arena's cells for a new model, a round at a time: parameters when built, the state of play when asked.
 
-    `eligible` and `strength` (logits, NaN where unrated) are by model of `cells.models`; an unrated opponent places
-    nobody and is never met. `strength_variance` is that of the opponents' strengths, zero where left out;
-    `idiosyncrasy` (logits) and `slope` are the judge's, from a calibration where there is one. At most `per_language`
-    battles of the panel are held in each language, and as many where the language is unknown.
+    `eligible` and `strength` (logits, NaN where unrated) are by model of `cells.models`; an unrated opponent gives no
+    information and is never met. `strength_variance` is that of the opponents' strengths, zero by default;
+    `idiosyncrasy` (logits) and `slope` are the judge's, from a calibration if there is one. The panel has at most
+    `per_language` battles in each language, and as many of unknown language.
     """
 
     def __init__(
@@ -153,9 +154,9 @@ class Chooser:
     ) -> Indices:
         """The next `n` cells, in the order to be judged; fewer when the arena has no more.
 
-        `taken` are the cells chosen before; `belief` matters to the informative sampler only, which starts from its
-        prior where it is None. No cell comes twice, and a question comes again, with another opponent, only when no
-        fresh one is left.
+        `taken` are the cells chosen before; `belief` matters only to the informative sampler, which starts from its
+        prior if it is None. No cell is chosen twice, and a question is repeated, with another opponent, only when no
+        new one is left.
         """
         draft = _Draft(self._cells, n, taken, self._per_language)
         if len(self._codes) == 0:
@@ -187,7 +188,7 @@ class Chooser:
 
 
 def variance_after_one_more(battles: Floats, information: Floats, shared: Floats) -> Floats:
-    """The variance of the new model's strength if the next battle went to each of the opponents, but for constants.
+    """The variance of the new model's strength if the next battle went to each of the opponents, up to constants.
 
     `battles` were held with each so far, each worth `information`; `shared` is the variance that all battles with one
     opponent have in common.
@@ -201,7 +202,7 @@ def variance_after_one_more(battles: Floats, information: Floats, shared: Floats
 def _head_order(question: Ints) -> Indices:
     """Cells in file order, one of each question first; the k-th question offers its k-th cell, going round.
 
-    Cells of a battle stand in the order of its sides, so that side A and side B take turns.
+    Cells of a battle are in the order of its sides, so that side A and side B alternate.
     """
     _, first, place, count = np.unique(question, return_index=True, return_inverse=True, return_counts=True)
     rank = np.empty(len(first), dtype=np.int64)
@@ -214,7 +215,7 @@ def _head_order(question: Ints) -> Indices:
 
 
 class _Draft:
-    """A round in the making: which cells it has, and how often each question and language has come up."""
+    """A round being built: its cells, and how often each question and language has come up."""
 
     def __init__(self, cells: Cells, wanted: int, taken: Sequence[int] | Indices, per_language: int | None) -> None:
         self.taken: Indices = np.asarray(taken, dtype=np.int64)
@@ -234,7 +235,7 @@ class _Draft:
         return np.array(self._chosen, dtype=np.int64)
 
     def levels(self, usable: Indices, most_per_question: int) -> range:
-        """How often a question may have come up before: from the least among free cells to the most there can be."""
+        """The possible numbers of earlier uses of a question: from the least among free cells to the maximum."""
         free = np.ones(len(self._cells), dtype=np.bool_)
         free[self.taken] = False
         uses = np.bincount(self._cells.question[self.taken], minlength=len(self._cells.question_ids))
@@ -242,7 +243,7 @@ class _Draft:
         return range(int(of_free.min(initial=len(self.taken))), int(uses.max(initial=0)) + most_per_question)
 
     def add_first(self, order: Iterable[int], *, uses: int, wanted: int) -> int:
-        """Add up to `wanted` cells in this order whose question has come up `uses` times; how many were added."""
+        """Add up to `wanted` cells in this order whose question has come up `uses` times; returns how many."""
         added = 0
         if self.full or wanted == 0:
             return added

@@ -1,10 +1,10 @@
 """When to stop asking the judge: what `until` means, and what looking several times costs.
 
-Stopping because the interval has become narrow costs nothing: its width hardly depends on where the model stands, so
-the chance that it holds the truth stays what it was (from `FIRST_STOP` battles on). Stopping because the model has been
-told apart from its neighbours looks at the very number that is estimated; looked at often enough, some lucky streak
-tells apart what is equal. There every look uses a wider interval (Pocock 1977), whose constant depends on how many
-looks were planned, so that number is fixed before the first verdict.
+Stopping because the interval is narrow costs nothing: its width hardly depends on the model's rating, so its coverage
+stays the same (from `FIRST_STOP` battles on). Stopping because the model can be told apart from its neighbours depends
+on the estimate itself: with enough looks, a lucky streak separates equal models. So with a rank rule every look uses a
+wider interval (Pocock 1977). Its constant depends on the planned number of looks, so that number is fixed before the
+first verdict.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from tiltyard.ratings.quantiles import Floats
 
 FIRST_STOP = 60
-"""Judged battles before which nobody stops: with fewer, the width itself is too noisy to be stopped on."""
+"""The fewest judged battles at which a run may stop: with fewer, the width itself is too noisy."""
 
 FIRST_ROUND = 10
-"""Battles of the first round at least: fewer say too little to choose the next opponents by."""
+"""The fewest battles of the first round: fewer say too little to choose the next opponents."""
 
 OPENING = (10, 20, 40)
-"""Where a first round of at least twice as many battles is opened: the earlier a first estimate, the fewer battles are
-lost on opponents far away. None of these is a look at which a run may stop."""
+"""Where a first round of at least twice as many battles is split: the earlier a first estimate, the fewer battles are
+wasted on opponents far away. A run may not stop at any of these."""
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _PLACES = re.compile(r"rank: *([0-9]+)")
@@ -42,7 +42,7 @@ _PLACES = re.compile(r"rank: *([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """What makes a placement good enough: an interval of at most `limit` points, or a rank interval of `limit` places.
+    """The stopping rule of a placement: an interval of at most `limit` points, or a rank interval of `limit` places.
 
     A rank interval from place 3 to place 7 holds five places; `rank:1` asks for the exact place.
     """
@@ -75,10 +75,10 @@ def decide(
     interval: tuple[float | None, float | None],
     ranks: tuple[int, int],
 ) -> str | None:
-    """Why to stop after this look, or None to go on.
+    """Why to stop after this look, or None to continue.
 
-    `battles` are those judged so far (below `FIRST_STOP` nothing stops). `interval` is the rating's, in points, None
-    where a side is open; `ranks` the best and worst place. For a rank rule both must have been made with the level of
+    `battles` are those judged so far (below `FIRST_STOP` nothing stops). `interval` is the rating's, in points, None if
+    a side is open; `ranks` the best and worst place. For a rank rule both must have been made with the level of
     `level_at_each_look`, for a width rule with the ordinary one.
     """
     if until is None or battles < FIRST_STOP:
@@ -101,8 +101,8 @@ def _places(count: float) -> str:
 def round_sizes(n_battles: int, looks: int, *, opening: Sequence[int] = OPENING) -> tuple[int, ...]:
     """How many battles to judge in each round: `looks` rounds of about equal size, the first no smaller than ten.
 
-    After each round the standing is computed, the next opponents are chosen and, from `FIRST_STOP` battles on, the run
-    may stop. A large first round is opened at the battles of `opening`, so that not all of it is chosen blindly: 100
+    After each round the rating is computed, the next opponents are chosen and, from `FIRST_STOP` battles on, the run
+    may stop. A large first round is split at the battles of `opening`, so that not all of it is chosen blindly: 100
     battles in 5 looks are 10, 10, 20, 20, 20, 20. Few battles make fewer rounds: 12 battles in 5 looks are 10, 1, 1.
     """
     if n_battles < 1 or looks < 1:
@@ -122,21 +122,21 @@ def stopping_looks(sizes: Sequence[int]) -> int:
 
 
 def level_at_each_look(level: float, looks: int) -> float:
-    """The level at which to make the interval of every look, so that all looks together hold with chance `level`.
+    """The level of the interval at each look, so that all looks together have coverage `level`.
 
-    0.95 for one look, 0.9842 for five. It serves quantiles of the normal, of t and of the studentized range alike.
+    0.95 for one look, 0.9842 for five. It applies to quantiles of the normal, of t and of the studentized range alike.
     """
     return math.erf(critical(level, looks) / math.sqrt(2.0))
 
 
 @lru_cache(maxsize=256)
 def critical(level: float, looks: int) -> float:
-    """Pocock's constant: how many standard errors wide, to each side, the interval of every look has to be.
+    """Pocock's constant: the half-width of the interval at each look, in standard errors.
 
-    Whenever the run stops, the interval then holds the truth with chance `level` at least: 1.960 for one look, 2.413
-    for five, 2.555 for ten (two-sided 0.95). Looks after equal amounts of information are assumed; a first look that
-    comes later than that (never before `FIRST_STOP` battles), and errors that all looks share (the judge's
-    idiosyncrasy, the opponents' own ratings), make the looks more alike and the constant err on the safe side.
+    Whenever the run stops, the interval then contains the true value with probability at least `level`: 1.960 for one
+    look, 2.413 for five, 2.555 for ten (two-sided 0.95). Looks after equal amounts of information are assumed; a first
+    look that comes later than that (never before `FIRST_STOP` battles), and errors that all looks share (the judge's
+    idiosyncrasy, the opponents' own ratings), make the looks more alike and the constant conservative.
 
     Parameters:
         level: Confidence level.
@@ -158,7 +158,7 @@ def chance_to_stay_inside(cut: float, looks: int) -> float:
     """P(|S_k| < cut·√k for k = 1 … looks), S_k the sum of k independent standard normals.
 
     By recursion over the looks (Armitage, McPherson and Rowe 1969): the density of the sums that have stayed inside so
-    far is carried on the nodes of a Gauss–Legendre rule, and folded with one more normal at each look.
+    far is kept on the nodes of a Gauss–Legendre rule, and convolved with one more normal at each look.
     """
     nodes, weights = np.polynomial.legendre.leggauss(int(24 + 3 * cut * math.sqrt(looks)))
     sums = cut * nodes

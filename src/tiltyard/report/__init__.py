@@ -1,4 +1,4 @@
-"""Reports of runs: files in, one self-contained HTML page out, from the ratings down to the judge's words.
+"""Reports of runs: files in, one self-contained HTML page out, from the ratings down to the judge's texts.
 
 What makes the pages is imported when it is first used: the site needs only the weekly report, and starts without
 tournaments, placements and everything below them (a tenth of a second of a worker's start).
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
 
 
 def write_report(folder: str | Path, *, one_page: int = ONE_PAGE) -> Path:
-    """Write `report.html` from the files of a run folder, a tournament's or a placement's, and say where it is.
+    """Write `report.html` from the files of a run folder, a tournament's or a placement's, and return its path.
 
     Up to `one_page` judgments it is one self-contained page; above, the battles go to `report/*.html` beside it. Each
     file is replaced in one step, `report.html` last; files of an earlier, larger report are removed.

@@ -32,7 +32,7 @@ class Share:
 
     @property
     def value(self) -> float | None:
-        """The share itself; None of nothing."""
+        """The share itself; None if `n` is 0."""
         return self.hits / self.n if self.n else None
 
     @property
@@ -46,8 +46,9 @@ class Behaviour:
     """A judge's habits over some judgments.
 
     `flips`: of the judgments with two readable verdicts, those where the two differ; `opposite` of them name two
-    different winners, the others say tie one way round. `first_slot`: of all verdicts that name a winner, those that
-    name the answer shown first; without position bias the expected share is a half, as every pair is shown both ways.
+    different winners, the others say tie in one order. `first_slot`: of all verdicts that name a winner, those that
+    name the answer shown first; without position bias the expected share is a half, as every pair is shown in both
+    orders.
     """
 
     flips: Share
@@ -56,7 +57,7 @@ class Behaviour:
 
 
 def share_interval(hits: float, n: float) -> tuple[float, float] | None:
-    """Wilson's interval of a share at 95 %: never outside 0 and 1, sensible at both ends; None of nothing."""
+    """Wilson's 95 % interval of a share: always within 0 and 1; None if `n` is 0."""
     return wilson(hits, n, normal_quantile(LEVEL)) if n else None
 
 
@@ -82,7 +83,7 @@ def behaviour_by(battles: Iterable[JudgedBattle], key: Callable[[JudgedBattle], 
 
 
 def disagreements(run: Run) -> list[str]:
-    """A sentence for every number that does not follow from the verdict lines; none where all is well."""
+    """A sentence for every number that disagrees with the verdict lines; none if all is well."""
     found: list[str] = []
     for dimension in run.dimensions:
         battles = [battle for battle in run.battles if battle.dimension == dimension.name]

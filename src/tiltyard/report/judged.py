@@ -1,4 +1,4 @@
-"""Judgments without their texts: what lists, counts and links need, small enough to hold a run of any size."""
+"""Judgments without their texts: what lists, counts and links need, small enough for a run of any size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DECODER = msgspec.json.Decoder(Judgment)
 
 
 class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True):
-    """One judgment in brief. `slots` are the verdicts as said of the slots shown, `said` the same of the entrants."""
+    """One judgment in brief. `slots` are the verdicts by slot as shown, `said` the same by entrant."""
 
     number: int
     dimension: str
@@ -42,18 +42,18 @@ class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settled(self) -> bool:
-        """Whether it made a battle; a failed judgment is no data."""
+        """Whether it made a battle; a failed judgment did not."""
         return self.status == "ok"
 
     @property
     def outcome(self) -> str:
-        """What came of it, in one word: the winner's name, `tie`, `inconsistent` or `failed`."""
+        """The outcome in one word: the winner's name, `tie`, `inconsistent` or `failed`."""
         if not self.settled:
             return "failed"
         return self.winner or ("inconsistent" if self.inconsistent else "tie")
 
     def word(self, place: int) -> str:
-        """What the verdict in this order said: an entrant's name, `tie`, a failure's name, or `missing`."""
+        """The verdict in this order: an entrant's name, `tie`, a failure's name, or `missing`."""
         if place >= len(self.said):
             return "missing"
         said = self.said[place]
@@ -62,7 +62,7 @@ class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def word_when_first(self, entrant: str) -> str:
-        """What the judge said when it was shown this one first; `not asked` where it never was."""
+        """The verdict when this entrant was shown first; `not asked` if it never was."""
         places = [place for place, swap in enumerate(self.swaps) if entrant == self.entrants[swap]]
         return self.word(places[0]) if places else "not asked"
 

@@ -35,7 +35,7 @@ def render_run(run: Run) -> str:
 
 
 def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
-    """Every file of a report, by its path in the run folder; `report.html` comes last, so its links are never ahead.
+    """Every file of a report, by its path in the run folder; `report.html` comes last, so that its links always work.
 
     Parameters:
         run: A run, read from its folder.
@@ -71,7 +71,7 @@ def sibling_files(site_map: SiteMap, kind: ReportKind) -> Iterator[tuple[str, st
 
 
 def views_on_page(here: Here, kind: ReportKind) -> Html:
-    """All lists and battles of a run that is one page; each is shown when an address names it."""
+    """All lists and battles of a one-page run; each is shown when the address names it."""
     views: list[Html] = []
     if not here.site_map.split:
         views = [kind.pair_view(here, key) for key in here.site_map.by_pair]
@@ -149,7 +149,7 @@ def document(here: Here, kind: ReportKind, *body: Html) -> str:
 
 
 def _entrant_rules(n_entrants: int) -> str:
-    """In the view of one battle, the answers of entrants that have no part in it are hidden."""
+    """In the view of one battle, the answers of other entrants are hidden."""
     rule = ".prompt:has(.mark:target):not(:has(.x{0}.mark:target)) .answer.x{0}{{display:none}}\n"
     return "".join(rule.format(place) for place in range(n_entrants))
 

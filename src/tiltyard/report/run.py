@@ -1,4 +1,4 @@
-"""A run folder as one frozen record: what ran, its numbers, its texts, and its judgments where they are asked for."""
+"""A run folder as one frozen record: settings, numbers, texts, and judgments on request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wins_and_losses(pair: PairTally, entrant: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
-    """The numbers of one dimension, as the files have them. Without a decisive match the Elo parts are empty."""
+    """The numbers of one dimension, from the files. Without a decisive match the Elo parts are empty."""
 
     name: str
     n_matches: int
@@ -55,7 +55,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Everything a report shows. Texts are kept once each; judge texts stay in their files until asked for."""
+    """Everything a report shows. Each text is kept once; judge texts stay in their files until needed."""
 
     folder: Path
     """The folder."""
@@ -77,7 +77,7 @@ class Run:
     """Every judgment without its texts, in the order of the files."""
 
     def judgment(self, battle: JudgedBattle) -> Judgment:
-        """A judgment with the judge's words, read from its file now."""
+        """A judgment with the judge's texts, read from its file now."""
         return read_judgment(self.folder, battle)
 
     def judgments(self, dimension: str) -> Iterator[Judgment]:
@@ -86,7 +86,7 @@ class Run:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a finished run folder; a missing or torn file is one clear error.
+    """Read a finished run folder; a missing or incomplete file is one clear error.
 
     Parameters:
         folder: The folder of a run.
@@ -167,7 +167,7 @@ def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[
 
 
 def _board(path: Path) -> EloReport | None:
-    """A dimension's Bradley–Terry board; a run writes none where the battles do not allow one, and says why."""
+    """A dimension's Bradley–Terry board; if the battles do not allow one, a run writes the reason instead."""
     return read_board(path) if path.is_file() else None
 
 

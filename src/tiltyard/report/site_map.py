@@ -1,4 +1,4 @@
-"""Where everything in a report is: one page for ordinary runs, sibling files for the battles of a large one."""
+"""The layout of a report: one page for ordinary runs, sibling files for the battles of a large one."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class SiteMap:
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """One page of a report while it is written: knows how to link from there to anything."""
+    """One page of a report while it is written: makes links from there to anything."""
 
     site_map: SiteMap
     file: str = MAIN

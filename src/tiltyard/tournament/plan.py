@@ -56,8 +56,7 @@ class RunPlan:
 
     @property
     def prewarm(self) -> bool:
-        """A headline run sends one query per rubric first, so that the provider has cached the rubric before the
-        bulk."""
+        """A headline run sends one query per rubric first, so that the provider caches the rubric."""
         return self.options.mode == "headline"
 
     def announcements(self) -> list[str]:

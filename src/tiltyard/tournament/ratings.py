@@ -190,8 +190,7 @@ def _end(value: float) -> float | None:
 
 
 def _board(dimension: str, table: BattleTable, judge: str) -> tuple[EloReport | None, str | None]:
-    """Bradley–Terry with intervals by prompt, or why there is none: a dimension that cannot be rated does not end the
-    run."""
+    """Bradley–Terry with intervals by prompt, or the reason why there is none, which does not end the run."""
     if not len(table):
         return None, "no judgment was settled"
     try:

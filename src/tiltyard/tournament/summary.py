@@ -130,8 +130,7 @@ class FailedQuestion:
 
 
 def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> list[FailedQuestion]:
-    """The first questions of a dimension that ended without a verdict, each with the reason, in the provider's words if
-    any.
+    """The first questions of a dimension that ended without a verdict, with the provider's reason if there is one.
 
     Where none failed, no verdict is read.
     """

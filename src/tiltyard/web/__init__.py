@@ -1,1 +1,1 @@
-"""The live site: routes, templates, static files. Thin: no rule lives here."""
+"""The live site: routes, templates, static files. Thin: it contains no rules."""

@@ -1,4 +1,4 @@
-"""Where things are on the site."""
+"""Addresses on the site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The administrator's pages: plain forms over the log. Every change is an event; without a secret nothing is here."""
+"""The administrator's pages: plain forms over the log.
+
+Every change is an event; without a secret these pages do not exist.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ LISTED = 200
 """Sessions and answers that are listed at once."""
 REASON_CHARACTERS = 500
 FOLLOWED_SECONDS = 3.0
-"""How long an action waits for the published board to show it, so that the next page does."""
+"""How long an action waits until the published board includes it, so that the next page shows it."""
 
 _log = logging.getLogger("tiltyard.web")
 
@@ -55,7 +58,7 @@ class _Desk:
 
 
 def _desk(request: Request) -> _Desk:
-    """The desk of a site; without a secret there is none, and no such address either."""
+    """Add the administrator's pages to a site; without a secret, their addresses do not exist."""
     site = site_of(request)
     if site.settings.admin_secret is None:
         raise HTTPException(404)
@@ -73,7 +76,7 @@ async def _session(request: Request) -> Login | None:
 
 
 async def _entered(request: Request) -> Login:
-    """The login of a request, kept for the page that answers; others are redirected to the login page."""
+    """The login of a request, stored for the page handler; requests without one are redirected to the login page."""
     session = await _session(request)
     if session is None:
         raise HTTPException(303, headers={"location": LOGIN})
@@ -125,14 +128,14 @@ def _redirect(path: str, said: str = "") -> RedirectResponse:
 
 
 def _refused(request: Request, tab: str, error: TiltyardError, written: int = 0) -> Response:
-    """A page that says why it was not done. A failure of the database is not such a case."""
+    """A page that says why the action was refused. Database failures are handled elsewhere."""
     if isinstance(error, StoreError):
         raise error
     context = {"problem": str(error), "written": written, "back": f"{HOME}/{tab}"}
     return _page(request, tab, context, status=400, template="admin_trouble.html")
 
 
-# --- Coming and going ------------------------------------------------------------------------------------------------
+# --- Login and logout ------------------------------------------------------------------------------------------------
 
 
 @router.get("/login")
@@ -260,14 +263,14 @@ async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on:
 
 @router.get("/import")
 async def import_page(request: Request) -> Response:
-    """The form for prompts, answers and facts about models."""
+    """The form for prompts, answers and model metadata."""
     await _entered(request)
     return _page(request, "import", {"lines": [], "megabytes": admin_import.MOST_BYTES // 1_000_000})
 
 
 @router.post("/import")
 async def import_texts(request: Request) -> Response:
-    """Take in what is new or changed."""
+    """Import what is new or changed."""
     form = await _posted(request, admin_import.MOST_BYTES)
     site = site_of(request)
     store, written = site.engine.arena.store, 0

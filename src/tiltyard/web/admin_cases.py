@@ -29,7 +29,7 @@ UNBLINDED = "an answer says who wrote it"
 
 @dataclass(frozen=True, slots=True)
 class FlaggedSession:
-    """A voter with signs against it, or with votes that were excluded: how many votes of which standing."""
+    """A flagged voter, or one with excluded votes: how many votes of which status."""
 
     voter: str
     reasons: tuple[str, ...]
@@ -41,7 +41,7 @@ class FlaggedSession:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """An event that excluded votes, and how many of them are excluded still."""
+    """An event that excluded votes, and how many of them are still excluded."""
 
     seq: int
     at: int
@@ -65,7 +65,7 @@ class ScreeningReport:
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """Votes to decide about together; `until` is the last event that was looked at."""
+    """Votes to decide about together; `until` is the last event that was considered."""
 
     kind: CaseKind
     name: str
@@ -90,7 +90,7 @@ class Screener:
         self._kept: ScreeningReport | None = None
 
     def findings(self) -> ScreeningReport:
-        """What is found now. It takes every vote; the same log is looked at once."""
+        """Current findings. It reads every vote; results are cached per log position."""
         with self._lock:
             seq = self._site.observatory.look(lambda state, _: state.seq)
             if self._kept is None or self._kept.seq != seq:
@@ -98,7 +98,7 @@ class Screener:
             return self._kept
 
     def case(self, kind: CaseKind, name: str, until: int | None = None) -> ReviewItem:
-        """One case; with `until` only votes up to that event. What is not there is an `ArenaError`."""
+        """One case; with `until` only votes up to that event. A missing case is an `ArenaError`."""
         findings = self.findings()
         match kind:
             case "session":
@@ -129,7 +129,7 @@ class Screener:
         return {name for event in events if event.seq == exclusion.seq for name in _names(event.body)}
 
     def _copied(self) -> tuple[ArenaState, list[CastVote]]:
-        """The state without its votes, and the votes: copied while the observatory waits, used when it goes on."""
+        """The state without its votes, and the votes: copied while the observatory waits, used after it continues."""
         return self._site.observatory.look(lambda state, votes: (copy_of(state, ()), list(votes.votes)))
 
     def _found(self) -> ScreeningReport:
@@ -158,7 +158,7 @@ def _case(kind: CaseKind, name: str, reasons: tuple[str, ...], votes: list[CastV
 
 
 def _sessions(found: Screening, flagged: Iterable[LoggedEvent], votes: Iterable[CastVote]) -> list[FlaggedSession]:
-    """Sessions with signs first, then those flagged or excluded before; the ones with most votes first in each."""
+    """Sessions with new flags first, then those flagged or excluded before; each group by number of votes."""
     standings: dict[str, Counter[VoteStanding]] = {}
     for vote in votes:
         standings.setdefault(vote.voter, Counter())[vote.standing] += 1

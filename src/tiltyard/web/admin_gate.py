@@ -1,7 +1,7 @@
 """Who may use `/admin`: anyone who knows the secret, for a while. Wrong guesses are counted and limited.
 
-A session is a cookie that this site signed, with the time of its end in it. Nothing about it is kept, except that those
-who left are remembered in the database: logging out at one worker or host logs out at all of them.
+A session is a cookie that this site signed, with the time of its end in it. Nothing about it is stored, except that
+logged-out sessions are remembered in the database: logging out at one worker or host applies to all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COOKIE = "tiltyard_admin"
 SESSION_SECONDS = 12 * 3600
 GUESSES = 5
 GUESS_SECONDS = 900
-"""So many wrong guesses from one address in so long."""
+"""This many wrong guesses from one address in this time."""
 
 SECOND = 1_000_000
 SHAPE = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})\Z", re.ASCII)
@@ -54,7 +54,7 @@ class Gate:
         self._now = now
 
     def enter(self, address: str, guess: str) -> Login | None:
-        """A session for the right secret, None for a wrong one; `TooMany` after many wrong ones, whatever is guessed.
+        """A session for the right secret, None for a wrong one; always `TooMany` after many wrong ones.
 
         The guesses are counted in the database, so all workers of a site count together.
         """
@@ -69,11 +69,14 @@ class Gate:
         return Login(now // SECOND + SESSION_SECONDS, secrets.token_urlsafe(16)) if right else None
 
     def written(self, session: Login) -> str:
-        """The session as its cookie holds it."""
+        """The session as its cookie value."""
         return f"{session.expires}.{session.name}.{self._signature(session)}"
 
     def session(self, cookie: str | None) -> Login | None:
-        """The session of a cookie, if this site signed it and its time is not over. `left` says whether it was left."""
+        """The session of a cookie, if this site signed it and it has not expired.
+
+        `left` tells whether it was logged out.
+        """
         found = SHAPE.match(cookie or "")
         if found is None:
             return None
@@ -83,7 +86,7 @@ class Gate:
         return None if session.expires <= self._now() // SECOND else session
 
     def left(self, session: Login) -> bool:
-        """Whether somebody logged out of a session, wherever that was. It asks the database."""
+        """Whether a session was logged out, at any worker or host. It queries the database."""
         with self._store.database.read() as connection:
             return is_ended(connection, session.name)
 
@@ -97,5 +100,5 @@ class Gate:
 
 
 def _digest(secret: str) -> bytes:
-    """Secrets are compared by their hashes: the time that takes says nothing of their length."""
+    """Secrets are compared by their hashes, so that timing does not reveal their length."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

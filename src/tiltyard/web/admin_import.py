@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.store import Store
 
 MOST_BYTES = 8_000_000
-"""The largest form: percent-encoding makes a text up to three times as long. For more there is the command line."""
+"""The largest form: percent-encoding makes a text up to three times as long. Use the command line for more."""
 
 FILE_NAME = re.compile(r"[^/\\\x00-\x1f]{1,100}\Z")
 """Names of models that can be part of a file's name."""
@@ -43,7 +43,7 @@ def catalog_of(state: ArenaState) -> Catalog:
 
 
 def plan_of(form: Mapping[str, str], catalog: Catalog, store: Store) -> Import:
-    """What would have to happen for the arena to hold what the form's three fields say; empty fields are left out."""
+    """The events that would import the form's three fields into the arena; empty fields are left out."""
     with tempfile.TemporaryDirectory(prefix="tiltyard-import-") as name:
         folder = Path(name)
         try:
@@ -98,5 +98,5 @@ def _responses(folder: Path, text: str) -> Path | None:
 
 
 def _lines(text: str) -> str:
-    """A text as a file has it: browsers send line breaks as two characters."""
+    """A text with plain line feeds: browsers send line breaks as two characters."""
     return text.replace("\r\n", "\n").encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""What the pages of `/admin` show of the state: small values, taken out while the writer waits."""
+"""What the pages of `/admin` show of the state: small values, copied while the writer waits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTIONS = (
     *("settings_changed", "phase_changed", "model_enabled", "model_disabled", "prompt_enabled", "prompt_disabled"),
     *("excluded", "restored", "flagged"),
 )
-"""Kinds of events that people cause, without those of an import, which come by the hundred."""
+"""Kinds of events caused by administrators, without the hundreds of events of an import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SwitchLine:
     answers: int
     votes: int
     public: bool = False
-    """Whether its answers are public: of a prompt that is off, and of every prompt of an arena that is not blind."""
+    """Whether its answers are public: for a retired prompt, and for every prompt of an arena that is not blind."""
 
 
 def arena_size(state: ArenaState) -> ArenaSize:
@@ -115,7 +115,7 @@ def excerpt(text: str) -> str:
 
 
 def limits_from(form: Mapping[str, str]) -> Limits:
-    """The limits that a form says; what is no number from 1 on is refused by name."""
+    """The limits in a form; anything but a number from 1 on is refused by name."""
     values: dict[str, int] = {}
     for name in Limits.__struct_fields__:
         said = form.get(name, "").strip()
@@ -126,7 +126,7 @@ def limits_from(form: Mapping[str, str]) -> Limits:
 
 
 def texts_public_from(form: Mapping[str, str]) -> TextsPublic:
-    """When answers are public, as a form says it."""
+    """When answers are public, from a form."""
     try:
         chosen: TextsPublic = msgspec.convert(form.get("texts_public"), TextsPublic)
     except msgspec.ValidationError:
@@ -135,7 +135,7 @@ def texts_public_from(form: Mapping[str, str]) -> TextsPublic:
 
 
 def said_of(body: e.AnyBody) -> tuple[str, str]:
-    """What an event did, for a list: the key of a sentence, and what it is about."""
+    """A description of an event for a list: the key of a sentence, and its subject."""
     match body:
         case e.PhaseChanged():
             return "phase_changed", str(body.phase)

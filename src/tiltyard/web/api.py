@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class PlainRoute(APIRoute):
-    """A route whose function is called as it is: what it takes is in the path, and it reads the body itself."""
+    """A route whose function is called directly: its parameters are in the path, and it reads the body itself."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The function that answers."""
@@ -68,7 +68,7 @@ MICROSECONDS = 1_000_000
 
 
 class _Exports:
-    """Turns at writing all votes: a few at once, a few more wait, the others come again."""
+    """Limits concurrent exports of all votes: a few run, a few more wait, others are refused."""
 
     def __init__(self) -> None:
         self._at_once = asyncio.Semaphore(EXPORTS_AT_ONCE)
@@ -76,7 +76,7 @@ class _Exports:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """One's turn; refused where too many wait."""
+        """Wait for a turn; refused if too many are waiting."""
         if self._here >= EXPORTS_AT_ONCE + EXPORTS_WAITING:
             raise busy("page")
         self._here += 1
@@ -226,9 +226,9 @@ async def battles(request: Request) -> Response:
 
 
 class QuickRoutes:
-    """Answers some routes before the framework looks for them, whose layers cost as much as the rest (decision 19).
+    """Answers some routes before the framework's routing, whose layers cost as much as everything else (decision 19).
 
-    A route is found by its own pattern and answered by its own function; whatever is not one of them is passed on.
+    A route is matched by its own pattern and answered by its own function; everything else is passed on.
     """
 
     def __init__(self, app: ASGIApp, routes: Sequence[APIRoute], answer_error: ErrorAnswer) -> None:
@@ -255,7 +255,7 @@ class QuickRoutes:
 
 
 def quick_routes() -> list[APIRoute]:
-    """The routes of a vote cycle, which need nothing of what the framework does for others."""
+    """The routes of a vote cycle, which do not need the framework's features."""
     return [
         route for route in router.routes if isinstance(route, APIRoute) and route.endpoint in (new_matchup, cast_vote)
     ]
@@ -271,7 +271,7 @@ def _json(value: Mapping[str, object], status: int = 200) -> Response:
 
 
 def _told(receipt: Receipt) -> dict[str, object]:
-    """What a voter is told of the vote: the names of a final one, else until when it can be undone."""
+    """What a voter is told about the vote: the names if it is final, else until when it can be undone."""
     said: dict[str, object] = {"matchup_id": receipt.matchup_id, "choice": receipt.choice}
     if receipt.names is None:
         assert receipt.undo_until is not None
@@ -280,7 +280,7 @@ def _told(receipt: Receipt) -> dict[str, object]:
 
 
 async def _whole(request: Request, asked: tuple[str, ...], values: Callable[[Snapshot], Mapping[str, Any]]) -> Response:
-    """A large public value: made once for each snapshot; 304 for a client that already has it."""
+    """A large public value: computed once per snapshot; 304 for a client that already has it."""
 
     def make(snapshot: Snapshot) -> bytes:
         return json_text(dict(values(snapshot))).encode()
@@ -297,7 +297,7 @@ def _names(state: ArenaState) -> tuple[int, Catalog]:
 
 def _written_rows(arena: Arena, until: int, catalog: Catalog) -> IO[bytes]:
     """The rows in a temporary file, so that a slow reader holds no transaction open."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the sender
     encoder = msgspec.json.Encoder()
     for row in battle_rows(final_votes(arena.store, until, arena.now()), catalog):
         file.write(encoder.encode(row) + b"\n")

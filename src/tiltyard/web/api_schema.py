@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of each call: bodies, answers, errors."""
+"""What the OpenAPI document says about each call: bodies, responses, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site, put together: engine, observatory, routes, errors, headers."""
+"""Assembling the site: engine, observatory, routes, errors, headers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ Disallow: /admin
 Disallow: /api/v1/matchups
 Allow: /
 """
-"""What crawlers may fetch. `/methods` also begins with `/me`, and comes first for those who stop at the first match."""
+"""What crawlers may fetch. `/methods` also begins with `/me`, and comes first for crawlers that stop at the first
+match."""
 
 FOR_EVER = {"cache-control": "public, max-age=31536000, immutable"}
 
@@ -64,7 +65,7 @@ class _Documented(FastAPI):
 
 
 def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: Observatory | None = None) -> FastAPI:
-    """The site over an arena. What is not handed in is opened at the start and closed at the end.
+    """The site of an arena. What is not passed in is opened at the start and closed at the end.
 
     Parameters:
         settings: All settings of the site.
@@ -179,12 +180,12 @@ def answer_of(request: Request, failure: Failure) -> Response:
 
 @lru_cache(maxsize=4)
 def _busy_page(title: str, notice: str) -> str:
-    """The page for people who are refused, made once: when it is needed there is no time to make it."""
+    """The page for refused visitors, rendered once: when it is needed, the site is too busy to render it."""
     return render("error.html", SiteFacts(title, notice=notice), {"failure": Failure(503, "busy", "")})
 
 
 def _crashed(scope: Scope, error: BaseException) -> ASGIApp:
-    """The answer where a route broke; plain words if the page that says so is what broke."""
+    """The answer if a route failed; plain text if the error page itself failed."""
     failure = as_failure(error)
     try:
         return answer_of(Request(scope), failure)

@@ -1,4 +1,4 @@
-"""What visitors send: small forms and small JSON texts, read once and never more than allowed."""
+"""Reading request bodies: small forms and small JSON texts, read once and limited in size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JSON_BYTES = 16_384
 
 
 async def form_of(request: Request, most_bytes: int = FORM_BYTES) -> Mapping[str, str]:
-    """The fields of a form; of a name that comes twice, the last."""
+    """The fields of a form; if a name occurs twice, the last value."""
     if media_type(request) != "application/x-www-form-urlencoded":
         raise Failure(415, "unsupported_media_type", "send a form: content-type application/x-www-form-urlencoded.")
     body = await body_of(request, most_bytes)
@@ -53,7 +53,7 @@ async def json_of(request: Request, kind: type[R]) -> R:
 
 
 async def nothing_of(request: Request) -> None:
-    """Make sure that a request which needs no body is either empty or JSON, as only our own pages can send it."""
+    """Check that a request without a body is empty or JSON, which other sites' forms cannot send."""
     if await body_of(request, JSON_BYTES) and media_type(request) != "application/json":
         raise Failure(415, "unsupported_media_type", "send JSON: content-type application/json.")
 

@@ -25,7 +25,7 @@ WIDTH = 560
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
 SHADES = 10
 HEATMAP_MODELS = 16
-"""A heatmap of more models than this says less, and is no page any more."""
+"""The most models of a heatmap: a larger one is unreadable and too big for a page."""
 
 CHART_MODELS = 60
 """Lines of the chart of ratings: the first ones of the view."""
@@ -34,17 +34,17 @@ KEPT_CHARTS = 32
 """Charts of ratings that are kept: they change with a study, not with every vote."""
 
 DEEPEST = 0.5
-"""The shade of a cell that lacks everything: most cells do, and nothing is wrong with that."""
+"""The shade of an empty cell: most cells are empty, which is normal."""
 
 NEAREST = 24
-"""Opponents of the map of what is missing: those around the model."""
+"""Opponents in the heatmap of missing votes: those nearest in rank."""
 
 MOST_POINTS = 240
 """Points of a path that are drawn; more would fall on the same pixels."""
 
 
 def rating_chart(lines: Sequence[BoardLine]) -> Html | None:
-    """Bradley–Terry ratings with their intervals, one line each, on one scale; None where no model is rated."""
+    """Bradley–Terry ratings with their intervals, one line each, on one scale; None if no model is rated."""
     rated = [(line.row.display_name, line.offline) for line in lines if line.offline is not None]
     return _rating_chart(tuple(rated[:CHART_MODELS])) if rated else None
 
@@ -64,7 +64,7 @@ def _rating_chart(rated: tuple[tuple[str, OfflineRow], ...]) -> Html:
 
 
 def _over(drawn: Html) -> Html:
-    """The head of a column of pictures: its axis, and a word for those who do not see it."""
+    """The head of a column of pictures: its axis, and a label for screen readers."""
     return join([el("span", "Chart", class_="hidden"), drawn])
 
 
@@ -187,7 +187,7 @@ class _Plot:
 
 
 def path_chart(path: RatingPath, name: str) -> Html | None:
-    """Rating and the band of two deviations over a model's votes; None before two votes."""
+    """Rating and the band of two deviations over a model's votes; None for fewer than two votes."""
     if len(path.rating) < 2:
         return None
     chosen = np.unique(np.linspace(0, len(path.rating) - 1, MOST_POINTS).round().astype(int))
@@ -214,7 +214,7 @@ def path_chart(path: RatingPath, name: str) -> Html | None:
 
 
 def trend_chart(pieces: Sequence[BothBadPiece], name: str) -> Html | None:
-    """The both-bad rate by stretch of time with its intervals; None without votes."""
+    """The both-bad rate by period with its intervals; None without votes."""
     known = [(place, piece) for place, piece in enumerate(pieces) if piece.rate is not None]
     if not known:
         return None
@@ -281,7 +281,7 @@ def split_bar(wins_a: int, ties: int, both_bad: int, wins_b: int, label: str) ->
 
 
 def share_meter(share: float) -> Html:
-    """A short bar beside a figure that says the same; nothing for a screen reader."""
+    """A short bar beside the figure it illustrates; hidden from screen readers."""
     return _meter(round(100 * min(max(share, 0.0), 1.0)))
 
 

@@ -20,11 +20,11 @@ COOKIE = "tiltyard"
 NAME_BYTES = 16
 SIGNED = re.compile(r"[A-Za-z0-9_-]{64}\Z")
 UNSIGNED = re.compile(r"[A-Za-z0-9_-]{32,64}\Z")
-"""What tiltyard 0.1 issued, and what carries the signature of another secret: it counts only if its hash is known."""
+"""Cookies issued by tiltyard 0.1, or signed with another secret: they count only if their hash is known."""
 
 
 class Cookies:
-    """Issues cookies, and tells ours from all others."""
+    """Issues cookies, and recognizes our own."""
 
     def __init__(self, secret: str) -> None:
         self._key = derived_key(secret, "voter cookie")
@@ -55,13 +55,13 @@ class Cookies:
 
 
 def derived_key(secret: str, purpose: str) -> bytes:
-    """A key for one purpose, which tells nothing about the secret or the other keys (HKDF with SHA-256, RFC 5869)."""
+    """A key for one purpose, which reveals nothing about the secret or the other keys (HKDF with SHA-256, RFC 5869)."""
     root = hmac.digest(b"tiltyard site", secret.encode("utf-8", "surrogateescape"), "sha256")
     return hmac.digest(root, purpose.encode() + b"\x01", "sha256")
 
 
 def cookie_hash(cookie: str) -> str:
-    """What is kept of a cookie."""
+    """The part of a cookie that is stored."""
     return hashlib.sha256(cookie.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The arena as the event loop asks it: nothing here waits in a thread for a commit, so many visitors cost little."""
+"""The arena for the event loop: nothing here waits in a thread for a commit, so many visitors cost little."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ R = TypeVar("R")
 
 
 class Engine:
-    """An `Arena` for coroutines. What is asked is done, whether or not the visitor waits for the answer.
+    """An `Arena` for coroutines. A submitted command is executed whether or not the visitor waits for the answer.
 
-    What would wait longer than `longest_wait` seconds (votes: several times as long) is refused at once.
+    A command that would wait longer than `longest_wait` seconds (votes: several times as long) is refused at once.
     """
 
     def __init__(self, arena: Arena, longest_wait: float = LONGEST_WAIT_SECONDS) -> None:
@@ -40,7 +40,7 @@ class Engine:
         if self._mailbox is None or self._mailbox.loop is not loop:
             self._mailbox = LoopMailbox(loop)
         self.arena.post(command, self._mailbox)
-        await self._mailbox.expect(command)  # in time: the loop hears of answers only when this waits
+        await self._mailbox.expect(command)  # soon enough: the loop receives answers only while this waits
         return command.result()
 
     async def read(self, look: Callable[[ArenaState], R]) -> R:
@@ -71,19 +71,19 @@ class Engine:
 
 
 class LoopMailbox:
-    """Requests of one event loop that are on their way; the loop is woken once for all that are done together."""
+    """Outstanding requests of one event loop; the loop is woken once for all that finish together."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._waiting: dict[Command[Any], asyncio.Future[None]] = {}
 
     def expect(self, command: Command[R]) -> asyncio.Future[None]:
-        """What is done when the request is."""
+        """Called when the request is done."""
         done = self._waiting[command] = self.loop.create_future()
         return done
 
     def take(self, done: Sequence[Command[Any]]) -> None:
-        """Called in the writing thread. A loop that is closed has nobody left to tell."""
+        """Called in the writing thread. A closed loop has no one to notify."""
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._tell, done)
 

@@ -1,4 +1,4 @@
-"""What goes wrong, as an HTTP status, a short name for programs and a sentence for people."""
+"""Errors as an HTTP status, a short name for programs and a sentence for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RETRY_SECONDS = 5
-"""When to come back to a database that failed."""
+"""Retry-After for a failed database."""
 
 CODES = {
     400: "bad_request",
@@ -42,7 +42,7 @@ class Failure(Exception):
 
 
 def failure_of(error: ArenaError) -> Failure:
-    """What an error of the arena means to a visitor. What the database said stays in the log of the server."""
+    """The HTTP error for an error of the arena. Database messages stay in the server's log."""
     said = str(error)
     match error:
         case NotYours():
@@ -71,7 +71,7 @@ def unavailable() -> Failure:
 
 
 def failure_with(status: int) -> Failure:
-    """A failure that needs no more words than its status."""
+    """A failure described by its status alone."""
     said = {
         404: "there is nothing at this address.",
         405: "this address is not used with this method.",

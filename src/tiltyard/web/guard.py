@@ -1,8 +1,8 @@
-"""What holds for every answer, errors and HEAD included: security headers, the visitor's cookie, and no bare crash.
+"""What applies to every response, errors and HEAD included: security headers, cookie, and error handling.
 
-One layer around the whole site. It hands a cookie to visitors without one, for which nothing is stored, answers HEAD
-as GET without a body (and with `is_head` set, so that nothing is served to it), and turns whatever escapes a route
-into an error page.
+One layer around the whole site. It gives visitors without a cookie a new one (nothing is stored for it), answers HEAD
+as GET without a body (and with `is_head` set, so that no matchup is served), and turns any uncaught exception of a
+route into an error page.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 NOT_KEPT = (b"cache-control", b"no-store")
 
 PERSONAL = re.compile(r"/(me|votes|admin|api/v1/matchups)(/|\Z)")
-"""Addresses that mean something to one visitor only: no search engine should list them."""
+"""Addresses that matter to one visitor only: no search engine should list them."""
 
 NOT_LISTED = (b"x-robots-tag", b"noindex")
 
 SOMEBODY = "192.0.2.1"
-"""An address for examples: whoever takes it over from a peer trusts that peer."""
+"""An address reserved for documentation."""
 
 _log = logging.getLogger("tiltyard.web")
 
@@ -75,11 +75,11 @@ class Guard:
             return
         answer = _Answer(send, self._arrive(scope, _by_name(scope)), scope["path"], head=scope["method"] == "HEAD")
         if answer.head:
-            scope = {**scope, "method": "GET"}  # the server's own scope goes on saying HEAD: it then expects no body
+            scope = {**scope, "method": "GET"}  # the server's own scope still says HEAD, so it expects no body
         try:
             await self._app(scope, receive, answer.send)
         except ClientDisconnect:
-            return  # nobody is left to answer, and nothing broke
+            return  # the client is gone, and nothing is broken
         except Exception as error:
             if answer.started:
                 raise
@@ -88,9 +88,9 @@ class Guard:
             await self._answer_error(scope, error)(scope, receive, answer.send)
 
     def _arrive(self, scope: Scope, headers: dict[bytes, list[str]]) -> dict[str, Any]:
-        """Note who came, how, and with which cookie, where routes find it and may change it.
+        """Store the visitor's address, scheme and cookie in the scope, where routes can read and change them.
 
-        A cookie that may be an older one stays until a route asks whose it is (`Visitors.known`).
+        A cookie that may be an older one is kept until a route looks up its voter (`Visitors.known`).
         """
         client = scope.get("client")
         peer = client[0] if client else ""
@@ -110,7 +110,7 @@ class Guard:
         return arrival
 
     def _scheme(self, scope: Scope, headers: dict[bytes, list[str]], peer: str) -> str:
-        """How the visitor came: what a trusted proxy says, else how the connection was made."""
+        """The visitor's scheme and address: as stated by a trusted proxy, else those of the connection."""
         said = headers.get(b"x-forwarded-proto", [])
         if said and _address(peer, (SOMEBODY,), self._proxies) == SOMEBODY:
             return said[-1].rpartition(",")[2].strip().lower()
@@ -157,7 +157,7 @@ class _Answer:
 
 
 def _by_name(scope: Scope) -> dict[bytes, list[str]]:
-    """The few headers that matter here."""
+    """The few headers needed here."""
     found: dict[bytes, list[str]] = {}
     for name, value in scope["headers"]:
         if name in (b"cookie", b"x-forwarded-for", b"x-forwarded-proto"):

@@ -1,4 +1,4 @@
-"""Whether the site can do its work (`/healthz`), and its figures for a monitor (`/metrics`). No model is named here."""
+"""Whether the site works (`/healthz`), and its metrics for monitoring (`/metrics`). No model is named here."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COUNTED = {
     "expired": ("tiltyard_expirations_total", "Matchups that nobody voted on in time."),
     "undone": ("tiltyard_undos_total", "Votes taken back by their voters."),
 }
-"""The events that are counted for a monitor: kind, name of the figure, what it is."""
+"""The events counted for monitoring: kind, metric name, description."""
 
 
 class Requests:
@@ -53,7 +53,7 @@ class Requests:
 
 
 class CountRequests:
-    """The layer that counts. It is the outermost, so that it sees what was really sent."""
+    """The counting middleware. It is the outermost, so that it sees what was actually sent."""
 
     def __init__(self, app: ASGIApp, requests: Requests) -> None:
         self._app = app
@@ -78,12 +78,12 @@ METHODS = frozenset({"GET", "HEAD", "POST"})
 
 
 def _route(scope: Scope) -> str:
-    """The route as it was declared, never what a visitor wrote; requests that no route took are counted together."""
+    """The route as declared, never the visitor's path; requests that match no route are counted together."""
     return str(getattr(scope.get("route"), "path", "none"))
 
 
 def count_requests(app: FastAPI) -> None:
-    """Let a site count what it answers. Called after every other layer was added, so that it is the outermost."""
+    """Make a site count its responses. Called after all other middleware was added, so that it is the outermost."""
     app.state.requests = Requests()
     app.state.kind_counts = _Kinds()
     app.add_middleware(CountRequests, requests=app.state.requests)
@@ -103,7 +103,7 @@ class _Kinds:
 
 
 class Readiness(StrEnum):
-    """Whether votes can be taken. Only a broken site, or one that starts, is answered with 503."""
+    """Whether votes can be taken. Only a broken or starting site answers with 503."""
 
     READY = "ready"
     BUSY = "busy"
@@ -113,7 +113,7 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the parts of a site are; None where a part did not answer."""
+    """The state of a site's parts; None if a part did not answer."""
 
     store: Backlog | None
     writer: Writer
@@ -124,11 +124,11 @@ class Health:
     """What went wrong in the threads of the site."""
     longest_wait: float
     unreadable: bool = False
-    """Whether the database refused to be read: what is written then may go to a file that is no longer there."""
+    """Whether reading the database failed: writes may then go to a file that no longer exists."""
 
     @property
     def status(self) -> Readiness:
-        """Whether votes can be written. An old board is no reason to stop, and neither is a slow answer."""
+        """Whether votes can be written. Neither an old board nor a slow answer counts as a failure."""
         if not self.writer.works or self.unreadable:
             return Readiness.BROKEN
         waits = self.writer.seconds is None or self.writer.load.wait_seconds > self.longest_wait
@@ -141,12 +141,12 @@ class Health:
 
     @property
     def trouble(self) -> str | None:
-        """The error message of whatever failed, for those who run the site."""
+        """The error message of the failed part, for operators."""
         said = (self.writer.trouble, *(failures.trouble for failures in self.failures))
         return next((words for words in said if words is not None), None)
 
     def values(self) -> dict[str, Any]:
-        """What `/healthz` says. What failed is named, what it said stays in the log of the server."""
+        """What `/healthz` returns. It names the failed part; the error message stays in the server's log."""
         parts = {"database": self.unreadable, "writer": not self.writer.works}
         return {
             "status": self.status,
@@ -165,7 +165,7 @@ class Health:
 
 
 async def look_at(site: Site) -> Health:
-    """How the parts of a site are now; it never takes much longer than its patience."""
+    """The current state of a site's parts; never takes much longer than its timeout."""
     (store, unreadable), writer = await asyncio.gather(_store(site), site.probes.writer(site.engine.arena))
     failures = (site.engine.arena.failures, *site.observatory.failures)
     wait = site.settings.longest_wait
@@ -179,7 +179,7 @@ async def look_at(site: Site) -> Health:
 
 
 async def _store(site: Site) -> tuple[Backlog | None, bool]:
-    """What the database says, and whether it refused to say it; a slow answer is none."""
+    """The database's figures, and whether reading failed; None if it answers too slowly."""
     try:
         found = await asyncio.wait_for(asyncio.to_thread(backlog, site.engine.arena.store), PATIENCE_SECONDS)
     except TimeoutError:
@@ -206,7 +206,7 @@ def _json(values: Mapping[str, Any], status: int) -> Response:
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """The figures as Prometheus reads them; where the arena does not answer, those of this process alone."""
+    """The metrics in Prometheus format; if the arena does not answer, only those of this process."""
     lines: list[str] = []
     site = getattr(request.app.state, "site", None)
     if isinstance(site, Site):

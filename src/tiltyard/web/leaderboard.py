@@ -1,4 +1,4 @@
-"""The leaderboard as values: what a visitor asked for, the lines that answer it, and the same as CSV and JSON.
+"""The leaderboard as values: the visitor's query, the matching rows, and the same as CSV and JSON.
 
 Everything a visitor can ask for is in the address, so any view is a permalink and works without a script.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 MOST_ASKED = 200
-"""Characters of a search that are looked at."""
+"""The most characters of a search that are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class BoardQuery:
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> BoardQuery:
-        """The query of an address; what it does not know is passed over."""
+        """The query of an address; unknown parts are ignored."""
         known = {field.name: asked[field.name].strip()[:MOST_ASKED] for field in fields(cls) if field.name in asked}
         query = cls(**known)
         sort = query.sort if query.sort in COLUMNS else ""
@@ -58,14 +58,14 @@ class BoardQuery:
         return f"?{urlencode(asked)}" if asked else ""
 
     def sorted_by(self, column: str) -> BoardQuery:
-        """The query that a click on a column's head asks for: its natural direction, or the other one the next time."""
+        """The query for a click on a column's head: its natural direction, reversed on the next click."""
         first = COLUMNS[column].first
         now = (self.direction or COLUMNS[self.sort].first) if self.sort else ""
         direction = "" if self.sort != column else {"asc": "desc", "desc": "asc"}[now]
         return replace(self, sort=column, direction="" if direction == first else direction)
 
     def of_category(self, category: str) -> BoardQuery:
-        """The same query on another category's votes; figures that only the whole board has cannot sort it."""
+        """The same query on another category's votes; columns that only the whole board has cannot sort it."""
         keep = not category or self.sort in CATEGORY_COLUMNS
         return replace(
             self, category=category, sort=self.sort if keep else "", direction=self.direction if keep else ""
@@ -90,12 +90,12 @@ class BoardLine:
 
     @property
     def official_rating(self) -> float:
-        """What the Rating column shows: the conservative score, or legacy Elo as long as that orders the board."""
+        """What the Rating column shows: the conservative score, or legacy Elo while that orders the board."""
         return self.row.legacy_elo if self.by_legacy else self.row.conservative
 
     @property
     def provisional(self) -> bool:
-        """Whether no claim may rest on its place."""
+        """Whether its place is too uncertain to rely on."""
         return self.row.badge is Badge.PROVISIONAL
 
     @property
@@ -143,7 +143,7 @@ def _win_share(row: BoardRow) -> float | None:
 
 
 def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> tuple[BoardLine, ...]:
-    """The lines that answer a query, in its order; of a category, those that its votes rate."""
+    """The rows that match a query, in its order; for a category, those with a rating."""
     offline = category if query.category else snapshot.study.offline
     places = {row.model: row for row in offline.rows} if offline else {}
     facts = {model.model: model for model in snapshot.models}
@@ -173,7 +173,7 @@ def _answers(line: BoardLine, query: BoardQuery) -> bool:
 
 
 def _in_order(lines: list[BoardLine], query: BoardQuery) -> tuple[BoardLine, ...]:
-    """Lines sorted as asked; equal ones in the official order, those without the figure at the end."""
+    """Rows sorted as requested; equal ones in the official order, those without the value at the end."""
     column = query.sort or "rank"
     if query.category:
         column = column if column in _CATEGORY_KEYS else "rank"
@@ -197,7 +197,7 @@ class Choices:
 
 
 def choices(snapshot: Snapshot) -> Choices:
-    """The filters that this board has a use for."""
+    """The filters that are useful for this board."""
     enabled = [model for model in snapshot.models if model.enabled]
     return Choices(
         tuple(sorted({model.provider for model in enabled} - {""}, key=str.casefold)),
@@ -299,12 +299,12 @@ def board_csv(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | No
 
 
 def _safe(value: object) -> object:
-    """A cell that a spreadsheet takes for a text and not for a formula."""
+    """A cell that a spreadsheet treats as text, not as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 KEPT_LINES = 4096
-"""Rendered lines that are kept: a vote changes few of them."""
+"""Cached rendered rows: a vote changes few of them."""
 
 
 def lines_html(lines: Iterable[BoardLine], *, of_category: bool) -> Html:

@@ -1,4 +1,4 @@
-"""A visitor's own board as values: how their votes rank the models, and how far they agree with everybody's."""
+"""A visitor's own board as values: how their votes rank the models, and how well they agree with the overall board."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VOTES_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class OwnLine:
-    """One model as this visitor sees it; `score` counts one win and one loss more than there were."""
+    """One model according to this visitor; `score` adds one win and one loss as a prior."""
 
     place: int
     facts: ModelFacts
@@ -63,7 +63,7 @@ class BoldVote:
 
 @dataclass(frozen=True, slots=True)
 class OwnVote:
-    """One vote of the visitor's with everything that was before them, and who wrote it."""
+    """One vote of the visitor's with everything they saw, and the authors."""
 
     matchup: ShownMatchup
     name_a: str
@@ -94,9 +94,9 @@ def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], b
 
 @dataclass(frozen=True, slots=True)
 class OwnPage:
-    """What `/me` shows. Agreement is over decisive votes between models that the board holds apart.
+    """What `/me` shows. Agreement is over decisive votes between models that the board can tell apart.
 
-    `typical` is the agreement that the ratings themselves expect of somebody who votes like everybody.
+    `typical` is the agreement that the ratings predict for an average voter.
     """
 
     votes: int
@@ -113,7 +113,7 @@ class OwnPage:
 
     @property
     def ready(self) -> bool:
-        """Whether there are votes enough."""
+        """Whether there are enough votes."""
         return self.votes >= self.needed
 
 

@@ -1,4 +1,4 @@
-"""The settings in force as the methods page and the administrator read them."""
+"""The current settings as shown on the methods page and to the administrator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def settings_values(policy: Policy) -> Mapping[str, str]:
-    """Every setting by its dotted name with underscores, as texts name it; shares are percentages."""
+    """Every setting by its dotted name with underscores, as used in texts; shares are percentages."""
     named = {name.replace(".", "_"): _written(value) for name, value in flat_settings(policy)}
     share_names = [name for name, value in flat_settings(policy) if isinstance(value, float) and 0.0 < value < 1.0]
     for name in share_names:
@@ -43,7 +43,7 @@ def _flat(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
 
 
 def written_settings(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Every setting with its value as people read it."""
+    """Every setting with its formatted value."""
     return tuple((name, _written(value)) for name, value in flat_settings(policy))
 
 

@@ -1,4 +1,4 @@
-"""A model's page as values (place, record, votes, answers, and how far to trust them), and two models compared."""
+"""A model's page as values (place, record, votes, answers, and their reliability), and two models compared."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATEST = 15
 """Votes that the page lists."""
 
 PIECES = 8
-"""Stretches of time that the both-bad trend is cut into."""
+"""Periods that the both-bad trend is split into."""
 
 HOUR = 3_600_000_000
 
@@ -49,7 +49,7 @@ class SeenVote:
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """Whom Bradley–Terry puts next to a model, and how few votes, if they went, would make the two change places."""
+    """A model's neighbour by Bradley–Terry, and the smallest number of votes whose removal would swap the two."""
 
     above: str | None
     votes_to_rise: int | None
@@ -86,7 +86,7 @@ class ModelPage:
 
 
 def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, name: str) -> ModelPage:
-    """The page of an enabled model; one that is not there or not enabled is an `ArenaError`."""
+    """The page of an enabled model; a missing or disabled one is an `ArenaError`."""
     detail = model_detail(state, name, snapshot.board if snapshot.seq == state.seq else None)
     facts = snapshot.model(name)
     votes, again = snapshot.study.votes, snapshot.study.replay
@@ -112,7 +112,7 @@ def _answers(state: ArenaState, model: int) -> dict[str, bool]:
 
 
 def _edges(votes: VoteTable, model: int) -> list[int]:
-    """The ends of equal stretches of time from the model's first vote to its last."""
+    """The edges of equal periods from the model's first vote to its last."""
     own = votes.at[(votes.model_a == model) | (votes.model_b == model)]
     if not len(own):
         return []
@@ -196,9 +196,9 @@ def model_values(page: ModelPage) -> dict[str, Any]:
 class ComparePage:
     """Two models: their rows, the record of the first against the second, in all and by prompt.
 
-    `expected` is the score that present ratings expect of the first; `complete` how near the pair is to the floor of
-    votes and prompts that neighbours need. `shared` are the prompts that both have answered, most voted first; the
-    answers to some of them, `hidden`, may not be shown.
+    `expected` is the score that current ratings predict for the first; `complete` is how close the pair is to the
+    number of votes and prompts that neighbours need. `shared` are the prompts that both have answered, most voted
+    first; the answers to some of them, `hidden`, may not be shown.
     """
 
     a: ModelFacts
@@ -221,7 +221,7 @@ class ComparePage:
 
 
 def compare_page(snapshot: Snapshot, state: ArenaState, name_a: str, name_b: str) -> ComparePage:
-    """Two different models; one that was never there is an `ArenaError`."""
+    """Two different models; an unknown one is an `ArenaError`."""
     a, b = snapshot.model(name_a), snapshot.model(name_b)
     rows = {row.model: row for row in snapshot.board.rows}
     ids, public = state.catalog.response_ids, public_prompts(state)

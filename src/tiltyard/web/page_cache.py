@@ -1,4 +1,4 @@
-"""Answers that are the same for everybody: made once, away from the event loop, and kept until something changes."""
+"""Responses that are the same for everyone: rendered once, outside the event loop, and cached."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Key = tuple[object, ...]
 
 THREADS = 2
 WAITING = 64
-"""Answers that may be in the making or waiting; beyond that, requests are told that the site is busy."""
+"""The most responses being rendered or waiting; further requests are told that the site is busy."""
 
 KEPT_ANSWERS = 128
 KEPT_BYTES = 64 * 1024 * 1024
 
 
 class PageCache:
-    """Keeps answers by what they were made of. Those who ask for the same at the same time wait for one making."""
+    """Caches responses by their inputs. Concurrent requests for the same response share one rendering."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, bytes] = OrderedDict()
@@ -39,7 +39,10 @@ class PageCache:
         """How many answers were made."""
 
     async def get(self, key: Key, make: Callable[[], bytes]) -> bytes:
-        """The answer of a key, made if it is not there. What `make` raises goes to everybody who waits for it."""
+        """The response of a key, made if it is not cached.
+
+        An error in `make` is raised for everyone who waits for it.
+        """
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -49,12 +52,12 @@ class PageCache:
                 if len(self._making) >= WAITING:
                     raise busy("page")
                 making = self._making[key] = Future()
-                making.set_running_or_notify_cancel()  # one who goes away must not cancel it for the others
+                making.set_running_or_notify_cancel()  # a cancelled request must not cancel it for the others
                 self._threads.submit(self._make, key, make, making)
         return await asyncio.wrap_future(making)
 
     def close(self) -> None:
-        """End the threads; what waits for them is not made."""
+        """Stop the threads; queued work is dropped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _make(self, key: Key, make: Callable[[], bytes], making: Future[bytes]) -> None:
@@ -80,7 +83,7 @@ class PageCache:
 
 
 def tag_of(*parts: object) -> str:
-    """A weak ETag that changes with any of these, and from which none can be read."""
+    """A weak ETag that changes with any of these, without revealing them."""
     return f'W/"{hashlib.sha256(repr(parts).encode()).hexdigest()[:32]}"'
 
 

@@ -1,4 +1,4 @@
-"""The routes of the pages that show the board. Each asks the observatory for values and hands them to a template."""
+"""The routes of the pages that show the board. Each gets values from the observatory and passes them to a template."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ router = APIRouter(include_in_schema=False)
 
 FORGET = "forget"
 PAST_ANSWERS = 10
-"""Answers to one prompt that a model's page shows, the present one among them."""
+"""The most answers to one prompt that a model's page shows, including the current one."""
 OWN = {"cache-control": "private, no-store"}
 """A page for one visitor alone."""
 PAGE_NUMBER = re.compile(r"[0-9]{1,6}\Z")
 CHECKED = {"cache-control": "private, no-cache"}
-"""A page may be kept by its visitor's browser, who asks each time whether it still holds."""
+"""A page that the visitor's browser may cache, but must revalidate each time."""
 
 
 async def _public(
     request: Request, template: str, here: str, view: Callable[[Site, Snapshot], Mapping[str, Any]], *asked: object
 ) -> Response:
-    """A page that is the same for everybody who asked for the same: kept until an event or a study changes it."""
+    """A public page: cached by query until an event or a study changes it."""
     site = site_of(request)
     facts = site.facts()
 
@@ -66,7 +66,7 @@ async def prepared(
     media_type: str,
     headers: Mapping[str, str],
 ) -> Response:
-    """A public answer, made once for each snapshot and query; 304 for a client that already has it."""
+    """A public response, rendered once per snapshot and query; 304 for a client that already has it."""
     site = site_of(request)
     snapshot = site.observatory.snapshot
     key = (*asked, snapshot.edition, snapshot.seq, snapshot.study.seq)
@@ -164,7 +164,7 @@ async def model(request: Request, name: str) -> Response:
 
 
 def _answer_dates(request: Request) -> AnswerDates:
-    """What this process knows of when answers came."""
+    """The import dates of answers, as known to this process."""
     state = request.app.state
     if not hasattr(state, "answer_dates"):
         state.answer_dates = AnswerDates()
@@ -302,7 +302,7 @@ async def methods_page(request: Request) -> Response:
 
 @router.get("/data")
 async def data(request: Request) -> Response:
-    """What can be taken away and checked."""
+    """What can be downloaded and checked."""
     return await _public(
         request, "data.html", "data", lambda _, snapshot: {"snapshot": snapshot, "cluster": cluster_column(snapshot)}
     )
@@ -310,7 +310,7 @@ async def data(request: Request) -> Response:
 
 @router.get("/me")
 async def me(request: Request) -> Response:
-    """The visitor's own board and votes, for nobody else."""
+    """The visitor's own board and votes, private to them."""
     site, asked = site_of(request), request.query_params.get("page", "")
     voter, number = await site.visitors.known(request), int(asked) if PAGE_NUMBER.match(asked) else 0
     votes = await asyncio.to_thread(site.observatory.votes_of, voter) if voter is not None else []

@@ -1,4 +1,4 @@
-"""Whether the writer can write, found out by writing: one trial a second at most, shared by everybody who asks."""
+"""Whether the writer can write, tested by a trial write: at most one a second, shared by all requests."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ PATIENCE_SECONDS = 3.0
 """How long an answer of `/healthz` waits for the writer and the database."""
 
 PROBE_SECONDS = 1.0
-"""How long a trial write's result is reused: however many ask, there is at most one a second."""
+"""How long a trial write's result is reused, so that there is at most one a second."""
 
 STUCK_SECONDS = 30.0
-"""A writer that has been at one group of requests for so long is broken, not busy: a commit takes milliseconds."""
+"""A writer that works on one group of requests for this long is broken, not busy: a commit takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """How the trial write went: the seconds until it was committed, None while it waits; or why it failed."""
+    """The result of the trial write: the seconds until it was committed, None while it waits; or why it failed."""
 
     load: Load
     seconds: float | None = None
@@ -50,13 +50,13 @@ class Probes:
         self._ended: float | None = None
 
     async def writer(self, arena: Arena) -> Writer:
-        """How the writer is, after at most the patience."""
+        """The state of the writer, after at most the timeout."""
         try:
             asked = self._latest(arena)
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(asked)), PATIENCE_SECONDS)
         except TimeoutError:
             return Writer(arena.load())
-        except Exception as error:  # whatever keeps it from writing
+        except Exception as error:  # any error that prevents writing
             return Writer(arena.load(), trouble=str(error) or type(error).__name__)
         ended = self._ended
         return Writer(arena.load(), max(0.0, (time.monotonic() if ended is None else ended) - self._began))

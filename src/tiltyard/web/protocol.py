@@ -1,4 +1,4 @@
-"""HTTP for the site: idle connections are closed, and no client's connections shut others out."""
+"""HTTP for the site: idle connections are closed, and no client's connections can lock out others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STATUS = {
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection. Its answers to what never became a request carry the security headers, too.
+    """One connection. Its responses to malformed requests carry the security headers, too.
 
-    A request's head must be there `head_seconds` after the connection is made or its first byte came; its body
-    `body_seconds` after the head, and a second later for every `body_rate` bytes that did come; and an answer must be
-    taken in `answer_seconds`. Beyond `most_connections` those who were waited for longest (`since`) make room.
+    A request's head must arrive within `head_seconds` of the connection or of its first byte; its body within
+    `body_seconds` of the head, plus a second for every `body_rate` bytes received; and an answer must be read within
+    `answer_seconds`. Above `most_connections` the connections idle for longest (`since`) are closed.
     """
 
     head_seconds = 10.0
@@ -44,7 +44,7 @@ class Protocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, and let go of an idle one where there are too many."""
+        """Accept a connection, and close an idle one if there are too many."""
         super().connection_made(transport)
         self._expect("head", self.head_seconds)
         if len(self.connections) > self.most_connections:
@@ -66,14 +66,14 @@ class Protocol(HttpToolsProtocol):
             self._hang_up(431, "The head of the request is too large.")
 
     def on_message_begin(self) -> None:
-        """The first byte of a request: from now on its head is waited for, however slowly it comes."""
+        """The first byte of a request: from now on its head has a deadline, however slowly it arrives."""
         super().on_message_begin()
         self._spoken = True
         if self._awaited != "head" or self._deadline is None:
             self._expect("head", self.head_seconds)
 
     def on_headers_complete(self) -> None:
-        """The head is there; the body may follow."""
+        """The head is complete; the body may follow."""
         self._expect("body", self.body_seconds)
         super().on_headers_complete()
 
@@ -84,23 +84,23 @@ class Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The whole request is there."""
+        """The request is complete."""
         self._deadline = None
         super().on_message_complete()
 
     def pause_writing(self) -> None:
-        """The other side does not take what it asked for."""
+        """The client does not read the response."""
         super().pause_writing()
         self._expect("answer", self.answer_seconds)
 
     def resume_writing(self) -> None:
-        """It takes it again."""
+        """The client reads again."""
         super().resume_writing()
         if self._awaited == "answer":
             self._deadline = None
 
     def timeout_keep_alive_handler(self) -> None:
-        """Nothing more came after an answer; if that answer was never taken, do not wait for that either."""
+        """Nothing more came after a response; if that response was never read, do not wait for that either."""
         super().timeout_keep_alive_handler()
         self._expect("answer", self.answer_seconds)
 
@@ -110,12 +110,12 @@ class Protocol(HttpToolsProtocol):
 
     @property
     def waits(self) -> bool:
-        """Whether the other side is to do something: nothing is being worked on for it."""
+        """Whether the client must act next: no request of it is being processed."""
         return self._deadline is not None or self.cycle is None or self.cycle.response_complete
 
     @property
     def _is_at_work(self) -> bool:
-        """Whether it is this side that must go on first: it answers an earlier request, or does not read."""
+        """Whether the server must act next: it is answering an earlier request, or has paused reading."""
         answers = self.cycle is not None and not self.cycle.response_complete
         return bool(self.pipeline) or self.flow.read_paused or (self._awaited == "head" and answers)
 
@@ -129,7 +129,7 @@ class Protocol(HttpToolsProtocol):
             self._timer = self.loop.call_at(self._deadline, self._look_at_the_time)
 
     def _look_at_the_time(self) -> None:
-        """One timer for each connection, which looks again later if there is nothing to wait for just now."""
+        """One timer per connection, which is rescheduled if there is no deadline now."""
         self._timer = None
         now = self.loop.time()
         if self._deadline is not None and self._is_at_work:
@@ -141,16 +141,16 @@ class Protocol(HttpToolsProtocol):
         timed_out[self._awaited] += 1
         if self._awaited == "answer":
             self.transport.abort()
-        elif not self._spoken:  # so it expects no answer
+        elif not self._spoken:  # so the client expects no response
             self.transport.close()
         elif self._awaited == "body" and self.cycle.response_started:
-            self.transport.close()  # it has its answer, and did not send the rest of the question
+            self.transport.close()  # the client has its response, but did not send the rest of the request
             self._expect("answer", self.answer_seconds)
         else:
             self._hang_up(408, f"The {self._awaited} of the request did not arrive in time.")
 
     def _make_room(self) -> None:
-        """Close the connections that were waited for longest, a few at once; where all are in use, this one."""
+        """Close the connections idle for longest, a few at a time; if all are in use, close this one."""
         others: Any = self.connections
         waiting = [other for other in others if other is not self and other.waits]
         for other in nsmallest(max(1, self.most_connections // 20), waiting, key=lambda other: other.since):
@@ -161,7 +161,7 @@ class Protocol(HttpToolsProtocol):
             self._hang_up(503, "Too many connections. Come again in a moment.", (b"retry-after", b"%d" % RETRY_SECONDS))
 
     def _hang_up(self, status: int, said: str, *more: tuple[bytes, bytes]) -> None:
-        """Answer without the site's help, and close."""
+        """Respond without the application, and close."""
         text = said.encode("ascii", "replace")
         fields = [*HEADERS, NOT_KEPT, *more, (b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
         fields.append((b"content-length", b"%d" % len(text)))

@@ -1,4 +1,4 @@
-"""Pages made of templates: one environment, and static files with their fingerprints."""
+"""Rendering templates: one environment, and static files with their fingerprints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATIC_AT = "/static/"
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """One file of the static folder: its bytes, what they are, and the address that changes when they do."""
+    """One static file: its bytes, media type, and an address that changes with its contents."""
 
     name: str
     content: bytes
@@ -35,7 +35,7 @@ class StaticFile:
 
     @property
     def url(self) -> str:
-        """Where it is served; an answer to this address may be cached for ever."""
+        """Where it is served; a response from this address may be cached forever."""
         return f"{STATIC_AT}{self.name}?v={self.digest}"
 
 
@@ -53,7 +53,7 @@ def _static_file(path: Path) -> StaticFile:
 
 @cache
 def fingerprint() -> str:
-    """What changes whenever a template, a static file or the version does: pages kept by a browser are void then."""
+    """Changes whenever a template, a static file or the version does, which invalidates pages cached by browsers."""
     digest = hashlib.sha256(__version__.encode())
     for path in sorted((HERE / "templates").glob("*.html")):
         digest.update(path.read_bytes())
@@ -69,7 +69,7 @@ def asset(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """What the frame of every page says: whose site it is, and how far its log has come."""
+    """The shared frame of every page: the site's title, and the current end of its log."""
 
     title: str
     head_seq: int = 0
@@ -102,7 +102,7 @@ def environment() -> Environment:
 
 
 def markup(made: Html | None) -> Html:
-    """Markup that our own functions made, which escape whatever they are given; anything else is refused."""
+    """Markup made by our own functions, which escape their input; anything else is refused."""
     if made is None:
         return Html("")
     if not isinstance(made, Html):

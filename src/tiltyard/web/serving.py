@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 SETTINGS_VARIABLE = "TILTYARD_SITE_SETTINGS"
-"""How the settings reach the worker processes; secrets travel in variables of their own."""
+"""How the settings reach the worker processes; secrets are passed in separate variables."""
 
 SWITCH_SECONDS = 0.0005
-"""How long the event loop may keep the writer waiting, and the other way round: a commit is many short steps."""
+"""The thread switch interval: how long the event loop and the writer may block each other. A commit is many short
+steps."""
 
 STOP_SECONDS = 20
-"""How long those who wait for an answer are waited for when the site stops."""
+"""How long a stopping site waits for pending responses."""
 
 FILES_WANTED = 8192
 FILES_FOR_OTHERS = 256
-"""Files that may be open: as many as the system allows up to the first; of those so many are not for visitors."""
+"""Open files: as many as the system allows, up to the first number; the second is reserved for the site itself."""
 
 
 def serve(
@@ -51,7 +52,7 @@ def serve(
     workers: int = 1,
     sockets: Sequence[socket.socket] | None = None,
 ) -> None:
-    """Serve until told to stop. Fails before it listens where the arena cannot be opened or the port is taken.
+    """Serve until told to stop. Fails before listening if the arena cannot be opened or the port is taken.
 
     Parameters:
         settings: All settings of the site.
@@ -66,7 +67,7 @@ def serve(
     try:
         on_sqlite = store.database.is_sqlite
         if not settings.secret:
-            site_texts.secret(store)  # made now, where trouble is said in one line, and before workers race for it
+            site_texts.secret(store)  # created now, where an error is one clear line, and before workers race for it
     finally:
         store.close()
     if workers > 1 and on_sqlite:
@@ -125,10 +126,10 @@ def serve_in_worker(mouth: Connection, sockets: Sequence[socket.socket]) -> None
 
 
 def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], mouth: Connection | None = None) -> None:
-    """Serve in this process: set up so that no visitor waits for another's work longer than needed.
+    """Serve in this process, tuned for low latency.
 
-    What was loaded until now stays for ever, so the collector need not look at it again: looking takes up to a tenth of
-    a second, in which nobody is answered.
+    Everything loaded so far is permanent, so it is frozen for the garbage collector: scanning it takes up to a tenth of
+    a second, in which no request is answered.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     _allow_connections()
@@ -151,7 +152,7 @@ def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], mouth: 
 
 
 def _allow_connections() -> None:
-    """As many connections as files may be open, less what the site itself needs."""
+    """The open-file limit minus what the site itself needs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -163,7 +164,7 @@ def _allow_connections() -> None:
 
 
 class SiteServer(uvicorn.Server):
-    """The server of one process. It says every second that it serves, and lets go of the site's parts at its end."""
+    """The server of one process. It reports every second that it serves, and closes the site's parts at its end."""
 
     def __init__(self, config: uvicorn.Config, parts: contextlib.ExitStack, mouth: Connection | None) -> None:
         super().__init__(config)
@@ -171,7 +172,7 @@ class SiteServer(uvicorn.Server):
         self._mouth = mouth
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second. Where nobody listens any more the one that started this process is gone: end, too."""
+        """Called ten times a second. If the pipe to the parent is closed, the parent is gone: stop, too."""
         if self._mouth is not None and counter % 10 == 0:
             try:
                 self._mouth.send_bytes(BEAT)
@@ -186,7 +187,7 @@ class SiteServer(uvicorn.Server):
 
 
 def server_options() -> dict[str, Any]:
-    """The server reads no forwarded headers: the site does, and believes only the proxies it was told of."""
+    """The server ignores forwarded headers: the site reads them, and only from its trusted proxies."""
     return {
         "http": Protocol,
         "proxy_headers": False,

@@ -1,4 +1,4 @@
-"""How a site is set up: read once, at the border, into one frozen object."""
+"""Settings of a site: read once, at the border, into one frozen object."""
 
 from __future__ import annotations
 

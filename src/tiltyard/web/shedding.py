@@ -1,7 +1,7 @@
-"""Refusing work at once where it would wait too long: pages and new matchups first, votes last.
+"""Load shedding: refusing work at once if it would wait too long, pages and new matchups first, votes last.
 
-Whoever is refused gets a 503 with Retry-After in a millisecond and may come again; a vote in the queue is never
-thrown away. Every refusal is counted for `/metrics`.
+A refused request gets a 503 with Retry-After within a millisecond; a vote in the queue is never dropped. Every refusal
+is counted for `/metrics`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ VOTES_WAIT = 5.0
 
 PAGES_AT_ONCE = 128
 FEW_PAGES = 8
-"""Pages and public JSON that may be in work in one process; where they would wait too long, only a few."""
+"""The most pages and public JSON responses in progress in one process; fewer if they would wait too long."""
 
 GAP_WEIGHT = 0.2
-"""How much one page says of the time from one finished page to the next."""
+"""The weight of one page in the estimate of the time between finished pages."""
 
 RETRY_SECONDS = 2
 UNCOUNTED = ("/static/", "/healthz", "/metrics")
-"""Addresses that cost nothing, or that must be answered most of all when the site is busy."""
+"""Addresses that cost nothing, or that matter most when the site is busy."""
 
 KINDS = ("matchup", "vote", "page", "connection")
 refused: Counter[str] = Counter()
@@ -47,7 +47,7 @@ refused: Counter[str] = Counter()
 
 WAITED_FOR = ("head", "body", "answer")
 timed_out: Counter[str] = Counter()
-"""What this process waited for in vain: the head or the body of a request, or somebody who takes the answer."""
+"""Timeouts of this process: waiting for the head or body of a request, or for a client to read the response."""
 
 
 def busy(what: str) -> Failure:
@@ -58,17 +58,17 @@ def busy(what: str) -> Failure:
 
 
 def admit(command: Command[Any], load: Load, longest_wait: float) -> None:
-    """Refuse a request to the writer that would wait too long. Votes, and what administrators write, come last."""
+    """Refuse a request to the writer that would wait too long. Votes and administrators' changes are refused last."""
     late = isinstance(command, MatchupCommand) or (isinstance(command, AppendEvents) and bool(command.bodies))
     if load.wait_seconds > longest_wait * (VOTES_WAIT if late else 1.0):
         raise busy("vote" if late else "matchup" if isinstance(command, ServeMatchup | EnterVoter) else "page")
 
 
 class BoundedPages:
-    """The layer that refuses a page while so many are in work that it would wait too long.
+    """The middleware that refuses a page if so many are in progress that it would wait too long.
 
-    A page counts until its answer begins to leave. How long one takes is measured while others are in work, from one
-    that is done to the next: on a slow machine fewer are let in.
+    A page counts until its response starts. The time per page is measured under load, from one finished page to the
+    next: on a slow machine fewer are admitted.
     """
 
     def __init__(self, app: ASGIApp, answer_error: Callable[[Request, Failure], Response], longest_wait: float) -> None:

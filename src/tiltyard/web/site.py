@@ -1,4 +1,4 @@
-"""What a site is made of, and how its pages leave it. Routes find it with `site_of`."""
+"""The parts of a site, and how pages are sent. Routes find it with `site_of`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Site:
     vote_effects: FirstEffects
 
     def facts(self) -> SiteFacts:
-        """What the frame of every page says."""
+        """The shared frame of every page."""
         try:
             snapshot = self.observatory.snapshot
         except ArenaError:

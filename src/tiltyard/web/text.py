@@ -1,8 +1,8 @@
-"""What models wrote, as HTML that can do nothing: Markdown is rendered, everything active is taken out.
+"""Model texts as safe HTML: Markdown is rendered, everything active is removed.
 
-Two walls: the Markdown reader lets no HTML through, and a sanitizer with a short list of allowed elements looks at
-what it made. Images become their description, links leave without telling from where, and the text is isolated so
-that right-to-left and invisible characters cannot reorder the page around it.
+Two layers of protection: the Markdown parser lets no HTML through, and a sanitizer with a short allow-list checks its
+output. Images become their description, links send no referrer, and the text is isolated so that right-to-left and
+invisible characters cannot reorder the page around it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from markdown_it.utils import EnvType, OptionsDict
 
 MARKDOWN_CHARACTERS = 40_000
-"""Beyond this a text is shown plain: reading Markdown takes time that grows with the text, and nobody votes on more."""
+"""Longer texts are shown as plain text: parsing Markdown takes time that grows with the text, and nobody reads more to
+vote."""
 
 MARKS = re.compile(r"[^\w\n]{2000}")
-"""So much punctuation in a row is no Markdown: such rows are made to keep its reader busy."""
+"""This much punctuation in a row is not Markdown: such runs are meant to slow down the parser."""
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -55,14 +56,14 @@ def rendered(text: str) -> Html:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is shown as it is, because reading it as Markdown might take too long."""
+    """Whether a text is shown as plain text, because parsing it as Markdown might take too long."""
     return len(text) > MARKDOWN_CHARACTERS or MARKS.search(text) is not None
 
 
 def _rendered(text: str) -> Html:
     if is_plain(text):
         return el("div", _visible(text), class_="words", dir="auto")
-    # a reader is not safe to share between threads, and cheap enough to lend out one at a time
+    # a parser is not thread-safe, so one thread uses it at a time
     with _READING:
         made = _READER.render(_visible(text))
     return Html(
@@ -78,13 +79,13 @@ def _rendered(text: str) -> Html:
 
 
 def _visible(text: str) -> str:
-    """The text with a sign in the place of characters that are none; lines end in one way."""
+    """The text with invalid characters replaced and line endings normalized."""
     return CONTROLS.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _image(
     renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
-) -> str:  # the reader's own signature
+) -> str:  # the parser's own signature
     token = tokens[index]
     said = renderer.renderInlineAsText(token.children or [], options, env).strip()
     label = f"image: {said}" if said else "image"

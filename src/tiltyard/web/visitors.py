@@ -1,4 +1,4 @@
-"""Who is voting: a signed cookie whose hash leads to a random key, tokens that tie a form to it, and limits."""
+"""Visitors: a signed cookie whose hash leads to a random key, tokens that bind a form to it, and limits."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 KNOWN_VISITORS = 50_000
 KNOWN_SECONDS = 60.0
-"""How long this process trusts its memory of who holds a cookie: another one may have been told to forget."""
+"""How long this process caches who holds a cookie: another process may have deleted the link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Whoever sent a request, and the key under which they vote."""
+    """The sender of a request, and the key under which they vote."""
 
     address: str
     voter: str
 
 
 class Visitors:
-    """Tells visitors apart, and says how much each may do."""
+    """Identifies visitors, and limits what each may do."""
 
     def __init__(self, engine: Engine, settings: SiteSettings, limits: Callable[[], Limits]) -> None:
         self._engine = engine
@@ -67,7 +67,7 @@ class Visitors:
         return voter
 
     async def recognize(self, request: Request) -> Visitor | None:
-        """The visitor, if they have started to vote. No voter is made."""
+        """The visitor, if they have started to vote. No voter is created."""
         voter = await self.known(request)
         return None if voter is None else Visitor(request.state.address, voter)
 
@@ -79,7 +79,10 @@ class Visitors:
         return visitor
 
     async def enter(self, request: Request) -> Visitor:
-        """The visitor, made known if this is the first visit. Raises `TooMany` where new sessions are used up."""
+        """The visitor, registered if this is the first visit.
+
+        Raises `TooMany` if the quota of new sessions is used up.
+        """
         visitor = await self.recognize(request)
         if visitor is not None:
             return visitor
@@ -101,7 +104,7 @@ class Visitors:
         return was_known
 
     def quotas(self, visitor: Visitor, act: Act) -> tuple[Quota, ...]:
-        """What this visitor may do of one kind; nothing is limited where the settings say so."""
+        """The quotas of one kind of action for this visitor; none if the settings turn limits off."""
         if not self._settings.rate_limit:
             return ()
         keys = {"session": visitor.voter, "address": limit_key(visitor.address)}
@@ -112,13 +115,13 @@ class Visitors:
         )
 
     def token(self, request: Request, purpose: str) -> str:
-        """The token of this visitor's forms, which nobody else can know."""
+        """The secret token of this visitor's forms."""
         return hmac.digest(self._form_key, f"{purpose}\n{request.state.cookie}".encode(), "sha256").hex()
 
     def check_form(self, request: Request, token: str, purpose: str) -> None:
-        """Refuse a form that this visitor was not given.
+        """Refuse a form that was not issued to this visitor.
 
-        A page that sends no referrer makes the browser say `Origin: null` of its own forms; the token then decides.
+        Because pages send no referrer, browsers send `Origin: null` with their forms; the token then decides.
         """
         if request.headers.get("origin") != "null" or _from_elsewhere(request):
             check_origin(request, self._settings)
@@ -126,7 +129,7 @@ class Visitors:
             raise Failure(403, "stale_form", "the form was not made for this visit. Reload the page and try again.")
 
     async def _renew(self, request: Request) -> None:
-        """Replace a cookie that is not signed by us: with its voter where it has one, else by a new cookie."""
+        """Replace a cookie that is not signed by us, keeping its voter if it has one."""
         older = request.state.older_cookie
         newer = self.cookies.renewed(older)
         voter = await self._engine.renew(cookie_hash(older), cookie_hash(newer))
@@ -150,7 +153,7 @@ class Visitors:
 
 
 def check_origin(request: Request, settings: SiteSettings) -> None:
-    """Refuse what another site's page sent. A program that is no browser says nothing of where it comes from."""
+    """Refuse requests from another site's page. Programs other than browsers do not state an origin."""
     origin = request.headers.get("origin")
     if origin is None:
         if _from_elsewhere(request):

@@ -1,4 +1,4 @@
-"""The vote page: a prompt, two answers, and what became of the vote. Plain forms, which a script may speed up."""
+"""The vote page: a prompt, two answers, and the result of the vote. Plain forms, which a script may speed up."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ PURPOSE = "vote"
 START = "start"
 LONG_CHARACTERS = 900
 LONG_LINES = 14
-"""From here on an answer may need more room than its column gives it, and can be expanded."""
+"""From this length on an answer may not fit its column, and can be expanded."""
 
 AT_ONCE_CHARACTERS = 4_000
-"""Longer texts are rendered beside the event loop."""
+"""Longer texts are rendered outside the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One model of a pair that was voted on: its rating where it has a public one, and what the vote did to it."""
+    """One model of a pair that was voted on: its public rating, if any, and how the vote changed it."""
 
     model: str
     name: str
@@ -73,7 +73,7 @@ class RevealedPair:
 
 @router.get("/")
 async def vote_page(request: Request) -> Response:
-    """The pair that waits for this visitor, or a new one; for somebody new, a button that starts. Only that writes."""
+    """The visitor's open pair, or a new one; for a new visitor, a start button. Only that button creates a voter."""
     site = site_of(request)
     visitor = await site.visitors.recognize(request)
     if visitor is None:
@@ -89,7 +89,7 @@ async def vote_page(request: Request) -> Response:
 
 @router.post("/start")
 async def start_voting(request: Request) -> Response:
-    """Make a visitor a voter; the answer leads to the first pair."""
+    """Make a visitor a voter; redirects to the first pair."""
     visitors = site_of(request).visitors
     form = await form_of(request)
     visitors.check_form(request, form.get("token", ""), START)
@@ -99,7 +99,7 @@ async def start_voting(request: Request) -> Response:
 
 @router.post("/vote")
 async def cast_vote(request: Request) -> Response:
-    """Take a vote and hold the names back; the answer leads to a page that shows them in a moment."""
+    """Take a vote and hold back the names; redirects to a page that shows them shortly after."""
     site = site_of(request)
     matchup_id, visitor, form = await _asked(request)
     try:
@@ -113,7 +113,7 @@ async def cast_vote(request: Request) -> Response:
 
 @router.post("/reveal")
 async def reveal_names(request: Request) -> Response:
-    """Make a vote final; the answer leads to the names."""
+    """Make a vote final; redirects to the names."""
     matchup_id, visitor, _ = await _asked(request)
     await site_of(request).engine.run(RevealNames(matchup_id, visitor.voter))
     return _redirect(f"/votes/{matchup_id}")
@@ -121,7 +121,7 @@ async def reveal_names(request: Request) -> Response:
 
 @router.post("/skip")
 async def skip_pair(request: Request) -> Response:
-    """Pass a pair; the answer leads to another."""
+    """Skip a pair; redirects to another."""
     site = site_of(request)
     matchup_id, visitor, _ = await _asked(request)
     await site.engine.run(SkipMatchup(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
@@ -139,9 +139,9 @@ async def undo_vote(request: Request) -> Response:
 
 @router.get("/votes/{matchup_id}")
 async def vote_result(request: Request, matchup_id: str) -> Response:
-    """Who the two were, once the vote is final; until then, how to undo it or to see the names."""
+    """The names, once the vote is final; until then, how to undo it or to see the names."""
     site = site_of(request)
-    snapshot = site.observatory.snapshot  # before the vote is looked at: what it does not hold is then surely absent
+    snapshot = site.observatory.snapshot  # before reading the vote: one missing here is not included
     voter = await site.visitors.known(request)
     matchup = None if voter is None else await site.engine.shown(matchup_id, voter)
     if matchup is None:
@@ -163,14 +163,14 @@ async def vote_result(request: Request, matchup_id: str) -> Response:
 
 
 async def shown(text: str) -> Shown:
-    """A text as the page shows it; a long one is rendered beside the event loop."""
+    """A text as the page shows it; a long one is rendered outside the event loop."""
     html = rendered(text) if len(text) <= AT_ONCE_CHARACTERS else await asyncio.to_thread(rendered, text)
     is_long = len(text) > LONG_CHARACTERS or text.count("\n") > LONG_LINES
     return Shown(html, is_long, is_plain(text), not text.strip())
 
 
 def effect_on(snapshot: Snapshot, matchup: ShownMatchup) -> Effect | None:
-    """What a vote does to figures that are public and do not hold it yet; None where they do, or know nothing of it."""
+    """The effect of a vote on public figures that do not include it yet; None if they do, or lack its models."""
     if _holds(snapshot, matchup) or matchup.choice is None or max(matchup.a, matchup.b) >= len(snapshot.models):
         return None
     others = pair_votes(snapshot.wins, snapshot.ties, snapshot.both_bad, matchup.a, matchup.b)
@@ -178,7 +178,7 @@ def effect_on(snapshot: Snapshot, matchup: ShownMatchup) -> Effect | None:
 
 
 def outcome_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None) -> RevealedPair:
-    """Who the two were and how others voted on them: as it was fixed at the vote, or else as it is public now."""
+    """The two models and how others voted on them: as stored at the vote, or else as public now."""
     rating_a, rating_b = _rating(snapshot, matchup.a), _rating(snapshot, matchup.b)
     change_a = change_b = None
     if effect is not None:
@@ -211,7 +211,7 @@ def _holds(snapshot: Snapshot, matchup: ShownMatchup) -> bool:
 
 
 def others_now(snapshot: Snapshot, matchup: ShownMatchup) -> PairVotes:
-    """The pair's votes but for this one, if it is among them."""
+    """The pair's votes without this one, if it is included."""
     if max(matchup.a, matchup.b) >= len(snapshot.models):
         return PairVotes(a=0, b=0, ties=0, both_bad=0)
     everyone = pair_votes(snapshot.wins, snapshot.ties, snapshot.both_bad, matchup.a, matchup.b)
@@ -221,7 +221,7 @@ def others_now(snapshot: Snapshot, matchup: ShownMatchup) -> PairVotes:
 
 
 def without(votes: PairVotes, choice: Choice) -> PairVotes:
-    """The votes but for one."""
+    """The votes without one."""
     return PairVotes(
         a=votes.a - (choice is Choice.A),
         b=votes.b - (choice is Choice.B),

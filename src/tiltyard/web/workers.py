@@ -1,8 +1,8 @@
-"""Several processes behind one address: started, watched, replaced and stopped by the one that was called.
+"""Several worker processes behind one address: started, watched, replaced and stopped by their parent.
 
-A worker has all the time it needs to start, and says when it is ready; one that cannot start says why. A worker that
-ends is replaced. Where none can start, three tries are made, and then the reason is raised where the site was started.
-Nothing heavy is imported here: a worker must be able to say that something else cannot be imported.
+A worker may take as long as it needs to start, and reports when it is ready; one that cannot start reports why. A
+worker that ends is replaced. If none can start, the parent tries three times and then raises the reason. Nothing heavy
+is imported here: a worker must be able to report that something else cannot be imported.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ LONGEST_PAUSE_SECONDS = 30.0
 
 TURN_SECONDS = 1.0
 SILENT_SECONDS = 60.0
-"""A worker that serves says so every second. One that is silent for so long hangs, and is replaced."""
+"""A serving worker reports every second. One that is silent for this long hangs, and is replaced."""
 
 SLOW_SECONDS = 60.0
-"""How often it is said that a worker is still starting."""
+"""How often to log that a worker is still starting."""
 
 END_SECONDS = 25.0
 """How long workers may take to answer pending requests when the site stops."""
@@ -52,7 +52,7 @@ _spawn = multiprocessing.get_context("spawn")
 
 @dataclass(eq=False)
 class WorkerProcess:
-    """One process, and what it says: a beat a second while it serves, or the reason why it cannot."""
+    """One process and its reports: a heartbeat every second while it serves, or the reason why it cannot."""
 
     process: SpawnProcess
     ear: Connection
@@ -64,7 +64,7 @@ class WorkerProcess:
     slow_notes: int = 0
 
     def listen(self) -> None:
-        """Take in what it said."""
+        """Read its reports."""
         try:
             while self.ear.poll():
                 said = self.ear.recv_bytes()
@@ -77,7 +77,7 @@ class WorkerProcess:
 
     @property
     def why_it_ended(self) -> str:
-        """Its own words, or how it ended."""
+        """Its own report, or how it ended."""
         code = self.process.exitcode
         return self.reason or (f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}")
 
@@ -130,7 +130,7 @@ class Workers:
             time.sleep(TURN_SECONDS / 10)
         passed, self._turned = time.monotonic() - self._turned, time.monotonic()
         for worker in list(self._workers):
-            worker.silent_seconds += min(passed, TURN_SECONDS)  # a parent that was stopped has heard nobody
+            worker.silent_seconds += min(passed, TURN_SECONDS)  # a parent that was suspended has missed all heartbeats
             was_ready = worker.ready
             worker.listen()
             if worker.ready and not was_ready:
@@ -162,7 +162,7 @@ class Workers:
             _log.warning("worker %s has been starting for %.0f s; it is waited for.", worker.process.pid, seconds)
 
     def _gone(self, worker: WorkerProcess) -> None:
-        """Note how a worker ended; where it never served, wait a little before the next, or give up."""
+        """Note how a worker ended; if it never served, wait a little before the next one, or give up."""
         worker.listen()
         worker.process.join()
         worker.ear.close()
@@ -190,7 +190,7 @@ class Workers:
             worker.process.terminate()
 
     def _end(self) -> None:
-        """End everybody: gently, and after a second signal or too long a time at once."""
+        """Stop all workers: gracefully, or immediately after a second signal or a timeout."""
         for worker in self._workers:
             self._let_go(worker)
         until, signals = time.monotonic() + END_SECONDS, self._stops
@@ -205,7 +205,7 @@ class Workers:
 
 
 def _work(target: str, mouth: Connection, sockets: Sequence[socket]) -> None:
-    """What a worker does: it serves, or says in one line why it cannot."""
+    """The main function of a worker: it serves, or reports in one line why it cannot."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
@@ -214,7 +214,7 @@ def _work(target: str, mouth: Connection, sockets: Sequence[socket]) -> None:
     except TiltyardError as error:
         mouth.send_bytes(str(error).encode())
         sys.exit(1)
-    except Exception as error:  # whatever it is, the parent is told in one line
+    except Exception as error:  # any error is reported to the parent in one line
         places = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
         said = " ".join(f"{type(error).__name__}: {error}".split())
         mouth.send_bytes(f"{said} ({places[-1].filename}:{places[-1].lineno})".encode())

@@ -121,8 +121,10 @@ class Observatory:
             thread.start()
 
     def close(self) -> None:
-        """Stop following and close the database. A slow study does not use it, so closing does not wait long for
-        one."""
+        """Stop following and close the database.
+
+        A slow study does not use it, so closing does not wait long for one.
+        """
         self._ended.set()
         for thread, seconds in zip(self._threads, (None, STUDY_END_SECONDS), strict=False):
             thread.join(seconds)

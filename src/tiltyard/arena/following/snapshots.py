@@ -64,8 +64,7 @@ class PromptFacts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """What is computed from all counted votes up to event `seq`: Bradley–Terry beside the live board, the weekly
-    report, movements."""
+    """Results from all counted votes up to event `seq`: Bradley–Terry, weekly report, movements."""
 
     seq: int
     votes: VoteTable

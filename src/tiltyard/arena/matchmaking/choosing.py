@@ -78,8 +78,10 @@ def next_matchup(
 
 
 class Matchmaker:
-    """`next_matchup` for callers that choose often: the same choices, with tables kept between calls. Not
-    thread-safe."""
+    """`next_matchup` for callers that choose often: the same choices, with tables kept between calls.
+
+    Not thread-safe.
+    """
 
     def __init__(self) -> None:
         self._tables = WorkingTables()

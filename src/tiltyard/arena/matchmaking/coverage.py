@@ -35,8 +35,7 @@ def can_serve(view: VoterView) -> bool:
 
 
 def pick(view: VoterView, rng: np.random.Generator) -> Pick:
-    """The pair and prompt with the highest joint deficit of the model with the largest deficit; ties are broken at
-    random."""
+    """The pair and prompt with the highest joint deficit of the neediest model; ties are broken at random."""
     anchors = most_lacking_models(view)
     anchor = draw_one(rng, anchors)
     opponents = best_opponents(view, anchor)

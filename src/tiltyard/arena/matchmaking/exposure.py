@@ -49,8 +49,7 @@ def contenders(state: ArenaState) -> Numbers:
 
 
 def lane_opens(state: ArenaState, order: Numbers | None = None) -> bool:
-    """Whether the contender lane may serve: the top K + 1 models have enough rated votes that it does not chase
-    luck."""
+    """Whether the contender lane may serve: the top K + 1 models have enough rated votes to avoid chasing luck."""
     if order is None:
         order = conservative_order(state, playing(state))
     first = order[: state.policy.contender_band + 1]
@@ -66,16 +65,16 @@ def exposure_targets(state: ArenaState) -> Floats:
 
 
 def targets(policy: Policy, order: Numbers, models: int, matchups: int, *, opened: bool) -> Floats:
-    """An even share for every model, or what the contender lane alone gives a contender if that is more. The others
-    then share the rest evenly. While the lane is closed, every model gets the even share.
+    """An even share for every model, or what the contender lane alone gives a contender if that is more.
+
+    The others then share the rest evenly. While the lane is closed, every model gets the even share.
     """
     contender, other = _two_targets(policy, len(order), matchups, opened=opened)
     return _spread(order, policy.contender_band, models, contender, other)
 
 
 def aims(policy: Policy, order: Numbers, models: int, matchups: int, *, opened: bool) -> Floats:
-    """What the lanes aim for: the targets, but half a tolerance less for contenders with a larger share than the
-    others.
+    """What the lanes aim for: the targets, but half a tolerance less for contenders with a larger share.
 
     Their own lane fills their target on average, with random fluctuations. If other lanes made up for every shortfall,
     every surplus would push them over the target. The other models aim for what is left.
@@ -106,8 +105,7 @@ def deviations(exposures: NDArray[np.int64], target: Floats) -> Floats:
 
 
 def urgency(deviation: Floats, tolerance: float) -> Floats:
-    """How much a model should be preferred: 1 at the lower edge of the tolerance, −1 at the upper, steeper outside
-    it."""
+    """How much to prefer a model: 1 at the lower edge of the tolerance, −1 at the upper, steeper outside it."""
     edges = _within(deviation, 1.0) / -tolerance
     inside = _within(edges, 1.0)
     return np.asarray(inside + RISES_OUTSIDE * (edges - inside))

@@ -187,8 +187,10 @@ class WorkingTables:
         self._deficits: Deficits | None = None
 
     def servable(self, state: ArenaState) -> Servable:
-        """What the catalog allows. Entries are only added or switched, so their counts and switches identify its
-        version."""
+        """What the catalog allows.
+
+        Entries are only added or switched, so their counts and switches identify its version.
+        """
         if self._state is not state:
             self._state, self._servable, self._order, self._deficits = state, None, None, None
         catalog = state.catalog

@@ -104,8 +104,7 @@ class VoterView:
         return np.asarray(np.add.reduce(missing, axis=1) / of)
 
     def is_plain(self, first: int, second: int) -> bool:
-        """Whether the pair may meet on every prompt both have answered: it never met before, overall or for this
-        voter."""
+        """Whether the pair may meet on every prompt both answered: it never met, overall or for this voter."""
         pair = pair_of(first, second)
         return pair not in self.state.schedule.meetings and pair not in self._seen.prompts
 

@@ -1,5 +1,4 @@
-"""Simulation: a population of voters drives the real matchmaking, ledger and ratings in process, with known
-strengths."""
+"""Simulation: voters drive the real matchmaking, ledger and ratings in process, over known strengths."""
 
 from tiltyard.arena.simulation.attack_cost import AttackReport, Defence, flagged_voters
 from tiltyard.arena.simulation.ledger import MemoryArena, SimulatedArena

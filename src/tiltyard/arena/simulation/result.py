@@ -139,8 +139,9 @@ class Offline:
 
 
 class Monitor:
-    """Counts over served matchups. It keeps separate records, so that a rule is not checked by the code that implements
-    it.
+    """Counts over served matchups.
+
+    It keeps separate records, so that a rule is not checked by the code that implements it.
 
     `lanes_when_open` counts only matchups served while the contender lane could serve: before that its share goes to
     coverage. `crossed` are the models that were in the contender band for a part of the last window only.

@@ -115,8 +115,10 @@ class Store:
             return renew_voter(connection, older_hash, newer_hash, now)
 
     def forget_voter(self, cookie_hash: str) -> bool:
-        """Delete the link from this cookie to its votes, which remain under an anonymous key. Whether there was a
-        link."""
+        """Delete the link from this cookie to its votes, which remain under an anonymous key.
+
+        Whether there was a link.
+        """
         with self.database.write() as connection:
             return forget_voter(connection, cookie_hash)
 

@@ -88,8 +88,10 @@ def insert_numbered(connection: sa.Connection, table: sa.Table, rows: Sequence[R
 def update_rows(
     connection: sa.Connection, table: sa.Table, where: tuple[str, ...], put: tuple[str, ...], rows: Sequence[Row]
 ) -> int:
-    """Update rows: each has first the values of the columns `where`, which identify it, then those to `put`. Returns
-    how many."""
+    """Update rows: each has first the values of the columns `where`, which identify it, then those to `put`.
+
+    Returns how many.
+    """
     if not rows:
         return 0
     with closing(connection.connection.cursor()) as cursor:
@@ -122,8 +124,7 @@ def _insert_rows(connection: sa.Connection, table: sa.Table, names: Sequence[str
 
 @lru_cache(maxsize=256)
 def _compiled(query: sa.Select[Any], dialect: sa.Dialect) -> tuple[str, Sequence[str] | None, Mapping[str, object]]:
-    """The text of a query, the names of its parameters by position (None: the driver uses names), and its fixed
-    values."""
+    """The text of a query, its parameter names by position (None: the driver uses names), and its fixed values."""
     compiled = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     return str(compiled), compiled.positiontup, compiled.params
 

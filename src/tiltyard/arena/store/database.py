@@ -50,8 +50,7 @@ class Database:
         """What a statement may raise: driver errors too, since `bulk` calls the driver directly."""
 
     def exists(self) -> bool:
-        """Whether there is something to open: for SQLite, a file; always true for PostgreSQL, where the server
-        decides."""
+        """Whether there is something to open: a file for SQLite; always true for PostgreSQL."""
         return not self.is_sqlite or Path(str(self.url.database)).is_file()
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What the projector writes beside the votes: catalog, standings, snapshots, marks and checkpoints."""
+"""What the projector writes besides the votes: catalog, standings, snapshots, marks and checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import ArenaState
 
 CHECKPOINT_EVERY = 20_000
-"""Events between checkpoints: start-up folds fewer than this, and writing one costs little in comparison."""
+"""Events between checkpoints: start-up folds fewer than this, and writing a checkpoint is cheap in comparison."""
 
 CHECKPOINTS_KEPT = 2
 
@@ -34,12 +34,12 @@ _OF_THE_STANDINGS = {e.Voted, e.Undone, e.Excluded, e.Restored, e.SettingsChange
 
 
 class Projections:
-    """Writes what a state implies to its tables, as it moves from event to event, in the projector's transaction."""
+    """Writes the tables derived from a state, event by event, in the projector's transaction."""
 
     def __init__(self, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
         self._every = checkpoint_every
         self._standings: list[Standing] | None = None
-        """The rows of `standings` as they are in the table."""
+        """The current rows of `standings`."""
         self._models: set[int] = set()
         self._prompts: dict[str, e.PromptAdded] = {}
         self._prompts_turned: set[int] = set()
@@ -47,9 +47,10 @@ class Projections:
         self._moved = False
 
     def before(self, connection: sa.Connection, state: ArenaState, event: e.Event) -> None:
-        """Take a snapshot if the event is the first of a new period: what a period ended with is its snapshot.
+        """Take a snapshot if the event is the first of a new period: a period's snapshot is the state at its end.
 
-        Periods go by the time in the events, and a clock that runs behind opens none, so a replay finds the same ones.
+        Periods follow the times in the events, and a clock that runs behind starts none, so a replay finds the same
+        periods.
         """
         period = state.policy.snapshot_seconds * 1_000_000
         end = (state.latest // period + 1) * period
@@ -57,7 +58,7 @@ class Projections:
             connection.execute(sa.insert(snapshots), _snapshot_rows(state, end))
 
     def after(self, connection: sa.Connection, state: ArenaState, body: e.AnyBody) -> None:
-        """Note what the event that was just taken in has changed, and keep a checkpoint where one is due."""
+        """Note what the event just applied has changed, and save a checkpoint if one is due."""
         if state.seq % self._every == 0:
             self._keep(connection, state)
         if type(body) in _OF_THE_STANDINGS:
@@ -89,7 +90,7 @@ class Projections:
         self._flush_standings(connection, state)
 
     def forget(self) -> None:
-        """Drop what was noted: another process wrote the tables, or the transaction failed."""
+        """Discard what was noted: another process wrote the tables, or the transaction failed."""
         self.__init__(self._every)  # type: ignore[misc]
 
     def _flush_models(self, connection: sa.Connection, state: ArenaState) -> None:
@@ -170,7 +171,7 @@ def _standings_of(state: ArenaState) -> list[Standing]:
 
 
 def _snapshot_rows(state: ArenaState, at: int) -> list[dict[str, float]]:
-    """Every model's place in the history: ratings, coverage as two counts, and votes by kind."""
+    """Every model's entry in the history: ratings, coverage as two counts, and votes by kind."""
     now, tallies = state.track.now, state.tallies
     active = np.array(state.catalog.prompt_enabled, dtype=bool)
     covered = (tallies.decisive_on.view[:, active] >= state.policy.prompt_floor).sum(axis=1)

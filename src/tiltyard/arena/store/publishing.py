@@ -1,7 +1,7 @@
-"""How much of the log may be public: nothing of a vote that its voter can still undo.
+"""How much of the log may be public: nothing about a vote that its voter can still undo.
 
-The names of such a vote are held back. Whoever saw it on the board, on a model's page, in an export or in the figures
-of somebody else's vote would know them all the same, and could undo the vote unless it helped their favourite.
+The names of such a vote are held back. A voter who saw it on the board, on a model's page, in an export or in the
+figures of someone else's vote would learn them anyway, and could undo the vote unless it helped their favourite.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _pending = sa.select(matchups.c.id).where(
 def published_until(connection: sa.Connection, now: int) -> int:
     """The last event of the log that may be public: before it every vote is final, or was undone before it.
 
-    A vote holds the public log back for the time to undo at most, whatever happens around it.
+    A vote delays the public log by at most the undo time.
     """
     head, _ = log.head(connection)
     return last_public(head, fetch(connection, _recent, {"since": now - CLOCK_MARGIN}))
 
 
 def last_public(head: int, recent: Iterable[tuple[int, int | None]]) -> int:
-    """The end of the public log, given the recent votes that held names back, latest first: (vote, undo or None)."""
+    """The end of the public log, given the recent votes that held back names, latest first: (vote, undo or None)."""
     until = head
     for vote_seq, undone_seq in recent:
         if vote_seq <= until and (undone_seq is None or undone_seq > until):

@@ -1,4 +1,4 @@
-"""Reading an arena beside its writer: for exports, screening and reports, and the figures of those who run it."""
+"""Reading an arena alongside its writer: for exports, screening, reports and operators' figures."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ _votes = (
 _changed = (
     sa.select(changes.c.vote_seq, changes.c.standing_before)
     .where(changes.c.seq > sa.bindparam("after"))
-    .order_by(changes.c.seq.desc())  # of several changes the first has the standing back then
+    .order_by(changes.c.seq.desc())  # of several changes the first has the status at that time
 )
 
 
 def cast_votes(store: Store, until: int) -> Iterator[CastVote]:
-    """Every vote up to a place in the log, in its order, whether it counts or not, with its standing there."""
+    """Every vote up to a position in the log, in order, whether it counts or not, with its status at that position."""
     with store.database.read() as connection:
         changed = connection.execute(_changed, {"after": until})
         before = {vote_seq: VoteStanding(standing) for vote_seq, standing in changed}
@@ -71,7 +71,7 @@ def cast_votes(store: Store, until: int) -> Iterator[CastVote]:
 
 
 def final_votes(store: Store, until: int, now: int) -> Iterator[CastVote]:
-    """Every vote up to a place in the log, with its standing now; votes that can still be undone are left out."""
+    """Every vote up to a position in the log, with its current status; votes that can still be undone are left out."""
     with store.database.read() as connection:
         pending = pending_votes(connection, now)
         for vote in _cast(connection, until):
@@ -116,7 +116,7 @@ def answers_shown(store: Store) -> dict[str, tuple[str, str]]:
 
 
 def session_acts(store: Store) -> dict[str, SessionActs]:
-    """How often each voter voted, undid and skipped; voters who did none of it are left out."""
+    """How often each voter voted, undid and skipped; voters who did none of these are left out."""
     settled = matchups.c.status.in_(
         (MatchupStatus.VOTED.value, MatchupStatus.UNDONE.value, MatchupStatus.SKIPPED.value)
     )
@@ -146,7 +146,7 @@ def flags_raised(store: Store) -> set[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The log's last number and hash, events without a place in it yet, and matchups that wait for a vote."""
+    """The log's last number and hash, the number of pending events, and of open matchups."""
 
     head_seq: int
     head_hash: str
@@ -155,7 +155,7 @@ class Backlog:
 
 
 def backlog(store: Store) -> Backlog:
-    """The figures of this moment."""
+    """The current figures."""
     waiting = sa.select(sa.func.count()).select_from(pending)
     still_open = sa.select(sa.func.count()).select_from(matchups).where(matchups.c.status == "open")
     with store.database.read() as connection:
@@ -165,7 +165,7 @@ def backlog(store: Store) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """An event as it was written, and when, in microseconds; `seq` is None until it has its place."""
+    """An event as it was written, and when, in microseconds; `seq` is None while it is pending."""
 
     seq: int | None
     at: int
@@ -173,7 +173,7 @@ class LoggedEvent:
 
 
 def latest_events(store: Store, kinds: Iterable[str], most: int) -> list[LoggedEvent]:
-    """The latest events of these kinds, the newest first; very old ones are not searched for."""
+    """The latest events of these kinds, newest first; very old ones are not searched."""
     newest = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0)).scalar_subquery()
     chosen = (
         sa.select(chain.c.seq, events.c.at, events.c.body)
@@ -187,7 +187,7 @@ def latest_events(store: Store, kinds: Iterable[str], most: int) -> list[LoggedE
 
 
 class KindCounts:
-    """How many events of each kind the log holds. Counted once, then kept up with what is new."""
+    """How many events of each kind the log holds. Counted once, then updated with new events."""
 
     def __init__(self) -> None:
         self._seq = 0
@@ -206,7 +206,7 @@ class KindCounts:
 
 @dataclass(frozen=True, slots=True)
 class PastAnswer:
-    """An answer that was imported as event `seq`, at a time in microseconds; a later one takes its place."""
+    """An answer imported as event `seq`, at a time in microseconds; a later one replaces it."""
 
     seq: int
     at: int
@@ -214,7 +214,7 @@ class PastAnswer:
 
 
 class _Added(msgspec.Struct, frozen=True):
-    """Whose answer to what; the text is passed over."""
+    """The model and prompt of an answer; the text is skipped."""
 
     response_id: str
     model: str
@@ -225,7 +225,7 @@ _decoder = msgspec.json.Decoder(_Added)
 
 
 class AnswerDates:
-    """Every answer that was ever imported, with its date. The log is read once, then what is new of it."""
+    """Every answer that was ever imported, with its date. The log is read once, then only new events."""
 
     def __init__(self) -> None:
         self._seq = 0
@@ -233,7 +233,7 @@ class AnswerDates:
         self._lock = threading.Lock()
 
     def of(self, store: Store, model: str, prompt_id: str) -> tuple[PastAnswer, ...]:
-        """What a model has said to a prompt, the latest answer first."""
+        """A model's answers to a prompt, latest first."""
         with self._lock:
             self._follow(store)
             return tuple(reversed(self._found.get((model, prompt_id), ())))

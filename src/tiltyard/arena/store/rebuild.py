@@ -1,4 +1,4 @@
-"""Making every projection again from the log alone, into the same database or into another."""
+"""Rebuilding every projection from the log alone, in the same database or another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Link(NamedTuple):
-    """One place of the chain and the event that it points at; an event that is gone has neither time nor text."""
+    """One link of the chain and its event; a missing event has neither time nor text."""
 
     seq: int
     event_id: int
@@ -57,7 +57,7 @@ _reveal = sa.update(matchups).where(matchups.c.id == sa.bindparam("of")).values(
 
 
 def links(connection: sa.Connection) -> Iterator[list[Link]]:
-    """The chain from its beginning, in pages, with whatever events there are."""
+    """The chain from its beginning, in pages, with the events that exist."""
     seq = 0
     while rows := list(map(Link._make, fetch(connection, _links, {"after": seq}))):
         yield rows
@@ -65,12 +65,12 @@ def links(connection: sa.Connection) -> Iterator[list[Link]]:
 
 
 def tail(connection: sa.Connection) -> list[tuple[int, int, str]]:
-    """Events without a place in the chain: id, time and text."""
+    """Events not in the chain: id, time and text."""
     return [(row.id, row.at, row.body) for row in connection.execute(_unchained)]
 
 
 class TableRebuild:
-    """Folds a log into empty tables: feed it every event in order, then `finish` with those that have no place yet."""
+    """Folds a log into empty tables: feed it every event in order, then `finish` with the pending ones."""
 
     def __init__(self, target: sa.Connection, checkpoint_every: int, votes_expected: int = 0) -> None:
         self._target = target
@@ -97,14 +97,14 @@ class TableRebuild:
         projections.flush(target, state)
 
     def finish(self, unplaced: list[e.Event]) -> None:
-        """Write what is left; of events without a place in the log only the matchups know."""
+        """Write what is left; pending events affect only the matchups."""
         for event in unplaced:
             self._matchups.note(event)
         self._matchups.flush(everything=True)
 
 
 class MatchupRows:
-    """The table of matchups as the log tells it. Closed ones are written away; open ones wait in memory."""
+    """The table of matchups according to the log. Closed ones are written out; open ones stay in memory."""
 
     def __init__(self, target: sa.Connection, catalog: Catalog) -> None:
         self._target = target
@@ -180,6 +180,6 @@ class MatchupRows:
 
 
 def empty_projections(connection: sa.Connection) -> None:
-    """Delete everything that is made from the log."""
+    """Delete everything that is derived from the log."""
     for table in (*PROJECTIONS, pending):
         connection.execute(sa.delete(table))

@@ -1,4 +1,4 @@
-"""A process's copy of the arena's state, and the one way in which it moves: event by event, in the log's order."""
+"""A process's copy of the arena's state, which changes in only one way: event by event, in log order."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class Replica:
-    """The state after the last event of the log that this process has taken in.
+    """The state after the last event of the log that this process has applied.
 
-    `catch_up` takes in what others have chained. `project` chains new events and writes what follows from them; its
+    `catch_up` applies what others have chained. `project` chains new events and writes what follows from them; its
     caller holds the projector's lock, and has caught up. If the transaction fails after `project`, the state is ahead
-    of the database: throw the replica away and load another.
+    of the database: discard the replica and load another.
     """
 
     def __init__(self, state: ArenaState, book: SqlVoteBook, hash_: str, checkpoint_every: int) -> None:
@@ -54,7 +54,7 @@ class Replica:
         return replica
 
     def is_at_the_head(self, connection: sa.Connection) -> bool:
-        """Whether there is nothing to catch up with. From now on votes are looked for in this transaction."""
+        """Whether there is nothing to catch up with. From now on votes are looked up in this transaction."""
         self.book.connection, self.book.writes = connection, False
         return log.head(connection) == (self.state.seq, self.hash)
 
@@ -64,7 +64,7 @@ class Replica:
         follow: Callable[[list[Event]], None] | None = None,
         until: int = log.EVERYTHING,
     ) -> None:
-        """Take in what has been chained since, up to a number; `follow` is handed the events too, page by page."""
+        """Apply what has been chained since, up to a number; `follow` also gets the events, page by page."""
         self.book.connection, self.book.writes = connection, False
         for page in log.chained_after(connection, self.state.seq, until):
             self.projections.forget()
@@ -76,7 +76,7 @@ class Replica:
                 follow(events)
 
     def project(self, connection: sa.Connection, written: Sequence[log.WrittenEvent]) -> None:
-        """Give events the next places in the log, take them in, and write what follows from them."""
+        """Give events the next sequence numbers, apply them, and write what follows from them."""
         if not written:
             return
         state, projections = self.state, self.projections
@@ -90,7 +90,7 @@ class Replica:
         projections.flush(connection, state)
 
     def check_head(self, connection: sa.Connection) -> None:
-        """Make sure that nothing was chained which this replica does not know."""
+        """Check that nothing was chained that this replica has not applied."""
         seq, hash_ = log.head(connection)
         if (seq, hash_) != (self.state.seq, self.hash):
             raise StoreError(

@@ -1,4 +1,4 @@
-"""What an arena's site keeps beside the log: the notice it shows, and a secret that it shows nobody.
+"""What an arena's site stores outside the log: the notice it shows, and its secret.
 
 Nothing here is evidence, and no rating is computed from it. Read a text by its name, never the table as a whole.
 """
@@ -23,7 +23,7 @@ LONGEST = 500
 
 
 def notice(store: Store) -> str:
-    """The sentence that the site shows on every page; '' where there is none."""
+    """The sentence that the site shows on every page; '' if there is none."""
     with store.database.read() as connection:
         return _text(connection, NOTICE)
 
@@ -40,7 +40,7 @@ def set_notice(store: Store, text: str) -> None:
 
 
 def secret(store: Store) -> str:
-    """The random secret of a site that was given none: made once, then the same for every start, worker and host."""
+    """The random secret of a site that was given none: created once, then the same for every start, worker and host."""
     with store.database.read() as connection:
         found = _text(connection, SECRET)
     if found:

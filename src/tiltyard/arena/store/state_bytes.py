@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.tallies import Grid, Tallies
 
 VERSION = 3
-"""Raised when the fold or this form changes: older checkpoints are then ignored, and the log is folded again."""
+"""Incremented when the fold or this format changes: older checkpoints are then ignored, and the log is folded again."""
 
 
 class StoredRatings(msgspec.Struct, frozen=True, array_like=True):
@@ -135,7 +135,7 @@ def decode_state(data: bytes, book: VoteBook) -> ArenaState | None:
 
 
 def is_of_another_version(data: bytes) -> bool:
-    """Whether another version wrote these bytes: they are then never used, and say nothing that could be checked."""
+    """Whether another version wrote these bytes: they are then never used, and cannot be checked."""
     try:
         return _version.decode(zlib.decompress(data)).version != VERSION
     except (zlib.error, msgspec.DecodeError):

@@ -1,9 +1,9 @@
 """The tables of an arena's database.
 
 `events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
-`checkpoints` can be made again from them. `voters`, `rate_limits` and `ended_sessions` lie outside the chain: they hold
-what must be forgettable, and nothing that the ratings need. So do `site_texts` (the notice and, if
-TILTYARD_SECRET is not set, the site's secret) and `steps`, which say whose tables these are.
+`checkpoints` can be made again from them. `voters`, `rate_limits` and `ended_sessions` are outside the chain: they hold
+what must be deletable, and nothing that the ratings need. So are `site_texts` (the notice and, if TILTYARD_SECRET is
+not set, the site's secret) and `steps`, which say whose tables these are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ metadata = sa.MetaData(
 )
 
 Big = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-"""Whole numbers up to 63 bits. SQLite gives ids by itself only to columns called INTEGER."""
+"""Integers of up to 63 bits. SQLite assigns ids automatically only to columns declared INTEGER."""
 
 Name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 """A text that is sorted by its bytes, as SQLite does: two databases then list their rows in the same order."""
@@ -224,4 +224,4 @@ steps = sa.Table(
 """For each step of the migrations since 0002, the oldest step whose programs may use the tables after it."""
 
 PROJECTIONS = (matchups, votes, changes, models, prompts, responses, standings, snapshots, marks, checkpoints)
-"""What is made from the log, and can be deleted and made again."""
+"""What is derived from the log, and can be deleted and rebuilt."""

@@ -1,4 +1,4 @@
-"""The texts of prompts and answers, the ones in use kept in memory."""
+"""The texts of prompts and answers, with a cache in memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Proof that an arena's tables say what its log says: everything is made again from the log and compared bit for bit.
+"""Verifying an arena's tables: everything is rebuilt from the log and compared bit for bit.
 
-The log itself is checked by its chain of hashes. A chain cannot show that its end was cut off together with all that
-followed from it: keep `Verification.head` somewhere else, and compare.
+The log itself is checked by its chain of hashes. A chain cannot show that its end was cut off together with everything
+derived from it: keep `Verification.head` somewhere else, and compare.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from tiltyard.arena.store.rebuild import Link
 
 NAMED_PER_TABLE = 20
-"""Differences that are named one by one; the others are counted."""
+"""How many differences are listed individually; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """One thing that is not as the log says: the table, which row of it, and what is wrong."""
+    """One deviation from the log: the table, its row, and what is wrong."""
 
     table: str
     where: str
@@ -48,7 +48,7 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` found. `head` is the last sequence number and its hash; `unchained` events wait for a place."""
+    """What `verify` found. `head` is the last sequence number and its hash; `unchained` counts the pending events."""
 
     events: int
     votes: int
@@ -59,7 +59,7 @@ class Verification:
 
     @property
     def clean(self) -> bool:
-        """Whether everything is as the log says."""
+        """Whether everything agrees with the log."""
         return not self.problems
 
 
@@ -88,7 +88,7 @@ def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Verification:
 
 
 def rebuild(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
-    """Delete every projection and make it again from the log, in one transaction. A broken log is refused."""
+    """Delete every projection and rebuild it from the log, in one transaction. A broken log is refused."""
     store = Store.open(url)
     try:
         with store.database.write() as connection:
@@ -120,7 +120,7 @@ class _Checked:
 
 
 def _refold(source: sa.Connection, fold: TableRebuild, checked: _Checked) -> list[tuple[int, int, str]]:
-    """Check the chain and fold it; the events that have no place in it."""
+    """Check the chain and fold it; returns the events that are not in it."""
     unplaced = tail(source)
     for page in links(source):
         good = _check_links(page, checked)
@@ -176,7 +176,7 @@ def _compare(source: sa.Connection, target: sa.Connection, checked: _Checked) ->
 def _side_by_side(
     there: Iterator[list[Row]], made: Iterator[list[Row]], width: int
 ) -> Iterator[tuple[Row | None, Row | None]]:
-    """Rows that differ, or are on one side only. Equal pieces are passed over whole."""
+    """Rows that differ, or are on one side only. Equal chunks are skipped as a whole."""
     left: list[Row] = []
     right: list[Row] = []
     for piece, other in zip_longest(there, made, fillvalue=list[Row]()):
@@ -221,7 +221,7 @@ def _rows(connection: sa.Connection, table: sa.Table) -> int:
 
 @contextmanager
 def _scratch() -> Iterator[sa.Connection]:
-    """Empty tables in a file that is gone afterwards. Nothing in it needs to survive anything."""
+    """Empty tables in a temporary file, which need no durability."""
     with tempfile.TemporaryDirectory(prefix="tiltyard-verify-") as folder:
         engine = sa.create_engine(f"sqlite:///{Path(folder) / 'scratch.db'}")
         try:

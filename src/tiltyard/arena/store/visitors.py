@@ -1,4 +1,4 @@
-"""What is kept outside the chain and can be forgotten: who holds which cookie, recent usage, ended sessions."""
+"""What is stored outside the chain and can be deleted: who holds which cookie, recent usage, ended sessions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 SLOTS = 12
-"""A rolling window is counted in this many parts and the one that began last: never shorter than promised."""
+"""A rolling window is counted in this many parts plus the current one, so it is never shorter than stated."""
 
 SECOND = 1_000_000
 DAY_SECONDS = 86_400
 
 PROBE = "probe"
-"""The name of the row that is written only to see whether one can be; quotas have a colon in theirs."""
+"""The name of the row written only to test writing; names of quotas contain a colon."""
 
 RENEWAL_SECONDS = 600
-"""How long a cookie that was replaced still leads to its voter: answers get lost, and tabs are loaded side by side."""
+"""How long a replaced cookie still leads to its voter: responses get lost, and tabs load in parallel."""
 
 QUOTA_LOCKS = 0x7117
-"""The first number of the advisory locks of quotas; the second is made of the quota's name."""
+"""The first number of the quotas' advisory locks; the second is derived from the quota's name."""
 
 _hold = sa.text("SELECT pg_advisory_xact_lock(:space, key) FROM unnest(CAST(:keys AS int[])) AS key")
 
@@ -59,7 +59,7 @@ def known_voter(connection: sa.Connection, cookie_hash: str) -> str | None:
 
 
 def enter_voter(connection: sa.Connection, cookie_hash: str, address: str, now: int) -> str:
-    """The key of whoever holds this cookie; a new random one on the first visit, however many requests bring it."""
+    """The key of the visitor with this cookie; a new random one on the first visit, even with concurrent requests."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     row = {"cookie_hash": cookie_hash, "voter": secrets.token_hex(16), "created_at": now, "address": address}
     connection.execute(dialect.insert(voters).values(row).on_conflict_do_nothing(index_elements=["cookie_hash"]))
@@ -78,7 +78,7 @@ def known_cookies(connection: sa.Connection, cookie_hashes: Sequence[str]) -> se
 def may_renew(connection: sa.Connection, older_hash: str, now: int) -> bool:
     """Whether an older cookie leads to a voter, or did until a moment ago.
 
-    Looked at in this order: another tab's renewal that is committed between the two looks is seen by the second.
+    The order matters: a renewal by another tab that is committed between the two lookups is seen by the second.
     """
     if known_voter(connection, older_hash) is not None:
         return True
@@ -109,10 +109,10 @@ class QuotaCounter:
         self._worker = secrets.token_hex(8)
 
     def used(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> Counter[str]:
-        """How much of each quota was used in the window that ends now; nobody uses more until this transaction ends.
+        """How much of each quota was used in the window that ends now; locked until this transaction ends.
 
-        On SQLite whoever writes is alone. On PostgreSQL others who need one of these quotas wait here, always in the
-        order of the locks' numbers, and see what this transaction noted once it is committed.
+        On SQLite there is only one writer. On PostgreSQL others that need one of these quotas wait here, always in the
+        order of the lock numbers, and see this transaction's counts once it is committed.
         """
         counts: Counter[str] = Counter()
         oldest = {quota.name: now - quota.window for quota in quotas}
@@ -127,7 +127,7 @@ class QuotaCounter:
         return counts
 
     def free_in(self, connection: sa.Connection, quota: Quota, now: int) -> int:
-        """In how many seconds a quota that is used up allows one action more."""
+        """In how many seconds an exhausted quota allows another action."""
         columns = (rate_limits.c.slot, rate_limits.c.count)
         here = (rate_limits.c.key == quota.name) & (rate_limits.c.slot > now - quota.window)
         rows = connection.execute(sa.select(*columns).where(here).order_by(rate_limits.c.slot)).all()
@@ -151,7 +151,7 @@ class QuotaCounter:
                 connection.execute(sa.insert(rate_limits), row)
 
     def probe(self, connection: sa.Connection, now: int) -> None:
-        """Write a row that limits nothing: what fails here would fail for a vote."""
+        """Write a row that limits nothing: if this fails, a vote would fail too."""
         here = (rate_limits.c.key == PROBE) & (rate_limits.c.slot == 0) & (rate_limits.c.worker == self._worker)
         until = now + DAY_SECONDS * SECOND
         again = sa.update(rate_limits).where(here).values(count=rate_limits.c.count + 1, expires_at=until)
@@ -160,17 +160,17 @@ class QuotaCounter:
             connection.execute(sa.insert(rate_limits), row)
 
     def tidy(self, connection: sa.Connection, now: int) -> None:
-        """Drop counts that no window reaches any more."""
+        """Drop counts that are outside every window."""
         connection.execute(sa.delete(rate_limits).where(rate_limits.c.expires_at <= now))
 
 
 def _lock_number(name: str) -> int:
-    """32 bits of a quota's name. Two names with the same number wait for each other, and that is all."""
+    """32 bits of a quota's name. On a collision, two quotas merely wait for each other."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big", signed=True)
 
 
 def end_session(connection: sa.Connection, name: str, expires_at: int, now: int) -> None:
-    """Remember until its time is over that a session was ended; forget those whose time is over."""
+    """Remember that a session was ended, until its time is over; forget those whose time is over."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     row = {"name": name, "expires_at": expires_at}
     connection.execute(dialect.insert(ended_sessions).values(row).on_conflict_do_nothing(index_elements=["name"]))

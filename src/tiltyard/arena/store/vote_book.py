@@ -1,8 +1,8 @@
-"""Votes in the database, as they were at any place of the log.
+"""Votes in the database, as they were at any position of the log.
 
 A process that follows the log may be a little behind the tables, which another process keeps at the head. So nothing
-here is read as it is *now*: `changes` says when a vote was taken out or put back, and a question asked at number
-`seq` is answered as of that number.
+here is read as it is *now*: `changes` says when a vote was removed or restored, and every query is answered as of
+number `seq`.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ _first_changed = sa.select(sa.func.min(changes.c.vote_seq)).where(
 
 
 class SqlVoteBook:
-    """The votes of the database, as of number `seq`. New ones are kept in lists until `flush`, if anybody wants them.
+    """The votes of the database, as of number `seq`. New ones are kept in lists until `flush`, if needed.
 
-    The owner sets `connection` for the time of a transaction, `writes` if it is the projector, and as it goes `seq`,
-    the event being taken in, and `rules_since`, the event that last changed the rating rules: older marks are useless.
+    The owner sets `connection` for the duration of a transaction, `writes` if it is the projector, and for each event
+    `seq`, the event being applied, and `rules_since`, the event that last changed the rating rules: older marks are
+    useless.
     """
 
     def __init__(self, connection: sa.Connection | None = None, *, writes: bool = False) -> None:
@@ -76,7 +77,7 @@ class SqlVoteBook:
             self.on_cast(vote)
 
     def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:
-        """The votes on these matchups, in the order of the log, as they were before event `seq`."""
+        """The votes on these matchups, in log order, as they were before event `seq`."""
         self.flush()
         rows = fetch(self._open, _found, {"ids": sorted(set(matchup_ids)), "now": self.seq})
         before = self._standing_at(self.seq - 1)
@@ -104,10 +105,10 @@ class SqlVoteBook:
         )
 
     def ratings_before(self, seq: int) -> Ratings | None:
-        """The latest mark from before a vote that still holds: made by these rules, of votes not changed since.
+        """The latest valid mark from before a vote: computed by these rules, from votes not changed since.
 
-        A mark at number c was made from the votes as they were then. It holds now if every vote that was changed
-        after c came after c itself.
+        A mark at number c was computed from the votes as they were then. It is valid if every vote changed after c was
+        also cast after c.
         """
         self.flush()
         before = seq
@@ -147,7 +148,7 @@ class SqlVoteBook:
             insert_rows(self._open, votes, [_row(vote) for vote in cast])
 
     def forget(self) -> None:
-        """Drop what was not written: its transaction failed."""
+        """Discard what was not written: its transaction failed."""
         self._cast.clear()
 
     @property
@@ -156,9 +157,9 @@ class SqlVoteBook:
         return self.connection
 
     def _standing_at(self, seq: int) -> dict[int, str]:
-        """The standing, at number `seq`, of votes that were changed later.
+        """The status, at number `seq`, of votes that were changed later.
 
-        It is asked after the votes are, so a change that another process makes in between is seen.
+        It is queried after the votes, so that a change by another process in between is seen.
         """
         return {row.vote_seq: row.standing_before for row in self._open.execute(_changed, {"after": seq})}
 
@@ -166,7 +167,7 @@ class SqlVoteBook:
 def votes_as_of(connection: sa.Connection, matchup_ids: Iterable[str], seq: int) -> list[CastVote]:
     """The votes on these matchups as they were after event `seq`, in the order of the log."""
     book = SqlVoteBook(connection)
-    book.seq = seq + 1  # the book answers for the moment before its event
+    book.seq = seq + 1  # the book answers as of just before its event
     return book.find(matchup_ids)
 
 

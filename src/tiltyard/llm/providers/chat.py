@@ -172,8 +172,10 @@ def _problem(problem: object, otherwise: str) -> tuple[str, str]:
 
 
 def _usage(value: object) -> Usage | None:
-    """OpenAI includes cached tokens in the prompt's; we count them separately. None if the server does not state
-    them."""
+    """OpenAI includes cached tokens in the prompt's; we count them separately.
+
+    None if the server does not state them.
+    """
     usage = an_object(value)
     details = an_object(usage.get("prompt_tokens_details"))
     prompt, output = a_count(usage.get("prompt_tokens")), a_count(usage.get("completion_tokens"))

@@ -163,8 +163,7 @@ async def streamed(items: AsyncGenerator[Answer, None], caller: Caller, about: s
 
 
 def translate(error: Exception, caller: Caller, about: str) -> ModelError:
-    """`TryLater` for what may succeed later, `Refused` for what will not, `QuestionRefused` if only this question will
-    not."""
+    """`TryLater` if it may succeed later, `QuestionRefused` if only this question never will, else `Refused`."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         reasons = _reasons(error)
@@ -184,8 +183,7 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """How many seconds the provider says to wait (a number or an HTTP date), an hour at most; None if it does not
-    say."""
+    """The seconds to wait according to the provider (a number or an HTTP date), at most an hour; None if not stated."""
     for header, per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(header, "")) / per_second
@@ -218,8 +216,7 @@ def _is_cut_off(reason: Exception) -> bool:
 
 
 def _error_body(error: Exception) -> tuple[dict[str, None], str]:
-    """The names (type, then code) and the message in an error's body; OpenAI's SDK unwraps `error`, Anthropic's does
-    not."""
+    """The names (type, then code) and message in an error's body; only OpenAI's SDK unwraps `error`."""
     body: Any = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(inner, dict):

@@ -1,4 +1,4 @@
-"""Counts over the placed model's battles: what came of them, what its rating predicts, and whether the files agree."""
+"""Counts over the placed model's battles: outcomes, predictions of its rating, and whether the files agree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OUTCOMES = ("won", "lost", "tie", "inconsistent", "failed")
 
 
 def outcome(model: str, battle: JudgedBattle) -> str:
-    """What came of a battle for the model, one of `OUTCOMES`."""
+    """The outcome of a battle for the model, one of `OUTCOMES`."""
     if battle.settled and battle.winner is not None:
         return "won" if battle.winner == model else "lost"
     return battle.outcome
@@ -28,7 +28,7 @@ def outcome(model: str, battle: JudgedBattle) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Outcomes counted from the model's side. An inconsistent battle is a tie too; a failed one is nothing."""
+    """Outcomes counted from the model's side. An inconsistent battle is also a tie; a failed one is not counted."""
 
     won: int
     lost: int
@@ -36,7 +36,7 @@ class Results:
     inconsistent: int
     failed: int
     expected_sum: float | None
-    """The sum of the expected scores of the settled battles; None where an opponent has no rating."""
+    """The sum of the expected scores of the settled battles; None if an opponent has no rating."""
 
     @property
     def n(self) -> int:
@@ -55,7 +55,7 @@ class Results:
 
     @property
     def expected(self) -> float | None:
-        """The score one would expect from the ratings."""
+        """The score predicted by the ratings."""
         return self.expected_sum / self.n if self.n and self.expected_sum is not None else None
 
 
@@ -81,8 +81,8 @@ def count_results(placed: Placement, battles: Iterable[JudgedBattle]) -> Results
 def expected_score(placed: Placement, opponent: str) -> float | None:
     """The chance to win and half that to tie, by the board's ratings and its model of the judge's ties.
 
-    A calibrated rating is on people's scale and the battles are the judge's: its slope and slot lead from one to the
-    other, and a battle heard in both orders scores what its two verdicts do on average.
+    A calibrated rating is on people's scale, but the battles are on the judge's: its slope and slot advantage convert
+    between them, and a battle judged in both orders scores the average of its two verdicts.
     """
     if opponent not in placed.entries:
         return None
@@ -107,7 +107,7 @@ def _share(logit: float) -> float:
 
 
 def disagreements(placed: Placement) -> list[str]:
-    """A sentence for every number that does not follow from the files it was made from; none where all is well."""
+    """A sentence for every number that disagrees with the files it was computed from; none if all is well."""
     counted = count_results(placed, placed.run.battles)
     return [*_counts(placed, counted), *_board(placed, counted), *_flips(placed), *_rounds(placed), *_panel(placed)]
 
@@ -149,7 +149,7 @@ def _flips(placed: Placement) -> list[str]:
 
 
 def _rounds(placed: Placement) -> list[str]:
-    """The last round against the board: they are one estimate."""
+    """The last round against the board: both are the same estimate."""
     if not placed.manifest.rounds:
         return []
     last, entry = placed.manifest.rounds[-1], placed.entry

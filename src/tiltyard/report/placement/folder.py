@@ -1,4 +1,4 @@
-"""A placement's run folder as one frozen record, in the terms of every other report: prompts, answers, judgments."""
+"""A placement's run folder as one frozen record, in the same form as other reports: prompts, answers, judgments."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Placement:
     panel: Panel
     """Which battles were judged."""
     against_people: Mapping[Heard, int]
-    """How often the judge said what, where people said what."""
+    """Counts of the judge's label by people's label."""
 
     @property
     def model(self) -> str:
@@ -95,7 +95,7 @@ class Placement:
         return {entry.model: entry for entry in self.board}
 
     def opponent(self, battle: JudgedBattle) -> str:
-        """Whom the model met."""
+        """The model's opponents."""
         return battle.entrant_b if battle.entrant_a == self.model else battle.entrant_a
 
     def language(self, battle: JudgedBattle) -> str:
@@ -104,7 +104,7 @@ class Placement:
 
 
 def read_placement(folder: str | Path) -> Placement:
-    """Read a finished placement; a missing or torn file is one clear error.
+    """Read a finished placement; a missing or incomplete file is one clear error.
 
     Parameters:
         folder: The folder of a placement.
@@ -191,7 +191,7 @@ def _check_model(battles: Sequence[JudgedBattle], model: str, path: Path) -> Non
 
 
 def _against_people(folder: Path) -> Counter[Heard]:
-    """How often the judge said what, where people had said what."""
+    """Counts of the judge's label by people's label."""
     path = require(folder / "calibration.jsonl", folder, PLACE)
     decoder = msgspec.json.Decoder(HumanDecided)
     counts: Counter[Heard] = Counter()

@@ -1,4 +1,4 @@
-"""The page of a placement: from the one sentence down to every judged battle."""
+"""The page of a placement: from a one-sentence summary down to every judged battle."""
 
 from __future__ import annotations
 

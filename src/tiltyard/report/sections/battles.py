@@ -67,7 +67,7 @@ def _opponent(here: Here, dimension: Dimension, name: str, opponent: str, battle
 
 
 def tally(battles: Sequence[JudgedBattle]) -> Counter[str]:
-    """How often each thing came of these judgments."""
+    """How often each outcome occurred in these judgments."""
     counts: Counter[str] = Counter()
     for battle in battles:
         counts[battle.winner or battle.outcome] += 1
@@ -75,7 +75,7 @@ def tally(battles: Sequence[JudgedBattle]) -> Counter[str]:
 
 
 def pair_view(here: Here, key: tuple[int, int, int]) -> Html:
-    """The battles of a pair, one line each: prompt, what the judge said in either order, what came of it."""
+    """The battles of a pair, one line each: prompt, the verdicts in both orders, the outcome."""
     run = here.run
     dimension, a, b = run.dimensions[key[0]].name, run.entrants[key[1]], run.entrants[key[2]]
     battles = here.site_map.by_pair[key]
@@ -120,7 +120,7 @@ def kind(battle: JudgedBattle) -> str:
 
 
 def badge(battle: JudgedBattle) -> Html:
-    """What came of a judgment, as a small label."""
+    """The outcome of a judgment, as a small label."""
     return el("span", battle.outcome, class_=f"badge {kind(battle)}")
 
 
@@ -137,12 +137,12 @@ def _cells(here: Here, battle: JudgedBattle) -> list[Html]:
 
 
 def _order_of(here: Here, battle: JudgedBattle) -> tuple[int, int]:
-    """Which verdict had the first of the pair on top: forward first, unless the match lists the two the other way."""
+    """The verdicts in the order of the pair: forward first, unless the match lists the two in the other order."""
     return (0, 1) if here.site_map.entrants[battle.entrant_a] < here.site_map.entrants[battle.entrant_b] else (1, 0)
 
 
 def filter_form(outcomes: Sequence[str] = OUTCOMES, *more: Html) -> Html:
-    """The search over the lists, with further controls behind it, shown only where the script runs."""
+    """The search over the lists, with further controls, shown only if the script runs."""
     options = [el("option", "any outcome", value=""), *(el("option", word, value=word) for word in outcomes)]
     return el(
         "div",

@@ -32,7 +32,7 @@ def order(here: Here, dimension: Dimension) -> list[str]:
 
 
 def board_section(here: Here, dimension: Dimension) -> Html:
-    """The Bradley–Terry board: rating, interval, the places it could hold, and what it was counted from."""
+    """The Bradley–Terry board: rating, interval, range of places, and counts."""
     report = dimension.board
     if report is None or not report.ratings:
         reason = why_no_board(here.run, dimension)
@@ -72,7 +72,7 @@ def ratings_table(board: Leaderboard, rows: Iterable[Sequence[str]], scale: svg.
 
 
 def as_leaderboard(report: EloReport) -> Leaderboard:
-    """A ratings file as the leaderboard it was written from."""
+    """The leaderboard of a ratings file."""
     details = report.details
     n_battles = details.get("n_battles")
     return Leaderboard(
@@ -187,7 +187,7 @@ SHADES = 10
 
 
 def shaded(share: float, *children: str) -> Html:
-    """A cell as dark as its share between 0 and 1."""
+    """A cell shaded by its share between 0 and 1."""
     return el("td", *children, class_=f"heat h{round(SHADES * min(max(share, 0.0), 1.0))}")
 
 
@@ -220,7 +220,7 @@ def win_rate_section(here: Here, dimension: Dimension) -> Html:
 
 
 def k_section(here: Here, dimension: Dimension) -> Html:
-    """Entrants × K: mean Elo on the same shuffles, with the place it gives. An order that depends on K is fragile."""
+    """Entrants × K: mean Elo on the same shuffles, with the resulting place. An order that depends on K is fragile."""
     if not dimension.sweep:
         return Html("")
     means = {k: {name: line.mean for name, line in lines.items()} for k, lines in dimension.sweep.items()}

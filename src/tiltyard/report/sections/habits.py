@@ -1,4 +1,4 @@
-"""The judge’s habits: how often it changed its mind with the order, and how often it chose what it was shown first."""
+"""The judge’s biases: how often the verdict changed with the order, and how often it chose the answer shown first."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def habits_section(here: Here, dimension: Dimension) -> Html:
 
 
 def habits_table(groups: Sequence[tuple[str, Sequence[tuple[str, Behaviour]]]]) -> Html:
-    """Both rates with their intervals, row by row; a group with a title has it as a row above."""
+    """Both rates with their intervals, row by row; a group's title is a row above it."""
     rows: list[Sequence[str]] = []
     for title, group in groups:
         if title:

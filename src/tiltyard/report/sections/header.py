@@ -1,4 +1,4 @@
-"""The top of the page: what ran, who could be first, and what a reader has to know before believing it."""
+"""The top of the page: what ran, who could be first, and what a reader must know first."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def _who_leads(here: Here, dimension: Dimension) -> Html:
 
 
 def why_no_board(run: Run, dimension: Dimension) -> str:
-    """Why a dimension has no Bradley–Terry board, as the run put it down."""
+    """Why a dimension has no Bradley–Terry board, as recorded by the run."""
     results = (run.manifest.get("results") or {}).get("dimensions") or {}
     reason = (results.get(dimension.name) or {}).get("bradley_terry")
     return str(reason) if reason and reason != "ok" else f"ratings/{dimension.name}.json is not in the run folder"
 
 
 def _tiles(here: Here) -> Html:
-    """The run in figures, each a way down to where it comes from."""
+    """The run in figures, each linked to its source."""
     run = here.run
     habits = behaviour(run.battles)
     failed = sum(not battle.settled for battle in run.battles)
@@ -89,7 +89,7 @@ def _tiles(here: Here) -> Html:
 
 
 def cost_tile(run: Run) -> list[tuple[str, str, str]]:
-    """What the run cost, and how many replies of unknown cost that leaves out; nothing where no price is known."""
+    """What the run cost, and how many replies of unknown cost that leaves out; empty if no price is known."""
     total = (run.usage or {}).get("total") or {}
     cost, unknown = total.get("cost_usd"), total.get("replies_without_usage") or 0
     if cost is None:
@@ -99,7 +99,7 @@ def cost_tile(run: Run) -> list[tuple[str, str, str]]:
 
 
 def tiles(here: Here, items: Sequence[tuple[str, str, str]]) -> Html:
-    """Figures in a row: what, the anchor it comes from, and its value."""
+    """Figures in a row: label, anchor of the source, and value."""
     return pairs([(link(here.section(anchor), what), value) for what, anchor, value in items], class_="tiles")
 
 
@@ -109,12 +109,12 @@ def share_of(part: int, whole: int) -> Html:
 
 
 def warnings(here: Here, found: list[str]) -> Html:
-    """What a reader should not miss: an unfinished run, failures by name, what was left out, numbers that disagree."""
+    """Warnings: an unfinished run, failures by name, what was left out, numbers that disagree."""
     return warning_list([*first_warnings(here), *_unjudged(here.run), *_dropped(here.run), *disagreeing(found)])
 
 
 def first_warnings(here: Here) -> list[str]:
-    """What every kind of run may have to warn of: its note, that it has not finished, and failures by name."""
+    """Warnings common to all kinds of run: its note, that it has not finished, and failures by name."""
     run = here.run
     lines: list[str] = noted(run)
     if run.manifest.get("finished_at") is None:
@@ -129,17 +129,17 @@ def first_warnings(here: Here) -> list[str]:
 
 
 def noted(run: Run) -> list[str]:
-    """What the tournament file says that every reader should know, if it says so."""
+    """The note of the tournament file, if it has one."""
     return [el("b", str(run.manifest["note"]))] if run.manifest.get("note") else []
 
 
 def disagreeing(found: Sequence[str]) -> list[str]:
-    """A warning for every number that does not follow from the verdicts."""
+    """A warning for every number that disagrees with the verdicts."""
     return [f"Numbers disagree: {line}." for line in found]
 
 
 def warning_list(lines: Sequence[str]) -> Html:
-    """Warnings above everything else; nothing where there are none."""
+    """Warnings above everything else; empty if there are none."""
     if not lines:
         return Html("")
     return el("ul", *[el("li", line) for line in lines], class_="warnings", aria_label="What to know first")
@@ -170,7 +170,7 @@ def _dropped(run: Run) -> list[str]:
 
 
 def glance(here: Here) -> Html:
-    """Entrants × dimensions: the places each could hold, and its rating."""
+    """Entrants × dimensions: the range of places, and the rating."""
     boards = [(dimension, dimension.board) for dimension in here.run.dimensions if dimension.board is not None]
     if not boards:
         return Html("")

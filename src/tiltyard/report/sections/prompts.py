@@ -1,7 +1,7 @@
-"""Down to the words: a prompt once, every answer to it once, and each judgment on it with both judge texts.
+"""The texts: a prompt once, every answer to it once, and each judgment on it with both judge texts.
 
 A page shows one of these at a time: the battle or prompt that its address names. For a battle, the style sheet hides
-the answers and judgments that have no part in it, so no text has to be on the page twice.
+unrelated answers and judgments, so no text has to be on the page twice.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def prompt_view(here: Here, prompt_id: str) -> Html:
 
 
 def words(value: str, class_: str, label: str | None = None) -> Html:
-    """Somebody's text exactly as it is: never markup, its own writing direction, its own line breaks."""
+    """A text shown verbatim: never as markup, with its own writing direction and line breaks."""
     if not value:
         return el("div", "(empty)", class_=f"{class_} words none")
     return el(
@@ -143,7 +143,7 @@ def _tokens(usage: Usage | None) -> Html | str:
 
 
 def _origin(battle: JudgedBattle, verdict: Verdict) -> Html:
-    """Where the words come from: judge, rubric, time, tokens, and the line of the file."""
+    """The source of a verdict: judge, rubric, time, tokens, and the line of the file."""
     parts: list[str] = [verdict.judge_model, f"rubric {verdict.rubric_version}", verdict.timestamp]
     parts.append(_tokens(verdict.usage))
     if verdict.attempts > 1:

@@ -51,7 +51,7 @@ COLUMNS = {
 
 
 def _usage_table(usage: Mapping[str, Any]) -> Html:
-    """Dimensions × what they took, the total last."""
+    """Usage by dimension, the total last."""
     rows = [*usage["dimensions"].items(), ("total", usage["total"])]
     columns = list(usage["total"])
     head: list[str | tuple[str, str]] = ["", *((COLUMNS.get(key, words(key)), "num") for key in columns)]
@@ -70,7 +70,7 @@ def _amount(key: str, value: Any) -> Html:
 
 
 def gate_section(here: Here) -> Html:
-    """A pilot's last word: go or no-go for the headline run, and every check behind it."""
+    """A pilot's gate: go or no-go for the headline run, and every check behind it."""
     checks = (here.run.manifest.get("results") or {}).get("gate")
     if not checks:
         return Html("")
@@ -89,7 +89,7 @@ def _passed(check: Mapping[str, Any]) -> Html:
 
 
 def canary_section(here: Here) -> Html:
-    """How the judge did on pairs whose answer is known, where the run had some."""
+    """How the judge did on pairs with a known answer, if the run had some."""
     canaries: Any = (here.run.manifest.get("results") or {}).get("canaries")
     if not canaries:
         return Html("")
@@ -103,14 +103,14 @@ def canary_section(here: Here) -> Html:
 
 
 def _once(key: str, value: Any) -> Any:
-    """The results without what has its own section."""
+    """The results without those that have their own section."""
     if key != "results" or not isinstance(value, dict):
         return value
     return {name: part for name, part in value.items() if name not in ("canaries", "gate")}
 
 
 def run_section(here: Here, found: list[str]) -> Html:
-    """The manifest, every field of it, and whether the numbers were found to follow from the verdicts."""
+    """The full manifest, and whether the numbers agree with the verdicts."""
     manifest = here.run.manifest
     keys = [key for key in FIRST if key in manifest]
     keys += [key for key in manifest if key not in FIRST]
@@ -149,12 +149,12 @@ def facts(value: Any) -> Html:
 
 
 def fact(key: str, value: Any) -> Html:
-    """The value of a key: a seed is a name made of digits, everything else is what it is."""
+    """The value of a key: a seed is shown as digits without separators, everything else as usual."""
     return scalar(str(value)) if "seed" in key else facts(value)
 
 
 def scalar(value: Any) -> Html:
-    """One value: a number with its exact self, text as it is, nothing as a dash."""
+    """One value: a number with its exact value, text verbatim, None as a dash."""
     if value is None or value == {} or value == [] or value == "":
         return el("span", "–", class_="none")
     if isinstance(value, bool):

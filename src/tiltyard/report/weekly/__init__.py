@@ -1,1 +1,1 @@
-"""A week of an arena: whether its board can be trusted, as a page, as Markdown and as JSON."""
+"""The weekly validity report of an arena, as a page, as Markdown and as JSON."""

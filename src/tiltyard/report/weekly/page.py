@@ -124,7 +124,7 @@ def section(anchor: str, title: str, contents: Html) -> Html:
 
 
 def by_shown_name(report: WeeklyReport) -> WeeklyReport:
-    """The same report for its sentences and its chart, with models under the names that visitors know.
+    """The same report for its sentences and its chart, with models under their display names.
 
     Where two models share a name, their ids tell them apart.
     """
@@ -231,7 +231,7 @@ def _over(words: str, drawn: Html) -> tuple[str, str]:
 
 
 def _drawn(words: str = "Chart") -> tuple[str, str]:
-    """The head of a column of pictures that needs no words for those who see them."""
+    """The head of a column of pictures, with a label only for screen readers."""
     return el("span", words, class_="hidden"), "chart"
 
 
@@ -281,7 +281,7 @@ def _confidence(report: WeeklyReport, named: WeeklyReport, labels: Labels) -> li
 
 
 def bands(report: WeeklyReport) -> list[tuple[BoardRow, Known | None, Known]]:
-    """What was known of each model of the board at the start of the period and is known now."""
+    """The standings of each model of the board at the start of the period and now."""
     before, now = report.looks[0].standings, report.looks[-1].standings
     return [(row, before.get(row.model), now[row.model]) for row in report.board.rows]
 
@@ -347,7 +347,7 @@ def _offline(report: WeeklyReport, labels: Labels) -> list[Html]:
 
 
 def _span(low: float | None, high: float | None) -> Html:
-    """Two ends; an open one is left out."""
+    """Both ends of an interval; an open one is left out."""
     if low is None and high is None:
         return number(None)
     ends = ["…" if end is None else points(end) for end in (low, high)]

@@ -44,7 +44,7 @@ def exposure_picture(scale: Scale, off: float, tolerance: float, label: str) -> 
 
 
 def band_scale(looks: Sequence[BoardAt]) -> Scale:
-    """A scale that holds the bands of the first and the last look."""
+    """A scale that covers the bands of the first and the last sample."""
     ends = [
         end for look in (looks[0], looks[-1]) for known in look.standings.values() for end in (known.low, known.high)
     ]
@@ -58,7 +58,7 @@ def band_picture(scale: Scale, before: Known | None, now: Known, label: str) -> 
 
 
 def share_picture(share: float, needed: float, label: str) -> Html:
-    """A bar from 0 to 1 with a mark where it should reach."""
+    """A bar from 0 to 1 with a mark at its target."""
     room = WIDTH - 2 * MARGIN
     marks = [
         el("path", d=f"M{MARGIN} 9h{room}v12h-{room}z", class_="band"),
@@ -69,7 +69,7 @@ def share_picture(share: float, needed: float, label: str) -> Html:
 
 
 def rank_chart(report: WeeklyReport) -> Html:
-    """The places of the top from look to look; a model whose place changed is drawn strongly."""
+    """The places of the top models over time; a model whose place changed is highlighted."""
     looks = [look for look in report.looks if look.standings]
     last = top_order(looks[-1].standings, report.churn.top)
     orders = [top_order(look.standings, len(look.standings)) for look in looks]
@@ -97,7 +97,7 @@ def _moved(line: Sequence[int | None]) -> bool:
 
 
 def _rank_line(model: str, line: Sequence[int | None], step: float) -> Html:
-    """One model's way; where it was not on the board the line has a gap."""
+    """One model's line, with a gap where it was not on the board."""
     steps, drawing = [], False
     for number, place in enumerate(line):
         if place is None:

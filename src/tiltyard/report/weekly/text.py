@@ -1,4 +1,4 @@
-"""The weekly report as Markdown and as JSON, and the sentences that both it and the page say."""
+"""The weekly report as Markdown and as JSON, and the sentences shared with the page."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def side_sentence(report: WeeklyReport) -> str:
 
 
 def quality_sentence(report: WeeklyReport, flag: QualityFlag) -> str:
-    """What is known of a rising both-bad rate, in one sentence."""
+    """A rising both-bad rate, in one sentence."""
     worst = ", ".join(
         f"{report.prompts[prompt.prompt]} ({prompt.both_bad} of {prompt.votes})" for prompt in flag.worst_prompts
     )

@@ -21,13 +21,13 @@ BADGES = {"won": "decisive", "lost": "decisive beaten"}
 
 
 def badge(model: str, battle: JudgedBattle) -> Html:
-    """What came of a battle for the model, as a small label."""
+    """The outcome of a battle for the model, as a small label."""
     word = outcome(model, battle)
     return el("span", word, class_=f"badge {BADGES.get(word, word)}")
 
 
 def opponent_view(here: Here, placed: Placement, key: tuple[int, int, int]) -> Html:
-    """The battles with one opponent, one line each: the question, what the judge said in either order, the outcome."""
+    """The battles with one opponent, one line each: the question, the verdicts in both orders, the outcome."""
     opponent = here.run.entrants[key[2]]
     battles = here.site_map.by_pair[key]
     entry = placed.entries.get(opponent)
@@ -114,7 +114,7 @@ PROMPT_LENGTH, ANSWER_LENGTH, JUDGE_LENGTH = 240, 300, 220
 
 
 def examples_section(here: Here, placed: Placement) -> Html:
-    """Wins over the strongest, losses to the weakest, ties and changes of mind with the most unequal."""
+    """Examples: wins over the strongest, losses to the weakest, ties and changed verdicts with the most unequal."""
     groups = [_group(here, placed, kind) for kind in TITLES]
     if not any(groups):
         return Html("")
@@ -175,7 +175,7 @@ def _card(here: Here, placed: Placement, battle: JudgedBattle) -> Html:
 
 
 def _judge(battle: JudgedBattle, verdicts: Sequence[Verdict]) -> list[Html]:
-    """The judge's words in either order."""
+    """The judge's texts in both orders."""
     return [
         el(
             "div",

@@ -1,4 +1,4 @@
-"""How far to trust the judge: its habits, its agreement with people, and a model placed as if it were new."""
+"""The judge's reliability: its biases, its agreement with people, and a leave-one-out placement."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JUDGE = {
 
 
 def judge_section(placed: Placement) -> Html:
-    """How often the judge changed its mind with the order, and how often it chose what it was shown first."""
+    """How often the verdict changed with the order, and how often the judge chose the answer shown first."""
     heading = el("h2", "The judge’s habits")
     whole = behaviour(placed.run.battles)
     if not whole.first_slot.n and not whole.flips.n:
@@ -75,7 +75,7 @@ def _habits_note(placed: Placement, whole: Behaviour) -> Html:
 
 
 def calibration_section(placed: Placement) -> Html:
-    """The judge on battles that people decided, the model fitted to it, and what that does to the interval."""
+    """The judge on battles that people decided, the fitted calibration, and its effect on the interval."""
     calibration = placed.manifest.calibration
     if calibration is None:
         return Html("")
@@ -127,7 +127,7 @@ def _ends(low: float | None, high: float | None) -> Html:
 
 
 def _told(placed: Placement) -> Html:
-    """What the judge said where people said this: the counts behind the agreement."""
+    """The judge's labels by people's labels: the counts behind the agreement."""
     counts = placed.against_people
     columns = [word for word in JUDGE if any(heard == word for _, heard in counts)]
     rows = [
@@ -140,7 +140,7 @@ def _told(placed: Placement) -> Html:
 
 
 def _variance(calibration: JudgeAgainstPeople) -> Html:
-    """Which part of the uncertainty comes from where: a bar, and its legend with the figures."""
+    """The sources of the uncertainty: a bar, and its legend with the figures."""
     parts = {name: calibration.variance_points2[name] for name in VARIANCE if name in calibration.variance_points2}
     whole = sum(parts.values())
     if not whole > 0:
@@ -165,7 +165,7 @@ def _variance(calibration: JudgeAgainstPeople) -> Html:
 
 
 def leave_one_out_section(placed: Placement) -> Html:
-    """The placement beside what people say of the same model."""
+    """The placement beside people's own rating of the same model."""
     known = placed.manifest.leave_one_out
     if known is None:
         return Html("")

@@ -1,4 +1,4 @@
-"""Battles in groups: by opponent and by language, each with what came of it and what the ratings led one to expect."""
+"""Battles in groups: by opponent and by language, each with its outcomes and the ratings' prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the estimate came about: its rating and interval as battles were judged, and what ended the judging."""
+"""How the estimate developed: rating and interval after each round, and what ended the judging."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rounds_section(placed: Placement) -> Html:
 
 
 def _thinned(rounds: Sequence[tuple[Round, float]]) -> list[tuple[Round, float]]:
-    """At most `MOST_ROUNDS` of them, evenly, the first and the last among them."""
+    """At most `MOST_ROUNDS` of them, evenly spaced, including the first and the last."""
     if len(rounds) <= MOST_ROUNDS:
         return list(rounds)
     step = (len(rounds) - 1) / (MOST_ROUNDS - 1)
@@ -71,7 +71,7 @@ def _row(placed: Placement, line: Round, value: float, scale: svg.Scale, last: f
 
 
 def _on_judges_scale(placed: Placement) -> bool:
-    """Whether the rounds lead to the rating before calibration rather than to the one after."""
+    """Whether the rounds show the rating before calibration rather than after."""
     own = placed.entry.extra.get("judge_scale_rating")
     last = placed.manifest.rounds[-1].rating
     return own is not None and last is not None and abs(last - own) < abs(last - placed.entry.rating)

@@ -1,4 +1,4 @@
-"""The bottom of the page: what is not in the numbers, how to get them again, and the manifest."""
+"""The bottom of the page: what was left out, how to reproduce the numbers, and the manifest."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def recompute_section(placed: Placement) -> Html:
 
 
 def _special(placed: Placement) -> str:
-    """What makes this more than one plain fit, in words."""
+    """What makes this more than one plain fit, as text."""
     manifest = placed.manifest
     reasons = [
         ("is calibrated", manifest.calibration is not None),
@@ -88,7 +88,7 @@ def _special(placed: Placement) -> str:
 
 
 def run_section(placed: Placement, found: Sequence[str]) -> Html:
-    """The manifest, and whether its numbers were found to follow from the verdicts."""
+    """The manifest, and whether its numbers agree with the verdicts."""
     manifest: Mapping[str, Any] = placed.run.manifest
     checked = (
         "Recounted from the verdicts while this page was made: wins, losses, ties, inconsistent and failed "

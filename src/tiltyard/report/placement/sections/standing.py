@@ -1,4 +1,4 @@
-"""The answer: the model's rating in one sentence, what that number means, and the board around it."""
+"""The result: the model's rating in one sentence, what that number means, and the board around it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _tiles(here: Here, placed: Placement) -> Html:
 
 
 def meaning_section(here: Here, placed: Placement) -> Html:
-    """What the rating is a rating of: the judge's own scale, or that of people with what the judge adds."""
+    """What the rating means: the judge's own scale, or people's scale with the judge's added uncertainty."""
     calibrated = placed.manifest.calibration is not None
     note = _calibrated_note(here, placed) if calibrated else _plain_note(placed)
     return el(
