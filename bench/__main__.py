@@ -1,4 +1,4 @@
-"""`python -m bench [ROW …] [--quick] [--out FILE.json]`: measure, check, print, and write the figures down."""
+"""`python -m bench [ROW …] [--quick] [--out FILE.json]`: measure, check, print, and save the figures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GROWTH = {
     "growth-votes": rows_growth.votes,
     "growth-pairs": rows_growth.pairs,
 }
-"""Rows that take an hour: only when they are asked for."""
+"""Rows that take an hour: run only on request."""
 PACKAGES = (
     *("tiltyard", "numpy", "scipy", "duckdb", "numba", "pandas", "pyarrow"),
     *("arena-rank", "evalica", "choix", "glicko2", "anthropic", "aiohttp"),
@@ -45,7 +45,7 @@ PACKAGES = (
 
 
 def main() -> int:
-    """Run the rows asked for; 1 when an answer is wrong (a missed goal is a figure, not a failure)."""
+    """Run the requested rows; returns 1 if an answer is wrong (a missed goal is a figure, not a failure)."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     named = f"{', '.join(ROWS)} (default: all of these), {', '.join(GROWTH)}"
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"rows to run: {named}")

@@ -1,4 +1,4 @@
-"""Voters made of sockets: as little work as possible per request, so that the site is what is measured."""
+"""Voters on bare sockets: as little work as possible per request, so that the measurement is of the site."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHOICES = ("A", "B", "TIE", "BOTH_BAD")
 
 @dataclass
 class Driven:
-    """What clients saw: seconds of each cycle, request and page, and how many answers were not as expected."""
+    """What clients measured: seconds of each cycle, request and page, and the number of unexpected answers."""
 
     seconds: float = 0.0
     cycles: list[float] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Driven:
 
 
 class Connection(asyncio.Protocol):
-    """One connection that is kept, with its cookie; one request at a time."""
+    """One persistent connection with its cookie; one request at a time."""
 
     def __init__(self) -> None:
         self._got = bytearray()
@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._answer.set_result((status, body))
 
     def ask(self, method: bytes, path: str, body: bytes = b"") -> asyncio.Future[tuple[int, bytes]]:
-        """Status and body of the answer to come."""
+        """Status and body of the next answer."""
         assert self._transport is not None
         self._answer = asyncio.get_running_loop().create_future()
         kind = b"content-type: application/json\r\n" if body else b""
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
 
 
 def drive(port: int, clients: int, count: int, page_every: int = 0) -> Driven:
-    """So many vote cycles by so many clients at once; every so many cycles one also looks at the board."""
+    """Run vote cycles with many clients at once; at a given interval a client also loads the board."""
     import uvloop
 
     return uvloop.run(_drive(port, clients, count, page_every))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 SEED = 20_260_801
 SPREAD = 180.0
-"""Of the true strengths, in Elo points."""
+"""Standard deviation of the true strengths, in Elo points."""
 AT_ONCE = 20_000
-"""Events that are written together."""
+"""Number of events written together."""
 ANSWER = "An answer of ordinary length, which says what it has to say and then says it once more. " * 12
 
 
@@ -69,7 +69,7 @@ def catalog(models: int, prompts: int) -> list[Any]:
 
 
 def history(models: int, prompts: int, votes: int, start: int = 0) -> Iterator[Any]:
-    """Served matchups and their votes over known strengths, as events; pairs and prompts are drawn by lot."""
+    """Served matchups and their votes over known strengths, as events; pairs and prompts are drawn at random."""
     from tiltyard.arena import events as e
 
     rng = np.random.default_rng([SEED, models, prompts, start])
@@ -105,7 +105,7 @@ def history(models: int, prompts: int, votes: int, start: int = 0) -> Iterator[A
 
 
 def write_log(url: str, events: Iterator[Any]) -> int:
-    """Write events and their chain, and nothing else; how many."""
+    """Write events and their chain, and nothing else; returns how many."""
     from tiltyard.arena.store import Store, log
 
     store, seq, hash_ = Store.open(url), 0, "0" * 64

@@ -1,7 +1,7 @@
-"""The jobs of the rows `arena` and `site`, each in a process of its own: `python -m bench.arena_load JOB OPTIONS`.
+"""The jobs of the rows `arena` and `site`, each in a separate process: `python -m bench.arena_load JOB OPTIONS`.
 
-Times are wall times: what is measured waits for a disk or for a server most of the time. Databases lie on a real disk,
-so that a commit costs what it costs.
+Times are wall times: the jobs mostly wait for a disk or a server. Databases are on a real disk, so that commits have
+their real cost.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 PLAYED = 20_000
-"""Votes that an arena has seen before choosing is timed."""
+"""Number of votes in an arena before choosing is timed."""
 IN_FLIGHT = 64
 MODEL_WORD = "model"
-"""What the name of every model begins with."""
+"""Prefix of every model's name."""
 
 
 def quantiles(seconds: Sequence[float]) -> dict[str, float]:
@@ -44,7 +44,7 @@ def quantiles(seconds: Sequence[float]) -> dict[str, float]:
 def engine(
     folder: str, kind: str, cycles: int, clients: int = 64, models: int = 38, prompts: int = 15
 ) -> dict[str, Any]:
-    """Matchups and votes a second with so many voters waiting at a time, then whether everything adds up."""
+    """Matchups and votes per second with this many concurrent voters, then whether everything adds up."""
     from tiltyard.arena import commands
     from tiltyard.arena import events as e
     from tiltyard.arena.service import Arena
@@ -68,7 +68,7 @@ def engine(
 
 
 def _flood(arena: Any, asks: list[Any], clients: int) -> tuple[dict[str, float], list[Any]]:
-    """Ask with so many in flight: how many a second, and how long each took."""
+    """Submit with this many in flight: how many per second, and how long each took."""
     free, took = threading.Semaphore(clients), [0.0] * len(asks)
 
     def done(place: int, began: float) -> Callable[[Any], None]:
@@ -129,7 +129,7 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
 
 
 def _serve_and_vote(state: Any, chosen: Any, number: int) -> None:
-    """Serve what was chosen, and let the one served some rounds ago be voted on."""
+    """Serve what was chosen, and vote on the matchup served some rounds ago."""
     from tiltyard.arena import events as e
 
     models, prompts = state.catalog.models, state.catalog.prompts
@@ -157,7 +157,7 @@ def _serve_and_vote(state: Any, chosen: Any, number: int) -> None:
 
 
 def long_log(folder: str, votes: int, models: int = 100, prompts: int = 50) -> dict[str, Any]:
-    """A log of so many votes: folded in memory, made into tables, opened, verified. Seconds of each."""
+    """A log of this many votes: folded in memory, made into tables, opened, verified. Seconds of each."""
     from tiltyard.arena import events as e
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.verify import rebuild, verify
@@ -217,7 +217,7 @@ def _opened(url: str, events: int) -> None:
 
 
 def _observed(url: str) -> None:
-    """The first snapshot of a site, with everything that takes all votes."""
+    """The first snapshot of a site, with everything computed from all votes."""
     from tiltyard.arena.following.observatory import Observatory
 
     observatory = Observatory(url)
@@ -250,7 +250,7 @@ def serve_skeleton(path: str, port: int) -> dict[str, Any]:
 
 
 def site(url: str, workers: int) -> AbstractContextManager[tuple[int, Callable[[], float]]]:
-    """The port of a site in processes of its own, and the CPU seconds that these have used."""
+    """The port of a site in separate processes, and the CPU seconds that these have used."""
     return _served("serve", {"db": url, "workers": workers}, workers)
 
 
@@ -290,7 +290,7 @@ def _served(job: str, options: dict[str, Any], workers: int) -> Iterator[tuple[i
 def cycles(
     folder: str, kind: str, workers: int, count: int, clients: int = 64, page_every: int = 0, models: int = 38
 ) -> dict[str, Any]:
-    """Full vote cycles over HTTP, generator included, then whether every acknowledged vote is there."""
+    """Full vote cycles over HTTP, load generator included, then whether every acknowledged vote is stored."""
     from bench.arena_clients import drive
     from tiltyard.arena import events as e
     from tiltyard.arena.service import Arena
@@ -344,7 +344,7 @@ def skeleton_cycles(folder: str, count: int, clients: int = 64) -> dict[str, Any
 
 
 def pages(folder: str, models: int, votes: int, rounds: int) -> dict[str, Any]:
-    """Milliseconds of the leaderboard of many models over HTTP: made anew each time, and as most visitors get it."""
+    """Milliseconds of the leaderboard of many models over HTTP: rendered each time, and from the cache."""
     from bench.arena_clients import fetch
     from tiltyard.arena import events as e
     from tiltyard.arena.store import Store
@@ -375,7 +375,7 @@ def pages(folder: str, models: int, votes: int, rounds: int) -> dict[str, Any]:
 
 
 def _unasked(number: int) -> str:
-    """A query that shows every model and that nobody asked for yet: other addresses of the same board are kept."""
+    """A query that shows every model and is not cached yet."""
     words = [MODEL_WORD[start:end] for start in range(5) for end in range(start + 1, 6)]
     sorts = ("rank", "model", "rating", "confidence", "coverage", "spread", "average", "record", "votes")
     turn, word = divmod(number, len(words))
@@ -396,7 +396,7 @@ ON_DISK = ("engine", "long_log", "cycles", "skeleton_cycles", "pages")
 
 
 def main() -> None:
-    """One job; what it found as JSON on the last line."""
+    """One job; its result as JSON on the last line."""
     name, options = sys.argv[1], json.loads(sys.argv[2])
     home = options.pop("home", None)
     place: Any = tempfile.TemporaryDirectory(prefix="arena-", dir=home) if name in ON_DISK else nullcontext()

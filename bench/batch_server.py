@@ -1,8 +1,8 @@
-"""A stand-in for Anthropic's batches that takes millions of requests: what it is sent lies on disk, not in memory.
+"""A stand-in for Anthropic's batches that takes millions of requests, which it stores on disk, not in memory.
 
-`python -m bench.batch_server FOLDER [PORT]` prints its port and serves on loopback until it is ended; started again in
-the same folder, it knows the batches it had. A batch has ended when it is first asked about. Unlike the tests' fake
-server it keeps no account of what it was asked, so it can be asked 10⁷ times.
+`python -m bench.batch_server FOLDER [PORT]` prints its port and serves on loopback until it is stopped; restarted in
+the same folder, it still has its batches. A batch has ended when it is first polled. Unlike the tests' fake server it
+keeps no record of its requests, so it can take 10⁷ of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 REASONING_CHARACTERS = 400
 LINES_AT_ONCE = 500
 KEEP_ALIVE_SECONDS = 600
-"""A client that collects for minutes between two batches would else send the next one into a closed connection."""
+"""Otherwise a client that collects for minutes between two batches would send the next one into a closed connection."""
 ANSWERS = re.compile(r"\[ANSWER ([AB]) \w+\]\nentrant-(\d+) on (\w+)")
 
 
@@ -99,7 +99,7 @@ class BatchServer:
             self._know(path)
 
     async def create(self, request: Request) -> Response:
-        """Take a batch in; its body goes straight to disk, and counts once it is there whole."""
+        """Accept a batch; its body goes straight to disk, and counts once it is complete."""
         path = self.folder / f"msgbatch_{len(self.sizes) + 1:06d}"
         part = path.with_suffix(".part")
         with part.open("wb") as file:
@@ -113,7 +113,7 @@ class BatchServer:
         self.sizes[path.name] = (requests, path.stat().st_size)
 
     async def retrieve(self, request: Request) -> Response:
-        """Where a batch stands: it has ended."""
+        """The state of a batch: it has ended."""
         return JSONResponse(self._shown(request.path_params["batch_id"], request))
 
     async def results(self, request: Request) -> Response:
@@ -126,7 +126,7 @@ class BatchServer:
         data = [self._shown(name, request) for name in reversed(self.sizes)]
         return JSONResponse({"data": data, "has_more": False, "first_id": None, "last_id": None})
 
-    async def summary(self, request: Request) -> Response:  # noqa: ARG002 - what Starlette hands over
+    async def summary(self, request: Request) -> Response:  # noqa: ARG002 - passed by Starlette
         """How many requests and bytes each batch had."""
         return JSONResponse(list(self.sizes.values()))
 
@@ -166,7 +166,7 @@ async def _lines(batch: _Batch) -> AsyncIterator[bytes]:
 
 
 def main() -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is stopped."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))

@@ -1,4 +1,5 @@
-"""Whether an answer is right, before anybody asks how fast it came. Plain Python: the reporting process stays small."""
+"""Checks whether an answer is right, before its speed matters. Plain Python, so that the reporting process stays
+small."""
 
 from __future__ import annotations
 

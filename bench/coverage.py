@@ -1,6 +1,6 @@
-"""Do 95 % intervals hold the truth 95 % of the time? Counted in simulated worlds whose truth is known.
+"""Do 95 % intervals contain the truth 95 % of the time? Counted in simulated worlds with known truth.
 
-Two worlds. An arena: 30 models met with power-law frequencies, every battle on a prompt of its own, Davidson ties. A
+Two worlds. An arena: 30 models met with power-law frequencies, every battle on a different prompt, Davidson ties. A
 tournament: 12 entrants meet, all pairs, on the same prompts, and every entrant is better on some prompts than on
 others, so battles of one prompt depend on each other. There the truth is what a fit of very many prompts converges to.
 """
@@ -70,7 +70,8 @@ def _round_robin(strengths: np.ndarray, prompts: int, rng: np.random.Generator) 
 
 
 def _converged(strengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """What the fit tends to as prompts grow in number: prompt effects pull logits together, so not `strengths`."""
+    """What the fit converges to as prompts grow in number: not `strengths`, since prompt effects pull logits
+    together."""
     import tiltyard
 
     a, b, result, _ = _round_robin(strengths, PROMPTS_FOR_TRUTH, rng)

@@ -1,8 +1,8 @@
-"""Synthetic battles with a known truth, made once and kept in a cache folder.
+"""Synthetic battles with known truth, generated once and cached in a folder.
 
 Strengths are normal with standard deviation 0.8 logits, models appear with power-law frequencies, results follow
 Davidson's model with ν chosen so that 15 % are ties. Four battles share a prompt on average. Everything follows from
-the seed. Files are written by DuckDB from numpy chunks, so memory stays flat whatever the number of rows.
+the seed. Files are written by DuckDB from numpy chunks, so memory use does not depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FAMILIES = ("otter", "heron", "lynx", "marten", "plover", "ibex", "tapir", "ospr
 SIZES = ("1b", "3b", "7b", "13b", "34b", "70b", "8x22b", "mini", "pro", "ultra")
 CONTROLS = ("len", "headers", "bold", "lists")
 CONTROL_TRUTH = (0.25, 0.05, 0.10, -0.05)
-"""What one standard deviation of each style difference is worth, in logits."""
+"""The effect of one standard deviation of each style difference, in logits."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def names_of(n_models: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class World:
-    """What battles are drawn from."""
+    """The distribution that battles are drawn from."""
 
     truth: np.ndarray
     exposure: np.ndarray
@@ -155,7 +155,7 @@ def pair_counts(n_models: int, n_pairs: int, seed: int = SEED) -> dict[str, np.n
 
 
 def file_of(folder: Path, kind: str, n: int, n_models: int) -> Path:
-    """Where a battle file of this size is, or will be, kept."""
+    """Where a battle file of this size is, or will be, stored."""
     return folder / f"battles-{n}-{n_models}.{kind}"
 
 
@@ -203,7 +203,7 @@ ROWS = """
 
 
 def main() -> None:
-    """Write one file: `python -m bench.data PATH N MODELS`. In a process of its own, so that the caller stays small."""
+    """Write one file: `python -m bench.data PATH N MODELS`. In a separate process, so that the caller stays small."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("path", type=Path)
     parser.add_argument("n", type=int)

@@ -80,7 +80,7 @@ def exponents(sizes: Sequence[float], costs: Sequence[float]) -> list[float | No
 
 
 def main() -> None:
-    """Write one file, in a process of its own, so that the caller stays small."""
+    """Write one file in a separate process, so that the caller stays small."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("path", type=Path)
     parser.add_argument("battles", type=int)

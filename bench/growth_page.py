@@ -1,7 +1,7 @@
 """Growth into the manual: `python -m bench.growth_page FIGURES.json …` rewrites the tables of docs/scale.md.
 
-A table stands between `<!-- NAME -->` and `<!-- end of NAME -->`, NAME being that of its row; rows that were not run
-stay as they are.
+A table is between `<!-- NAME -->` and `<!-- end of NAME -->`, where NAME is its row; rows that were not run are
+unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZE = re.compile(r"^(.*?)([\d,]+)$")
 
 
 def table(row: dict[str, Any], about: dict[str, Any]) -> str:
-    """A row as one table: for every way of doing it the sizes, and how the cost grew since the size before."""
+    """A row as one table: for every method the sizes, and how the cost grew from the previous size."""
     by_way: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
     for line in row["lines"]:
         found = SIZE.match(line["job"])
@@ -43,7 +43,7 @@ def table(row: dict[str, Any], about: dict[str, Any]) -> str:
 
 
 def _checks(checks: list[dict[str, Any]]) -> list[str]:
-    """Each check in words; where there are many and all hold, how many."""
+    """Each check as text; if there are many and all hold, only their number."""
     if len(checks) > MANY_CHECKS and all(check["holds"] for check in checks):
         return [f"- all {len(checks)} answers are right: {re.sub(r'^.*?: ', '', checks[-1]['text'])} for the last"]
     return [f"- {'right' if check['holds'] else '**wrong**'}: {check['text']}" for check in checks]
@@ -64,7 +64,7 @@ def _way(what: str, way: str, sizes: list[tuple[int, dict[str, Any]]]) -> list[s
 
 
 def _power(exponent: float | None) -> str:
-    """`n^0.93`: what the cost did from the size before to this one."""
+    """`n^0.93`: how the cost grew from the previous size to this one."""
     return "" if exponent is None else f"n^{round(exponent, 2) + 0.0:.2f}"
 
 

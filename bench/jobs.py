@@ -1,4 +1,4 @@
-"""The jobs a worker can run. Each prepares its data, which is not timed, and returns the `Task` that is."""
+"""The jobs a worker can run. Each prepares its data, untimed, and returns the `Task` to time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def job(function: Callable[..., Task]) -> Callable[..., Task]:
 
 
 def frame_of(battles: data.Battles) -> Any:
-    """The battles as users have them: a pandas frame of strings."""
+    """The battles as users typically have them: a pandas frame of strings."""
     import pandas
 
     return pandas.DataFrame(
@@ -56,7 +56,7 @@ def table_of(battles: data.Battles, columns: dict[str, Any] | None = None) -> An
 
 
 def board_result(board: Any) -> dict[str, Any]:
-    """What checks need of a board: ratings and half-widths by model."""
+    """The part of a board needed for checks: ratings and half-widths by model."""
     half = {e.model: 0.5 * (e.ci_high - e.ci_low) for e in board if e.ci_low is not None and e.ci_high is not None}
     return {"ratings": board.ratings, "half_widths": half, "details": dict(board.details)}
 
@@ -87,7 +87,7 @@ def bt_ours(n: int, models: int, source: str, **options: Any) -> Task:
 
 @job
 def bt_arena_rank(n: int, models: int, intervals: bool) -> Task:
-    """arena-rank from a frame; its compiled code is warm, as only the least of the runs counts."""
+    """arena-rank from a frame; its compiled code is warm, as only the fastest run counts."""
     frame = frame_of(data.battles(n, models))
     return Task(
         lambda: peers.arena_rank_fit(frame, intervals),
@@ -146,7 +146,7 @@ def bootstrap_arena_rank(n: int, models: int, rounds: int, rounds_run: int) -> T
 
 @job
 def bootstrap_evalica(n: int, models: int, rounds: int, rounds_run: int) -> Task:
-    """evalica's fit, and rounds as its bootstrap makes them: rows drawn with replacement, fitted anew."""
+    """evalica's fit, and rounds as its bootstrap makes them: rows drawn with replacement, fitted again."""
     frame = frame_of(data.battles(n, models))
     xs, ys = frame["model_a"].to_numpy(dtype=object), frame["model_b"].to_numpy(dtype=object)
     winners = np.array(peers.evalica_winners(frame), dtype=np.uint8)
@@ -299,7 +299,7 @@ def elo_loop(n: int, models: int, perms: int, perms_run: int) -> Task:
 
 @job
 def elo_evalica(n: int, models: int, perms: int, perms_run: int) -> Task:
-    """evalica's Rust function alone, on lists made ready outside the clock."""
+    """evalica's Rust function alone, on lists prepared outside the timing."""
     from evalica import _brzo
 
     winners, losers = _matches(n, models)
@@ -319,7 +319,7 @@ def elo_evalica(n: int, models: int, perms: int, perms_run: int) -> Task:
 
 @job
 def elo_fastchat(n: int, models: int, perms: int) -> Task:
-    """FastChat's array per battle, every shuffle a lane: measured at one K, times the number of Ks."""
+    """FastChat's array operations per battle, one lane per shuffle: measured at one K, times the number of Ks."""
     winners, losers = _matches(n, models)
     rng = np.random.default_rng(0)
     orders = np.stack([rng.permutation(n).astype(np.int32) for _ in range(perms)])
@@ -363,7 +363,7 @@ def glicko_paper() -> Task:
 
 @job
 def glicko_package(n: int, models: int, n_run: int) -> Task:
-    """The `glicko2` package battle by battle, both players from their states before it."""
+    """The `glicko2` package battle by battle, both players updated from their states before it."""
     from glicko2 import Player
 
     battles = data.battles(n, models)

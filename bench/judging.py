@@ -1,7 +1,7 @@
 """The jobs of the judging row: pairs planned and settled, the verdict cache, requests sent, batches collected.
 
-Nothing leaves the machine: replies come from a script, or from the tests' fake server in a process of its own, whose
-CPU seconds are not counted.
+Nothing leaves the machine: replies come from a script, or from the tests' fake server in a separate process, whose CPU
+seconds are not counted.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ PAIRS = tuple(itertools.combinations(ENTRANTS, 2))
 ANSWER_CHARACTERS = 600
 REASONING_CHARACTERS = 400
 KINDS = {"a": ("A", "B"), "b": ("B", "A"), "tie": ("TIE", "TIE"), "inconsistent": ("A", "A")}
-"""How a pair may end, and what the judge says in both orders to make it end so."""
+"""The possible outcomes of a pair, and the verdicts in both orders that lead to each."""
 
 
 def folder() -> Path:
-    """A folder that is gone when the process ends."""
+    """A folder that is deleted when the process ends."""
     made = Path(tempfile.mkdtemp(prefix="tiltyard-bench-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
@@ -75,7 +75,7 @@ def material(pairs: int) -> dict[str, Any]:
 
 
 def judge_with(provider: Any, where: Path, **asking: Any) -> Any:
-    """A language-model judge with an empty cache, or the one that lies there."""
+    """A language-model judge with an empty cache, or the existing one."""
     from tiltyard.judging import AskingParts, JudgeSettings, LanguageModelJudge
     from tiltyard.llm.asking import AskingSettings
     from tiltyard.llm.prices import PriceTable
@@ -187,7 +187,7 @@ def cache_load(entries: int) -> Task:
 
 @job
 def cache_look_up(entries: int, whole: bool) -> Task:
-    """Look every key up: whether it is there, or the whole verdict. Making the keys is within the clock."""
+    """Look up every key: whether it exists, or the whole verdict. Computing the keys is included in the timing."""
     from tiltyard.judging import VerdictCache
 
     cache = VerdictCache(_filled(entries), DIMENSION)
@@ -242,7 +242,7 @@ def requests_ours(requests: int, concurrency: int, latency: float, repeats: int)
 
 @job
 def requests_bare(requests: int, concurrency: int, latency: float, repeats: int, aiohttp: bool) -> Task:
-    """The official SDK alone: requests made ready outside the clock, replies counted and dropped."""
+    """The official SDK alone: requests prepared outside the timing, replies counted and dropped."""
     import anthropic
 
     from tiltyard.judging import JudgeSettings, JudgingPlan
@@ -291,7 +291,7 @@ def _held_mb() -> float:
 
 
 def _give_back() -> None:
-    """Return freed memory to the system, where that can be asked for: what is taken later then shows as growth."""
+    """Return freed memory to the system, if possible, so that later allocations show as growth."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -299,9 +299,10 @@ def _give_back() -> None:
 
 @job
 def batch_collected(requests: int, characters: int) -> Task:
-    """One batch handed over and collected. `before` and `most` are the memory at its first reply and the most after it.
+    """One batch submitted and collected. `before` and `most` are the memory at its first reply and the maximum after
+    it.
 
-    The script makes each reply as it is taken, so that those that are held are held by us.
+    The script creates each reply on demand, so that any replies in memory are kept by our code.
     """
     from tiltyard.judging import JudgingPlan, judge
     from tiltyard.llm.provider import BatchLimits

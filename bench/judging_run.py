@@ -1,7 +1,7 @@
-"""A whole `tiltyard run` of many pairs, watched from outside: CPU seconds and most memory of each of its stages.
+"""A whole `tiltyard run` of many pairs, observed from outside: CPU seconds and peak memory of each of its stages.
 
-The stage is told by the files that the run has written so far. Batches go over HTTP to `bench.batch_server`, a process
-of its own, whose CPU seconds are not counted.
+The stage is inferred from the files that the run has written so far. Batches go over HTTP to `bench.batch_server`, a
+separate process, whose CPU seconds are not counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TILTYARD = str(Path(sys.executable).with_name("tiltyard"))
 LOOK_SECONDS = 0.02
 TICKS = os.sysconf("SC_CLK_TCK")
 VERDICT_BYTES = 800
-"""Of one line of the verdict cache, about."""
+"""Approximate size of one line of the verdict cache."""
 STAGES = {
     "plan and quote": "manifest.json",
     "write matches": "matches/matches.jsonl",
@@ -43,7 +43,7 @@ STAGES = {
 
 @dataclass
 class Stage:
-    """What one stage took so far."""
+    """The cost of one stage so far."""
 
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
@@ -52,7 +52,7 @@ class Stage:
 
 @dataclass
 class Watched:
-    """A run that has ended: its stages, its most memory, its exit code and what it said."""
+    """A finished run: its stages, peak memory, exit code and output."""
 
     stages: dict[str, Stage] = field(default_factory=lambda: {name: Stage() for name in STAGES})
     peak_mb: float = 0.0
@@ -65,7 +65,7 @@ class Watched:
 
 
 def write_tournament(folder: Path, pairs: int, port: int) -> Path:
-    """A config with its bank, answers and rubric, for at least so many pairs."""
+    """A config with its bank, answers and rubric, for at least this many pairs."""
     prompts = -(-pairs // len(PAIRS))
     with (folder / "bank.jsonl").open("w") as bank:
         for number in range(prompts):
@@ -117,7 +117,7 @@ def batch_sizes(port: int) -> list[tuple[int, int]]:
 
 
 def watch(config: Path, pairs: int, *, stop_after: int | None = None) -> Watched:
-    """Run the tournament and look at it while it runs. With `stop_after`, kill it once the cache has so many bytes."""
+    """Run the tournament and observe it. With `stop_after`, kill it once the cache has this many bytes."""
     run, found = config.parent / "run", Watched()
     command = [TILTYARD, "run", str(config), "--mode", "headline", "--output-dir", str(run), "--yes"]
     settings = os.environ | ONE_THREAD | {"ANTHROPIC_API_KEY": "none"}
@@ -150,7 +150,7 @@ def watch(config: Path, pairs: int, *, stop_after: int | None = None) -> Watched
 
 
 def _looked(process: int) -> tuple[float, float, float] | None:
-    """CPU seconds, memory now and most memory of a process; None once it has ended."""
+    """CPU seconds, current and peak memory of a process; None once it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         status = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
@@ -161,9 +161,9 @@ def _looked(process: int) -> tuple[float, float, float] | None:
 
 
 def watched_run(folder: Path, pairs: int, *, kill_at: float | None = None) -> dict[str, Any]:
-    """Make a tournament in a folder, run it, and say what was seen.
+    """Create a tournament in a folder, run it, and return the measurements.
 
-    With `kill_at` it is killed once that share of the verdicts is kept, and then run again; both are in the answer.
+    With `kill_at` it is killed once that share of the verdicts is saved, and then run again; both runs are in the result.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with batch_server(folder / "batches") as port:
@@ -176,7 +176,7 @@ def watched_run(folder: Path, pairs: int, *, kill_at: float | None = None) -> di
 
 
 def main() -> None:
-    """`python -m bench.judging_run PAIRS [HOME] [KILL_AT]` prints what was seen as JSON, and removes its files."""
+    """`python -m bench.judging_run PAIRS [HOME] [KILL_AT]` prints the measurements as JSON, and removes its files."""
     pairs, home = int(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None
     kill_at = float(sys.argv[3]) if len(sys.argv) > 3 else None
     with tempfile.TemporaryDirectory(prefix="judging-", dir=home) as folder:

@@ -1,6 +1,6 @@
 """Figures into the manual: `python -m bench.markdown FIGURES.json` rewrites the tables of docs/performance.md.
 
-A run of some rows replaces only theirs, or adds them at the end; each then says itself when and how it was measured.
+A run of some rows replaces only those, or adds them at the end; each then states when and how it was measured.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ START, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
 def markdown(figures: dict[str, Any], page: str = "") -> str:
-    """Every row as a table, with its checks and goals beneath; rows of the page that were not run stay as they are."""
+    """Every row as a table, with its checks and goals beneath; rows of the page that were not run are unchanged."""
     head, *tables = re.split(r"^(?=### `)", page, flags=re.MULTILINE)
     kept = {_name(table): table.strip() for table in tables}
     fresh = {row["name"]: _row(row) for row in figures["rows"]}

@@ -1,4 +1,4 @@
-"""Measuring: CPU seconds of a call or of a whole process, the least of several runs, and the peak of its memory.
+"""Measuring: CPU seconds of a call or of a whole process, the minimum of several runs, and peak memory.
 
 CPU seconds (user + system, all threads and children) rather than wall seconds, because the machine may have other work.
 The process that reads results stays small and imports nothing heavy: on Linux a child's peak memory, as the parent sees
@@ -29,10 +29,10 @@ ONE_THREAD = {
     "MKL_NUM_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
-"""Linear algebra on one thread, for everybody: on these small matrices further threads only wait for each other."""
+"""Linear algebra on one thread for all libraries: on these small matrices more threads only wait for each other."""
 
 QUICK = "TILTYARD_BENCH_QUICK"
-"""Set where a job need only show that it works: one run."""
+"""Set if a job only needs to show that it works: one run."""
 
 BYTE_CODE = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 """Settings of a developer's shell that a user does not have; children run without them."""
@@ -40,7 +40,7 @@ BYTE_CODE = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 
 @dataclass(frozen=True)
 class Cost:
-    """What something took. `estimated` says that some rounds were run and the others added in proportion.
+    """The cost of something. `estimated` means that some rounds were run and the rest extrapolated.
 
     `round_cpu_seconds` and `round_wall_seconds` are the part of one round, where there are rounds.
     """
@@ -53,7 +53,7 @@ class Cost:
     round_wall_seconds: float = 0.0
 
     def with_rounds(self, more: int) -> Cost:
-        """The cost with so many further rounds."""
+        """The cost with this many more rounds."""
         return replace(
             self,
             cpu_seconds=self.cpu_seconds + more * self.round_cpu_seconds,
@@ -64,7 +64,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker said: its cost and result, or why there is none."""
+    """A worker's output: its cost and result, or why there is none."""
 
     cost: Cost | None
     result: Any = None
@@ -73,7 +73,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class Task:
-    """Work to be measured. `run` is timed; then `each(i)` is timed for a few rounds and stands for all the `rounds`."""
+    """Work to be measured. `run` is timed; then `each(i)` is timed for a few rounds and extrapolated to all
+    `rounds`."""
 
     run: Callable[[], Any]
     result: Callable[[Any], Any] = lambda value: value
@@ -102,9 +103,9 @@ MAXRSS_PER_MB = 1024 * 1024 if sys.platform == "darwin" else 1024
 
 
 def measure(task: Task, enough_seconds: float = 20.0) -> tuple[Cost, Any]:
-    """The least CPU and wall seconds of some runs; after two, no further run once `enough_seconds` are spent.
+    """The minimum CPU and wall seconds of some runs; after two, no further run once `enough_seconds` are spent.
 
-    Two at least, where more than one is asked for: the first may compile.
+    At least two if more than one is requested: the first may compile.
     """
     cpu, wall, value, spent = [], [], None, 0.0
     repeats = 1 if os.environ.get(QUICK) else task.repeats
@@ -129,7 +130,7 @@ def _timed(run: Callable[[], Any]) -> tuple[float, float, Any]:
 
 
 def whole_process(command: Sequence[str], repeats: int = 1, settings: dict[str, str] | None = None) -> Answer:
-    """The cost of a command from start to end: the least of some runs. Its standard output is the result."""
+    """The cost of a command from start to end: the minimum of some runs. Its standard output is the result."""
     costs, text = [], ""
     for _ in range(1 if os.environ.get(QUICK) else repeats):
         started = time.perf_counter()
@@ -138,7 +139,7 @@ def whole_process(command: Sequence[str], repeats: int = 1, settings: dict[str, 
                 command, cwd=ROOT, env=_environment(settings or {}), stdout=subprocess.PIPE, stderr=errors, text=True
             )
             text = child.stdout.read()
-            _, status, use = os.wait4(child.pid, 0)  # the only call that says what this one child used
+            _, status, use = os.wait4(child.pid, 0)  # the only call that reports the usage of this one child
             child.returncode = os.waitstatus_to_exitcode(status)
             wall = time.perf_counter() - started
             child.stdout.close()
@@ -168,7 +169,7 @@ def _environment(settings: dict[str, str]) -> dict[str, str]:
 
 
 def _problem(errors: str) -> str:
-    """The last line of what a process complained about; a module that is missing is said in plain words."""
+    """The last line of a process's error output; a missing module is reported in plain words."""
     last = errors.strip().splitlines()[-1] if errors.strip() else ""
     missing = last.removeprefix("ModuleNotFoundError: No module named ")
     return last if missing == last else f"{missing.strip(chr(39))} is not installed"

@@ -1,7 +1,7 @@
-"""The peers: how each is called, and FastChat's methods re-stated, since FastChat itself is a web application.
+"""The peers: how each is called, and FastChat's methods reimplemented, since FastChat itself is a web application.
 
 Every function takes a pandas frame with the columns model_a, model_b, winner. Peers are imported where they are used,
-so that one which is missing stops nobody else.
+so that a missing one does not affect the others.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def centred(names: Any, logits: Any) -> dict[str, float]:
 
 
 class FastChat:
-    """The method of FastChat's `rating_systems` module, re-stated: its current, faster way to fit and to bootstrap.
+    """The method of FastChat's `rating_systems` module, reimplemented: its current, faster way to fit and to bootstrap.
 
     Names to codes by pandas, rows to distinct rows by `numpy.unique`, ties as half a win, scipy's L-BFGS-B from zero
-    with its tolerance 1e-6; a bootstrap round draws multinomial counts over the distinct rows and fits them anew.
+    with its tolerance 1e-6; a bootstrap round draws multinomial counts over the distinct rows and fits them again.
     """
 
     def __init__(self, frame: Any) -> None:
@@ -56,7 +56,7 @@ class FastChat:
 
 
 def fit_by_lbfgs(pairs: np.ndarray, score: np.ndarray, weight: np.ndarray, n_models: int) -> np.ndarray:
-    """Maximum likelihood by quasi-Newton steps, in units of 400 points as FastChat has them; returned in logits."""
+    """Maximum likelihood by quasi-Newton steps, in FastChat's units of 400 points; returned in logits."""
     from scipy.optimize import minimize
     from scipy.special import expit
 
@@ -75,7 +75,7 @@ def fit_by_lbfgs(pairs: np.ndarray, score: np.ndarray, weight: np.ndarray, n_mod
 
 
 def fastchat_style(frame: Any, features: np.ndarray) -> tuple[Any, np.ndarray]:
-    """FastChat's style control re-stated: the same loss row by row, with the style differences beside the models.
+    """FastChat's style control, reimplemented: the same loss row by row, with the style differences beside the models.
 
     Without its small ridge, so that it answers the same question as the others.
     """
@@ -102,7 +102,7 @@ def fastchat_style(frame: Any, features: np.ndarray) -> tuple[Any, np.ndarray]:
 
 
 def fastchat_elo_lanes(winners: np.ndarray, losers: np.ndarray, orders: np.ndarray, k: float, m: int) -> np.ndarray:
-    """FastChat's bootstrap Elo re-stated: battle by battle, all orders at once as one array operation each."""
+    """FastChat's bootstrap Elo, reimplemented: battle by battle, one array operation for all orders at once."""
     from scipy.special import expit
 
     lanes = np.arange(len(orders))
@@ -212,7 +212,7 @@ def choix_fit(a: np.ndarray, b: np.ndarray, result: np.ndarray, m: int) -> np.nd
 
 
 def plain_elo(winners: list[int], losers: list[int], order: list[int], k: float, m: int) -> list[float]:
-    """Elo as everybody first writes it."""
+    """Elo as a plain loop."""
     ratings = [0.0] * m
     for t in order:
         i, j = winners[t], losers[t]

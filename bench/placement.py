@@ -1,7 +1,7 @@
-"""Arenas for the placement row, made once and kept, and the model and judge that answer for them.
+"""Arenas for the placement row, generated once and cached, and their model and judge.
 
-Every answer shows its worth as `[worth +1.2345]`: its model's strength in logits plus Gumbel noise. Voters and the
-judge prefer the worthier answer, and call two that are close a tie, so that both follow the same known strengths. The
+Every answer states its quality as `[worth +1.2345]`: its model's strength in logits plus Gumbel noise. Voters and the
+judge prefer the better answer, and call two that are close a tie, so that both follow the same known strengths. The
 texts are as long as people's: half of the answers have more than 1,200 characters, and one conversation in six has
 several turns.
 """
@@ -35,12 +35,12 @@ QUESTION = re.compile(r"Question (\d+):")
 
 
 def worth(strength: float, *ids: int) -> float:
-    """What an answer is worth; the same whenever it is asked again."""
+    """The quality of an answer; the same every time."""
     return strength + float(np.random.default_rng([SEED, *ids]).gumbel())
 
 
-def answer_or_judge(system: str, user: str) -> str:  # noqa: ARG001 - a server hands it both
-    """As the judge, the worthier answer wins; as the new model, an answer of its strength."""
+def answer_or_judge(system: str, user: str) -> str:  # noqa: ARG001 - a server passes both
+    """As the judge, prefer the better answer; as the new model, give an answer of its strength."""
     shown = SHOWN.findall(user)
     if len(shown) == 2:
         first, second = (float(WORTH.findall(text)[-1]) for text in shown)
@@ -55,7 +55,7 @@ def _verdict(lead: float) -> str:
 
 
 class Writer:
-    """Texts of wished lengths, cut from one long text of made-up words."""
+    """Texts of given lengths, cut from one long text of made-up words."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         letters = np.array(list("etaoinshrdlucmfwypvbgk"))
@@ -65,7 +65,7 @@ class Writer:
         self._rng = rng
 
     def texts(self, n: int, median: float, most: int) -> list[str]:
-        """So many texts, half of them longer than `median` characters, none longer than `most`."""
+        """This many texts, half of them longer than `median` characters, none longer than `most`."""
         sizes = np.minimum(self._rng.lognormal(np.log(median), 0.9, n), most).astype(int) + 1
         starts = self._rng.integers(0, len(self._text) - most - 1, n)
         return [self._text[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
@@ -135,7 +135,7 @@ def _talks(asked: list[str], worths: np.ndarray, turns: np.ndarray, writer: Writ
 
 
 def write_texts(folder: Path, battles: Path) -> None:
-    """A prompt bank, every model's answers, the new model's, and what a judge said of all pairs in both orders."""
+    """A prompt bank, every model's answers, the new model's, and a judge's verdicts on all pairs in both orders."""
     from tiltyard.battles import read_battles
 
     models = read_battles(battles, on_bad="skip").models
@@ -178,7 +178,7 @@ def saving(position: str, runs: int, battles: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """One of the above, in a process of its own, so that the caller stays small."""
+    """One of the above in a separate process, so that the caller stays small."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     what = parser.add_subparsers(dest="what", required=True)
     arena = what.add_parser("arena")

@@ -1,4 +1,4 @@
-"""What a row of the benchmark holds, and how it is printed."""
+"""The contents of a benchmark row, and how it is printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTHS = (40, 46, 9, 9, 9, 12)
 
 @dataclass(frozen=True)
 class Line:
-    """One measurement: the job, who did it, what it cost or why it has no figure. `ours` marks our own."""
+    """One measurement: the job, the library, its cost or why there is none. `ours` marks our own."""
 
     job: str
     who: str
@@ -43,16 +43,16 @@ class Row:
     goals: list[Verdict] = field(default_factory=list)
 
     def add(self, job: str, who: str, answer: Answer, *, ours: bool = False) -> Any:
-        """Note a measurement; the answer's result, or None."""
+        """Record a measurement; returns its result, or None."""
         self.lines.append(Line(job, who, answer.cost, ours, answer.problem))
         return answer.result
 
     def check(self, text: str, holds: bool) -> None:
-        """Note whether an answer is right."""
+        """Record whether an answer is right."""
         self.checks.append(Verdict(text, holds))
 
     def goal(self, text: str, holds: bool) -> None:
-        """Note whether a goal is met."""
+        """Record whether a goal is met."""
         self.goals.append(Verdict(text, holds))
 
     def cpu(self, job: str, who: str) -> float | None:
@@ -61,7 +61,7 @@ class Row:
         return next((line.cost.cpu_seconds for line in lines if line.cost), None)
 
     def ahead_goal(self, job: str, least: float = 1.0, only: str = "", who: str | None = None) -> None:
-        """Note how many times less CPU we took than the best peer (whose name holds `only`), if any was measured."""
+        """Record how many times less CPU we used than the best peer (with `only` in its name), if any was measured."""
         lines = [line for line in self.lines if line.job == job and line.cost]
         mine = [line for line in lines if line.ours and who in (None, line.who)]
         theirs = [line for line in lines if not line.ours and only in line.who]

@@ -66,7 +66,7 @@ def _same_ratings(row: Row, ours: dict[str, Any], found: dict[str, Any], toleran
     for who, theirs in found.items():
         if theirs is not None:
             gap = checks.largest_gap(ours["ratings"], theirs["ratings"])
-            unsettled = who == "evalica"  # it stops after 100 steps, wherever it is
+            unsettled = who == "evalica"  # it stops after 100 steps, converged or not
             note = " (it stops before it has converged)" if unsettled and gap > tolerance else ""
             row.check(f"{who} gives the same ratings: largest gap {gap:.3f} points{note}", gap < tolerance or unsettled)
 
@@ -150,7 +150,7 @@ def elo(plan: Plan) -> Row:
     cache = {"TILTYARD_CACHE_DIR": str(plan.folder / "compiled")}
     fast = {"TILTYARD_COMPILE": "always"} if plan.quick else AUTO
     once = size | {"repeats": 1}
-    in_worker("elo_ours", once | {"perms": plan.size(50, 2)}, cache | fast)  # compiles, once in a machine's life
+    in_worker("elo_ours", once | {"perms": plan.size(50, 2)}, cache | fast)  # compiles once per machine
     row.add(job, "tiltyard[fast]", in_worker("elo_ours", size | {"repeats": 2}, cache | fast), ours=True)
     row.add(job, "tiltyard[fast], first call in a process", in_worker("elo_ours", once, cache | fast), ours=True)
     row.add(job, "tiltyard without numba", in_worker("elo_ours", once, NEVER), ours=True)
@@ -202,7 +202,7 @@ def glicko(plan: Plan) -> Row:
 def coverage(plan: Plan) -> Row:
     """Print the coverage of every kind of interval."""
     simulations = plan.size(250, 20)
-    row = Row("coverage", f"share of nominal 95 % intervals that hold the truth, {simulations} simulations")
+    row = Row("coverage", f"share of nominal 95 % intervals that contain the truth, {simulations} simulations")
     answer = in_worker("simulate", {"simulations": simulations})
     found = row.add("simulation", "tiltyard", answer, ours=True)
     slack = plan.size(2, 6) / 100

@@ -24,7 +24,7 @@ REQUEST_P99_MS = 100.0
 PAGE_MS = 50.0
 SIZES = ((10, 10), (50, 50), (200, 200), (1000, 10), (10, 1000), (1000, 1000))
 BYTES_PER_VOTE = 3_000
-"""What a vote takes on the disk while its log is written, made into tables and verified."""
+"""Disk space per vote while its log is written, made into tables and verified."""
 
 
 def arena(plan: Plan) -> Row:
@@ -53,12 +53,12 @@ def site(plan: Plan) -> Row:
 
 
 def _load() -> str:
-    """How busy the machine is with other work: wall times depend on it."""
+    """The machine's other load, on which wall times depend."""
     return f" (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before)"
 
 
 def _done(plan: Plan, job: str, options: dict[str, Any]) -> Answer:
-    """The cost of a job of `bench.arena_load` and what it found. Its databases lie beside the results, on the disk."""
+    """The cost of a job of `bench.arena_load` and its result. Its databases are beside the results, on disk."""
     home = plan.folder / "data"
     home.mkdir(parents=True, exist_ok=True)
     said = json.dumps(options | ({} if job == "choosing" else {"home": str(home)}))
@@ -128,7 +128,7 @@ def _room(folder: Path, votes: int) -> bool:
 
 
 def _skeleton(row: Row, plan: Plan) -> None:
-    """What the same stack does on this machine with nothing of the arena in it."""
+    """What the same stack achieves on this machine without any of the arena's work."""
     count = plan.size(20_000, 500)
     answer = _done(plan, "skeleton_cycles", {"count": count, "clients": CLIENTS})
     found = row.add(f"{count:,} cycles", "bare skeleton, sqlite", answer, ours=False)
@@ -172,8 +172,8 @@ def _pages(row: Row, plan: Plan) -> None:
         return
     made, kept, csv, model = (found[name]["p50_ms"] for name in ("made", "kept", "csv", "model"))
     row.goal(
-        f"{job}: goal leaderboard < {PAGE_MS:.0f} ms → {made:.1f} ms made anew (p99 {found['made']['p99_ms']:.0f}), "
-        f"{kept:.1f} ms as most visitors get it, {found['bytes'] / 1e3:,.0f} kB; CSV {csv:.1f} ms, "
+        f"{job}: goal leaderboard < {PAGE_MS:.0f} ms → {made:.1f} ms rendered (p99 {found['made']['p99_ms']:.0f}), "
+        f"{kept:.1f} ms from the cache, {found['bytes'] / 1e3:,.0f} kB; CSV {csv:.1f} ms, "
         f"a model {model:.1f} ms",
         made < PAGE_MS,
     )

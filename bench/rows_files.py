@@ -20,7 +20,7 @@ MAX_START_SECONDS = 0.3
 
 
 def battle_file(plan: Plan, kind: str, n: int, models: int) -> Path:
-    """The file, written first if it is not there yet."""
+    """The file, generated first if it does not exist."""
     path = plan.folder / "data" / f"battles-{n}-{models}.{kind}"
     if not path.exists():
         made = whole_process([sys.executable, "-m", "bench.data", str(path), str(n), str(models)])

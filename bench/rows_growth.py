@@ -1,7 +1,6 @@
-"""The rows of the benchmark about growth: one thing grows tenfold at a time, everything else stays.
-
-They run only when asked for (`python -m bench growth-battles …`): together they take an hour and tens of gigabytes of
-disk, which are given back. `python -m bench.growth_page FIGURES.json` puts them into the manual.
+"""The rows of the benchmark about growth: one thing grows tenfold at a time, everything else is fixed. They run only on
+request (`python -m bench growth-battles …`): together they take an hour and temporarily tens of gigabytes of disk.
+`python -m bench.growth_page FIGURES.json` puts them into the manual.
 """
 
 from __future__ import annotations
@@ -25,11 +24,12 @@ if TYPE_CHECKING:
     from bench.rows import Plan
 
 BYTES = {"parquet": 40, "jsonl": 220, "vote": 2_500, "pair": 8_000}
-"""Of one battle in a file, one vote in a database, one judged pair with its report; twice as much has to be free."""
+"""Bytes of one battle in a file, one vote in a database, one judged pair with its report; twice as much must be
+free."""
 WAYS = {"--cluster none": ("--cluster", "none"), "prompts as clusters": ()}
 MODELS = 400
 REPEATED_TO = 1_000_000
-"""Up to this many battles a command is run three times, and the least counts."""
+"""Up to this many battles a command is run three times, and the fastest run counts."""
 
 
 def battles(plan: Plan) -> Row:
@@ -51,7 +51,7 @@ def models(plan: Plan) -> Row:
 
 
 def votes(plan: Plan) -> Row:
-    """Votes in an arena's log: written, folded, made into tables, opened, verified; the CPU seconds are of all that."""
+    """Votes in an arena's log: written, folded, made into tables, opened, verified; the CPU seconds are the total."""
     row = Row("growth-votes", "an arena's log in SQLite, 100 models: written, replayed, rebuilt, opened, verified")
     for count in _tenfold(10**4, plan.size(10**7, 10**4)):
         job = f"votes {count:,}"
@@ -86,7 +86,7 @@ def pairs(plan: Plan) -> Row:
 
 
 def note_pairs(row: Row, found: dict[str, Any]) -> None:
-    """The stages of a watched run as lines, and whether it came to a good end."""
+    """The stages of an observed run as lines, and whether it ended successfully."""
     job = f"judged pairs {found['pairs']:,}"
     for name, stage in found["stages"].items():
         cost = Cost(stage["cpu_seconds"], stage["wall_seconds"], stage["most_mb"])
@@ -113,7 +113,7 @@ def _tenfold(first: int, last: int) -> list[int]:
 
 
 def _rated(row: Row, plan: Plan, job: str, kind: str, size: int, count: int) -> None:
-    """Rate a file both ways, and see that the ratings are off the truth by as much as their intervals say."""
+    """Rate a file both ways, and check that the errors of the ratings match their intervals."""
     with _file(plan, kind, size, count) as (path, problem):
         for way, options in WAYS.items():
             repeats = 3 if size <= REPEATED_TO else 1
@@ -121,7 +121,7 @@ def _rated(row: Row, plan: Plan, job: str, kind: str, size: int, count: int) -> 
             board = row.add(job, f"tiltyard, {way}", answer, ours=True)
             if board is not None and path is not None:
                 z = _mean_square_z(board, path)
-                # With few models and as few errors, their mean is itself uncertain.
+                # With few models, the mean of their errors is itself uncertain.
                 low, high = (0.6, 1.5) if count >= 100 else (0.1, 3.0)
                 row.check(f"{job}, {way}: errors as large as the intervals say: mean z² {z:.2f}", low < z < high)
 
@@ -134,7 +134,7 @@ def _mean_square_z(board: dict[str, Any], path: Path) -> float:
 
 @contextmanager
 def _file(plan: Plan, kind: str, size: int, count: int) -> Iterator[tuple[Path | None, str | None]]:
-    """A file of battles that is gone afterwards, or why there is none."""
+    """A temporary file of battles, or why there is none."""
     if not _room(plan, kind, size):
         yield None, "not enough room on the disk"
         return

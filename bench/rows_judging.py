@@ -18,7 +18,7 @@ REPLY_CHARACTERS = 2000
 
 
 def judging(plan: Plan) -> Row:
-    """Everything around the judge's own thinking."""
+    """Everything except the judge's own computation."""
     pairs, entries = plan.size(100_000, 2_000), plan.size(1_000_000, 20_000)
     row = Row("judging", f"judging, {pairs:,} pairs in both orders; {entries:,} kept verdicts; {CONCURRENCY} at once")
     _settling(row, pairs)
@@ -56,7 +56,7 @@ def _cache(row: Row, entries: int) -> None:
 
 
 def _overhead(row: Row, plan: Plan, latency: float) -> None:
-    """Ours beside the bare SDK, on the same transport and on the one it comes with."""
+    """Ours compared with the bare SDK, on the same transport and on its default one."""
     requests = plan.size(6_400, 320)
     size = {"requests": requests, "concurrency": CONCURRENCY, "latency": latency, "repeats": 2}
     job = f"{requests:,} requests of {1000 * latency:.0f} ms"

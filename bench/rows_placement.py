@@ -32,7 +32,7 @@ MAX_MB = 400
 
 
 def placement(plan: Plan) -> Row:
-    """One model placed among many human battles, its folder rated again, and opponents chosen against drawn."""
+    """One model placed among many human battles, its folder rated again, and chosen compared with random opponents."""
     rows, models = plan.size(87_231, 3_000), plan.size(55, 12)
     arena = _arena_file(plan, rows, models)
     row = Row("placement", f"one model among human battles, {BATTLES} judged, {ROUNDS} bootstrap rounds, whole process")
@@ -44,7 +44,7 @@ def placement(plan: Plan) -> Row:
 
 
 def _made(*arguments: str) -> Any:
-    """What `python -m bench.placement` says."""
+    """The output of `python -m bench.placement`."""
     done = whole_process([sys.executable, "-m", "bench.placement", *arguments], settings=ONE_THREAD)
     if done.problem:
         raise RuntimeError(f"bench.placement {arguments[0]}: {done.problem}")
@@ -52,7 +52,7 @@ def _made(*arguments: str) -> Any:
 
 
 def _arena_file(plan: Plan, rows: int, models: int) -> Path:
-    """The arena, written first if it is not there yet."""
+    """The arena, generated first if it does not exist."""
     path = plan.folder / "data" / f"arena-{rows}-{models}.parquet"
     if not path.exists():
         _made("arena", str(path), str(rows), str(models))
@@ -72,7 +72,7 @@ class Placed:
 
     @property
     def mean_of_others(self) -> float:
-        """The mean rating of the models that people know."""
+        """The mean rating of the models that people voted on."""
         others = [entry["rating"] for entry in self._ratings() if entry["source"] != "evaluated"]
         return sum(others) / len(others)
 
@@ -119,9 +119,8 @@ def _memory(row: Row, job: str, answer: Answer) -> None:
 
 @contextmanager
 def _server(folder: Path) -> Iterator[str]:
-    """The address of a server that is the new model and the judge; in a process of its own, which is not measured.
-
-    It is started without importing it: what this process holds would count as memory of its children.
+    """The address of a server that is the new model and the judge; in a separate process, which is not measured. It is
+    started without importing it, because this process's memory would count as memory of its children.
     """
     folder.mkdir(parents=True)
     command = [sys.executable, "-W", "ignore", "-m", "tests.fakes.server", "--state", str(folder)]
@@ -177,7 +176,7 @@ def _without_texts(row: Row, plan: Plan, where: Path) -> None:
 
 
 def _choosing(row: Row, plan: Plan) -> None:
-    """Battles for the same standard error, opponents chosen against opponents drawn, by the tests' simulation."""
+    """Battles needed for the same standard error, chosen compared with random opponents, by the tests' simulation."""
     runs = plan.size(200, 10)
     for position in ("top", "middle", "bottom"):
         found = _made("saving", position, str(runs), str(BATTLES))

@@ -1,7 +1,7 @@
-"""The bare skeleton of the site, as the peer of its load: what this machine lets the same parts do at best.
+"""A bare skeleton of the site, as the baseline of its load test: the best this machine can do with the same parts.
 
 FastAPI with two plain routes, one writing thread, one commit for all that wait, SQLite on the disk. A matchup is drawn
-by lot and kept as one row; a vote is one change of that row. No matchmaking, log, ratings, limits or pages.
+at random and stored as one row; a vote is one change of that row. No matchmaking, log, ratings, limits or pages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VOTE = "UPDATE matchups SET choice = ? WHERE id = ? AND voter = ? AND choice IS 
 
 
 class Writer:
-    """One thread, one connection, one commit for all that wait. The loop is woken once for each commit."""
+    """One thread, one connection, one commit for all waiting requests. The loop is woken once for each commit."""
 
     def __init__(self, path: str, loop: asyncio.AbstractEventLoop) -> None:
         self._path = path
@@ -40,7 +40,7 @@ class Writer:
         self._thread.start()
 
     async def write(self, statement: str, row: tuple[Any, ...]) -> int:
-        """How many rows were changed, once they are on the disk."""
+        """How many rows were changed, once they are on disk."""
         done = self._loop.create_future()
         self._queue.put((statement, row, done))
         return await done

@@ -1,4 +1,4 @@
-"""One job in a process of its own: `python -m bench.worker JOB OPTIONS` prints its cost and result as JSON."""
+"""One job in a separate process: `python -m bench.worker JOB OPTIONS` prints its cost and result as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.measure import measure
 
 
 def main() -> None:
-    """Run the job; a peer that is not installed is an answer, not an error."""
+    """Run the job; a peer that is not installed is a result, not an error."""
     name, options = sys.argv[1], json.loads(sys.argv[2])
     said = {"cost": None, "result": None, "problem": None}
     try:
