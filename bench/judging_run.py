@@ -163,7 +163,7 @@ def _looked(process: int) -> tuple[float, float, float] | None:
 def watched_run(folder: Path, pairs: int, *, kill_at: float | None = None) -> dict[str, Any]:
     """Create a tournament in a folder, run it, and return the measurements.
 
-    With `kill_at` it is killed once that share of the verdicts is saved, and then run again; both runs are in the result.
+    With `kill_at` it is killed once that share of the verdicts is saved, then run again; both runs are in the result.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with batch_server(folder / "batches") as port:

@@ -283,4 +283,4 @@ def test_an_import_of_nothing_says_what_to_give(tiltyard: Run) -> None:  # noqa:
 @pytest.mark.parametrize("url", ["http://[::1", "arena.example.org"])
 def test_a_public_address_that_is_none_is_refused_before_anything_listens(tiltyard: Run, url: str) -> None:  # noqa: F811
     ok(tiltyard, "init", *DB)
-    assert f"the public URL {url!r} is no web address" in fails(tiltyard, "serve", *DB, "--public-url", url)
+    assert f"the public URL {url!r} is not a web address" in fails(tiltyard, "serve", *DB, "--public-url", url)

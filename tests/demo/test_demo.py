@@ -118,8 +118,8 @@ def test_the_arena_holds_the_bank_and_takes_votes_that_a_second_demo_keeps(
         seq = arena.read(lambda state: state.seq)
     again = demo(home)
     assert again.returncode == 0, again.stderr
-    assert "stay as they are" in again.stderr
-    assert "an arena is there and stays, with its votes" in again.stderr
+    assert "exist already and are kept" in again.stderr
+    assert "the existing arena is kept, with its votes" in again.stderr
     with Arena.open(url) as arena:
         assert arena.read(lambda state: state.seq) == seq
 

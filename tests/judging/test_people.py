@@ -61,7 +61,7 @@ def test_a_pair_is_named_by_prompt_id_or_id_or_line(tmp_path: Path) -> None:
         ({"prompt": "Q?", "label": "A"}, "response_a"),
         (pair(None), "either a label or votes"),
         (pair("A", votes={"A": 1}), "either a label or votes"),
-        (pair("C"), "'C' is no vote"),
+        (pair("C"), "'C' is not a vote"),
         (pair(None, votes={"A": -1}), "-1"),
         (pair("A", entrant_a="x", entrant_b="x"), "both answers are by 'x'"),
     ],

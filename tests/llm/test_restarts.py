@@ -93,7 +93,7 @@ def tell(tmp_path: Path, tale, **provider):
 def test_a_batch_under_way_is_taken_up_again(tmp_path: Path) -> None:
     async def tale(story):
         await story.killed_run(asks(8), Kept())
-        assert "batches go on without us" in story.notices[-1]
+        assert "batches continue without us" in story.notices[-1]
         assert story.open == 1
         kept = Kept()
         totals = await story.run(asks(8), kept)

@@ -235,7 +235,7 @@ def test_before_any_verdict_the_belief_is_the_field_half_as_wide_again():
 
 @pytest.mark.parametrize(("strength", "sd"), [(math.inf, 1.0), (math.nan, 1.0), (0.0, math.inf), (0.0, -1.0)])
 def test_an_estimate_that_is_none_is_refused_rather_than_followed(strength, sd):
-    with pytest.raises(RatingError, match="is no estimate to choose opponents by"):
+    with pytest.raises(RatingError, match="is not an estimate to choose opponents by"):
         Belief(strength, sd)
 
 

@@ -189,7 +189,7 @@ class SkipMatchup(_WithoutReply):
 
 
 class UndoVote(_WithoutReply):
-    """Take back a fresh vote whose names were held back."""
+    """Undo a recent vote whose names were held back."""
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
         """Take the vote back."""
@@ -205,7 +205,7 @@ class CloseExpired(Command[int]):
 
 
 class AppendEvents(Command[None]):
-    """Append these events by hand: all of them, or none.
+    """Append these events: all of them, or none.
 
     Even an empty list chains what other processes have written.
     """

@@ -191,7 +191,7 @@ class Attack:
         if self.kind not in ATTACKS:
             raise OptionError(f"attack is {self.kind!r}: expected one of {', '.join(ATTACKS)}.")
         if not 0.0 < self.share < 1.0:
-            raise OptionError(f"attack: a share of {self.share} makes no sense; expected more than 0 and less than 1.")
+            raise OptionError(f"attack: a share of {self.share} is out of range; expected more than 0 and less than 1.")
 
     def aim(self, world: World) -> int:
         """The model that is pushed."""

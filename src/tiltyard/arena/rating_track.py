@@ -97,7 +97,7 @@ class NoHistory:
 
     def votes_after(self, seq: int) -> Iterable[Votes]:
         """Nothing can be read again."""
-        raise ArenaError(f"the votes after number {seq} are needed to replay, and nobody kept them.")
+        raise ArenaError(f"the votes after number {seq} are needed to replay, and were not kept.")
 
 
 class RatingTrack:

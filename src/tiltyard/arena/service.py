@@ -103,7 +103,7 @@ class Arena:
         self.submit(commands.SkipMatchup(matchup_id, voter, quotas)).result()
 
     def undo(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
-        """Take back a fresh vote whose names were held back. Raises `NotYours`, `TooLate` or `TooMany`."""
+        """Undo a recent vote whose names were held back. Raises `NotYours`, `TooLate` or `TooMany`."""
         self.submit(commands.UndoVote(matchup_id, voter, quotas)).result()
 
     def expire_due(self, now: int | None = None) -> int:
@@ -111,7 +111,8 @@ class Arena:
         return self.submit(commands.CloseExpired(self.now() if now is None else now)).result()
 
     def append(self, bodies: Sequence[AnyBody]) -> None:
-        """Write events by hand: models, prompts, answers, settings, flags, exclusions. All are checked, or none is."""
+        """Append events: models, prompts, answers, settings, flags, exclusions. All are checked, and all or none are
+        written."""
         self.submit(commands.AppendEvents(bodies)).result()
 
     def voter(self, cookie_hash: str, address: str = "") -> str:

@@ -30,7 +30,7 @@ class ThreadHealth:
         self.trouble = message
         if self._in_a_row & (self._in_a_row - 1) == 0:
             known = isinstance(error, TiltyardError)
-            _log.error("the %s failed and goes on: %s", self.thread, message, exc_info=None if known else error)
+            _log.error("the %s failed and continues: %s", self.thread, message, exc_info=None if known else error)
 
     def clear(self) -> None:
         """A pass succeeded."""

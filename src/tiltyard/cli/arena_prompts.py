@@ -57,7 +57,7 @@ def prompts_command(
         rows = arena.read(_rows)
     for name in seen:
         note(
-            f"{name} has lost its blindness: its answers were public with their authors, and whoever kept them can "
+            f"{name} has lost its blindness: its answers were public with their authors, and anyone who kept them can "
             "tell who wrote what. To be blind again it needs new answers."
         )
     typer.echo(json_text({"prompts": rows}).rstrip() if format == "json" else _table(rows))

@@ -22,7 +22,7 @@ def simulate_command(
     sd: Annotated[float, typer.Option(min=0, help="Spread of the true strengths, in Elo points.")] = 180.0,
     tie_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of ties.")] = 0.08,
     both_bad_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of both-bad votes.")] = 0.05,
-    noise: Annotated[float, typer.Option(min=0, max=1, help="Share of honest votes that are cast by lot.")] = 0.0,
+    noise: Annotated[float, typer.Option(min=0, max=1, help="Share of honest votes that are random.")] = 0.0,
     attack: Annotated[
         Literal["apathetic", "one-sided", "rigging", "sybil"] | None, typer.Option(help="Who else votes.")
     ] = None,

@@ -69,7 +69,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise OptionError("asking models costs money, and nobody can be asked here: pass --yes to go ahead.")
+        raise OptionError("asking models costs money, and this is not a terminal: pass --yes to confirm.")
     if not input(f"{question} [y/N] ").strip().lower().startswith("y"):
         raise OptionError("nothing was asked.")
 

@@ -72,7 +72,7 @@ def _pilot(out: Path) -> None:
     for line in verdict_lines(finished.checks):
         typer.echo(f"   {line}")
     if not passes(finished.checks):
-        typer.echo("   In earnest one would look for another judge now. The demo goes on, to show the rest.")
+        typer.echo("   In a real run you would look for another judge now. The demo continues, to show the rest.")
 
 
 def _headline(out: Path) -> None:

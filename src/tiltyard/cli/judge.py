@@ -49,7 +49,7 @@ def check_command(
     min_choice_mass: Annotated[
         float,
         typer.Option(
-            min=0, max=1, help="How likely the allowed words must be together, where the server gives probabilities."
+            min=0, max=1, help="Minimum total probability of the allowed words, if the server gives probabilities."
         ),
     ] = 0.5,
     single_order: Annotated[

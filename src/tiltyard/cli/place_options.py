@@ -45,7 +45,7 @@ LooksOption = Annotated[
     int, typer.Option(min=1, help="Rounds: after each, opponents are chosen again and the run may stop.")
 ]
 TurnsOption = Annotated[Literal["first", "all"], typer.Option(help="The first turn of a conversation, or all of it.")]
-SwapOption = Annotated[Literal["both", "random"], typer.Option(help="Judge both orders, or one, drawn by lot.")]
+SwapOption = Annotated[Literal["both", "random"], typer.Option(help="Judge both orders, or one at random.")]
 CalibrateOption = Annotated[
     int,
     typer.Option(

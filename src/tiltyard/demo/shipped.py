@@ -39,7 +39,7 @@ class Copied:
         """A summary for people."""
         if not self.kept:
             return f"{self.written} files copied to {self.folder}"
-        said = f"{self.kept} files are there and stay as they are"
+        said = f"{self.kept} files exist already and are kept"
         if self.written:
             said += f", {self.written} are new"
         if self.changed:

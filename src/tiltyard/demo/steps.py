@@ -129,7 +129,7 @@ def fill_arena(folder: Path) -> list[str]:
         for part in in_parts(plan.bodies):
             arena.append(part)
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
-    said = ["an arena is there and stays, with its votes"] if there else []
+    said = ["the existing arena is kept, with its votes"] if there else []
     return [*said, *plan.lines(), f"{servable} prompts can be voted on"]
 
 

@@ -316,5 +316,5 @@ def _people(row: _Row, where: str) -> VerdictLabel | None:
     votes = {row.label: 1} if row.label is not None else (row.votes or {})
     for word, count in votes.items():
         if word.upper() not in _VOTES or count < 0:
-            raise JudgingError(f"{where}: {count} × {word!r} is no vote. The words are {', '.join(_VOTES)}.")
+            raise JudgingError(f"{where}: {count} × {word!r} is not a vote. The words are {', '.join(_VOTES)}.")
     return majority(votes)

@@ -174,7 +174,7 @@ async def judge(
     if not judge.both_orders and not single_order:
         raise JudgingError(
             f"{judge.name} judged in one order only, so position bias cannot be seen. "
-            "Say that single verdicts are accepted, or use a judge that hears both orders."
+            "Say that single verdicts are accepted, or use a judge that sees both orders."
         )
     options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after)
     verdicts = await judge.judge(plan, options)

@@ -68,7 +68,7 @@ class JudgeSettings:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further parameters for the provider, sent unchanged (`temperature`, `seed`, …)."""
     reply: ReplyForm = "reasoned"
-    """`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities where there are any.
+    """`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities if there are any.
     `choice`: the letter of an option, for very small judges."""
     orders: Orders = "both"
     """`both`, or `forward`: entrant_a's answer first only, which hides position bias."""

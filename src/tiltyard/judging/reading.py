@@ -31,7 +31,7 @@ MIN_CHOICE_MASS = 0.5
 class ParsedReply:
     """The verdict in a reply. `score_a` is the soft preference for the first slot; `why` explains a failure.
 
-    `choice_mass` is the probability of the allowed words together, where there are probabilities.
+    `choice_mass` is the total probability of the allowed words, if there are probabilities.
     """
 
     label: VerdictLabel

@@ -105,12 +105,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def for_entrants(self) -> VerdictLabel:
-        """The verdict about entrant_a (A) and entrant_b (B), whichever slot they sat in."""
+        """The verdict about entrant_a (A) and entrant_b (B), regardless of slots."""
         return self.verdict.other_slot if self.position_swap else self.verdict
 
     @property
     def score_entrant_a(self) -> float | None:
-        """The soft preference for entrant_a, whichever slot it sat in."""
+        """The soft preference for entrant_a, regardless of slots."""
         return 1.0 - self.score_a if self.position_swap and self.score_a is not None else self.score_a
 
 

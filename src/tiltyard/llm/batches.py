@@ -297,7 +297,7 @@ class Batches:
             self._out_of_reach_since = None
         elif self._out_of_reach_since is None:
             self._out_of_reach_since = self._now()
-            self._notice(f"{failure} Batches under way go on; looking again later.")
+            self._notice(f"{failure} Open batches continue; checking again later.")
         elif self._now() - self._out_of_reach_since > OUTAGE_SECONDS:
             raise failure
 

@@ -290,7 +290,7 @@ class _Generation:
         self._conversations.read()
 
     def _next_turn(self, prompt: Prompt) -> Ask | None:
-        """The ask for the first turn without a reply; None where there is none, or where it cannot be asked."""
+        """The ask for the first turn without a reply; None if there is none, or it cannot be asked."""
         messages = self._messages[prompt.prompt_id]
         earlier: tuple[tuple[str, str], ...] = ()
         replies: tuple[Reply, ...] = ()

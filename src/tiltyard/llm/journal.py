@@ -1,7 +1,7 @@
 """The journal of batches: every batch is recorded before it is submitted.
 
 `batches.jsonl` is append-only; each line is on disk before work continues. An `intent` names every custom id
-and what it stands for; `trying` comes before each attempt to submit it, `submitted` right after with the batch's id;
+and its question; `trying` comes before each attempt to submit it, `submitted` right after with the batch's id;
 `collected` when every reply is kept, `abandoned` when the batch certainly does not exist. An intent with neither of the
 last two is open: its requests are never sent again. `folder_lock` allows one asking process per folder.
 """

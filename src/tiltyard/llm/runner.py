@@ -153,7 +153,7 @@ async def _in_rounds(
         except asyncio.CancelledError:
             if batches.under_way:
                 notice(
-                    f"interrupted: {batches.under_way} batches go on without us. Run the same again to collect them."
+                    f"interrupted: {batches.under_way} batches continue without us. Run the same again to collect them."
                 )
             raise
         again, indebted = batches.collector.next_round()

@@ -56,7 +56,7 @@ def sample_pairs(plan: PlacementPlan) -> list[LabelledPair]:
     chosen = _distinct(plan)
     if not len(chosen):
         raise OptionError(
-            f"{arena.name} has no battle that people decided with both texts at hand: the judge cannot be calibrated. "
+            f"{arena.name} has no battle that people decided with both texts: the judge cannot be calibrated. "
             "Leave the calibration out, or use an arena with texts."
         )
     rng = np.random.default_rng([plan.options.seed, 1])

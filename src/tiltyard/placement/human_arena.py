@@ -1,7 +1,7 @@
 """The arena a model is placed in: human battles, and the questions and answers they were decided on.
 
-`read_human_arena` keeps codes only: which cells (question, model) there are, and which human battles have both answers
-at hand. `HumanArena.exchanges` reads the texts of a few cells when they are needed: from the battle rows themselves
+`read_human_arena` keeps codes only: which cells (question, model) there are, and which human battles have both answers.
+`HumanArena.exchanges` reads the texts of a few cells when they are needed: from the battle rows themselves
 (`RowTexts`), or from a bank and response files (`bank_texts`).
 """
 

@@ -56,7 +56,7 @@ class PlaceOptions:
     turns: Turns = "first"
     """The first turn of a conversation, or all of it."""
     swap: Swap = "both"
-    """Judge both orders, or one, drawn by lot."""
+    """Judge both orders, or one at random."""
     calibrate: int = 0
     """Ask the judge about N battles that people decided, and widen the interval by what it shows."""
     fixed_anchors: bool = False

@@ -62,7 +62,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_panel(path: Path) -> Panel:
-    """A saved panel; one whose battles do not match its fingerprint was changed by hand, and is refused.
+    """A saved panel; one whose battles do not match its fingerprint was edited, and is refused.
 
     Parameters:
         path: The file.

@@ -120,7 +120,7 @@ class PlacementPlan:
             f"texts of {len(arena.cells):,} answers to {len(set(arena.cells.question.tolist())):,} questions"
         )
         planned = sum(self.sizes)
-        orders = "both orders" if options.swap == "both" else "one order each, drawn by lot"
+        orders = "both orders" if options.swap == "both" else "one order each, at random"
         how = "a saved panel" if self.panel is not None else f"{options.sampling} sampling"
         lines.append(
             f"{self.model}: {planned:,} battles to judge in {len(self.sizes)} rounds ({how}, {orders}), "

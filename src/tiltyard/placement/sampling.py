@@ -66,7 +66,7 @@ class Belief:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.strength) and 0.0 <= self.sd < math.inf):
             raise RatingError(
-                f"a strength of {self.strength} ± {self.sd} is no estimate to choose opponents by. "
+                f"a strength of {self.strength} ± {self.sd} is not an estimate to choose opponents by. "
                 "Pass None to start from the opponents' field."
             )
 

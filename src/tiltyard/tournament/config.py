@@ -247,7 +247,7 @@ def _wrong_elo(elo: EloSettings) -> Iterator[str]:
     if elo.shuffle_seed < 0:
         yield f"elo.shuffle_seed is {elo.shuffle_seed}: a seed is 0 or more."
     if not math.isfinite(elo.initial_rating):
-        yield f"elo.initial_rating is {elo.initial_rating}: where everybody starts is a finite number, such as 1400."
+        yield f"elo.initial_rating is {elo.initial_rating}: it must be a finite number, such as 1400."
     for key, k in (("default_k", elo.default_k), *(("k_factor_sweep", k) for k in elo.k_factor_sweep)):
         if not 0 < k < math.inf:
             yield f"elo.{key} holds {k:g}: K is the most a rating can move, a positive number."

@@ -80,6 +80,6 @@ def passes(checks: Sequence[Check]) -> bool:
 
 
 def verdict_lines(checks: Sequence[Check]) -> list[str]:
-    """The gate in words: GO or NO-GO, then every check."""
+    """The gate as text: GO or NO-GO, then every check."""
     head = "GO: the pilot found nothing against the headline run" if passes(checks) else "NO-GO: see what failed below"
     return [head, *(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}" for check in checks)]

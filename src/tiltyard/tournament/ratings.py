@@ -96,7 +96,7 @@ class DimensionRatings:
     battles: Sequence[Battle]
     board: EloReport | None
     board_missing: str | None
-    """Why there is no Bradley–Terry board, where there is none."""
+    """Why there is no Bradley–Terry board, if so."""
 
 
 def rate_dimension(

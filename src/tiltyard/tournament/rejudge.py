@@ -208,7 +208,7 @@ def _ranks(path: Path, standing: DimensionRatings) -> Mapping[str, Any] | None:
 
 
 def change_lines(changes: list[Change]) -> list[str]:
-    """What changed, in words."""
+    """What changed, as text."""
     lines = []
     for change in changes:
         failed = change.judgments - change.compared

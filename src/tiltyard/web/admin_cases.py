@@ -110,7 +110,7 @@ class Screener:
             case "exclusion":
                 written = next((event for event in findings.exclusions if str(event.seq) == name), None)
                 if written is None:
-                    raise ArenaError(f"event {name[:20]!r} is no exclusion that is known here. Reload the list.")
+                    raise ArenaError(f"event {name[:20]!r} is not a known exclusion. Reload the list.")
                 votes, reasons = self._votes(self._excluded_by(written)), (written.reason,)
         if not votes:
             raise ArenaError("there are no votes to decide about. Reload the list.")

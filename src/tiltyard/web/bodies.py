@@ -76,7 +76,7 @@ async def body_of(request: Request, most_bytes: int) -> bytes:
 
 
 def media_type(request: Request) -> str:
-    """What the body is said to be."""
+    """The stated content type of the body."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

@@ -45,7 +45,7 @@ class Cookies:
         return hmac.compare_digest(self._signed(urlsafe_b64decode(value)[:NAME_BYTES]), value)
 
     def find(self, headers: Iterable[str]) -> tuple[str | None, str | None]:
-        """The first of our cookies in these headers; where there is none, the first that may be an older one."""
+        """The first of our cookies in these headers; otherwise the first that may be an older one."""
         sent = _values(headers)
         ours = next(filter(self.is_ours, sent), None)
         return ours, None if ours is not None else next(filter(UNSIGNED.match, sent), None)

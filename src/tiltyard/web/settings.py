@@ -58,9 +58,11 @@ class SiteSettings:
             if value is not None and len(value) < SECRET_LENGTH:
                 raise OptionError(f"{name} is shorter than {SECRET_LENGTH} characters. Make it long and random.")
         if not 0 < self.longest_wait <= MOST_WAIT_SECONDS:
-            raise OptionError(f"a longest wait of {self.longest_wait} seconds makes no sense. Say 0.1 to 60.")
+            raise OptionError(f"a longest wait of {self.longest_wait} seconds is out of range. Choose 0.1 to 60.")
         if self.public_url is not None and not _is_web_address(self.public_url):
-            raise OptionError(f"the public URL {self.public_url!r} is no web address. Write https://arena.example.org.")
+            raise OptionError(
+                f"the public URL {self.public_url!r} is not a web address. Write https://arena.example.org."
+            )
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -69,7 +71,7 @@ class SiteSettings:
 
 
 def secrets_of(environment: Mapping[str, str] = os.environ) -> tuple[str, str | None]:
-    """The site's secret and the administrator's, from the environment; '' and None where there is none."""
+    """The site's secret and the administrator's, from the environment; '' and None if not set."""
     return environment.get(SECRET_VARIABLE, ""), environment.get(ADMIN_SECRET_VARIABLE) or None
 
 

@@ -130,7 +130,7 @@ async def skip_pair(request: Request) -> Response:
 
 @router.post("/undo")
 async def undo_vote(request: Request) -> Response:
-    """Take back a fresh vote whose names were held back."""
+    """Undo a recent vote whose names were held back."""
     site = site_of(request)
     matchup_id, visitor, _ = await _asked(request)
     await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))

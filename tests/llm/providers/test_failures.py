@@ -162,6 +162,6 @@ def test_an_address_that_is_none_is_one_line(address: str) -> None:
     class Nowhere:
         openai_url = address
 
-    with pytest.raises(OptionError, match="is no base_url") as caught:
+    with pytest.raises(OptionError, match="is not a base_url") as caught:
         ask("local", Nowhere(), question())  # type: ignore[arg-type]
     assert "pw" not in str(caught.value)

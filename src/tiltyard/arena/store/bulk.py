@@ -71,7 +71,7 @@ def insert_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Row])
 def insert_numbered(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> list[int]:
     """Insert rows that have a value for every column but the first, which the database numbers; the numbers, growing.
 
-    On SQLite whoever writes holds the only lock, so they are the last ones in a row.
+    On SQLite the writer holds the only lock, so they are consecutive and the latest.
     """
     if not rows:
         return []

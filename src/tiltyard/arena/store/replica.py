@@ -94,7 +94,7 @@ class Replica:
         seq, hash_ = log.head(connection)
         if (seq, hash_) != (self.state.seq, self.hash):
             raise StoreError(
-                f"the log ends with event {seq}, and this process stands at {self.state.seq} with another hash. "
+                f"the log ends with event {seq}, and this process is at {self.state.seq} with another hash. "
                 "Run `tiltyard arena verify`."
             )
 

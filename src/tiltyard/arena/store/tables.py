@@ -1,7 +1,7 @@
 """The tables of an arena's database.
 
 `events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
-`checkpoints` can be made again from them. `voters`, `rate_limits` and `ended_sessions` are outside the chain: they hold
+`checkpoints` can be rebuilt from them. `voters`, `rate_limits` and `ended_sessions` are outside the chain: they hold
 what must be deletable, and nothing that the ratings need. So are `site_texts` (the notice and, if TILTYARD_SECRET is
 not set, the site's secret) and `steps`, which say whose tables these are.
 """

@@ -210,9 +210,9 @@ def _key(table: sa.Table, row: Row) -> str:
 def _check_pending(source: sa.Connection, unplaced: set[int], checked: _Checked) -> None:
     noted = set(source.execute(sa.select(pending.c.event_id)).scalars())
     for event_id in sorted(unplaced - noted):
-        checked.find("pending", f"event id {event_id}", "has no place in the chain, and nobody would give it one")
+        checked.find("pending", f"event id {event_id}", "is not in the chain, and not pending either")
     for event_id in sorted(noted - unplaced):
-        checked.find("pending", f"event id {event_id}", "has its place already, or is missing")
+        checked.find("pending", f"event id {event_id}", "is in the chain already, or is missing")
 
 
 def _rows(connection: sa.Connection, table: sa.Table) -> int:

@@ -77,7 +77,7 @@ class Caller:
             address = httpx2.URL("")
         if address.scheme not in {"http", "https"} or not address.host:
             shown = self.base_url.rpartition("@")[2]  # what comes before it may be a password
-            raise OptionError(f"{shown!r} is no base_url: write it like http://localhost:8000/v1.")
+            raise OptionError(f"{shown!r} is not a base_url: write it like http://localhost:8000/v1.")
         if address.userinfo:
             raise OptionError(f"The base_url of {address.host} holds a user or password: put a key into .env instead.")
 

@@ -76,7 +76,7 @@ def battle_filter() -> Html:
 
 
 def _filter_all(here: Here) -> Html:
-    """The filter of all lists: by words, outcome and opponent."""
+    """The filter of all lists: by text, outcome and opponent."""
     options = [el("option", "any opponent", value="")]
     options += [el("option", here.run.entrants[key[2]], value=str(key[2])) for key in here.site_map.by_pair]
     return filter_form(OUTCOMES, el("label", "Opponent ", el("select", *options, id="opponent")))
