@@ -111,8 +111,7 @@ class Arena:
         return self.submit(commands.CloseExpired(self.now() if now is None else now)).result()
 
     def append(self, bodies: Sequence[AnyBody]) -> None:
-        """Append events: models, prompts, answers, settings, flags, exclusions. All are checked, and all or none are
-        written."""
+        """Append events: models, prompts, answers, settings, flags, exclusions. Writes all or none."""
         self.submit(commands.AppendEvents(bodies)).result()
 
     def voter(self, cookie_hash: str, address: str = "") -> str:
