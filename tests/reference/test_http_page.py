@@ -63,9 +63,9 @@ def test_an_error_has_the_shape_that_the_page_shows(site: SmallSite) -> None:
     assert set(answer.json()["error"]) == {"code", "message"}
 
 
-def test_the_addresses_beside_the_interface_answer_what_the_page_says(site: SmallSite) -> None:
+def test_the_other_addresses_answer_what_the_page_says(site: SmallSite) -> None:
     client = site.client()
-    rows = section(PAGE, "Beside the interface").rows
+    rows = section(PAGE, "Other addresses").rows
     for row in rows:
         if "address" in row:
             assert client.get(code(row["address"])[0].removeprefix("GET ")).status_code == 200
@@ -74,12 +74,12 @@ def test_the_addresses_beside_the_interface_answer_what_the_page_says(site: Smal
     assert set(re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE)) == figures
     assert {code(row["status"])[0] for row in rows if "status" in row} == set(Readiness)
     health = set(client.get("/healthz").json())
-    sentence = next(line for line in section(PAGE, "Beside the interface").lines if line.startswith("`/healthz` holds"))
+    sentence = next(line for line in section(PAGE, "Other addresses").lines if line.startswith("`/healthz` returns"))
     following = Path(PAGE).read_text(encoding="utf-8").partition(sentence)[2].splitlines()[1]
     assert health <= set(code(f"{sentence} {following}"))
 
 
-def test_the_manners_are_kept(site: SmallSite) -> None:
+def test_the_conventions_are_kept(site: SmallSite) -> None:
     client = site.client()
     made = client.post("/api/v1/matchups")
     assert made.status_code == 201
