@@ -232,7 +232,7 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
             yield from _figure(name, "counter", said, kinds[kind])
     if health.store is not None:
         yield from _figure("tiltyard_log_events", "gauge", "Events in the chained log.", health.store.head_seq)
-        said = "Committed events that have no place in the log yet."
+        said = "Committed events not yet chained."
         yield from _figure("tiltyard_unchained_events", "gauge", said, health.store.unchained)
         said = "Matchups that wait for a vote."
         yield from _figure("tiltyard_matchups_in_flight", "gauge", said, health.store.open_matchups)
@@ -244,7 +244,7 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         said = "How long the latest trial write took, the commits before it included."
         yield from _figure("tiltyard_writer_answer_seconds", "gauge", said, round(health.writer.seconds, 6))
     thread_failures = {failures.thread: failures.total for failures in health.failures}
-    said = "Failures that a thread of the site has outlived."
+    said = "Failures that a thread of the site has survived."
     yield from _by_label("tiltyard_thread_failures_total", said, "thread", thread_failures)
     if health.board_age_seconds is not None:
         said = "Age of the published board: 0 while it shows the end of the log."
