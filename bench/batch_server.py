@@ -117,7 +117,7 @@ class BatchServer:
         return JSONResponse(self._shown(request.path_params["batch_id"], request))
 
     async def results(self, request: Request) -> Response:
-        """The replies to a batch, made as they are sent."""
+        """The replies to a batch, generated as they are sent."""
         batch = msgspec.json.decode((self.folder / request.path_params["batch_id"]).read_bytes(), type=_Batch)
         return StreamingResponse(_lines(batch), media_type="application/x-jsonl")
 

@@ -77,7 +77,7 @@ class BoardRow:
     ties: int
     """Tied."""
     votes: int
-    """All counted votes, the both-bad ones among them."""
+    """All counted votes, including both-bad ones."""
     both_bad: int
     """Both-bad votes."""
     both_bad_rate: float | None

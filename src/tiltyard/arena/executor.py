@@ -51,7 +51,7 @@ VOTERS_KEPT = 4096
 
 
 class Executor:
-    """Runs groups of commands. It belongs to one thread, and so does everything it holds."""
+    """Runs groups of commands. It and everything it holds are used by one thread only."""
 
     def __init__(
         self,

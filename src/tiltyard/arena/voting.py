@@ -51,7 +51,7 @@ class TooMany(ArenaError):
 
 
 class MatchupStatus(enum.StrEnum):
-    """What became of a matchup."""
+    """The status of a matchup."""
 
     OPEN = "open"
     VOTED = "voted"
@@ -87,8 +87,8 @@ class Decision(msgspec.Struct, frozen=True):
 def vote(ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, undo_seconds: int = 0) -> Decision:
     """Vote. Repeating the same vote changes nothing and is not an error: the first response may have been lost.
 
-    Without `reveal` the names are held back and the vote can be undone for `undo_seconds`; where that is 0, it is
-    final at once. The same vote again with `reveal` shows the names.
+    Without `reveal` the names are held back and the vote can be undone for `undo_seconds`; if that is 0, it is final at
+    once. The same vote again with `reveal` shows the names.
     """
     if ballot.status is MatchupStatus.VOTED:
         if ballot.choice is choice:

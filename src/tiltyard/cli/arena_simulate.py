@@ -17,7 +17,7 @@ def simulate_command(
     models: Annotated[int, typer.Option(min=2, help="Models in the arena.")] = 38,
     prompts: Annotated[int, typer.Option(min=1, help="Prompts in the arena.")] = 15,
     votes: Annotated[int, typer.Option(min=1, help="Votes to cast.")] = 20_000,
-    in_flight: Annotated[int, typer.Option(min=1, help="Matchups being looked at all the time.")] = 50,
+    in_flight: Annotated[int, typer.Option(min=1, help="Matchups open at any time.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
     sd: Annotated[float, typer.Option(min=0, help="Spread of the true strengths, in Elo points.")] = 180.0,
     tie_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of ties.")] = 0.08,

@@ -116,7 +116,7 @@ def _run(plan: RunPlan, *, yes: bool) -> RunResult:
 
 
 def _say_what_came_out(finished: RunResult) -> None:
-    """Ratings and the gate on standard output, how it was judged and where it is kept beside it."""
+    """Ratings and the gate on standard output; usage and the folder on standard error."""
     from tiltyard.tournament.gate import verdict_lines
     from tiltyard.tournament.summary import failure_lines, summary_table, usage_lines
 

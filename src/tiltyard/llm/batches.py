@@ -32,7 +32,7 @@ OUTAGE_SECONDS = 3600.0
 """How long all calls about open batches may fail, with no reply arriving, before we stop waiting for them."""
 POLL_GROWTH = 1.5
 SMALLEST_CUT = 0.1
-"""A batch cut short by the budget goes out only if it holds at least this part of what the first such batch held."""
+"""A batch cut short by the budget is sent only if it has at least this fraction of the first such batch's requests."""
 
 
 class Batches:

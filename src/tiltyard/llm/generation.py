@@ -184,7 +184,7 @@ class _Place:
     turns: int
 
     def failure(self, why: str) -> str:
-        """Why the prompt failed, with the turn where there are several."""
+        """Why the prompt failed, with the turn if there are several."""
         return why if self.turns == 1 else f"turn {len(self.before) + 1}: {why}"
 
 

@@ -44,7 +44,7 @@ class OpenBatch:
         return custom_id in self._entries
 
     def put(self, entry: Entry, ask: Ask) -> None:
-        """Hold an ask that went out as this entry."""
+        """Attach an ask that was sent as this entry."""
         self._entries[entry.custom_id] = entry
         if self.recall is None:
             self._asks[entry.custom_id] = ask

@@ -2,7 +2,7 @@
 
 A `Provider` answers requests; a `BatchProvider` also takes batches. Everything else (retries,
 concurrency, journals, budgets) is written once, above them. A provider raises `TryLater` for what may succeed later,
-`QuestionRefused` for a question that it will never answer, and `Refused` where no question will be answered; it never
+`QuestionRefused` for a question that it will never answer, and `Refused` if no question will be answered; it never
 retries by itself, and never puts a key into an error.
 """
 

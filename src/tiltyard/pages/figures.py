@@ -27,7 +27,7 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def signed_percent(share: float) -> str:
-    """A share with its sign: +3.1 %; a dash where it is not a number."""
+    """A share with its sign: +3.1 %; a dash if it is not a number."""
     return "–" if math.isnan(share) else f"{100 * share:+.1f} %".replace("-", "−")
 
 

@@ -147,7 +147,7 @@ def _tallies(path: Path) -> dict[str, list[PairTally]]:
 
 
 def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[str, ...]]]:
-    """The Elo of every shuffle by dimension; empty where nothing was decided."""
+    """The Elo of every shuffle by dimension; empty if nothing was decided."""
     found: dict[str, tuple[Floats, tuple[str, ...]]] = {name: (np.empty((0, 0)), ()) for name in results.primary}
     rated = [name for name, lines in results.primary.items() if lines]
     if not rated:

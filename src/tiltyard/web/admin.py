@@ -330,7 +330,7 @@ async def case_page(request: Request, kind: str, name: str) -> Response:
 
 @router.post("/screening/{kind}/{name}")
 async def decide(request: Request, kind: str, name: str) -> Response:
-    """Exclude or restore the votes of a case that were there when it was looked at."""
+    """Exclude or restore the votes that the case had when it was shown."""
     form = await _posted(request)
     verb, until = form.get("do", ""), form.get("until", "")
     reason = " ".join(form.get("reason", "").split())[:REASON_CHARACTERS]
@@ -357,7 +357,7 @@ def _kind(kind: str) -> CaseKind:
 
 
 def _change(case: ReviewItem, verb: str, reason: str) -> e.Excluded | e.Restored | None:
-    """The event that a decision writes; None where there is nothing to change."""
+    """The event that a decision writes; None if there is nothing to change."""
     if verb == "exclude":
         return e.Excluded(matchup_ids=case.counted, reason=reason) if case.counted else None
     return e.Restored(matchup_ids=case.excluded, reason=reason) if case.excluded else None

@@ -214,7 +214,7 @@ async def validity(request: Request) -> Response:
 async def battles(request: Request) -> Response:
     """One JSON object per line, in the order of the log, with every vote acknowledged as final before the request.
 
-    A voter is a number that says which votes belong together and leads nowhere; times are rounded to the hour.
+    A voter is an anonymous number that says which votes belong together; times are rounded to the hour.
     """
     engine = site_of(request).engine
     async with _exports.turn():

@@ -44,7 +44,7 @@ class Engine:
         return command.result()
 
     async def read(self, look: Callable[[ArenaState], R]) -> R:
-        """What `look` makes of the state; the writer waits meanwhile."""
+        """The result of `look` on the state; the writer waits meanwhile."""
         return await self.run(ReadState(look))
 
     async def known_voter(self, cookie_hash: str) -> str | None:
@@ -52,7 +52,7 @@ class Engine:
         return await asyncio.to_thread(self.arena.store.known_voter, cookie_hash)
 
     async def renew(self, older_hash: str, newer_hash: str) -> str | None:
-        """The voter's key for the older cookie, which from now on belongs to the newer one; None if it had none."""
+        """The voter key of the older cookie, now moved to the newer one; None if it had none."""
         return await asyncio.to_thread(self.arena.store.renew_voter, older_hash, newer_hash, clock())
 
     async def forget(self, cookie_hash: str) -> bool:

@@ -194,7 +194,7 @@ def model_values(page: ModelPage) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ComparePage:
-    """Two models: their rows, the record of the first against the second, in all and by prompt.
+    """Two models: their rows, the record of the first against the second, overall and by prompt.
 
     `expected` is the score that current ratings predict for the first; `complete` is how close the pair is to the
     number of votes and prompts that neighbours need. `shared` are the prompts that both have answered, most voted

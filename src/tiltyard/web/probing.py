@@ -62,7 +62,7 @@ class Probes:
         return Writer(arena.load(), max(0.0, (time.monotonic() if ended is None else ended) - self._began))
 
     def _latest(self, arena: Arena) -> Future[int]:
-        """The trial that is under way or was made a moment ago; else a new one."""
+        """The current or most recent trial if it is still fresh; else a new one."""
         with self._lock:
             ended = self._ended
             if self._asked is not None and (ended is None or time.monotonic() - ended < PROBE_SECONDS):

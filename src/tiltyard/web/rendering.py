@@ -76,7 +76,7 @@ class SiteFacts:
     head_hash: str = ""
     notice: str = ""
     blind: bool = True
-    """Whether the answers that are being voted on are hidden; a site where they are not says so on every page."""
+    """Whether answers that are being voted on are hidden; otherwise every page says so."""
     version: str = __version__
 
 

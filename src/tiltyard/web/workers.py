@@ -101,7 +101,7 @@ class Workers:
         self._stops = 0
 
     def run(self) -> None:
-        """Serve. Raises `ArenaError` where no worker can start."""
+        """Serve. Raises `ArenaError` if no worker can start."""
         before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._renew)
         try:

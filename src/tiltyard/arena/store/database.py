@@ -115,7 +115,7 @@ def _explained(error: Exception, driver: Any) -> str:
 
 
 def without_secrets(url: sa.URL) -> str:
-    """The URL as it may be shown: without its password, wherever that is."""
+    """The URL for display, without its password."""
     return url.difference_update_query(("password", "sslpassword", "passfile")).render_as_string(hide_password=True)
 
 

@@ -35,7 +35,7 @@ def _hold(holds: bool, broken: str) -> None:
 
 
 async def check_provider(provider: Provider, *, model: str) -> None:
-    """Nothing, if a provider answers as the runners expect; `ContractBroken` where it does not."""
+    """Check that a provider answers as the runners expect; raises `ContractBroken` if it does not."""
     _hold(bool(provider.name) and "/" not in provider.name, f"name {provider.name!r} is not a word without a slash")
     request = Request(model=model, system="You answer in a few sentences.", user=_AWKWARD, max_tokens=200)
     reply = await provider.ask(request)
@@ -52,7 +52,7 @@ async def check_provider(provider: Provider, *, model: str) -> None:
 async def check_batch_provider(
     provider: Provider, *, model: str, poll_seconds: float = 1.0, most_polls: int = 1000
 ) -> None:
-    """Nothing, if a provider takes batches as the runners expect; `ContractBroken` where it does not."""
+    """Check that a provider takes batches as the runners expect; raises `ContractBroken` if it does not."""
     if not isinstance(provider, BatchProvider):
         raise ContractBroken("this provider has not all methods of a BatchProvider")
     requests = [

@@ -246,7 +246,7 @@ def connect_timeout() -> httpx2.Timeout:
 def http_client(
     aiohttp_client: Callable[..., httpx2.AsyncClient], plain_client: Callable[..., httpx2.AsyncClient]
 ) -> httpx2.AsyncClient:
-    """A client on aiohttp where that is installed (a fifth of the processor time per call), else on httpx2."""
+    """A client on aiohttp if that is installed (a fifth of the processor time per call), else on httpx2."""
     limits = httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS)
     try:
         return aiohttp_client(timeout=connect_timeout(), limits=limits)

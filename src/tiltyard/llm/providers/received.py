@@ -97,7 +97,7 @@ def a_count(value: object) -> int | None:
 
 
 def joined_texts(content: object) -> str | None:
-    """The text of a message whose content is a text or a list of parts; None where it is neither.
+    """The text of a message whose content is a text or a list of parts; None if it is neither.
 
     Parts that are not text (thoughts, images, calls of tools) are left out.
     """

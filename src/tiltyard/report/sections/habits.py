@@ -26,7 +26,7 @@ def battles_of(here: Here, dimension: Dimension) -> list[JudgedBattle]:
 
 
 def habits_section(here: Here, dimension: Dimension) -> Html:
-    """Flip rate and first-slot rate with Wilson intervals: in all, by judge, by source, by pair."""
+    """Flip rate and first-slot rate with Wilson intervals: overall, by judge, by source, by pair."""
     battles = battles_of(here, dimension)
     whole = behaviour(battles)
     heading, anchor = el("h3", "The judge’s habits"), f"h{here.site_map.dimensions[dimension.name]}"

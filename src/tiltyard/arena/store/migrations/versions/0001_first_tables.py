@@ -80,7 +80,7 @@ def _matchups() -> None:
 
 
 def _votes() -> None:
-    """The votes, and when one was taken out or put back."""
+    """The votes, and when one was removed or restored."""
     op.create_table(
         "votes",
         sa.Column("seq", Big, autoincrement=False, nullable=False),
