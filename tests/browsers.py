@@ -16,12 +16,21 @@ from tests.missing import needs
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first that is installed. The headless shell is the same chromium without windows, and takes half the CPU time."""
+
+SCREENS = (
+    pytest.param(1280, True, id="wide-dark"),
+    pytest.param(360, False, id="phone-light"),
+    pytest.param(1280, False, id="wide-light", marks=pytest.mark.soak),
+    pytest.param(360, True, id="phone-dark", marks=pytest.mark.soak),
+)
+"""Width and whether dark. No color depends on the width, so both widths and both themes need two screens, not four."""
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Debian's chromium. While it is open, an event loop counts as running in this thread."""
+    """A chromium. While it is open, an event loop counts as running in this thread."""
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if found is None:
         needs("chromium")

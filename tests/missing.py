@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 PACKAGES = {
-    "chromium": "chromium",
+    "chromium": "chromium-headless-shell",
     "PostgreSQL": "postgresql",
     "nginx": "nginx-light",
     "ip": "iproute2",

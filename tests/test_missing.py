@@ -19,7 +19,7 @@ def test_the_end_of_a_run_names_every_missing_program_once_and_one_command(monke
     assert told(skips) == [
         "Tests skipped because this machine lacks chromium, ip, nginx: 3.",
         "On Debian and Ubuntu one command installs what they need: "
-        "sudo apt-get install --yes chromium iproute2 nginx-light",
+        "sudo apt-get install --yes chromium-headless-shell iproute2 nginx-light",
     ]
 
 

@@ -13,13 +13,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.browsers import SCREENS
 from tests.docs.manual import DOCS, PAGES, ROOT, environment, name_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 LOOKED_AT = ("index.html", "battles.html", "how-to/anchors.html")  # `make soak` looks at all
-WIDTHS = (1300, 360)
 BESIDE = [ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")]
 
 
@@ -115,11 +115,11 @@ def test_pictures_are_small_and_used() -> None:
         assert f"images/{picture.name}" in manual, f"{picture.name} is on no page"
 
 
-def examine(browser: Browser, site: Path, names: Iterable[str], scheme: str, width: int) -> None:
+def examine(browser: Browser, site: Path, names: Iterable[str], width: int, *, dark: bool) -> None:
     """Fail where a page breaks a rule of accessibility, or asks anything but the folder for something."""
     from axe_playwright_python.sync_playwright import Axe
 
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light")
     page = context.new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -131,17 +131,15 @@ def examine(browser: Browser, site: Path, names: Iterable[str], scheme: str, wid
     context.close()
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_accessible_and_ask_nobody(browser: Browser, site: Path, scheme: str, width: int) -> None:
-    examine(browser, site, LOOKED_AT, scheme, width)
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_pages_are_accessible_and_ask_nobody(browser: Browser, site: Path, width: int, dark: bool) -> None:
+    examine(browser, site, LOOKED_AT, width, dark=dark)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_pages_are_accessible_and_ask_nobody(browser: Browser, site: Path, scheme: str, width: int) -> None:
-    examine(browser, site, (str(path.relative_to(site)) for path in sorted(site.rglob("*.html"))), scheme, width)
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_all_pages_are_accessible_and_ask_nobody(browser: Browser, site: Path, width: int, dark: bool) -> None:
+    examine(browser, site, (str(path.relative_to(site)) for path in sorted(site.rglob("*.html"))), width, dark=dark)
 
 
 def test_no_page_is_wider_than_a_phone(browser: Browser, site: Path) -> None:

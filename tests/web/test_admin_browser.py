@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browsers import SCREENS
 from tests.web.conftest import Visits
 from tests.web.sites import ADMIN_SECRET, MODELS, NAMES, QUICK, SECRET, LiveServer, catalog
 from tiltyard.arena import events as e
@@ -134,8 +135,7 @@ def test_a_text_is_imported_by_the_form(desk: Visits, arena: Arena) -> None:
     assert arena.read(lambda state: state.catalog.has_prompt("late"))
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 360], ids=["wide", "phone"])
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
 def test_every_page_of_the_desk_is_accessible_and_fits(desk: Visits, arena: Arena, width: int, dark: bool) -> None:
     excluded = _exclude_two(arena)
     page = desk.visitor(width=width, dark=dark)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from tests.browsers import SCREENS
 from tests.web.conftest import Visits
 from tests.web.sites import IDENTIFYING, NAMES
 
@@ -292,9 +293,8 @@ def test_two_quick_keys_are_one_vote(visits: Visits) -> None:
     assert len(posts) == 1
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_no_page_of_the_vote_has_an_accessibility_fault(visits: Visits, dark: bool, width: int) -> None:
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_no_page_of_the_vote_has_an_accessibility_fault(visits: Visits, width: int, dark: bool) -> None:
     page = visitor(visits, dark=dark, width=width)
     page.goto("/")
     check_accessible(page)
