@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -18,6 +19,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A shell starts what runs in the background (`make test &`) deaf to interrupts, and so would be all that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+gc.disable()  # until everything is imported: see `pytest_collection_finish`
 
 import pytest  # noqa: E402 - the lines above change how it and others are imported
 from hypothesis import HealthCheck, settings  # noqa: E402
@@ -47,6 +50,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SOAK_SECONDS))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported to itself: looking for garbage in it again and again was an eighth of the CPU time."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let go of it, so that libraries that count their objects at the end of a process find none left."""
+    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,13 +12,14 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
 from oracles import sampling_simulation as simulation
 from oracles.sampling_simulation import Doubt, Rule
+from tests.sizes import size
 from tiltyard.errors import OptionError
 from tiltyard.placement.stopping import (
     FIRST_ROUND,
@@ -176,6 +177,7 @@ def test_twelve_looks_agree_with_random_walks():
     assert inside == pytest.approx(0.9, abs=3 * math.sqrt(0.09 / 200_000))
 
 
+@settings(max_examples=size(25, soak=100))
 @given(st.floats(0.5, 0.999), st.integers(1, 12))
 def test_more_looks_cost_more_but_never_as_much_as_bonferroni(level, looks):
     assert critical(level, looks) < critical(level, looks + 1)

@@ -1,7 +1,7 @@
 """Do nominal 95 % intervals hold the truth 95 % of the time? Counted in worlds whose truth is known.
 
 Every assertion allows for Monte-Carlo error: three standard errors of the measured share, where one standard error is
-at most √(p(1 − p)/n) = 0.22/√n at p = 0.95 (0.013 for 300 runs; smaller where a run has several models). `pytest -s`
+at most √(p(1 − p)/n) = 0.22/√n at p = 0.95 (0.022 for 100 runs; smaller where a run has several models). `pytest -s`
 prints the figures; `make soak` measures them with more runs and in more worlds.
 """
 
@@ -10,11 +10,15 @@ from __future__ import annotations
 import sys
 
 import pytest
+from tests.sizes import size
 
 from oracles import simulation
 
-FEW, MANY = 300, 2000
-"""Runs per world in every test run, and in a soak."""
+FEW, MANY = size(100, soak=300), 2000
+"""Runs per world in a test that every run has, and in the tests of a soak."""
+
+BOOTSTRAPPED = size(50, soak=100)
+"""Runs per world where a run is itself a few hundred fits."""
 
 
 def said(what, coverage):
@@ -44,7 +48,7 @@ def test_rao_kupper_fits_of_rao_kupper_battles_cover(battles):
 
 
 def test_the_bootstrap_over_battles_covers():
-    coverage = said("bootstrap over battles", simulation.simulate_arena(100, 3, ci="bootstrap", rounds=400))
+    coverage = said("bootstrap over battles", simulation.simulate_arena(BOOTSTRAPPED, 3, ci="bootstrap", rounds=400))
     assert_between(coverage, 0.93, 0.955)
 
 
@@ -57,12 +61,12 @@ def test_a_newcomer_with_few_battles_is_covered(battles):
 
 def test_a_newcomer_with_few_battles_is_covered_by_the_bootstrap_too():
     options = {"ci": "bootstrap", "rounds": 100}
-    coverage = said("newcomer, bootstrap", simulation.simulate_rare_model(60, 5, battles=5, **options))
+    coverage = said("newcomer, bootstrap", simulation.simulate_rare_model(size(30, soak=60), 5, battles=5, **options))
     assert_between(coverage, 0.95, 1.0)
 
 
 def test_models_held_by_the_half_win_prior_are_covered():
-    coverage = said("unbeaten or winless newcomer", simulation.simulate_unbounded(FEW, 6, battles=4))
+    coverage = said("unbeaten or winless newcomer", simulation.simulate_unbounded(3 * FEW, 6, battles=4))
     assert coverage.runs >= 20
     assert_between(coverage, 0.95, 1.0)
 
@@ -89,15 +93,17 @@ def test_the_sandwich_by_prompt_covers_in_a_judged_tournament(entrants, prompts)
 def test_the_same_verdicts_taken_row_by_row_are_covered_too_seldom(entrants, at_most):
     # The reason for clustering by default. Strong prompt effects: each entrant's strength varies by 2 logits.
     world = {"entrants": entrants, "prompts": 60, "spread": 2.0}
-    by_row, _ = simulation.simulate_tournament(FEW, 9, cluster="none", **world)
-    by_prompt, _ = simulation.simulate_tournament(FEW, 9, **world)
+    by_row, _ = simulation.simulate_tournament(2 * FEW, 9, cluster="none", **world)
+    by_prompt, _ = simulation.simulate_tournament(2 * FEW, 9, **world)
     assert said(f"{entrants} entrants row by row", by_row).share + 3 * by_row.error < at_most
     assert_between(said("… by prompt", by_prompt), 0.94, 0.96)
 
 
 @pytest.mark.parametrize("entrants", [4, 12])
 def test_the_bootstrap_over_prompts_covers(entrants):
-    single, ranks = simulation.simulate_tournament(100, 10, entrants=entrants, prompts=40, ci="bootstrap", rounds=400)
+    single, ranks = simulation.simulate_tournament(
+        BOOTSTRAPPED, 10, entrants=entrants, prompts=40, ci="bootstrap", rounds=400
+    )
     assert_between(said(f"bootstrap over 40 prompts, {entrants} entrants", single), 0.925, 0.955)
     assert_between(said("… all true ranks at once", ranks), 0.95, 1.0)
 
@@ -109,7 +115,7 @@ def test_rao_kupper_fits_by_prompt_cover_what_rao_kupper_fits_tend_to():
 
 @pytest.mark.parametrize("entrants", [4, 12])
 def test_equal_entrants_get_a_false_order_in_one_run_of_twenty(entrants):
-    _, ranks = simulation.simulate_tournament(600, 12, entrants=entrants, prompts=60, equal=True)
+    _, ranks = simulation.simulate_tournament(size(250, soak=600), 12, entrants=entrants, prompts=60, equal=True)
     assert_between(said(f"{entrants} equal entrants, all ranks at once", ranks), 0.94, 0.965)
 
 
@@ -137,7 +143,7 @@ def test_votes_of_zealous_voters_are_covered_when_clustered_by_voter_and_not_row
 
 
 def test_the_shuffle_error_of_permutation_elo_is_no_interval_and_the_sampling_interval_is():
-    sem, sampling = simulation.simulate_permutation_elo(100, 15)
+    sem, sampling = simulation.simulate_permutation_elo(BOOTSTRAPPED, 15)
     assert said("mean ± 1.96 SEM", sem).share + 3 * sem.error < 0.3
     assert_between(said("sampling interval", sampling), 0.915, 0.965)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sizes import size
 
 from tiltyard.errors import BattleError, NoBattles, OptionError, RatingError
 from tiltyard.ratings import elo
@@ -356,7 +357,7 @@ def test_the_sampling_interval_covers_other_prompts_and_the_sem_does_not(monkeyp
     rng = np.random.default_rng(11)
     skill = np.linspace(-0.8, 0.8, 5)
     means, halves, shuffle_halves = [], [], []
-    for seed in range(160):
+    for seed in range(size(60, soak=160)):
         a, b, a_won, clusters = judged_tournament(rng, 40, skill)
         run = permutation_elo(a, b, a_won, n_models=5, k_sweep=(), n_perms=100, seed=seed).default
         interval = sampling_interval(a, b, a_won, run.mean, clusters=clusters, seed=seed)

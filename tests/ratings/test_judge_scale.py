@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sizes import size
 
 from oracles import placement_simulation as simulation
 from oracles.anchors import exact_anchors, independent_anchors
@@ -20,7 +21,7 @@ from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, 
 from tiltyard.ratings.one_model import rank_of_one
 from tiltyard.ratings.tie_models import DAVIDSON, HALF
 
-FEW, MANY = 200, 4000
+FEW, MANY = size(100, soak=200), 4000
 MODELS = 20
 STRENGTH = simulation.anchor_strengths(MODELS)
 
@@ -265,7 +266,7 @@ def test_calibrated_intervals_cover_and_sampling_error_alone_does_not(calibrated
 
 def test_calibrated_intervals_cover_where_people_are_uncertain_too():
     world = {"human_battles": 3000, "floor_points": 40.0, "slope": 2.0, "tie_margin": 0.4, "battle_spread": 0.5}
-    found = said("anchors from 3,000 votes", simulation.simulate_judge(200, 2, calibration=600, **world))
+    found = said("anchors from 3,000 votes", simulation.simulate_judge(FEW, 2, calibration=600, **world))
     assert_between(found.calibrated, 0.93, 0.985)
 
 
