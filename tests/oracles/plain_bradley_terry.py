@@ -150,6 +150,26 @@ def sandwich(rows: Sequence[Row], ties: str, shape: Shape, x: np.ndarray) -> tup
     return units / (units - 1.0) * bread @ middle @ bread, units
 
 
+def jackknife_sandwich(
+    rows: Sequence[Row], ties: str, shape: Shape, x: np.ndarray, clusters: Sequence[int | None]
+) -> np.ndarray:
+    """(G−1)/G Σ_c d_c d_cᵀ, d_c = (H − H_c)⁺ s_c: how far one Newton step without cluster c moves the parameters.
+
+    Every row without a cluster is its own. The inverse is of the information without the cluster, taken anew each time.
+    """
+    names = [("row", at) if cluster is None else ("cluster", cluster) for at, cluster in enumerate(clusters)]
+    moves = []
+    for name in dict.fromkeys(names):
+        inside = [row for row, own in zip(rows, names, strict=True) if own == name]
+        others = [row for row, own in zip(rows, names, strict=True) if own != name]
+        score = gradient(
+            lambda p, part=inside: sum(row.weight * row_log_likelihood(row, ties, shape, p.tolist()) for row in part), x
+        )
+        moves.append(centred_inverse(information(others, ties, shape, x), shape.models) @ score)
+    found = np.array(moves)
+    return (len(moves) - 1) / len(moves) * found.T @ found
+
+
 def half_win_matrix(rows: Iterable[Row], models: int, weights: Sequence[float] | None = None) -> np.ndarray:
     """wins[i, j]: what i won against j, ties and soft outcomes divided."""
     wins = np.zeros((models, models))
@@ -181,6 +201,7 @@ def as_comparisons(rows: Sequence[Row], models: int, *, slot: bool = False) -> C
     z = np.array([row.z[1:] if slot else row.z for row in rows], dtype=np.float64).reshape(len(rows), -1)
     soft = any(row.share is not None for row in rows)
     clustered = any(row.cluster is not None for row in rows)
+    ways = (np.array([OWN_CLUSTER if row.cluster is None else row.cluster for row in rows]),)
     return Comparisons(
         n_models=models,
         first=np.array([row.first for row in rows], dtype=np.int64),
@@ -189,7 +210,7 @@ def as_comparisons(rows: Sequence[Row], models: int, *, slot: bool = False) -> C
         weight=np.array([row.weight for row in rows], dtype=np.float64),
         share=np.array([math.nan if row.share is None else row.share for row in rows]) if soft else None,
         group=np.array([row.group for row in rows], dtype=np.int64),
-        cluster=np.array([OWN_CLUSTER if row.cluster is None else row.cluster for row in rows]) if clustered else None,
+        clusters=ways if clustered else (),
         covariates=z if z.shape[1] else None,
     )
 

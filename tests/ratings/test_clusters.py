@@ -10,7 +10,7 @@ import pytest
 from oracles.plain_bradley_terry import as_comparisons, some_rows
 from tiltyard.ratings import clusters
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.clusters import RowScores, clusters_per_model, sum_of_squares
+from tiltyard.ratings.clusters import ClusteredRows, model_clusters, sum_of_squares
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.intervals import sandwich
 from tiltyard.ratings.tie_models import DAVIDSON
@@ -30,16 +30,32 @@ def some_scores(seed, n=80, models=6, n_clusters=11, extra=2):
     first = rng.integers(models, size=n)
     second = (first + rng.integers(1, models, size=n)) % models
     cluster = np.sort(np.append(np.arange(n_clusters), rng.integers(n_clusters, size=n - n_clusters)))
-    return RowScores(models, first, second, rng.normal(size=n), rng.normal(size=(n, extra)), cluster)
+    return ClusteredRows(
+        n_models=models,
+        n_ties=1 if extra else 0,
+        first=first,
+        second=second,
+        cluster=cluster,
+        weight=rng.integers(1, 4, size=n).astype(float),
+        pull=rng.normal(size=n),
+        tied=rng.normal(size=n),
+        bend=rng.normal(size=(n, 3)),
+        design=rng.normal(size=(n, max(extra - 1, 0))),
+        tie_at=rng.integers(-1, 1, size=n),
+        leverage=rng.random(n),
+    )
 
 
 def written_out(rows):
     """One vector per cluster, added up row by row, and the sum of their squares."""
-    sums = np.zeros((rows.n_clusters, rows.n_models + rows.rest.shape[1]))
+    m, q = rows.n_models, rows.design.shape[1]
+    sums = np.zeros((rows.n_clusters, m + q + rows.n_ties))
     for at, cluster in enumerate(rows.cluster):
         sums[cluster, rows.first[at]] += rows.pull[at]
         sums[cluster, rows.second[at]] -= rows.pull[at]
-        sums[cluster, rows.n_models :] += rows.rest[at]
+        sums[cluster, m : m + q] += rows.pull[at] * rows.design[at]
+        if rows.tie_at[at] >= 0 and rows.n_ties:
+            sums[cluster, m + q + rows.tie_at[at]] += rows.tied[at]
     return sum(np.outer(line, line) for line in sums)
 
 
@@ -52,15 +68,19 @@ def test_both_ways_are_the_sum_written_out(way, extra, n_clusters, piece, monkey
     np.testing.assert_allclose(sum_of_squares(rows), written_out(rows), atol=1e-10)
 
 
-@pytest.mark.parametrize("piece", [1, 20, 4_000_000])
-def test_clusters_are_counted_per_model(piece, monkeypatch):
-    monkeypatch.setattr(clusters, "DENSE_NUMBERS", piece)
+def test_clusters_and_battles_are_counted_per_model():
     rows = some_scores(2, n_clusters=25)
-    met = [
-        {int(c) for c, i, j in zip(rows.cluster, rows.first, rows.second, strict=True) if model in (i, j)}
-        for model in range(rows.n_models)
-    ]
-    assert clusters_per_model(rows).tolist() == [len(seen) for seen in met]
+    found = model_clusters(rows)
+    for model in range(rows.n_models):
+        in_cluster = {}
+        for c, i, j, w in zip(rows.cluster, rows.first, rows.second, rows.weight, strict=True):
+            if model in (i, j):
+                in_cluster[int(c)] = in_cluster.get(int(c), 0.0) + w
+        n = np.array(list(in_cluster.values()))
+        assert (found.clusters[model], found.battles[model]) == (len(n), n.sum())
+        assert found.effective[model] == pytest.approx(n.sum() ** 2 / (n**2).sum())
+    sizes = np.bincount(rows.cluster, rows.weight)
+    assert (found.largest, found.all_squares) == (sizes.max(), (sizes**2).sum())
 
 
 @pytest.mark.parametrize("options", [{"prompts": 12}, {"prompts": 25, "lone_share": 0.3, "weighted": True}])

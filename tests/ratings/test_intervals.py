@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
-from tiltyard.ratings import intervals
+from tiltyard.ratings import intervals, leave_one_out
 from tiltyard.ratings.bradley_terry import fit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.intervals import FEW, Covariance, difference_variances, fisher_half_widths, half_widths, sandwich
+from tiltyard.ratings.intervals import FEW, FEWEST_CLUSTERS, Clustering, Covariance, half_widths, sandwich
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
 
 
 def both(rows, models, ties, *, slot=False):
-    """The library's covariance and the oracle's, at the library's fit."""
+    """The library's covariance by the rule of 0.1 and the oracle's, at the library's fit."""
     table = as_comparisons(rows, models, slot=slot)
     counted = count_pairs(table, slot=slot)
     result = fit(counted.cells, TIE_MODELS[ties])
@@ -26,7 +27,7 @@ def both(rows, models, ties, *, slot=False):
         [result.parameters.strength, result.parameters.coefficient, result.parameters.tie[result.tied_groups]]
     )
     shape = Shape(models, len(rows[0].z), len(result.tied_groups))
-    return sandwich(result, table, counted), *plain.sandwich(rows, ties, shape, x)
+    return sandwich(result, table, counted, corrected=False), *plain.sandwich(rows, ties, shape, x)
 
 
 @pytest.mark.parametrize("ties", list(TIE_MODELS))
@@ -49,8 +50,7 @@ def both(rows, models, ties, *, slot=False):
 def test_the_sandwich_is_the_one_built_row_by_row(ties, what, options):
     fast, slow, units = both(some_rows(41, **options), 4, ties, slot=options.get("slot", False))
     np.testing.assert_allclose(fast.matrix, slow, atol=2e-5 * np.abs(slow).max())
-    assert fast.clusters == units
-    assert fast.clustered == ("prompts" in options)
+    assert [way.count for way in fast.ways] == ([units] if "prompts" in options else [])
 
 
 @pytest.mark.parametrize("prompts", [0, 9])
@@ -58,7 +58,7 @@ def test_soft_outcomes_in_the_sandwich(prompts):
     rows = some_rows(43, soft_share=0.5, prompts=prompts, lone_share=0.3, weighted=True)
     fast, slow, units = both(rows, 4, "half")
     np.testing.assert_allclose(fast.matrix, slow, atol=2e-5 * np.abs(slow).max())
-    assert fast.clusters == units
+    assert [way.count for way in fast.ways] == ([units] if prompts else [])
 
 
 @pytest.mark.parametrize("prompts", [0, 10])
@@ -68,8 +68,8 @@ def test_a_row_of_weight_n_widens_intervals_as_n_rows_do(prompts):
     one, _, _ = both(rows, 4, "davidson")
     other, _, _ = both(copies, 4, "davidson")
     np.testing.assert_allclose(one.matrix, other.matrix, atol=1e-12)
-    np.testing.assert_allclose(one.clusters_of_model, other.clusters_of_model)
-    assert one.clusters == other.clusters
+    np.testing.assert_allclose(one.degrees, other.degrees)
+    assert [way.count for way in one.ways] == [way.count for way in other.ways]
 
 
 def test_every_row_twice_on_its_prompt_leaves_the_clustered_sandwich_alone():
@@ -96,7 +96,7 @@ def test_one_prompt_per_row_is_row_by_row():
     one, _, _ = both(rows, 4, "davidson")
     other, _, _ = both(named, 4, "davidson")
     np.testing.assert_allclose(one.matrix, other.matrix, atol=1e-12)
-    assert (one.rank_degrees, other.rank_degrees) == (math.inf, len(rows) - 1)
+    assert (one.all_degrees, other.all_degrees) == (math.inf, len(rows) - 1)
 
 
 def test_prompts_are_counted_per_model():
@@ -110,8 +110,8 @@ def test_prompts_are_counted_per_model():
     ]
     fast, _, _ = both(rows, 3, "half")
     # Model 0: prompts 0 and 1 and two lone rows; model 1: prompts 0 and 1; model 2: prompt 1 and two lone rows.
-    assert fast.clusters_of_model.tolist() == [4, 2, 3]
-    assert fast.clusters == 4
+    assert (fast.degrees + 1.0).tolist() == [4, 2, 3]
+    assert fast.ways[0].count == 4
 
 
 def test_the_priors_pseudo_battles_enter_the_middle_of_the_sandwich():
@@ -126,32 +126,49 @@ def test_the_priors_pseudo_battles_enter_the_middle_of_the_sandwich():
     np.testing.assert_allclose(sandwich(result, table, counted).matrix, real * slow, atol=1e-4)
 
 
-def made_up(variance, fisher, clusters_of_model):
+def made_up(variance, fisher, effective, battles=1000.0, corrected=True):
     """A covariance of unrelated models with these variances."""
     matrix, exact = np.diag(np.array(variance, dtype=float)), np.diag(np.array(fisher, dtype=float))
-    return Covariance(matrix, exact, 50.0, np.array(clusters_of_model, dtype=float), clustered=True)
+    worth = np.array(effective, dtype=float)
+    way = Clustering(matrix, 50.0, 50.0, worth, 0.1)
+    few = (worth < FEW) | (np.broadcast_to(battles, len(worth)) < FEW)
+    return Covariance((matrix,), exact, worth - 1.0, few, (way,), corrected)
+
+
+NOWHERE = np.zeros(2)
+"""Weights of a zero that does not vary."""
 
 
 def test_an_interval_is_t_standard_errors_of_the_models_own_prompts():
-    covariance = made_up([4.0, 4.0], [1.0, 1.0], [30, 100])
-    half = half_widths(covariance, np.array([90.0, 300.0]), 0.95)
+    half = half_widths(made_up([4.0, 4.0], [1.0, 1.0], [30, 100]), NOWHERE, 0.95)
     np.testing.assert_allclose(half, 2.0 * t_quantile(0.95, np.array([29.0, 99.0])))
 
 
 def test_a_model_with_few_battles_or_prompts_takes_the_wider_of_sandwich_and_fisher():
-    covariance = made_up([0.01, 0.01, 0.01, 9.0], [4.0, 4.0, 4.0, 4.0], [FEW - 1, FEW, FEW, 3])
     battles = np.array([100.0, FEW - 1, 100.0, 5.0])
-    half = half_widths(covariance, battles, 0.95)
-    fisher = 2.0 * normal_quantile(0.95)
-    np.testing.assert_allclose(half[:2], fisher)
+    covariance = made_up([0.01, 0.01, 0.01, 9.0], [4.0, 4.0, 4.0, 4.0], [FEW - 1, FEW, FEW, 3], battles)
+    half = half_widths(covariance, np.zeros(4), 0.95)
+    np.testing.assert_allclose(half[:2], 2.0 * normal_quantile(0.95))
     assert half[2] == pytest.approx(0.1 * t_quantile(0.95, np.array(FEW - 1.0)))
     assert half[3] == pytest.approx(3.0 * t_quantile(0.95, np.array(2.0)))
-    np.testing.assert_allclose(fisher_half_widths(covariance, battles, 0.95), [fisher, fisher, 0.0, fisher])
+
+
+def test_a_model_of_too_few_effective_prompts_has_no_interval():
+    half = half_widths(made_up([1.0, 1.0], [1.0, 1.0], [FEWEST_CLUSTERS - 0.01, FEWEST_CLUSTERS]), NOWHERE, 0.95)
+    assert math.isinf(half[0])
+    assert half[1] == pytest.approx(float(t_quantile(0.95, np.array(FEWEST_CLUSTERS - 1.0))))
+
+
+def test_measured_from_an_anchor_the_interval_is_that_of_the_difference():
+    covariance = made_up([4.0, 9.0, 1.0], [0.0, 0.0, 0.0], [100, 30, 60])
+    half = half_widths(covariance, np.array([0.0, 1.0, 0.0]), 0.95)
+    cut = float(t_quantile(0.95, np.array(29.0)))
+    np.testing.assert_allclose(half, [cut * math.sqrt(13.0), 0.0, cut * math.sqrt(10.0)])
 
 
 def test_a_difference_from_a_model_with_few_battles_varies_at_least_as_fisher_says():
     covariance = made_up([0.01, 0.01, 9.0, 0.01], [4.0, 4.0, 4.0, 1.0], [5, FEW, 5, FEW])
-    got = difference_variances(covariance.matrix, covariance, np.array([5.0, 100.0, 5.0, 100.0]))
+    got = covariance.differences()
     # 0 and 2 are few, 1 and 3 are not: a pair takes max(V_ii + V_jj, F_ii + F_jj) unless it is 1 with 3.
     np.testing.assert_allclose(got[0], [0.0, 8.0, max(9.01, 8.0), 5.0])
     np.testing.assert_allclose(got[1, 3], 0.02)
@@ -161,16 +178,99 @@ def test_a_difference_from_a_model_with_few_battles_varies_at_least_as_fisher_sa
 def test_two_models_whose_scores_move_together_on_few_prompts_are_not_certain_to_differ():
     # The sandwich of two prompts knows one direction only: 0 and 1 move as one, their difference not at all.
     together = np.array([[1.0, 1.0, -2.0], [1.0, 1.0, -2.0], [-2.0, -2.0, 4.0]])
-    covariance = Covariance(together, 0.3 * np.eye(3), 2.0, np.full(3, 2.0), clustered=True)
-    got = difference_variances(together, covariance, np.full(3, 40.0))
+    covariance = Covariance((together,), 0.3 * np.eye(3), np.ones(3), np.ones(3, dtype=bool))
+    got = covariance.differences()
     assert got[0, 1] == pytest.approx(0.6)
     assert got[0, 2] == pytest.approx(1.0 + 4.0 + 4.0)
 
 
 def test_rounding_below_zero_is_no_variance():
-    covariance = Covariance(np.diag([-1e-33, 1.0]), np.eye(2), 50.0, np.full(2, 50.0), clustered=True)
-    assert half_widths(covariance, np.full(2, 50.0), 0.95)[0] == 0.0
-    assert np.isfinite(difference_variances(covariance.matrix, covariance, np.full(2, 50.0))).all()
+    covariance = made_up([-1e-33, 1.0], [1.0, 1.0], [50, 50])
+    assert half_widths(covariance, NOWHERE, 0.95)[0] == 0.0
+    assert np.isfinite(covariance.differences()).all()
+
+
+def test_the_largest_of_several_variances_counts():
+    small, large = np.diag([1.0, 4.0]), np.diag([9.0, 0.5])
+    covariance = Covariance((small, large), np.eye(2), np.full(2, 30.0), np.zeros(2, dtype=bool))
+    np.testing.assert_allclose(covariance.variances(NOWHERE), [9.0, 4.0])
+    np.testing.assert_allclose(covariance.differences()[0, 1], 9.5)
+    assert covariance.variance(1) == 4.0
+
+
+@pytest.mark.parametrize("ties", list(TIE_MODELS))
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        ("prompts", {"prompts": 12}),
+        ("prompts, and rows without one", {"prompts": 8, "lone_share": 0.4}),
+        ("two groups of deciders", {"groups": 2, "n": 90, "prompts": 10}),
+        ("slot and control", {"slot": True, "covariates": 1, "prompts": 10, "lone_share": 0.2}),
+    ],
+)
+@pytest.mark.parametrize("at_once", [64, 1])
+def test_the_corrected_sandwich_is_a_jackknife_over_clusters_of_one_newton_step(
+    ties, what, options, at_once, monkeypatch
+):
+    """Every exact solution is that of a fit whose information the cluster has left; iterated ones are too."""
+    monkeypatch.setattr(leave_one_out, "SMALL_LEVERAGE", 0.0)
+    monkeypatch.setattr(leave_one_out, "SOLVED_AT_ONCE", at_once)
+    rows, slot = some_rows(41, **options), options.get("slot", False)
+    table = as_comparisons(rows, 4, slot=slot)
+    counted = count_pairs(table, slot=slot)
+    result = fit(counted.cells, TIE_MODELS[ties])
+    x = np.concatenate(
+        [result.parameters.strength, result.parameters.coefficient, result.parameters.tie[result.tied_groups]]
+    )
+    shape = Shape(4, len(rows[0].z), len(result.tied_groups))
+    slow = plain.jackknife_sandwich(rows, ties, shape, x, [row.cluster for row in rows])
+    fast = sandwich(result, table, counted).matrix
+    # Rao–Kupper's curvature depends on the result; the library takes a cell's mean.
+    tolerance = 0.05 if ties == "rao-kupper" else 2e-4
+    np.testing.assert_allclose(fast, slow, atol=tolerance * np.abs(slow).max())
+
+
+def test_a_small_clusters_correction_is_conservative_by_less_than_a_percent(monkeypatch):
+    rows = some_rows(67, n=4000, prompts=1000)
+    table = as_comparisons(rows, 4)
+    counted = count_pairs(table)
+    result = fit(counted.cells, TIE_MODELS["davidson"])
+    cheap = np.sqrt(np.diag(sandwich(result, table, counted).matrix))
+    monkeypatch.setattr(leave_one_out, "SMALL_LEVERAGE", 0.0)
+    exact = np.sqrt(np.diag(sandwich(result, table, counted).matrix))
+    assert (cheap >= exact * (1.0 - 1e-9)).all()
+    assert (cheap <= 1.01 * exact).all()
+
+
+def test_two_ways_add_and_take_off_what_both_count():
+    """Prompts and voters: V_prompt + V_voter − V_both, the last one without correction."""
+    rows = some_rows(71, n=120, prompts=10)
+    voter = np.random.default_rng(5).integers(14, size=120)
+    table = as_comparisons(rows, 4)
+    prompt = table.clusters[0]
+    counted = count_pairs(table)
+    result = fit(counted.cells, TIE_MODELS["davidson"])
+    one, other = (sandwich(result, replace(table, clusters=(way,)), counted).matrix for way in (prompt, voter))
+    same = replace(table, clusters=(prompt * 14 + voter,))
+    plain_both = sandwich(result, same, counted, corrected=False)
+    uncorrected = plain_both.matrix * (1.0 - 1.0 / plain_both.ways[0].count)
+    found = sandwich(result, replace(table, clusters=(prompt, voter)), counted)
+    np.testing.assert_allclose(found.matrices[0], one + other - uncorrected, atol=1e-12)
+    np.testing.assert_allclose(found.matrices[1:], [one, other], atol=1e-12)
+    assert (np.linalg.eigvalsh(found.matrix) >= -1e-12).all()
+
+
+def test_a_cluster_that_alone_holds_a_model_is_held_back_and_not_divided_by_zero():
+    rows = [
+        *some_rows(73, n=60, models=3, prompts=12),
+        *(Row(3, k % 3, [FIRST, SECOND][k % 2], cluster=0) for k in range(6)),
+    ]
+    table = as_comparisons(rows, 4)
+    counted = count_pairs(table)
+    found = sandwich(fit(counted.cells, HALF), table, counted)
+    assert np.isfinite(found.matrix).all()
+    assert not found.known[3]
+    assert found.known[:3].all()
 
 
 def test_rows_are_cut_into_pieces_between_clusters_and_never_inside_one(monkeypatch):

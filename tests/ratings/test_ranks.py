@@ -5,17 +5,25 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tiltyard.ratings import ranks as ranks_module
 from tiltyard.ratings.quantiles import studentized_range_quantile
-from tiltyard.ratings.ranks import rank_intervals, ranks
+from tiltyard.ratings.ranks import bonferroni_cuts, ranks, tukey_cut
 
 
 def independent(m, error=1.0):
     """Variances of the differences of m unrelated ratings that all have this standard error."""
     return 2.0 * error**2 * (1.0 - np.eye(m))
+
+
+def rank_intervals(values, variances, *, level, degrees=math.inf):
+    """Places by Tukey's distance."""
+    return ranks_module.rank_intervals(values, tukey_cut(len(values), level, degrees) * np.sqrt(variances))
 
 
 ratings = arrays(np.float64, st.integers(2, 7), elements=st.floats(-3, 3))
@@ -35,7 +43,7 @@ def test_models_are_told_apart_beyond_tukeys_distance_and_not_before():
 
 
 def test_a_single_model_holds_the_first_place():
-    found = rank_intervals(np.zeros(1), np.zeros((1, 1)), level=0.95)
+    found = ranks_module.rank_intervals(np.zeros(1), np.full((1, 1), tukey_cut(1, 0.95)))
     assert (found.low.tolist(), found.high.tolist()) == ([1], [1])
 
 
@@ -82,3 +90,16 @@ def test_relabelling_moves_nothing(values, seed):
     moved = rank_intervals(values[order], variances[np.ix_(order, order)], level=0.95)
     assert (moved.low == base.low[order]).all()
     assert (moved.high == base.high[order]).all()
+
+
+def test_pairs_with_few_degrees_of_freedom_need_more_standard_errors():
+    cuts = bonferroni_cuts(np.array([4.0, 40.0, 400.0]), 0.95)
+    # Three pairs, two-sided: each at 1 − 0.05/6.
+    for (i, j), degrees in {(0, 1): 4, (0, 2): 4, (1, 2): 40}.items():
+        assert cuts[i, j] == cuts[j, i] == pytest.approx(scipy.stats.t.ppf(1 - 0.05 / 6, degrees))
+
+
+def test_a_model_without_an_interval_is_told_apart_from_nobody():
+    cuts = bonferroni_cuts(np.array([0.0, 40.0, 400.0]), 0.95)
+    found = ranks_module.rank_intervals(np.array([9.0, 5.0, -5.0]), cuts)
+    assert (found.low.tolist(), found.high.tolist()) == ([1, 1, 2], [3, 2, 3])

@@ -10,11 +10,12 @@ import msgspec
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.errors import BattleError
 
-TEXT_FIELDS = ("question_id", "judge_model", "dimension", "category", "language", "battle_id")
+TEXT_FIELDS = ("question_id", "voter", "judge_model", "dimension", "category", "language", "battle_id")
 """Optional columns of a battle row that hold text."""
 
 OPTIONAL_FIELDS = (
     "question_id",
+    "voter",
     "judge_model",
     "dimension",
     "category",
@@ -37,6 +38,7 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
         winner: Who won; the spelling of a battle row is taken too.
         source: Who decided: a person or a language model.
         question_id: The prompt; battles on one prompt are not independent.
+        voter: A key of who voted, without identity; battles of one voter are not independent.
         judge_model: The judge's name.
         dimension: What is judged, one rubric each.
         score_a: The soft outcome (1 = A won) where there is one.
@@ -54,6 +56,7 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
     winner: Outcome
     source: Source
     question_id: str | None = None
+    voter: str | None = None
     judge_model: str | None = None
     dimension: str | None = None
     score_a: float | None = None

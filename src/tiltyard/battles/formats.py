@@ -78,14 +78,21 @@ class Format:
         return [column for column in wanted or self.required if self.find(column, header) is None]
 
 
+PROMPT_COLUMNS = ("question_id", "prompt_id", "prompt", "question", "instruction")
+"""Columns that say which prompt a battle was about, the first one present counting."""
+
+VOTER_COLUMNS = ("voter", "voter_id", "user_id", "user", "rater", "annotator", "session_id")
+"""Columns that say who decided a battle, the first one present counting."""
+
+
 def _same(*names: str) -> dict[str, tuple[str, ...]]:
     return {name: (name,) for name in names}
 
 
 _OWN = _same(
-    *("model_a", "model_b", "winner", "source", "score_a", "weight", "question_id", "judge_model", "dimension"),
+    *("model_a", "model_b", "winner", "source", "score_a", "weight", "judge_model", "dimension"),
     *("category", "language", "timestamp", "battle_id", "inconsistent"),
-)
+) | {"question_id": PROMPT_COLUMNS, "voter": VOTER_COLUMNS}
 
 _LMARENA_LENGTHS = {
     "len_a": ("len_a", "conv_metadata.sum_assistant_a_tokens"),
@@ -104,7 +111,8 @@ FORMATS: tuple[Format, ...] = (
         "lmarena",
         _same("model_a", "model_b", "winner", "category", "language", "weight")
         | {
-            "question_id": ("question_id", "conversation_id", "id"),
+            "question_id": (*PROMPT_COLUMNS, "conversation_id", "id"),
+            "voter": (*VOTER_COLUMNS, "judge"),
             "timestamp": ("timestamp", "tstamp"),
             "battle_id": ("battle_id",),
         }
@@ -120,7 +128,8 @@ FORMATS: tuple[Format, ...] = (
             "model_b": ("model_b_name",),
             "winner": ("chosen_model_name",),
             "is_tie": ("both_equal",),
-            "question_id": ("question_id", "conversation_pair_id", "id"),
+            "question_id": (*PROMPT_COLUMNS, "conversation_pair_id", "id"),
+            "voter": VOTER_COLUMNS,
             "language": ("language", "languages.0"),
             "timestamp": ("timestamp", "tstamp"),
             "len_a": ("total_conv_a_output_tokens",),
@@ -134,7 +143,7 @@ FORMATS: tuple[Format, ...] = (
         _same("model_a", "model_b", "category", "language", "timestamp", "weight")
         | {
             "winner": ("verdict", "label", "score", "judgment", "winner"),
-            "question_id": ("question_id", "uid"),
+            "question_id": (*PROMPT_COLUMNS, "uid"),
             "judge_model": ("judge_model", "judge"),
         },
         Source.LLM_JUDGE,
@@ -155,7 +164,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "evalica",
         _same("winner", "category", "language", "timestamp", "weight")
-        | {"model_a": ("left",), "model_b": ("right",), "question_id": ("question_id", "prompt")},
+        | {"model_a": ("left",), "model_b": ("right",), "question_id": PROMPT_COLUMNS, "voter": VOTER_COLUMNS},
         Source.HUMAN,
         winners={"left": Outcome.A, "right": Outcome.B, "tie": Outcome.TIE},
     ),
@@ -165,7 +174,7 @@ FORMATS: tuple[Format, ...] = (
             "model_a": ("model",),
             "model_b": ("baseline",),
             "score_a": ("preference",),
-            "question_id": ("idx", "instruction"),
+            "question_id": ("idx", *PROMPT_COLUMNS),
             "judge_model": ("annotator",),
             "category": ("dataset",),
             "len_a": ("len_model",),
@@ -180,7 +189,7 @@ FORMATS: tuple[Format, ...] = (
             "model_a": ("generator_1",),
             "model_b": ("generator_2",),
             "score_a": ("preference",),
-            "question_id": ("idx", "instruction"),
+            "question_id": ("idx", *PROMPT_COLUMNS),
             "judge_model": ("annotator",),
             "category": ("dataset",),
         },
@@ -189,8 +198,8 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "winner-loser",
-        _same("category", "language", "timestamp", "weight", "question_id")
-        | {"model_a": ("winner",), "model_b": ("loser",)},
+        _same("category", "language", "timestamp", "weight")
+        | {"model_a": ("winner",), "model_b": ("loser",), "question_id": PROMPT_COLUMNS, "voter": VOTER_COLUMNS},
         Source.HUMAN,
         always=Outcome.A,
     ),

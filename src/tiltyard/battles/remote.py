@@ -24,21 +24,34 @@ GROUP = "number of the group"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupScores:
-    """What one battle of a group adds to the score of a parameter: three arrays side by side."""
+    """What one battle of a group adds to the score of a parameter: three arrays side by side.
+
+    `leverage` is what one battle adds to its cluster's leverage g, by the number of the group; the scores of a cluster
+    are divided by 1 − g, g being at most `most_leverage`.
+    """
 
     group: NDArray[np.int64]
     parameter: NDArray[np.int64]
     score: Floats
     n_parameters: int
+    leverage: Mapping[int, float]
+    most_leverage: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterSums:
-    """Over all clusters: the sum of s sᵀ (`squares`), how many there are, and in how many each parameter appears."""
+    """Over all clusters: the sum of s sᵀ (`squares`), how many there are, and in how many each parameter appears.
+
+    `sizes_of` is, for each parameter, the sum over clusters of the squared number of its battles there; `sizes` is the
+    same for all battles, and `largest` the number of battles in the largest cluster.
+    """
 
     squares: Floats
     clusters: float
     clusters_of: Floats
+    sizes_of: Floats
+    sizes: float
+    largest: float
 
 
 class RemoteClusters(Protocol):

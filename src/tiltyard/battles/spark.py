@@ -68,20 +68,26 @@ FROM {{battles}} GROUP BY {keys}
 
 
 SQUARES = """
-WITH pulls AS (
-  SELECT {hint} battles.cluster, scores.parameter, sum(battles.weight * scores.score) AS pull
+WITH sums AS (
+  SELECT {hint} battles.cluster, scores.parameter, sum(battles.weight * scores.score) AS pull,
+    sum(battles.weight) AS size
   FROM {{battles}} AS battles JOIN {{scores}} AS scores ON {same_group}
   WHERE battles.cluster IS NOT NULL
   GROUP BY battles.cluster, scores.parameter
+), pulls AS (
+  SELECT sums.cluster, sums.parameter, sums.size,
+    if(sums.parameter = {every}, 0.0, sums.pull / (1.0 - least(whole.pull, {most}))) AS pull
+  FROM sums JOIN sums AS whole ON sums.cluster = whole.cluster AND whole.parameter = {every}
 )
-SELECT one.parameter AS i, other.parameter AS j, sum(one.pull * other.pull) AS square, count(*) AS clusters
+SELECT one.parameter AS i, other.parameter AS j, sum(one.pull * other.pull) AS square, count(*) AS clusters,
+  sum(one.size * other.size) AS sizes, max(one.size) AS largest
 FROM pulls AS one JOIN pulls AS other ON one.cluster = other.cluster AND one.parameter <= other.parameter
 GROUP BY one.parameter, other.parameter
 """
 
 
 EVERY = -1
-"""A parameter that every battle has and none moves: it counts the clusters."""
+"""A parameter that every battle has: it counts the clusters, and its score is what a battle adds to their leverage."""
 
 
 def is_spark_frame(data: object) -> bool:
@@ -367,16 +373,20 @@ class _Clusters:
         table = self._score_table(scores)
         same_group = " AND ".join(f"battles.{key.name} <=> scores.{key.name}" for key in self.grouped.keys)
         hint = "/*+ BROADCAST(scores) */" if len(scores.group) <= SMALL_TABLE else ""
-        sql = SQUARES.format(same_group=same_group, hint=hint)
+        sql = SQUARES.format(same_group=same_group, hint=hint, every=EVERY, most=scores.most_leverage)
         found = _collect(
             self.source, self.layout, lambda: self.source.session.sql(sql, battles=self.battles, scores=table)
         )
-        squares, clusters = np.zeros((n + 1, n + 1)), np.zeros(n + 1)
-        for i, j, square, count in found:
+        squares, clusters, sizes, largest = np.zeros((n + 1, n + 1)), np.zeros(n + 1), np.zeros(n + 1), 0.0
+        for i, j, square, count, size, most in found:
             squares[i, j] = squares[j, i] = square
             if i == j:
-                clusters[i] = count
-        return ClusterSums(squares[:n, :n], float(clusters[EVERY]), clusters[:n])
+                clusters[i], sizes[i] = count, size
+            if i == j == EVERY:
+                largest = most
+        return ClusterSums(
+            squares[:n, :n], float(clusters[EVERY]), clusters[:n], sizes[:n], float(sizes[EVERY]), float(largest)
+        )
 
     def _score_table(self, scores: GroupScores) -> Any:
         """The scores as a small table at Spark, with the keys of their groups.
@@ -386,7 +396,7 @@ class _Clusters:
         """
         keys, key_values = self.grouped.keys, self.grouped.key_values()
         triples = list(zip(scores.group.tolist(), scores.parameter.tolist(), scores.score.tolist(), strict=True))
-        triples += [(group, EVERY, 0.0) for group in np.unique(scores.group).tolist()]
+        triples += [(group, EVERY, scores.leverage[group]) for group in np.unique(scores.group).tolist()]
         names = [*(key.name for key in keys), "parameter", "score"]
         types = ", ".join(f"{key.name}: {key.sql_type}" for key in keys) + ", parameter: int, score: double"
         tables = []

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.outcome import Source
 from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.building import Column, build_board
+from tiltyard.boards.certainty import Certainty, certainty, cluster_notes, interval_settings, share_remarks
 from tiltyard.boards.estimator import (
     BOOTSTRAP_TABLES,
     DRAWS_MAX,
@@ -29,6 +30,7 @@ from tiltyard.boards.estimator import (
 from tiltyard.boards.preparation import (
     FitInput,
     Ties,
+    asked_clusters,
     choose_clusters,
     choose_slot,
     choose_tie_model,
@@ -44,20 +46,12 @@ from tiltyard.boards.remote_intervals import remote_sandwich
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.bootstrap import bootstrap_strengths
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, wins_and_losses
 from tiltyard.ratings.influence import battles_to_swap, prepare
-from tiltyard.ratings.intervals import (
-    Covariance,
-    difference_variances,
-    fisher_half_widths,
-    half_widths,
-    sandwich,
-)
+from tiltyard.ratings.intervals import Covariance, sandwich
 from tiltyard.ratings.quantiles import t_quantile
-from tiltyard.ratings.ranks import RankIntervals, rank_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +62,8 @@ if TYPE_CHECKING:
 
 Interval = Literal["sandwich", "bootstrap", "none"]
 """`sandwich`, `bootstrap` or `none`."""
+Correction = Literal["leave-one-out", "none"]
+"""`leave-one-out` or `none`."""
 Floats = NDArray[np.float64]
 
 CENTRE = 1000.0
@@ -98,9 +94,12 @@ class BradleyTerry(EstimatorParameters):
         level: Confidence level.
         rounds: Bootstrap rounds.
         seed: Seed of the bootstrap.
-        cluster: The column whose equal values make rows dependent; `auto` takes `question_id` where there is one,
-            `none` treats every row as independent.
-        anchor: A model and the rating it is pinned to; without one the mean is 1000.
+        correction: `leave-one-out`, or `none` for the intervals of version 0.1, which are too narrow where one prompt
+            or voter has many battles.
+        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
+            each of the two that is known, `none` treats every battle as independent.
+        anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
+            one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
         slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
         only_connected: Where groups of models never met, rate the largest instead of failing.
@@ -115,6 +114,7 @@ class BradleyTerry(EstimatorParameters):
     rounds: int = MANY_ROUNDS
     seed: int = 0
     cluster: str = "auto"
+    correction: Correction = "leave-one-out"
     anchor: tuple[str, float] | None = None
     control: tuple[str, ...] = ()
     slot: bool | None = None
@@ -126,6 +126,8 @@ class BradleyTerry(EstimatorParameters):
     def __post_init__(self) -> None:
         check_choice("ties", self.ties, get_args(Ties))
         check_choice("ci", self.ci, get_args(Interval))
+        check_choice("correction", self.correction, get_args(Correction))
+        asked_clusters(self.cluster)
         check_level(self.level)
         check_whole("seed", self.seed, least=0)
         if self.anchor is not None:
@@ -162,8 +164,26 @@ class BradleyTerry(EstimatorParameters):
         fit_input = self._prepare(selected, remarks, clusters)
         fitted, state = fit_bounded(fit_input.counted.cells, fit_input.tie_model)
         fit_input, covariance = self._covariance(fit_input, fitted, clusters)
-        certainty = self._certainty(fit_input, fitted, covariance)
-        return self._board(fit_input, fitted, state, certainty)
+        fit_input.remarks.extend(share_remarks(covariance, fit_input.clusters))
+        sure = certainty(
+            fitted,
+            fit_input,
+            covariance,
+            anchor=self._anchor_code(fit_input),
+            level=self.level,
+            rounds=self.rounds if self.ci == "bootstrap" else 0,
+            seed=self.seed,
+        )
+        return self._board(fit_input, fitted, state, sure)
+
+    def _anchor_code(self, fit_input: FitInput) -> int | None:
+        """The number of the anchor among the models."""
+        if self.anchor is None:
+            return None
+        table = fit_input.selected.table
+        if self.anchor[0] not in table.models:
+            raise OptionError(f"the anchor {self.anchor[0]!r} is in none of the rated battles. {known_models(table)}")
+        return table.models.index(self.anchor[0])
 
     def _check_memory(self, models: int, memory: float | None) -> None:
         """Refuse intervals that would not fit into memory; ratings alone need little."""
@@ -184,7 +204,7 @@ class BradleyTerry(EstimatorParameters):
         if self.control or self.selection.columns():
             return False
         notes: list[str] = []
-        if self.ci != "none" and choose_clusters(table, self.cluster, notes) is not None:
+        if self.ci != "none" and choose_clusters(table, self.cluster, notes):
             return False
         remarks += notes
         return True
@@ -196,19 +216,18 @@ class BradleyTerry(EstimatorParameters):
         rows = comparisons(table)
         if tie_model.has_parameter and table.source.min() != table.source.max():
             rows = replace(rows, group=table.source.astype(np.int64))
-        cluster = None
+        columns: tuple[str, ...] = ()
         if clusters is not None:
-            cluster = clusters.column if self.ci != "none" and clusters.shared(table).any() else None
+            columns = (clusters.column,) if self.ci != "none" and clusters.shared(table).any() else ()
         elif self.ci != "none":
-            cluster = choose_clusters(table, self.cluster, remarks)
-        if cluster is not None and clusters is None:
-            rows = replace(rows, cluster=cluster_codes(table, cluster))
+            columns = choose_clusters(table, self.cluster, remarks)
+            rows = replace(rows, clusters=tuple(cluster_codes(table, column) for column in columns))
         slot = choose_slot(table, self.slot, controlled=bool(self.control), evaluated=self.evaluated)
         if self.control:
             rows = replace(rows, covariates=covariates(table, self.control))
         counted = count_pairs(rows, slot=slot)
         tie_model = settle_tie_model(counted, tie_model, remarks)
-        return FitInput(selected, rows, counted, tie_model, slot, cluster, remarks)
+        return FitInput(selected, rows, counted, tie_model, slot, columns, remarks)
 
     def _covariance(
         self, fit_input: FitInput, fitted: BradleyTerryFit, clusters: RemoteClusters | None
@@ -216,78 +235,40 @@ class BradleyTerry(EstimatorParameters):
         """The covariance, summed where the battles are; clusters elsewhere may turn out to be one, which is none."""
         if self.ci == "none":
             return fit_input, None
-        if clusters is not None and fit_input.cluster is not None:
-            covariance = remote_sandwich(fitted, fit_input, clusters)
+        corrected = self.correction == "leave-one-out"
+        if clusters is not None and fit_input.clusters:
+            covariance = remote_sandwich(fitted, fit_input, clusters, corrected=corrected)
             if covariance is not None:
                 return fit_input, covariance
-            fit_input.remarks.append(one_cluster(fit_input.cluster))
-            fit_input = replace(fit_input, cluster=None)
-        return fit_input, sandwich(fitted, fit_input.rows, fit_input.counted)
-
-    def _certainty(self, fit_input: FitInput, fitted: BradleyTerryFit, covariance: Covariance | None) -> _Certainty:
-        """Intervals and rank intervals by the chosen method."""
-        strength = fitted.parameters.strength
-        if covariance is None:
-            return _Certainty(None, None, None)
-        battles = fit_input.rows.battles_per_model()
-        rounds = None
-        if self.ci == "sandwich":
-            half = half_widths(covariance, battles, self.level)
-            low, high = strength - half, strength + half
-            spread = covariance.matrix[: len(strength), : len(strength)]
-        else:
-            counted = fit_input.counted
-            rounds = bootstrap_strengths(fitted, fit_input.rows, counted, rounds=self.rounds, seed=self.seed)
-            low, high = _quantiles(rounds, self.level)
-            half = fisher_half_widths(covariance, battles, self.level)
-            low, high = np.minimum(low, strength - half), np.maximum(high, strength + half)
-            spread = np.atleast_2d(np.cov(rounds, rowvar=False))
-        variances = difference_variances(spread, covariance, battles)
-        places = rank_intervals(strength, variances, level=self.level, degrees=covariance.rank_degrees)
-        return _Certainty((low, high), places, covariance, rounds)
+            fit_input.remarks.append(one_cluster(clusters.column))
+            fit_input = replace(fit_input, clusters=())
+        return fit_input, sandwich(fitted, fit_input.rows, fit_input.counted, corrected=corrected)
 
     def _board(
-        self, fit_input: FitInput, fitted: BradleyTerryFit, state: NDArray[np.int8], certainty: _Certainty
+        self, fit_input: FitInput, fitted: BradleyTerryFit, state: NDArray[np.int8], sure: Certainty
     ) -> Leaderboard:
-        table = fit_input.selected.table
-        strength = fitted.parameters.strength
-        zero = CENTRE
-        if self.anchor is not None:
-            name, value = self.anchor
-            if name not in table.models:
-                raise OptionError(f"the anchor {name!r} is in none of the rated battles. {known_models(table)}")
-            zero = value - POINTS_PER_LOGIT * strength[table.models.index(name)]
+        zero = CENTRE if self.anchor is None else self.anchor[1]
         extra: dict[str, Column] = {}
-        low: list[float | None] = [None] * len(strength)
-        high: list[float | None] = [None] * len(strength)
-        if certainty.interval is not None:
-            low = [
-                None if reach in (Reach.WINLESS, Reach.APART) else zero + POINTS_PER_LOGIT * float(end)
-                for end, reach in zip(certainty.interval[0], state, strict=True)
-            ]
-            high = [
-                None if reach in (Reach.UNBEATEN, Reach.APART) else zero + POINTS_PER_LOGIT * float(end)
-                for end, reach in zip(certainty.interval[1], state, strict=True)
-            ]
-        if certainty.rounds is not None:
-            extra["bootstrap_mean"] = (zero + POINTS_PER_LOGIT * certainty.rounds.mean(axis=0)).tolist()
+        low, high = _ends(sure, state, zero)
+        if sure.rounds is not None:
+            extra["bootstrap_mean"] = (zero + POINTS_PER_LOGIT * sure.rounds.mean(axis=0)).tolist()
         if self.control:
             extra["rating_without_control"] = self._without_control(fit_input)
         if self.robustness:
             extra["battles_to_swap_with_next"] = _swaps(fit_input, fitted)
         return build_board(
             fit_input.selected,
-            rating=zero + POINTS_PER_LOGIT * strength,
+            rating=zero + POINTS_PER_LOGIT * sure.strength,
             low=low,
             high=high,
-            places=certainty.places,
-            settings=self._settings(fit_input),
+            places=sure.places,
+            settings=self._settings(fit_input, sure),
             evaluated=self.evaluated,
-            notes=_notes(fit_input, state),
+            notes=_notes(fit_input, state, sure),
             extra=extra,
             remarks=fit_input.remarks,
-            details=self._details(fit_input, fitted, certainty),
-            arrays=_arrays(certainty, zero),
+            details=self._details(fit_input, fitted, sure),
+            arrays=_arrays(sure, zero),
         )
 
     def _without_control(self, fit_input: FitInput) -> list[float]:
@@ -299,10 +280,10 @@ class BradleyTerry(EstimatorParameters):
         board = plain.fit(fit_input.selected.table)
         return [board[name].rating for name in fit_input.selected.table.models]
 
-    def _settings(self, fit_input: FitInput) -> dict[str, Any]:
+    def _settings(self, fit_input: FitInput, sure: Certainty) -> dict[str, Any]:
         interval: dict[str, Any] = {"kind": self.ci}
         if self.ci != "none":
-            interval |= {"level": self.level, "cluster": fit_input.cluster}
+            interval |= {"level": self.level, **interval_settings(sure.covariance, fit_input.clusters)}
         return {
             "method": "bt",
             "tie_model": "drop" if self.ties == "drop" else fit_input.tie_model.name,
@@ -315,7 +296,7 @@ class BradleyTerry(EstimatorParameters):
             "seed": self.seed,
         }
 
-    def _details(self, fit_input: FitInput, fitted: BradleyTerryFit, certainty: _Certainty) -> Mapping[str, Any]:
+    def _details(self, fit_input: FitInput, fitted: BradleyTerryFit, sure: Certainty) -> Mapping[str, Any]:
         details: dict[str, Any] = {"log_likelihood": fitted.log_likelihood}
         if len(fitted.tied_groups):
             labels = [Source(code).label for code in fitted.tied_groups] if fitted.cells.n_groups > 1 else ["all"]
@@ -325,24 +306,32 @@ class BradleyTerry(EstimatorParameters):
             }
         names = (["first slot"] if fit_input.slot else []) + list(self.control)
         if names:
-            details["coefficients"] = _coefficients(names, fitted, certainty.covariance, self.level)
-        if certainty.covariance is not None:
-            details["n_clusters"] = certainty.covariance.clusters
+            details["coefficients"] = _coefficients(names, fitted, sure.covariance, self.level)
+        if sure.covariance is not None and sure.covariance.ways:
+            details["n_clusters"] = min(way.count for way in sure.covariance.ways)
         return details
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Certainty:
-    """Ends of the intervals in logits, places, and what they were computed from."""
+def _ends(sure: Certainty, state: NDArray[np.int8], zero: float) -> tuple[Column, Column]:
+    """The ends of the intervals as ratings; None where nothing bounds a model, or where it has no interval."""
+    if sure.interval is None:
+        nothing: Column = [None] * len(state)
+        return nothing, nothing
+    low, high = (
+        [None if reach in open_ends or np.isinf(end) else zero + POINTS_PER_LOGIT * float(end) for end, reach in ends]
+        for open_ends, ends in (
+            ((Reach.WINLESS, Reach.APART), zip(sure.interval[0], state, strict=True)),
+            ((Reach.UNBEATEN, Reach.APART), zip(sure.interval[1], state, strict=True)),
+        )
+    )
+    return low, high
 
-    interval: tuple[Floats, Floats] | None
-    places: RankIntervals | None
-    covariance: Covariance | None
-    rounds: Floats | None = None
 
+def _notes(fit_input: FitInput, state: NDArray[np.int8], sure: Certainty) -> list[str | None]:
+    """Why an interval is open, rough or missing.
 
-def _notes(fit_input: FitInput, state: NDArray[np.int8]) -> list[str | None]:
-    """Why an interval is open, in words that are true of the model itself: a group may be unbeaten, its members not."""
+    The words are true of the model itself: a group may be unbeaten, its members not.
+    """
     wins, losses = wins_and_losses(fit_input.counted.cells)
     notes: list[str | None] = []
     for reach, won, lost in zip(state, wins, losses, strict=True):
@@ -352,13 +341,8 @@ def _notes(fit_input: FitInput, state: NDArray[np.int8]) -> list[str | None]:
             notes.append(WON_NOTE)
         else:
             notes.append(REACH_NOTES.get(Reach(reach)))
-    return notes
-
-
-def _quantiles(rounds: Floats, level: float) -> tuple[Floats, Floats]:
-    tail = 0.5 * (1.0 - level)
-    low, high = np.quantile(rounds, [tail, 1.0 - tail], axis=0)
-    return low, high
+    rough = cluster_notes(sure.covariance, fit_input.clusters) or [None] * len(notes)
+    return ["; ".join(filter(None, both)) or None for both in zip(notes, rough, strict=True)]
 
 
 def _coefficients(
@@ -371,8 +355,8 @@ def _coefficients(
         value = POINTS_PER_LOGIT * float(fitted.parameters.coefficient[k])
         half = None
         if covariance is not None:
-            cut = float(t_quantile(level, np.array(covariance.rank_degrees)))
-            half = POINTS_PER_LOGIT * cut * math.sqrt(max(covariance.matrix[m + k, m + k], 0.0))
+            cut = float(t_quantile(level, np.array(covariance.all_degrees)))
+            half = POINTS_PER_LOGIT * cut * math.sqrt(max(covariance.variance(m + k), 0.0))
         rows[name] = {
             "points": value,
             "ci_low": None if half is None else value - half,
@@ -391,10 +375,10 @@ def _swaps(fit_input: FitInput, fitted: BradleyTerryFit) -> list[int | None]:
     return swaps
 
 
-def _arrays(certainty: _Certainty, zero: float) -> dict[str, NDArray[np.generic]]:
+def _arrays(sure: Certainty, zero: float) -> dict[str, NDArray[np.generic]]:
     arrays: dict[str, NDArray[np.generic]] = {}
-    if certainty.rounds is not None:
-        arrays["bootstrap_ratings"] = zero + POINTS_PER_LOGIT * certainty.rounds
-    if certainty.covariance is not None:
-        arrays["covariance"] = POINTS_PER_LOGIT * POINTS_PER_LOGIT * certainty.covariance.matrix
+    if sure.rounds is not None:
+        arrays["bootstrap_ratings"] = zero + POINTS_PER_LOGIT * sure.rounds
+    if sure.covariance is not None:
+        arrays["covariance"] = POINTS_PER_LOGIT * POINTS_PER_LOGIT * sure.covariance.matrix
     return arrays

@@ -33,6 +33,14 @@ Ties = Literal["davidson", "rao-kupper", "half", "drop"]
 """`davidson`, `rao-kupper`, `half` or `drop`."""
 Floats = NDArray[np.float64]
 
+KINDS = {"question_id": "prompt"}
+"""What people call the columns that make battles dependent."""
+
+
+def kind_of(column: str) -> str:
+    """What people call one value of a column: a prompt, a voter, or the column's own name."""
+    return KINDS.get(column, column)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitInput:
@@ -43,7 +51,7 @@ class FitInput:
     counted: Counted
     tie_model: TieModel
     slot: bool
-    cluster: str | None
+    clusters: tuple[str, ...]
     remarks: list[str]
 
 
@@ -168,23 +176,63 @@ def settle_tie_model(counted: Counted, tie_model: TieModel, remarks: list[str]) 
     return TIE_MODELS["half"]
 
 
-def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> str | None:
-    """The column whose equal values make battles dependent, or None when all battles are independent."""
-    if cluster == "none" or (cluster == "auto" and "question_id" not in table.columns):
+KNOWN_CLUSTERS = ("question_id", "voter")
+"""The columns whose equal values make battles dependent, where nothing else is asked for."""
+
+CLUSTER_ALIASES = {"prompt": "question_id"}
+"""What a column of clusters may also be called."""
+
+FEW_CLUSTERS = 5
+"""With fewer prompts than this, and enough voters, intervals are for these prompts; likewise the other way round."""
+
+INDEPENDENT = "each battle counted as independent: no prompt or voter column"
+
+
+def asked_clusters(cluster: str) -> tuple[str, ...] | None:
+    """The columns that a `cluster` option names; None for those that are known."""
+    if cluster == "auto":
         return None
-    column = "question_id" if cluster == "auto" else cluster
+    names = [name.strip() for name in cluster.split(",")]
+    columns = tuple(dict.fromkeys(CLUSTER_ALIASES.get(name, name) for name in names if name != "none"))
+    if "none" in names and columns:
+        raise OptionError(f'cluster is {cluster!r}: "none" goes with no column.')
+    if len(columns) > 2 or not all(names):
+        raise OptionError(f"cluster is {cluster!r}: expected one column, or two with a comma between them.")
+    return columns
+
+
+def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> tuple[str, ...]:
+    """The columns whose equal values make battles dependent; empty when all battles are independent."""
+    asked = asked_clusters(cluster)
+    found = asked if asked is not None else tuple(name for name in KNOWN_CLUSTERS if name in table.columns)
+    count = {column: _count_clusters(table, column) for column in found}
+    columns = tuple(column for column in found if count[column] > 1)
+    alone = [column for column in found if count[column] == 1]
+    if asked is None and len(columns) == 2:
+        few = [column for column in columns if count[column] < FEW_CLUSTERS]
+        if len(few) == 1:
+            columns = tuple(column for column in columns if column not in few)
+            remarks.append(
+                f"the intervals are for these {count[few[0]]} {kind_of(few[0])}s: too few to stand for others"
+            )
+    remarks += [one_cluster(column) for column in alone]
+    if asked is None and not columns and not alone:
+        remarks.append(INDEPENDENT)
+    return columns
+
+
+def _count_clusters(table: BattleTable, column: str) -> int:
+    """How many clusters a column makes: rows without a value are one each."""
     codes = cluster_codes(table, column)
-    if not (codes != OWN_CLUSTER).any():
-        return None
-    if (codes == codes[0]).all():
-        remarks.append(one_cluster(column))
-        return None
-    return column
+    named = codes[codes != OWN_CLUSTER]
+    if not len(named):
+        return 0
+    return len(np.unique(named)) + len(codes) - len(named)
 
 
 def one_cluster(column: str) -> str:
     """What to remark where nothing can be clustered."""
-    return f"all battles share one {column}: intervals treat every battle as independent"
+    return f"all battles have the same {kind_of(column)}: the intervals are for that {kind_of(column)} alone"
 
 
 def choose_slot(table: BattleTable, slot: bool | None, *, controlled: bool, evaluated: str | None) -> bool:

@@ -16,6 +16,7 @@ from tiltyard.battles.spark import count_on_spark, is_spark_frame, open_on_spark
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry, Interval
 from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.preparation import KNOWN_CLUSTERS, asked_clusters
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
@@ -125,9 +126,10 @@ def rate(
             default) or `none`.
         level: Confidence level, by default 0.95.
         rounds: Bootstrap rounds, by default 1000.
-        cluster: The column whose equal values make battles dependent; `auto` takes `question_id` where there is
-            one, `none` treats every battle as independent.
-        anchor: A model and the rating it is pinned to; without one the mean is 1000.
+        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
+            each of the two that is known, `none` treats every battle as independent.
+        anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
+            one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
         slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
         only_connected: Where groups of models never met, rate the largest instead of failing.
@@ -262,8 +264,8 @@ def read_for(
             raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
         return battles
     data = rereadable(battles)
-    cluster, columns = _columns_for(estimator, peek(data, reading.format, reading.default_source), also)
-    hashed = () if cluster is None or cluster in also else (cluster,)
+    clusters, columns = _columns_for(estimator, peek(data, reading.format, reading.default_source), also)
+    hashed = tuple(column for column in clusters if column not in also)
     return read_battles(
         data,
         format=reading.format,
@@ -271,7 +273,7 @@ def read_for(
         where=reading.where,
         default_source=reading.default_source,
         on_bad=reading.on_bad,
-        counted=cluster is None and not _in_order(estimator) and not getattr(estimator, "control", ()),
+        counted=not clusters and not _in_order(estimator) and not getattr(estimator, "control", ()),
         hashed=hashed,
         numbers=_controls(estimator),
     )
@@ -312,10 +314,11 @@ def _count(
     rows = open_on_spark(battles)
     plain = make_options(reading.format, None, None, reading.default_source, True, ())
     seen = peek_headers([(choose_format(rows.header, plain, rows.name), rows.header)])
-    cluster, columns = _columns_for(estimator, seen, also)
+    clusters, columns = _columns_for(estimator, seen, also)
+    cluster = clusters[0] if clusters else None
     check_interval(estimator, cluster)
     hashed = () if cluster is None or cluster in also else (cluster,)
-    kept = [name for name in columns if name not in hashed]
+    kept = [name for name in columns if name not in clusters or name in also]
     options = make_options(reading.format, kept, reading.where, reading.default_source, True, hashed)
     return count_on_spark(rows, options, on_bad=reading.on_bad)
 
@@ -327,31 +330,28 @@ def fit_counted(estimator: Countable, counted: RemoteCounts, part: BattleTable) 
     return estimator.fit(part)
 
 
-def _columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tuple[str | None, tuple[str, ...]]:
-    """The cluster column, and all columns to read; a column that is wanted but not there is an error."""
-    cluster, columns = _wanted(estimator, seen.columns)
+def _columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The cluster columns, and all columns to read; a column that is wanted but not there is an error."""
+    clusters, columns = _wanted(estimator, seen.columns)
     named = {*columns, *also} - set(seen.columns) - set(seen.raw_columns)
     if named:
         raise OptionError(f"the battles have no column {sorted(named)[0]!r}; they have {', '.join(seen.raw_columns)}.")
-    return cluster, tuple(dict.fromkeys([*columns, *also]))
+    return clusters, tuple(dict.fromkeys([*columns, *also]))
 
 
-def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[str | None, list[str]]:
-    """The cluster column, and all optional columns that the estimator needs."""
+def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
+    """The cluster columns, and all optional columns that the estimator needs."""
     columns = [name for name in estimator.selection.columns() if name != "inconsistent" or name in available]
     if "judge_model" in available:
         columns.append("judge_model")
-    cluster = None
+    clusters: tuple[str, ...] = ()
     if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
-        if estimator.cluster == "auto":
-            cluster = "question_id" if "question_id" in available else None
-        elif estimator.cluster != "none":
-            cluster = estimator.cluster
-    if cluster is not None:
-        columns.append(cluster)
+        asked = asked_clusters(estimator.cluster)
+        clusters = tuple(name for name in KNOWN_CLUSTERS if name in available) if asked is None else asked
+    columns += clusters
     if _in_order(estimator) and "timestamp" in available:
         columns.append("timestamp")
-    return cluster, [*columns, *_controls(estimator)]
+    return clusters, [*columns, *_controls(estimator)]
 
 
 def _controls(estimator: Estimator) -> list[str]:

@@ -1,8 +1,8 @@
 """The clustered sandwich of battles that another engine holds.
 
-The same P/(P−1) · H⁺ (Σ_p s_p s_pᵀ) H⁺ as in `ratings.intervals`. What differs is where the middle is summed: here the
+The same sandwich as in `ratings.intervals`, clustered in one way. What differs is where the middle is summed: here the
 score of each kind of battle is worked out, the engine adds them up by cluster and multiplies, and the square matrix of
-sums comes back.
+sums comes back. Scores without their cluster are those divided by 1 − g, g the cluster's leverage, for all clusters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.remote import GroupScores, RemoteClusters, groups
 from tiltyard.ratings.comparisons import sum_by
-from tiltyard.ratings.intervals import Covariance
+from tiltyard.ratings.intervals import BattleDerivatives, Clustering, Covariance, combine
 
 if TYPE_CHECKING:
     from tiltyard.boards.preparation import FitInput
@@ -24,26 +24,43 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def remote_sandwich(fitted: BradleyTerryFit, fit_input: FitInput, clusters: RemoteClusters) -> Covariance | None:
+MOST_LEVERAGE = 0.5
+"""Leverage beyond this counts as this: a trace is an upper bound, and much too large a one for large clusters."""
+
+
+def remote_sandwich(
+    fitted: BradleyTerryFit, fit_input: FitInput, clusters: RemoteClusters, *, corrected: bool
+) -> Covariance | None:
     """The covariance clustered elsewhere; None when all battles share one cluster."""
     rows, counted, n = fit_input.rows, fit_input.counted, fitted.n_parameters
     shared = clusters.shared(fit_input.selected.table)
+    inverse = fitted.inverse_information()
     row, parameter, score = _row_scores(fitted, fit_input)
     far = shared[row]
     number = groups(fit_input.selected.table)
-    sums = clusters.sums(GroupScores(number[row[far]], parameter[far], score[far], n))
+    leverage = BattleDerivatives.of(fitted, inverse).leverage[counted.cell] if corrected else np.zeros(len(rows))
+    by_group = dict(zip(number.tolist(), leverage.tolist(), strict=True))
+    sums = clusters.sums(GroupScores(number[row[far]], parameter[far], score[far], n, by_group, MOST_LEVERAGE))
     if sums.clusters == 1.0 and shared.all():
         return None
     alone = ~far
+    score = score / (1.0 - np.minimum(leverage, MOST_LEVERAGE))[row]
     middle = sums.squares + _weighted_squares(row[alone], parameter[alone], score[alone], rows.weight, n)
     prior = _prior_scores(fitted, len(counted.cells))
     middle += _weighted_squares(*prior, n)
-    own = rows.take(~shared)
-    per_model = sums.clusters_of[: rows.n_models] + own.battles_per_model()
-    n_clusters = sums.clusters + float(own.weight.sum())
-    inverse = fitted.inverse_information()
-    matrix = inverse @ middle @ inverse * (n_clusters / max(n_clusters - 1.0, 1.0))
-    return Covariance(matrix, inverse, n_clusters, per_model, clustered=True)
+    own, battles = rows.take(~shared), rows.battles_per_model()
+    count = sums.clusters + float(own.weight.sum())
+    factor = (count - 1.0) / count if corrected else count / max(count - 1.0, 1.0)
+    alone_of, total = own.battles_per_model(), float(rows.weight.sum())
+    effective = battles**2 / np.maximum(sums.sizes_of[: rows.n_models] + alone_of, 1e-300)
+    way = Clustering(
+        matrix=inverse @ middle @ inverse * factor,
+        count=count,
+        effective_count=total**2 / (sums.sizes + float(own.weight.sum())),
+        effective=effective if corrected else sums.clusters_of[: rows.n_models] + alone_of,
+        largest_share=max(sums.largest, 1.0) / total,
+    )
+    return combine((way.matrix,), inverse, battles, (way,), corrected=corrected)
 
 
 def _row_scores(fitted: BradleyTerryFit, fit_input: FitInput) -> tuple[Ints, Ints, Floats]:

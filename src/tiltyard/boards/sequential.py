@@ -20,6 +20,7 @@ from tiltyard.boards.estimator import (
     check_number,
     check_whole,
 )
+from tiltyard.boards.preparation import asked_clusters, choose_clusters
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, only_rated_models, select
 from tiltyard.errors import RatingError
 from tiltyard.ratings import elo
@@ -150,8 +151,8 @@ class PermutationElo(EstimatorParameters):
         seed: Seed of bootstrap and shuffles.
         ci: `sampling`: resampled prompts; `none` skips the interval.
         level: Confidence level.
-        cluster: The column whose equal values make battles dependent; `auto` takes `question_id` where there is
-            one, `none` treats every battle as independent.
+        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter` (the wider of the two counts), or
+            other columns by name; `auto` takes each of the two that is known, `none` neither.
         evaluated: The model under test: its entry has source `evaluated`.
         selection: Which battles are rated.
     """
@@ -169,6 +170,7 @@ class PermutationElo(EstimatorParameters):
 
     def __post_init__(self) -> None:
         check_choice("ci", self.ci, ("sampling", "none"))
+        asked_clusters(self.cluster)
         _check_scale(self.initial_rating, self.k, *self.k_sweep)
         check_whole("n_perms", self.n_perms, least=2, most=DRAWS_MAX)
         check_whole("seed", self.seed, least=0)
@@ -193,10 +195,10 @@ class PermutationElo(EstimatorParameters):
         )
         trace = result.default
         extra: dict[str, Column] = {name: getattr(trace, name).tolist() for name in ("sem", "ci95_low", "ci95_high")}
-        cluster = self._cluster_column(selected.table)
+        clusters = choose_clusters(selected.table, self.cluster, remarks) if self.ci != "none" else ()
         low = high = None
         if self.ci != "none":
-            low, high = self._sampling_ends(selected.table, battles, cluster, trace)
+            low, high = self._sampling_ends(selected.table, battles, clusters, trace)
             extra |= {"sampling_low": low, "sampling_high": high}
             remarks.append(SEM_REMARK)
         return build_board(
@@ -204,7 +206,7 @@ class PermutationElo(EstimatorParameters):
             rating=trace.mean,
             low=low,
             high=high,
-            settings=self._settings(cluster),
+            settings=self._settings(clusters),
             evaluated=self.evaluated,
             notes=None if low is None else _notes(selected, low),
             extra=extra,
@@ -214,22 +216,25 @@ class PermutationElo(EstimatorParameters):
         )
 
     def _sampling_ends(
-        self, table: BattleTable, battles: OrderedBattles, cluster: str | None, trace: elo.EloTraces
+        self, table: BattleTable, battles: OrderedBattles, clusters: tuple[str, ...], trace: elo.EloTraces
     ) -> tuple[Ends, Ends]:
-        """The ends of the sampling intervals; None for a model that has none."""
-        sampling = elo.sampling_interval(
-            battles.a,
-            battles.b,
-            battles.score_a > 0.5,
-            trace.mean,
-            clusters=None if cluster is None else cluster_codes(table, cluster)[battles.row],
-            k=self.k,
-            level=self.level,
-            seed=self.seed,
-        )
-        low, high = (
-            [None if math.isnan(end) else end for end in ends.tolist()] for ends in (sampling.low, sampling.high)
-        )
+        """The ends of the sampling intervals, the widest of all clusterings; None for a model that has none."""
+        ways: list[elo.Ints | None] = [cluster_codes(table, column)[battles.row] for column in clusters]
+        found = [
+            elo.sampling_interval(
+                battles.a,
+                battles.b,
+                battles.score_a > 0.5,
+                trace.mean,
+                clusters=way,
+                k=self.k,
+                level=self.level,
+                seed=self.seed,
+            )
+            for way in ways or [None]
+        ]
+        ends = np.min([one.low for one in found], axis=0), np.max([one.high for one in found], axis=0)
+        low, high = ([None if math.isnan(end) else end for end in side.tolist()] for side in ends)
         return low, high
 
     def _decisive_only(self, selected: Selected) -> Selected:
@@ -241,15 +246,10 @@ class PermutationElo(EstimatorParameters):
             left_out["tie (permutation Elo rates decisive battles only)"] = ties
         return only_rated_models(table.take(rated), selected.both_bad, left_out)
 
-    def _cluster_column(self, table: BattleTable) -> str | None:
-        if self.cluster == "auto":
-            return "question_id" if "question_id" in table.columns else None
-        return None if self.cluster == "none" else self.cluster
-
-    def _settings(self, cluster: str | None) -> Mapping[str, Any]:
+    def _settings(self, clusters: tuple[str, ...]) -> Mapping[str, Any]:
         interval: dict[str, Any] = {"kind": "none"}
         if self.ci != "none":
-            interval = {"kind": "sampling", "level": self.level, "cluster": cluster}
+            interval = {"kind": "sampling", "level": self.level, "cluster": ",".join(clusters) or None}
         return {
             "method": "elo-perm",
             "both_bad": self.selection.both_bad,

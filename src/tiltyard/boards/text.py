@@ -27,6 +27,7 @@ TIE_NAMES = {
     "half": "ties as half-wins",
     "drop": "ties left out",
 }
+CLUSTER_NAMES = {"question_id": "prompt"}
 STRIP_WIDTH = 25
 MARKS = "†‡§¶"
 
@@ -57,7 +58,9 @@ def interval_name(board: Leaderboard) -> str:
     level = percent(interval["level"])
     if interval["kind"] == "deviation":
         return f"{level} from the Glicko deviation"
-    unit = f"by {interval['cluster']}" if interval.get("cluster") else "by battle"
+    unit = "by " + " and ".join(
+        CLUSTER_NAMES.get(name, name) for name in (interval.get("cluster") or "battle").split(",")
+    )
     name = {"sandwich": "intervals", "bootstrap": "bootstrap intervals", "sampling": "sampling intervals"}
     return f"{level} {name[interval['kind']]} {unit}"
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, Parameters, fit
-from tiltyard.ratings.comparisons import Comparisons, Counted, Floats, sum_by
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, sum_by
 from tiltyard.ratings.intervals import independent_rows, number_clusters
 from tiltyard.ratings.tie_models import CellSums
 
@@ -51,10 +51,10 @@ class Units:
 
 
 def bootstrap_strengths(
-    fitted: BradleyTerryFit, rows: Comparisons, counted: Counted, *, rounds: int, seed: int
+    fitted: BradleyTerryFit, rows: Comparisons, counted: Counted, *, rounds: int, seed: int, way: int = 0
 ) -> Floats:
-    """Strengths of every round, centred: an array (rounds, models)."""
-    units = resampling_units(fitted, rows, counted)
+    """Strengths of every round, centred: an array (rounds, models); `way` says which clusters are resampled."""
+    units = resampling_units(fitted, rows, counted, way)
     size = max(1, min(BLOCK_ROUNDS, BLOCK_VALUES // max(1, 3 * len(fitted.cells))))
     sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
     children = np.random.SeedSequence(seed).spawn(len(sizes))
@@ -66,10 +66,11 @@ def bootstrap_strengths(
     return np.concatenate(blocks, axis=1).T
 
 
-def resampling_units(fitted: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Units:
-    """Sort rows into those summed by (cell, result) and those resampled by cluster."""
+def resampling_units(fitted: BradleyTerryFit, rows: Comparisons, counted: Counted, way: int = 0) -> Units:
+    """Sort rows into those summed by (cell, result) and those resampled by cluster, in one way of clustering."""
     n, real = len(fitted.cells), len(counted.cells)
-    alone = independent_rows(rows)
+    cluster = rows.clusters[way] if rows.clusters else None
+    alone = independent_rows(rows, cluster)
     soft = np.zeros(len(rows), dtype=bool) if counted.share is None else ~np.isnan(counted.share)
     summed = alone & ~soft
     fixed = np.zeros((n, 3))
@@ -78,19 +79,19 @@ def resampling_units(fitted: BradleyTerryFit, rows: Comparisons, counted: Counte
     own = sum_by(key, rows.weight[summed], 3 * n)
     if summed.all():
         return Units(own, (), fixed.ravel())
-    shared = _cluster_counts(rows, counted, np.flatnonzero(~summed), soft, n)
+    shared = _cluster_counts(rows, counted, cluster, np.flatnonzero(~summed), soft, n)
     parts = (shared[start : start + UNITS_AT_ONCE] for start in range(0, shared.shape[0], UNITS_AT_ONCE))
     return Units(own, tuple(part.T.tocsr() for part in parts), fixed.ravel())
 
 
 def _cluster_counts(
-    rows: Comparisons, counted: Counted, chosen: np.ndarray, soft: np.ndarray, n_cells: int
+    rows: Comparisons, counted: Counted, named: Ints | None, chosen: np.ndarray, soft: np.ndarray, n_cells: int
 ) -> csr_array[np.float64]:
     """A sparse matrix with one row per cluster: what it adds to each (cell, result)."""
     from scipy.sparse import csr_array
 
-    cluster = np.full(len(rows), -1, dtype=np.int64) if rows.cluster is None else rows.cluster.copy()
-    lone = chosen[cluster[chosen] < 0]
+    cluster = np.full(len(rows), OWN_CLUSTER, dtype=np.int64) if named is None else named.copy()
+    lone = chosen[cluster[chosen] == OWN_CLUSTER]
     cluster[lone] = cluster.max(initial=-1) + 1 + np.arange(len(lone))
     unit = number_clusters(cluster[chosen])
     cell, weight, mixed = counted.cell[chosen], rows.weight[chosen], soft[chosen]

@@ -82,9 +82,13 @@ class BradleyTerryFit:
         """Strengths, coefficients and tie parameters, in the order of every matrix here."""
         return int(self.cells.n_models + self.cells.design.shape[1] + len(self.tied_groups))
 
+    def curvature(self) -> Curvature:
+        """Minus the second derivatives of every cell's log-likelihood at the fit."""
+        return _evaluate(self.cells, self.tie_model, self.parameters).curvature
+
     def information(self) -> Floats:
         """Minus the Hessian of the log-likelihood at the fit; singular only along a shift of all strengths."""
-        return assemble(self.cells, _evaluate(self.cells, self.tie_model, self.parameters).curvature, self.tied_groups)
+        return assemble(self.cells, self.curvature(), self.tied_groups)
 
     def inverse_information(self) -> Floats:
         """The inverse of `information` with strengths measured from their mean: the Fisher covariance."""

@@ -24,29 +24,44 @@ DENSE_NANOSECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowScores:
-    """Scores of rows that share clusters with others.
+class ClusteredRows:
+    """Rows that share clusters, sorted by cluster, with the derivatives of their log-likelihood (weights included).
 
-    A row pulls model `first` up and `second` down by `pull`; `rest` holds its scores by all other parameters, one
-    column each. `cluster` numbers the clusters 0, 1, 2, … without gaps, in order.
+    `pull` and `tied` are the slopes by the log-odds of the first model and by the tie parameter, `bend` the curvature:
+    columns by log-odds, by both, by tie. `design` holds covariates, `tie_at` the place of the row's tie parameter among
+    those of the fit, −1 where it has none. `leverage` is the row's part of its cluster's trace. Clusters are numbered
+    0, 1, 2, … without gaps.
     """
 
     n_models: int
+    n_ties: int
     first: Ints
     second: Ints
-    pull: Floats
-    rest: Floats
     cluster: Ints
+    weight: Floats
+    pull: Floats
+    tied: Floats
+    bend: Floats
+    design: Floats
+    tie_at: Ints
+    leverage: Floats
 
     @property
     def n_clusters(self) -> int:
         """How many clusters there are."""
         return int(self.cluster.max(initial=-1)) + 1
 
+    def rest(self) -> Floats:
+        """The slopes by all parameters but the strengths, a column each: coefficients, then tie parameters."""
+        columns = [self.pull * column for column in self.design.T]
+        columns += [np.where(self.tie_at == at, self.tied, 0.0) for at in range(self.n_ties)]
+        return np.column_stack(columns) if columns else np.empty((len(self.first), 0))
 
-def sum_of_squares(rows: RowScores) -> Floats:
+
+def sum_of_squares(rows: ClusteredRows) -> Floats:
     """Σ_p s_p s_pᵀ over all clusters, in the order models, then the other parameters."""
-    m, extra = rows.n_models, rows.rest.shape[1]
+    m, columns = rows.n_models, rows.rest()
+    extra = columns.shape[1]
     sizes = np.bincount(rows.cluster, minlength=rows.n_clusters)
     lag_cost = LAG_NANOSECONDS * float((sizes.astype(np.float64) ** 2).sum())
     if lag_cost < DENSE_NANOSECONDS * rows.n_clusters * m * m:
@@ -55,7 +70,7 @@ def sum_of_squares(rows: RowScores) -> Floats:
         models = _squares_by_product(rows)
     total = np.zeros((m + extra, m + extra))
     total[:m, :m] = models
-    rest = np.column_stack([sum_by(rows.cluster, column, rows.n_clusters) for column in rows.rest.T]) if extra else None
+    rest = np.column_stack([sum_by(rows.cluster, column, rows.n_clusters) for column in columns.T]) if extra else None
     if rest is not None:
         total[m:, m:] = rest.T @ rest
         for k in range(extra):
@@ -65,19 +80,54 @@ def sum_of_squares(rows: RowScores) -> Floats:
     return total
 
 
-def clusters_per_model(rows: RowScores) -> Floats:
-    """In how many clusters each model appears."""
-    m, found = rows.n_models, np.zeros(rows.n_models)
-    for start, end, low, high in _pieces(rows):
-        seen = np.zeros((high - low) * m, dtype=bool)
-        place = (rows.cluster[start:end] - low) * m
-        seen[place + rows.first[start:end]] = True
-        seen[place + rows.second[start:end]] = True
-        found += seen.reshape(-1, m).sum(axis=0)
-    return found
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelClusters:
+    """For every model: in how many clusters it appears, its battles, and the sum of the squares of n_c.
+
+    n_c is the number of its battles in cluster c. `all_squares` is the same sum over the battles of all models, and
+    `largest` the number of battles in the largest cluster.
+    """
+
+    clusters: Floats
+    battles: Floats
+    squares: Floats
+    all_squares: float
+    largest: float
+
+    def __add__(self, other: ModelClusters) -> ModelClusters:
+        return ModelClusters(
+            self.clusters + other.clusters,
+            self.battles + other.battles,
+            self.squares + other.squares,
+            self.all_squares + other.all_squares,
+            max(self.largest, other.largest),
+        )
+
+    @property
+    def effective(self) -> Floats:
+        """How many equally large clusters the model's battles are worth: (Σn)²/Σn²."""
+        return np.asarray(self.battles**2 / np.maximum(self.squares, 1e-300))
 
 
-def _squares_by_lag(rows: RowScores, largest: int) -> Floats:
+def model_clusters(rows: ClusteredRows) -> ModelClusters:
+    """The clusters of every model."""
+    m = rows.n_models
+    key = np.concatenate([rows.cluster * m + rows.first, rows.cluster * m + rows.second])
+    order = np.argsort(key, kind="stable")
+    key, weight = key[order], np.concatenate([rows.weight, rows.weight])[order]
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    battles, model = np.add.reduceat(weight, starts), key[starts] % m
+    sizes = sum_by(rows.cluster, rows.weight, rows.n_clusters)
+    return ModelClusters(
+        np.bincount(model, minlength=m).astype(np.float64),
+        sum_by(model, battles, m),
+        sum_by(model, battles * battles, m),
+        float(sizes @ sizes),
+        float(sizes.max()),
+    )
+
+
+def _squares_by_lag(rows: ClusteredRows, largest: int) -> Floats:
     m, first, second, pull, cluster = rows.n_models, rows.first, rows.second, rows.pull, rows.cluster
     square = pull * pull
     own = sum_by(first * m + second, square, m * m).reshape(m, m)
@@ -95,7 +145,7 @@ def _squares_by_lag(rows: RowScores, largest: int) -> Floats:
     return np.asarray(total + pairs + pairs.T)
 
 
-def _squares_by_product(rows: RowScores) -> Floats:
+def _squares_by_product(rows: ClusteredRows) -> Floats:
     m, total = rows.n_models, np.zeros((rows.n_models, rows.n_models))
     for start, end, low, high in _pieces(rows):
         place, pull = (rows.cluster[start:end] - low) * m, rows.pull[start:end]
@@ -106,7 +156,7 @@ def _squares_by_product(rows: RowScores) -> Floats:
     return total
 
 
-def _pieces(rows: RowScores) -> list[tuple[int, int, int, int]]:
+def _pieces(rows: ClusteredRows) -> list[tuple[int, int, int, int]]:
     """Stretches of sorted rows with few enough clusters: first and last row, first and last cluster."""
     width = max(1, DENSE_NUMBERS // rows.n_models)
     bounds = np.arange(0, rows.n_clusters + width, width).clip(max=rows.n_clusters)

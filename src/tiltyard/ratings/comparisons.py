@@ -46,8 +46,9 @@ class Comparisons:
 
     `result` says who won (FIRST_WON, SECOND_WON, TIED) and `weight` how many equal comparisons the row stands for.
     `share` is the part of a soft outcome that the first model won, NaN on ordinary rows; None when no row is soft.
-    `group` separates kinds of deciders whose ties are counted apart; `cluster` names what rows share (a prompt), with
-    OWN_CLUSTER for rows that share nothing; `covariates` are differences, first minus second, one column each.
+    `group` separates kinds of deciders whose ties are counted apart; `clusters` say what rows share, one array for each
+    way (prompts, voters), with OWN_CLUSTER for rows that share nothing; `covariates` are differences, first minus
+    second, one column each.
     """
 
     n_models: int
@@ -57,7 +58,7 @@ class Comparisons:
     weight: Floats
     share: Floats | None = None
     group: Ints | None = None
-    cluster: Ints | None = None
+    clusters: tuple[Ints, ...] = ()
     covariates: Floats | None = None
 
     def __len__(self) -> int:
@@ -73,7 +74,7 @@ class Comparisons:
             weight=self.weight[rows],
             share=None if self.share is None else self.share[rows],
             group=None if self.group is None else self.group[rows],
-            cluster=None if self.cluster is None else self.cluster[rows],
+            clusters=tuple(cluster[rows] for cluster in self.clusters),
             covariates=None if self.covariates is None else self.covariates[rows],
         )
 

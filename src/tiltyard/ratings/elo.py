@@ -166,8 +166,8 @@ def sampling_interval(
     The prompts (`clusters`: one code per decisive battle, negative for a battle that shares its prompt with no other;
     None when no battle does) are resampled with replacement, and each resample b is rated in a few shuffles. Their mean
     ē_b varies with the prompts and, by s_b²/n_shuffles, with the shuffles; the second part is taken off:
-    mean ± t(P − 1)·√v with v = Var_b(ē_b) − mean(s_b²)/n_shuffles, P the number of prompts. With very many battles v is
-    so small beside the shuffles' part that the difference cannot be told from nothing; it then counts as its own Monte
+    mean ± t(P − 1)·√v with v = Var_b(ē_b) − mean(s_b²)/n_shuffles, P the effective number of prompts, (Σn)²/Σn² for
+    n battles each. With very many battles v is so small beside the shuffles' part that the difference cannot be told from nothing; it then counts as its own Monte
     Carlo error, √(2/(n_resamples − 1))·Var_b(ē_b), so that no interval shrinks to a point. A model that won all its
     battles, or lost all, has none (NaN): resampling such a record shows no variance, whatever other prompts would give.
 
@@ -189,7 +189,9 @@ def sampling_interval(
     total = by_resample.mean(axis=1).var(axis=0, ddof=1)
     unresolved = math.sqrt(2.0 / (n_resamples - 1)) * total
     standard_error = np.sqrt(np.maximum(total - shuffle_variance, unresolved))
-    half = float(t_quantile(level, np.array(n_clusters - 1.0))) * standard_error
+    sizes = np.diff(starts).astype(np.float64)
+    degrees = max(float(sizes.sum() ** 2 / (sizes @ sizes)) - 1.0, 1.0)
+    half = float(t_quantile(level, np.array(degrees))) * standard_error
     one_sided = (np.bincount(winners, minlength=n_models) == 0) | (np.bincount(losers, minlength=n_models) == 0)
     half[one_sided] = np.nan
     return SamplingInterval(standard_error, mean - half, mean + half, level, n_clusters, n_resamples, n_shuffles, seed)

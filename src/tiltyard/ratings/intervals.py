@@ -1,8 +1,14 @@
 """How sure: covariances of a Bradley–Terry fit, and the intervals cut from them.
 
 The default is the sandwich H⁺ M H⁺ (Huber 1967; White 1982), whose middle sums squared scores over clusters (Liang and
-Zeger 1986): what rows of one prompt have in common is then counted once. Treating two verdicts on one prompt as
-independent makes nominal 95 % intervals of a 12-entrant tournament cover the truth about 65 % of the time.
+Zeger 1986): what rows of one prompt, or of one voter, have in common is then counted once. Treating two verdicts on one
+prompt as independent makes nominal 95 % intervals of a 12-entrant tournament cover the truth about 65 % of the time.
+
+- **Skewed clusters.** Scores are those without their own cluster (`leave_one_out`), and a model's degrees of freedom
+  come from its effective clusters (Σn)²/Σn², not from their number.
+- **Two ways** (prompts and voters): V = V_prompt + V_voter − V_both (Cameron, Gelbach and Miller 2011, Journal of
+  Business & Economic Statistics 29:238), the last one uncorrected. The largest of the three variances is used wherever
+  one is needed, because their combination can be too small, or negative, by chance.
 """
 
 from __future__ import annotations
@@ -14,8 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble
-from tiltyard.ratings.clusters import RowScores, clusters_per_model, sum_of_squares
+from tiltyard.ratings.clusters import ClusteredRows, ModelClusters, model_clusters, sum_of_squares
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, sum_by
+from tiltyard.ratings.leave_one_out import LARGEST_LEVERAGE, leave_one_out
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import Curvature, ResultScores
 
@@ -28,59 +35,219 @@ ROWS_AT_ONCE = 1 << 19
 """Clustered rows are summed in pieces of about this size, so that they need little memory."""
 
 FEW = 20
-"""A model with fewer battles or clusters than this takes the wider of its sandwich and Fisher intervals."""
+"""A model with fewer battles or effective clusters than this takes the wider of its sandwich and Fisher intervals."""
+
+FEWEST_CLUSTERS = 2.5
+"""A model with fewer effective clusters has no interval: its scores hardly vary, whatever its strength."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clustering:
+    """One way in which battles depend on each other: the covariance it gives, and its clusters.
+
+    `count` is the number of clusters and `effective_count` what they are worth, `effective` what each model's are
+    worth, `largest_share` the largest cluster's part of all battles.
+    """
+
+    matrix: Floats
+    count: float
+    effective_count: float
+    effective: Floats
+    largest_share: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Covariance:
-    """The covariance of all parameters of a fit, strengths measured from their mean.
+    """What is known about the errors of all parameters of a fit, strengths measured from their mean.
 
-    `clusters` counts the independent units behind it, `clusters_of_model` those in which each model appears;
-    `fisher` is the covariance if every row were independent and the model exact.
+    A variance is the largest that one of `matrices` gives. `fisher` is the covariance if every row were independent and
+    the model exact. `degrees` are the degrees of freedom of each model; `ways` the clusterings, empty row by row.
     """
 
-    matrix: Floats
+    matrices: tuple[Floats, ...]
     fisher: Floats
-    clusters: float
-    clusters_of_model: Floats
-    clustered: bool
+    degrees: Floats
+    few: NDArray[np.bool_]
+    ways: tuple[Clustering, ...] = ()
+    corrected: bool = True
 
     @property
-    def rank_degrees(self) -> float:
-        """Degrees of freedom for comparing all models at once: clusters − 1, or infinity row by row."""
-        return max(self.clusters - 1.0, 1.0) if self.clustered else math.inf
+    def known(self) -> NDArray[np.bool_]:
+        """Which models have an interval: those with enough effective clusters."""
+        return self.degrees >= FEWEST_CLUSTERS - 1.0 if self.ways and self.corrected else self.degrees > 0.0
+
+    @property
+    def all_degrees(self) -> float:
+        """The degrees of freedom of what all battles share: a covariate's coefficient."""
+        worth = [way.effective_count if self.corrected else way.count for way in self.ways]
+        return max(min(worth) - 1.0, 1.0) if worth else math.inf
+
+    @property
+    def matrix(self) -> Floats:
+        """One covariance matrix for export: positive semi-definite, though the two-way combination may not be."""
+        if len(self.matrices) == 1:
+            return self.matrices[0]
+        values, vectors = np.linalg.eigh(self.matrices[0])
+        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+    def variances(self, zero: Floats) -> Floats:
+        """The variance of every strength minus a weighted mean of strengths (`zero` holds the weights)."""
+        return np.asarray(np.maximum(np.max([_from_zero(matrix, zero) for matrix in self.matrices], axis=0), 0.0))
+
+    def fisher_variances(self, zero: Floats) -> Floats:
+        """The same as the model itself has it: for models with few battles or clusters, 0 for the others."""
+        return np.where(self.few, np.maximum(_from_zero(self.fisher, zero), 0.0), 0.0)
+
+    def differences(self) -> Floats:
+        """The variance of every difference of two strengths.
+
+        Where one of the two has few battles or clusters it is no smaller than Fisher's: a handful of prompts leaves
+        directions in which their scores happen not to vary, and two models are not certain to differ for that.
+        """
+        m = len(self.degrees)
+        sandwiched = _differences(self.matrices[0][:m, :m])
+        for matrix in self.matrices[1:]:
+            np.maximum(sandwiched, _differences(matrix[:m, :m]), out=sandwiched)
+        few = self.few[:, None] | self.few[None, :]
+        return np.where(few, np.maximum(sandwiched, _differences(self.fisher[:m, :m])), sandwiched)
+
+    def variance(self, parameter: int) -> float:
+        """The variance of one parameter."""
+        return max(float(matrix[parameter, parameter]) for matrix in self.matrices)
 
 
-def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Covariance:
-    """The sandwich covariance P/(P−1) · H⁺ (Σ_p s_p s_pᵀ) H⁺ over P clusters of rows.
+def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, *, corrected: bool = True) -> Covariance:
+    """The sandwich covariance of a fit, clustered in every way that `rows` say, or row by row.
 
     `rows` are those that `counted` was made of; cells of `fit` beyond them (the prior's) count by their weights.
+    Without `corrected` it is the rule of version 0.1: P/(P−1) · H⁺ (Σ_p s_p s_pᵀ) H⁺ over P clusters of one kind.
     """
-    delta, tie = fit.parameters.delta(fit.cells), fit.parameters.tie[fit.cells.group]
-    scores = fit.tie_model.result_scores(delta, tie)
-    own = independent_rows(rows)
-    middle = assemble(fit.cells, _own_squares(fit, scores, rows, counted, own), fit.tied_groups)
-    per_model = rows.battles_per_model() if own.all() else rows.take(own).battles_per_model()
-    n_clusters = float(rows.weight[own].sum())
-    if not own.all():
-        for shared in _shared_scores(fit, scores, rows, counted, np.flatnonzero(~own)):
-            middle += sum_of_squares(shared)
-            n_clusters += shared.n_clusters
-            per_model = per_model + clusters_per_model(shared)
     inverse = fit.inverse_information()
-    matrix = inverse @ middle @ inverse * (n_clusters / max(n_clusters - 1.0, 1.0))
-    return Covariance(matrix, inverse, n_clusters, per_model, clustered=rows.cluster is not None)
+    battles = rows.battles_per_model()
+    derivatives = BattleDerivatives.of(fit, inverse)
+    if not rows.clusters:
+        way = _one_way(fit, derivatives, rows, counted, None, corrected=False)
+        return Covariance((way.matrix,), inverse, np.maximum(battles - 1.0, 1.0), battles < FEW, (), corrected)
+    ways = tuple(_one_way(fit, derivatives, rows, counted, code, corrected=corrected) for code in rows.clusters)
+    matrices: tuple[Floats, ...] = tuple(way.matrix for way in ways)
+    if len(ways) == 2:
+        both = _one_way(fit, derivatives, rows, counted, _both(*rows.clusters), corrected=False, factor=1.0)
+        matrices = (matrices[0] + matrices[1] - both.matrix, *matrices)
+    return combine(matrices, inverse, battles, ways, corrected=corrected)
 
 
-def independent_rows(rows: Comparisons) -> NDArray[np.bool_]:
+def combine(
+    matrices: tuple[Floats, ...], inverse: Floats, battles: Floats, ways: tuple[Clustering, ...], *, corrected: bool
+) -> Covariance:
+    """The covariance of clusterings: a model's degrees of freedom are those of its most skewed one."""
+    effective = np.min([way.effective for way in ways], axis=0)
+    degrees = effective - 1.0 if corrected else np.maximum(effective - 1.0, 1.0)
+    return Covariance(matrices, inverse, degrees, (battles < FEW) | (effective < FEW), ways, corrected)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BattleDerivatives:
+    """What one battle of each cell adds: scores by its result, curvature (cells, 3), and its part of the trace H⁺H.
+
+    `scores_without` are the scores at the fit without that battle; `inverse` is H⁺.
+    """
+
+    inverse: Floats
+    scores: ResultScores
+    scores_without: ResultScores
+    bend: Floats
+    leverage: Floats
+
+    @classmethod
+    def of(cls, fit: BradleyTerryFit, inverse: Floats) -> BattleDerivatives:
+        """The derivatives at a fit whose information has this inverse."""
+        cells, m, q = fit.cells, fit.cells.n_models, fit.cells.design.shape[1]
+        scores = fit.tie_model.result_scores(fit.parameters.delta(cells), fit.parameters.tie[cells.group])
+        total = fit.curvature()
+        n = np.maximum(cells.counts.sum(axis=1), 1e-300)
+        bend = np.column_stack([total.delta, total.cross, total.tie]) / n[:, None]
+        towards = inverse[cells.first] - inverse[cells.second]
+        if q:
+            towards = towards + cells.design @ inverse[m : m + q]
+        each = np.arange(len(cells))
+        odds = towards[each, cells.first] - towards[each, cells.second]
+        odds += (towards[:, m : m + q] * cells.design).sum(axis=1)
+        place = _tie_places(fit)[cells.group]
+        has = place >= 0
+        at = np.where(has, m + q + place, 0)
+        cross, tie = np.where(has, towards[each, at], 0.0), np.where(has, inverse[at, at], 0.0)
+        bend[~has, 1:] = 0.0
+        leverage = bend[:, 0] * odds + 2.0 * bend[:, 1] * cross + bend[:, 2] * tie
+        return cls(inverse, scores, _without_itself(scores, bend, odds, cross, tie), bend, leverage)
+
+
+def _without_itself(scores: ResultScores, bend: Floats, odds: Floats, cross: Floats, tie: Floats) -> ResultScores:
+    """The scores of one battle at the fit without it: (I − B K)⁻¹ s, two by two."""
+    held = np.minimum(1.0, LARGEST_LEVERAGE / np.maximum(bend[:, 0] * odds + bend[:, 2] * tie, 1e-300))
+    dd, dt, tt = (held * column for column in bend.T)
+    a, b = dd * odds + dt * cross, dd * cross + dt * tie
+    c, d = dt * odds + tt * cross, dt * cross + tt * tie
+    determinant = (1.0 - a) * (1.0 - d) - b * c
+    by_odds = ((1.0 - d)[:, None] * scores.delta + b[:, None] * scores.tie) / determinant[:, None]
+    by_tie = (c[:, None] * scores.delta + (1.0 - a)[:, None] * scores.tie) / determinant[:, None]
+    return ResultScores(by_odds, by_tie)
+
+
+def _tie_places(fit: BradleyTerryFit) -> Ints:
+    """For every tie group its place among the fit's tie parameters, −1 where it has none."""
+    place = np.full(fit.cells.n_groups, -1, dtype=np.int64)
+    place[fit.tied_groups] = np.arange(len(fit.tied_groups))
+    return place
+
+
+def _one_way(
+    fit: BradleyTerryFit,
+    derivatives: BattleDerivatives,
+    rows: Comparisons,
+    counted: Counted,
+    cluster: Ints | None,
+    *,
+    corrected: bool,
+    factor: float | None = None,
+) -> Clustering:
+    """The sandwich over one kind of clusters, or over single rows."""
+    own = independent_rows(rows, cluster)
+    scores = derivatives.scores_without if corrected else derivatives.scores
+    middle = assemble(fit.cells, _own_squares(fit, scores, rows, counted, own), fit.tied_groups)
+    alone = rows.battles_per_model() if own.all() else rows.take(own).battles_per_model()
+    count = float(rows.weight[own].sum())
+    models = ModelClusters(alone, alone, alone, count, min(count, 1.0))
+    if cluster is not None and not own.all():
+        for shared in _shared_rows(fit, derivatives, rows, counted, cluster, np.flatnonzero(~own)):
+            count += shared.n_clusters
+            models = models + model_clusters(shared)
+            middle += sum_of_squares(leave_one_out(shared, derivatives.inverse) if corrected else shared)
+    if factor is None:
+        factor = (count - 1.0) / count if corrected else count / max(count - 1.0, 1.0)
+    matrix = derivatives.inverse @ middle @ derivatives.inverse * factor
+    effective = models.effective if corrected else models.clusters
+    total = float(rows.weight.sum())
+    return Clustering(matrix, count, total**2 / models.all_squares, effective, models.largest / total)
+
+
+def independent_rows(rows: Comparisons, cluster: Ints | None) -> NDArray[np.bool_]:
     """Which rows share their cluster with no other row: those can be summed by pair."""
-    if rows.cluster is None:
+    if cluster is None:
         return np.ones(len(rows), dtype=bool)
-    named = rows.cluster != OWN_CLUSTER
-    size = np.bincount(rows.cluster[named])
+    named = cluster != OWN_CLUSTER
+    size = np.bincount(cluster[named])
     alone = ~named
-    alone[named] = (size[rows.cluster[named]] == 1) & (rows.weight[named] == 1.0)
+    alone[named] = (size[cluster[named]] == 1) & (rows.weight[named] == 1.0)
     return np.asarray(alone)
+
+
+def _both(one: Ints, other: Ints) -> Ints:
+    """Clusters of the rows that agree in both; a row without one of the two is its own cluster."""
+    named = (one != OWN_CLUSTER) & (other != OWN_CLUSTER)
+    code = np.full(len(one), OWN_CLUSTER, dtype=np.int64)
+    key = one[named] * (int(other.max(initial=0)) + 1) + other[named]
+    code[named] = np.unique(key, return_inverse=True)[1]
+    return code
 
 
 def _own_squares(
@@ -116,26 +283,32 @@ def _row_scores(table: Floats, counted: Counted, chosen: NDArray[np.intp]) -> Fl
     return np.where(np.isnan(share), score, share * table[cell, 0] + (1.0 - share) * table[cell, 1])
 
 
-def _shared_scores(
-    fit: BradleyTerryFit, scores: ResultScores, rows: Comparisons, counted: Counted, shared: NDArray[np.intp]
-) -> Iterator[RowScores]:
-    """The scores, by all parameters, of rows that share their clusters: cluster by cluster, in pieces."""
-    assert rows.cluster is not None
-    shared = shared[np.argsort(rows.cluster[shared], kind="stable")]
-    for chosen in cut_between_clusters(shared, rows.cluster):
+def _shared_rows(
+    fit: BradleyTerryFit,
+    derivatives: BattleDerivatives,
+    rows: Comparisons,
+    counted: Counted,
+    cluster: Ints,
+    shared: NDArray[np.intp],
+) -> Iterator[ClusteredRows]:
+    """The rows that share their clusters, with their derivatives: cluster by cluster, in pieces."""
+    place = _tie_places(fit)
+    shared = shared[np.argsort(cluster[shared], kind="stable")]
+    for chosen in cut_between_clusters(shared, cluster):
         cell, weight = counted.cell[chosen], rows.weight[chosen]
-        pull = weight * _row_scores(scores.delta, counted, chosen)
-        columns = [pull * fit.cells.design[cell, k] for k in range(fit.cells.design.shape[1])]
-        if len(fit.tied_groups):
-            tied = weight * _row_scores(scores.tie, counted, chosen)
-            columns += [np.where(fit.cells.group[cell] == group, tied, 0.0) for group in fit.tied_groups]
-        yield RowScores(
+        yield ClusteredRows(
             n_models=fit.cells.n_models,
+            n_ties=len(fit.tied_groups),
             first=fit.cells.first[cell],
             second=fit.cells.second[cell],
-            pull=pull,
-            rest=np.column_stack(columns) if columns else np.empty((len(cell), 0)),
-            cluster=number_clusters(rows.cluster[chosen]),
+            cluster=number_clusters(cluster[chosen]),
+            weight=weight,
+            pull=weight * _row_scores(derivatives.scores.delta, counted, chosen),
+            tied=weight * _row_scores(derivatives.scores.tie, counted, chosen),
+            bend=weight[:, None] * derivatives.bend[cell],
+            design=fit.cells.design[cell],
+            tie_at=place[fit.cells.group[cell]],
+            leverage=weight * derivatives.leverage[cell],
         )
 
 
@@ -158,35 +331,30 @@ def number_clusters(cluster: Ints) -> Ints:
     return np.asarray((np.cumsum(used) - 1)[cluster])
 
 
-def half_widths(covariance: Covariance, battles: Floats, level: float) -> Floats:
-    """Half the width of each model's interval: t(P_i − 1) standard errors, never narrower than Fisher's when few."""
-    degrees = np.maximum(covariance.clusters_of_model - 1.0, 1.0)
-    wide = t_quantile(level, degrees) * np.sqrt(np.maximum(np.diag(covariance.matrix)[: len(battles)], 0.0))
-    return np.asarray(np.maximum(wide, fisher_half_widths(covariance, battles, level)))
+def half_widths(covariance: Covariance, zero: Floats, level: float) -> Floats:
+    """Half the width of each model's interval, measured from a weighted mean of strengths; infinite where unknown.
 
-
-def fisher_half_widths(covariance: Covariance, battles: Floats, level: float) -> Floats:
-    """Half the width of Fisher's interval for models with few battles or clusters, 0 for the others."""
-    fisher = normal_quantile(level) * np.sqrt(np.diag(covariance.fisher)[: len(battles)])
-    return np.where(_few(covariance, battles), fisher, 0.0)
-
-
-def difference_variances(spread: Floats, covariance: Covariance, battles: Floats) -> Floats:
-    """The variance of every difference of two strengths whose covariance is `spread`.
-
-    Where one of the two has few battles or clusters it is no smaller than Fisher's: a handful of prompts leaves
-    directions in which their scores happen not to vary, and two models are not certain to differ for that.
+    Student's t of the model's degrees of freedom times its standard error, never narrower than Fisher's when few. With
+    one strength as zero (an anchor), the degrees of freedom are no more than the anchor's.
     """
-    m = len(battles)
-    few = _few(covariance, battles)
-    guarded = np.maximum(_differences(spread), _differences(covariance.fisher[:m, :m]))
-    return np.where(few[:, None] | few[None, :], guarded, _differences(spread))
+    degrees, known = covariance.degrees, covariance.known
+    if np.count_nonzero(zero) == 1:
+        anchor = int(np.argmax(zero))
+        degrees, known = np.minimum(degrees, degrees[anchor]), known & known[anchor]
+    cut = np.full(len(degrees), np.inf)
+    cut[known] = t_quantile(level, degrees[known])
+    errors = np.sqrt(covariance.variances(zero))
+    wide = np.where(errors > 0.0, cut * np.maximum(errors, 1e-300), 0.0)
+    return np.maximum(wide, normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero)))
+
+
+def _from_zero(matrix: Floats, zero: Floats) -> Floats:
+    """The variance of every strength minus the mean of strengths with these weights."""
+    m = len(zero)
+    towards = matrix[:m, :m] @ zero
+    return np.asarray(np.diag(matrix)[:m] - 2.0 * towards + zero @ towards)
 
 
 def _differences(covariance: Floats) -> Floats:
     variance = np.diag(covariance)
     return np.asarray(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0))
-
-
-def _few(covariance: Covariance, battles: Floats) -> NDArray[np.bool_]:
-    return np.asarray((battles < FEW) | (covariance.clusters_of_model < FEW))

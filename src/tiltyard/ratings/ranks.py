@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.ratings.quantiles import studentized_range_quantile
+from tiltyard.ratings.quantiles import studentized_range_quantile, t_quantile
 
 if TYPE_CHECKING:
     from tiltyard.ratings.comparisons import Floats
@@ -32,20 +32,33 @@ def ranks(ratings: Floats) -> Places:
     return place
 
 
-def rank_intervals(ratings: Floats, variances: Floats, *, level: float, degrees: float = math.inf) -> RankIntervals:
-    """Rank intervals that hold for all models together with chance at least `level`.
+def rank_intervals(ratings: Floats, apart: Floats) -> RankIntervals:
+    """The places each model could hold, given by how much every two models must differ to be told apart.
 
-    `variances` are those of all differences of two ratings. Two models are told apart when their difference exceeds c
-    standard errors of that difference, c being the studentized range's quantile over √2 (Tukey's honest significance,
-    here over all pairs of models).
+    They hold for all models together with the chance with which no two are told apart in the wrong order.
     """
-    m = len(ratings)
-    if m < 2:
-        return RankIntervals(np.ones(m, dtype=np.int64), np.ones(m, dtype=np.int64))
-    cut = studentized_range_quantile(level, m, degrees) / math.sqrt(2.0)
-    beaten_by = (ratings[None, :] - ratings[:, None]) > cut * np.sqrt(variances)
+    beaten_by = (ratings[None, :] - ratings[:, None]) > apart
     np.fill_diagonal(beaten_by, val=False)
-    return RankIntervals(1 + beaten_by.sum(axis=1), m - beaten_by.sum(axis=0))
+    return RankIntervals(1 + beaten_by.sum(axis=1), len(ratings) - beaten_by.sum(axis=0))
+
+
+def tukey_cut(n_models: int, level: float, degrees: float = math.inf) -> float:
+    """How many standard errors tell any two of the models apart, if all differences are equally well known (Tukey)."""
+    return studentized_range_quantile(level, n_models, degrees) / math.sqrt(2.0) if n_models > 1 else math.inf
+
+
+def bonferroni_cuts(degrees: Floats, level: float) -> Floats:
+    """How many standard errors tell each two models apart, as (models, models), if each pair has its own degrees.
+
+    Bonferroni's bound over all pairs, with Student's t of the smaller degrees of freedom of the two.
+    """
+    m = len(degrees)
+    if m < 2:
+        return np.full((m, m), np.inf)
+    cut = np.full(m, np.inf)
+    known = degrees > 0.0
+    cut[known] = t_quantile(1.0 - 2.0 * (1.0 - level) / (m * (m - 1)), degrees[known])
+    return np.asarray(np.maximum(cut[:, None], cut[None, :]))
 
 
 def kendall_tau(left: Floats, right: Floats) -> float:

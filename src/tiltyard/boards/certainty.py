@@ -1,0 +1,173 @@
+"""How sure a Bradley–Terry board is: intervals around its ratings, ranges of places, and what was counted as dependent.
+
+The number and its interval belong together. A rating is a strength minus the mean of some strengths (the models that
+have an interval), or minus the anchor's, and its interval is that of the same difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.boards.preparation import FitInput, kind_of
+from tiltyard.ratings.bootstrap import bootstrap_strengths
+from tiltyard.ratings.intervals import FEWEST_CLUSTERS, Covariance, half_widths
+from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.ratings.ranks import RankIntervals, bonferroni_cuts, rank_intervals, tukey_cut
+
+if TYPE_CHECKING:
+    from tiltyard.ratings.bradley_terry import BradleyTerryFit
+
+Floats = NDArray[np.float64]
+
+FEW_CLUSTERS = 5.0
+"""An interval from fewer effective clusters is marked: how well it covers depends on what they happen to be."""
+
+LARGE_SHARE = 0.10
+"""A cluster that holds more of the battles than this is mentioned."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certainty:
+    """Strengths measured from the scale's zero, the ends of their intervals, and their places.
+
+    `zero` holds the weights of the strengths whose mean is 0. An end is infinite where there is no interval.
+    """
+
+    zero: Floats
+    strength: Floats
+    interval: tuple[Floats, Floats] | None = None
+    places: RankIntervals | None = None
+    covariance: Covariance | None = None
+    rounds: Floats | None = None
+
+
+def certainty(
+    fitted: BradleyTerryFit,
+    fit_input: FitInput,
+    covariance: Covariance | None,
+    *,
+    anchor: int | None,
+    level: float,
+    rounds: int,
+    seed: int,
+) -> Certainty:
+    """Intervals and places by the sandwich, or with `rounds` by the bootstrap."""
+    strength = fitted.parameters.strength
+    known = np.ones(len(strength), dtype=bool) if covariance is None else covariance.known
+    zero = zero_weights(known, anchor)
+    strength = strength - zero @ strength
+    if covariance is None:
+        return Certainty(zero, strength)
+    half = half_widths(covariance, zero, level)
+    drawn, low, high = None, strength - half, strength + half
+    if rounds:
+        drawn = _draw(fitted, fit_input, covariance, zero, rounds=rounds, seed=seed)
+        low, high = _bootstrap_ends(drawn, strength, half, covariance, zero, level)
+    places = rank_intervals(strength, apart(covariance, level)) if known.any() else None
+    return Certainty(zero, strength, (low, high), places, covariance, drawn)
+
+
+def zero_weights(known: NDArray[np.bool_], anchor: int | None) -> Floats:
+    """What the scale is measured from: the anchor, or the mean of the models that have an interval (else of all)."""
+    weights = np.zeros(len(known))
+    if anchor is not None:
+        weights[anchor] = 1.0
+    else:
+        weights[known if known.any() else slice(None)] = 1.0
+    return np.asarray(weights / weights.sum())
+
+
+def apart(covariance: Covariance, level: float) -> Floats:
+    """By how much every two models must differ to be told apart, all pairs at once; infinite where that is unknown."""
+    errors = np.sqrt(covariance.differences())
+    m = len(covariance.degrees)
+    if not covariance.ways:
+        return np.asarray(tukey_cut(m, level) * errors)
+    if not covariance.corrected:
+        return np.asarray(tukey_cut(m, level, max(covariance.ways[0].count - 1.0, 1.0)) * errors)
+    degrees = np.where(covariance.known, covariance.degrees, 0.0)
+    cuts = bonferroni_cuts(degrees, level)
+    return np.where(np.isinf(cuts), np.inf, np.where(np.isinf(cuts), 0.0, cuts) * errors)
+
+
+def _draw(
+    fitted: BradleyTerryFit, fit_input: FitInput, covariance: Covariance, zero: Floats, *, rounds: int, seed: int
+) -> Floats:
+    """Bootstrap rounds over the clusters that the ratings depend on most, measured from the scale's zero."""
+    spread = [float(np.trace(way.matrix[: len(zero), : len(zero)])) for way in covariance.ways]
+    way = int(np.argmax(spread)) if spread else 0
+    drawn = bootstrap_strengths(fitted, fit_input.rows, fit_input.counted, rounds=rounds, seed=seed, way=way)
+    return np.asarray(drawn - (drawn @ zero)[:, None])
+
+
+def _bootstrap_ends(
+    rounds: Floats, strength: Floats, half: Floats, covariance: Covariance, zero: Floats, level: float
+) -> tuple[Floats, Floats]:
+    """The quantiles of the rounds, stretched where clusters are few, skewed or of two kinds.
+
+    A bootstrap resamples clusters of one kind, and knows nothing of degrees of freedom. With clusters its quantiles are
+    stretched from the rating by the ratio of the sandwich's half-width to the bootstrap's own.
+    """
+    tail = 0.5 * (1.0 - level)
+    low, high = np.quantile(rounds, [tail, 1.0 - tail], axis=0)
+    if not covariance.ways or not covariance.corrected:
+        guard = normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero))
+        return np.minimum(low, strength - guard), np.maximum(high, strength + guard)
+    own = normal_quantile(level) * np.maximum(rounds.std(axis=0, ddof=1), 1e-300)
+    stretch = np.maximum(half / own, 1.0)
+    fixed = half == 0.0
+    ends = strength + (low - strength) * stretch, strength + (high - strength) * stretch
+    return np.where(fixed, strength, ends[0]), np.where(fixed, strength, ends[1])
+
+
+def cluster_notes(covariance: Covariance | None, columns: tuple[str, ...]) -> list[str | None]:
+    """For each model what to say where its battles come from too few prompts or voters."""
+    if covariance is None or not covariance.ways or not covariance.corrected:
+        return [] if covariance is None else [None] * len(covariance.degrees)
+    notes: list[str | None] = []
+    for i, degrees in enumerate(covariance.degrees):
+        worst = int(np.argmin([way.effective[i] for way in covariance.ways]))
+        worth, kind = degrees + 1.0, kind_of(columns[worst])
+        if worth < FEWEST_CLUSTERS:
+            notes.append(f"no interval: its battles are worth {worth:.1f} equally used {kind}s; 2.5 are needed")
+        elif worth < FEW_CLUSTERS:
+            notes.append(f"its battles are worth only {worth:.1f} equally used {kind}s: the interval is a rough one")
+        else:
+            notes.append(None)
+    return notes
+
+
+def share_remarks(covariance: Covariance | None, columns: tuple[str, ...]) -> list[str]:
+    """A sentence for each kind of cluster of which one holds a large part of the battles."""
+    if covariance is None:
+        return []
+    return [
+        f"one {kind_of(column)} has {100 * way.largest_share:.0f} % of the battles, which widens the intervals"
+        for column, way in zip(columns, covariance.ways, strict=True)
+        if way.largest_share > LARGE_SHARE
+    ]
+
+
+def interval_settings(covariance: Covariance | None, columns: tuple[str, ...]) -> dict[str, Any]:
+    """What a ratings file says of the clusters behind its intervals."""
+    if covariance is None or not covariance.ways:
+        return {"cluster": None}
+    known = covariance.degrees[covariance.known]
+    return {
+        "cluster": ",".join(columns),
+        "clusters": [
+            {
+                "column": column,
+                "count": way.count,
+                "effective": way.effective_count,
+                "largest_share": way.largest_share,
+            }
+            for column, way in zip(columns, covariance.ways, strict=True)
+        ],
+        "degrees_of_freedom": [float(known.min()), float(known.max())] if len(known) else None,
+        "correction": "leave-one-out" if covariance.corrected else "none",
+    }
