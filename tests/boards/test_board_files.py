@@ -37,7 +37,13 @@ def test_the_json_has_the_fields_of_a_ratings_file_and_nulls_for_open_sides(boar
     contents = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert set(contents) >= FILE_FIELDS
     assert (contents["method"], contents["tie_model"], contents["both_bad"]) == ("bt", "davidson", "separate")
-    assert contents["interval"] == {"kind": "sandwich", "level": 0.95, "cluster": "question_id"}
+    interval = contents["interval"]
+    assert (interval["kind"], interval["level"], interval["cluster"]) == ("sandwich", 0.95, "question_id")
+    (way,) = interval["clusters"]
+    assert (way["column"], interval["correction"]) == ("question_id", "leave-one-out")
+    assert 1.0 < way["effective"] <= way["count"]
+    low, high = interval["degrees_of_freedom"]
+    assert 1.5 <= low <= high < way["count"]
     for row, entry in zip(contents["ratings"], board, strict=True):
         assert set(row) >= ENTRY_FIELDS
         assert row["rating"] == entry.rating
@@ -63,9 +69,7 @@ def test_every_board_is_json_csv_text_and_html(method):
 def test_the_table_shows_rank_interval_rating_interval_battles_and_what_they_were(board):
     text = str(board)
     lines = text.splitlines()
-    assert lines[0].startswith(
-        "Bradley–Terry · 208 battles · 6 models · ties by Davidson · 95 % intervals by question_id"
-    )
+    assert lines[0].startswith("Bradley–Terry · 208 battles · 6 models · ties by Davidson · 95 % intervals by prompt")
     header = lines[2].split()
     assert header[:3] == ["rank", "model", "rating"]
     assert {"battles", "W", "L", "T"} <= set(header)
@@ -94,9 +98,9 @@ def test_markdown_is_a_table_even_with_pipes_in_names():
 
 
 def test_csv_leaves_open_sides_empty(board):
-    first = next(iter(csv.DictReader(io.StringIO(as_csv(board)))))
+    first, second, *_ = csv.DictReader(io.StringIO(as_csv(board)))
     assert (first["model"], first["ci_high"]) == ("z", "")
-    assert float(first["ci_low"]) == board["z"].ci_low
+    assert float(second["ci_low"]) == board[second["model"]].ci_low
 
 
 def test_html_escapes_names():

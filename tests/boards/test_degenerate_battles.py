@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiltyard as ty
+from tiltyard.boards import BradleyTerry
 from tiltyard.errors import BattleError, NoBattles, NotConnected, NotConverged, OptionError, RatingError
 
 TIES = ["davidson", "rao-kupper", "half", "drop"]
@@ -189,20 +190,25 @@ def test_one_prompt_for_all_is_treated_row_by_row_and_that_is_said():
     rows = arena(1, question_id="q1")
     board = ty.rate(rows)
     assert board.settings["interval"]["cluster"] is None
-    assert any("share one question_id" in remark for remark in board.remarks)
+    assert "all battles have the same prompt: the intervals are for that prompt alone" in board.remarks
     alone = ty.rate(rows, cluster="none")
     assert board["a"].ci_low == pytest.approx(alone["a"].ci_low)
 
 
 def test_two_prompts_claim_next_to_nothing():
-    # With P = 2 there is one degree of freedom: t(1) = 12.7, and the studentized range q(5, 1) is above 37.
+    # Two prompts leave one degree of freedom, and scores that vary in one direction only: no interval is better.
     board = ty.rate(arena(2, n=400, prompts=2))
     assert board.settings["interval"]["cluster"] == "question_id"
+    assert board.settings["interval"]["degrees_of_freedom"] is None
     assert board.details["n_clusters"] == 2
-    assert all((entry.rank_low, entry.rank_high) == (1, 5) for entry in board)
+    for entry in board:
+        assert (entry.rank_low, entry.rank_high) == (1, 5)
+        assert (entry.ci_low, entry.ci_high) == (None, None)
+        assert entry.note.startswith("no interval: its battles are worth 2.0 equally used prompts")
+    by_the_old_rule = BradleyTerry(correction="none").fit(arena(2, n=400, prompts=2))
     rowwise = ty.rate(arena(2, n=400, prompts=2), cluster="none")
     fisher = [entry.ci_high - entry.ci_low for entry in rowwise]
-    assert np.mean([entry.ci_high - entry.ci_low for entry in board]) > np.mean(fisher)
+    assert np.mean([entry.ci_high - entry.ci_low for entry in by_the_old_rule]) > np.mean(fisher)
 
 
 def test_a_model_with_two_battles_has_no_narrow_interval_and_no_narrow_rank():
@@ -212,9 +218,13 @@ def test_a_model_with_two_battles_has_no_narrow_interval_and_no_narrow_rank():
     for ci in ("sandwich", "bootstrap"):
         board = ty.rate(rows + newcomer, ci=ci, rounds=300)
         known, new = board["c"], board["z"]
-        # Two battles carry information 2·¼ at most: a standard error of √2 logits or 245 points, so ± 481.
-        assert new.ci_high - new.rating > 400
-        assert new.rating - new.ci_low > 400
+        assert (new.ci_low, new.ci_high) == (None, None)
+        assert "no interval: its battles are worth 1.0 equally used prompts" in new.note
+        # The scale is that of the models that have an interval: z's own error is in nobody else's.
+        others = [entry.rating for entry in board if entry.model != "z"]
+        assert np.mean(others) == pytest.approx(1000.0, abs=1e-6)
+        without = ty.rate(rows, ci=ci, rounds=300)["c"]
+        assert known.ci_high - known.ci_low == pytest.approx(without.ci_high - without.ci_low, rel=0.05)
         assert (new.rank_low, new.rank_high) == (1, 6)
         assert known.rank_high - known.rank_low <= 2
 
@@ -240,6 +250,7 @@ def test_rows_of_weight_zero_say_nothing_and_are_counted():
     assert board.left_out["row of weight 0"] == 2
     assert "z" not in board.models
     assert board.details["n_clusters"] == len(BOTH_WAYS)
+    assert board.remarks == ("each battle counted as independent: no prompt or voter column",)
     with pytest.raises(NoBattles):
         ty.rate(battle("a>b", weight=0))
 

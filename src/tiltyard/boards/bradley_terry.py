@@ -249,7 +249,7 @@ class BradleyTerry(EstimatorParameters):
     ) -> Leaderboard:
         zero = CENTRE if self.anchor is None else self.anchor[1]
         extra: dict[str, Column] = {}
-        low, high = _ends(sure, state, zero)
+        low, high = _ends(sure, state, zero, self._anchor_code(fit_input))
         if sure.rounds is not None:
             extra["bootstrap_mean"] = (zero + POINTS_PER_LOGIT * sure.rounds.mean(axis=0)).tolist()
         if self.control:
@@ -307,22 +307,26 @@ class BradleyTerry(EstimatorParameters):
         names = (["first slot"] if fit_input.slot else []) + list(self.control)
         if names:
             details["coefficients"] = _coefficients(names, fitted, sure.covariance, self.level)
-        if sure.covariance is not None and sure.covariance.ways:
-            details["n_clusters"] = min(way.count for way in sure.covariance.ways)
+        if sure.covariance is not None:
+            counts = [way.count for way in sure.covariance.ways]
+            details["n_clusters"] = min(counts, default=float(fit_input.rows.weight.sum()))
         return details
 
 
-def _ends(sure: Certainty, state: NDArray[np.int8], zero: float) -> tuple[Column, Column]:
-    """The ends of the intervals as ratings; None where nothing bounds a model, or where it has no interval."""
+def _ends(sure: Certainty, state: NDArray[np.int8], zero: float, anchor: int | None) -> tuple[Column, Column]:
+    """The ends of the intervals as ratings; None where nothing bounds a model, or where it has no interval.
+
+    Where nothing bounds the anchor from above, nothing bounds the difference from it from below, and the other way round.
+    """
     if sure.interval is None:
-        nothing: Column = [None] * len(state)
-        return nothing, nothing
+        return [None] * len(state), [None] * len(state)
+    no_low, no_high = np.isin(state, (Reach.WINLESS, Reach.APART)), np.isin(state, (Reach.UNBEATEN, Reach.APART))
+    if anchor is not None:
+        no_low, no_high = no_low | no_high[anchor], no_high | no_low[anchor]
+        no_low[anchor] = no_high[anchor] = False
     low, high = (
-        [None if reach in open_ends or np.isinf(end) else zero + POINTS_PER_LOGIT * float(end) for end, reach in ends]
-        for open_ends, ends in (
-            ((Reach.WINLESS, Reach.APART), zip(sure.interval[0], state, strict=True)),
-            ((Reach.UNBEATEN, Reach.APART), zip(sure.interval[1], state, strict=True)),
-        )
+        [None if absent or np.isinf(end) else zero + POINTS_PER_LOGIT * float(end) for end, absent in ends]
+        for ends in (zip(sure.interval[0], no_low, strict=True), zip(sure.interval[1], no_high, strict=True))
     )
     return low, high
 

@@ -67,7 +67,7 @@ def certainty(
     if rounds:
         drawn = _draw(fitted, fit_input, covariance, zero, rounds=rounds, seed=seed)
         low, high = _bootstrap_ends(drawn, strength, half, covariance, zero, level)
-    places = rank_intervals(strength, apart(covariance, level)) if known.any() else None
+    places = rank_intervals(strength, apart(covariance, level))
     return Certainty(zero, strength, (low, high), places, covariance, drawn)
 
 
