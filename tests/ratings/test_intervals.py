@@ -135,33 +135,29 @@ def made_up(variance, fisher, effective, battles=1000.0, corrected=True):
     return Covariance((matrix,), exact, worth - 1.0, few, (way,), corrected)
 
 
-NOWHERE = np.zeros(2)
-"""Weights of a zero that does not vary."""
-
-
 def test_an_interval_is_t_standard_errors_of_the_models_own_prompts():
-    half = half_widths(made_up([4.0, 4.0], [1.0, 1.0], [30, 100]), NOWHERE, 0.95)
+    half = half_widths(made_up([4.0, 4.0], [1.0, 1.0], [30, 100]), 0.95)
     np.testing.assert_allclose(half, 2.0 * t_quantile(0.95, np.array([29.0, 99.0])))
 
 
 def test_a_model_with_few_battles_or_prompts_takes_the_wider_of_sandwich_and_fisher():
     battles = np.array([100.0, FEW - 1, 100.0, 5.0])
     covariance = made_up([0.01, 0.01, 0.01, 9.0], [4.0, 4.0, 4.0, 4.0], [FEW - 1, FEW, FEW, 3], battles)
-    half = half_widths(covariance, np.zeros(4), 0.95)
+    half = half_widths(covariance, 0.95)
     np.testing.assert_allclose(half[:2], 2.0 * normal_quantile(0.95))
     assert half[2] == pytest.approx(0.1 * t_quantile(0.95, np.array(FEW - 1.0)))
     assert half[3] == pytest.approx(3.0 * t_quantile(0.95, np.array(2.0)))
 
 
 def test_a_model_of_too_few_effective_prompts_has_no_interval():
-    half = half_widths(made_up([1.0, 1.0], [1.0, 1.0], [FEWEST_CLUSTERS - 0.01, FEWEST_CLUSTERS]), NOWHERE, 0.95)
+    half = half_widths(made_up([1.0, 1.0], [1.0, 1.0], [FEWEST_CLUSTERS - 0.01, FEWEST_CLUSTERS]), 0.95)
     assert math.isinf(half[0])
     assert half[1] == pytest.approx(float(t_quantile(0.95, np.array(FEWEST_CLUSTERS - 1.0))))
 
 
 def test_measured_from_an_anchor_the_interval_is_that_of_the_difference():
     covariance = made_up([4.0, 9.0, 1.0], [0.0, 0.0, 0.0], [100, 30, 60])
-    half = half_widths(covariance, np.array([0.0, 1.0, 0.0]), 0.95)
+    half = half_widths(covariance, 0.95, np.array([0.0, 1.0, 0.0]))
     cut = float(t_quantile(0.95, np.array(29.0)))
     np.testing.assert_allclose(half, [cut * math.sqrt(13.0), 0.0, cut * math.sqrt(10.0)])
 
@@ -186,14 +182,14 @@ def test_two_models_whose_scores_move_together_on_few_prompts_are_not_certain_to
 
 def test_rounding_below_zero_is_no_variance():
     covariance = made_up([-1e-33, 1.0], [1.0, 1.0], [50, 50])
-    assert half_widths(covariance, NOWHERE, 0.95)[0] == 0.0
+    assert half_widths(covariance, 0.95)[0] == 0.0
     assert np.isfinite(covariance.differences()).all()
 
 
 def test_the_largest_of_several_variances_counts():
     small, large = np.diag([1.0, 4.0]), np.diag([9.0, 0.5])
     covariance = Covariance((small, large), np.eye(2), np.full(2, 30.0), np.zeros(2, dtype=bool))
-    np.testing.assert_allclose(covariance.variances(NOWHERE), [9.0, 4.0])
+    np.testing.assert_allclose(covariance.variances(), [9.0, 4.0])
     np.testing.assert_allclose(covariance.differences()[0, 1], 9.5)
     assert covariance.variance(1) == 4.0
 

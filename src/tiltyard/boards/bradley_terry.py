@@ -28,6 +28,7 @@ from tiltyard.boards.estimator import (
     check_whole,
 )
 from tiltyard.boards.preparation import (
+    AUTO_0_1,
     FitInput,
     Ties,
     asked_clusters,
@@ -204,10 +205,14 @@ class BradleyTerry(EstimatorParameters):
         if self.control or self.selection.columns():
             return False
         notes: list[str] = []
-        if self.ci != "none" and choose_clusters(table, self.cluster, notes):
+        if self.ci != "none" and choose_clusters(table, self._cluster(), notes):
             return False
         remarks += notes
         return True
+
+    def _cluster(self) -> str:
+        """What to cluster by; version 0.1 did not know voters."""
+        return AUTO_0_1 if self.cluster == "auto" and self.correction == "none" else self.cluster
 
     def _prepare(self, selected: Selected, remarks: list[str], clusters: RemoteClusters | None) -> FitInput:
         """Comparisons with their clusters, tie groups and covariates, counted by pair."""
@@ -220,7 +225,7 @@ class BradleyTerry(EstimatorParameters):
         if clusters is not None:
             columns = (clusters.column,) if self.ci != "none" and clusters.shared(table).any() else ()
         elif self.ci != "none":
-            columns = choose_clusters(table, self.cluster, remarks)
+            columns = choose_clusters(table, self._cluster(), remarks)
             rows = replace(rows, clusters=tuple(cluster_codes(table, column) for column in columns))
         slot = choose_slot(table, self.slot, controlled=bool(self.control), evaluated=self.evaluated)
         if self.control:
@@ -247,7 +252,7 @@ class BradleyTerry(EstimatorParameters):
     def _board(
         self, fit_input: FitInput, fitted: BradleyTerryFit, state: NDArray[np.int8], sure: Certainty
     ) -> Leaderboard:
-        zero = CENTRE if self.anchor is None else self.anchor[1]
+        zero = (CENTRE if self.anchor is None else self.anchor[1]) - POINTS_PER_LOGIT * sure.zero
         extra: dict[str, Column] = {}
         low, high = _ends(sure, state, zero, self._anchor_code(fit_input))
         if sure.rounds is not None:
@@ -316,7 +321,7 @@ class BradleyTerry(EstimatorParameters):
 def _ends(sure: Certainty, state: NDArray[np.int8], zero: float, anchor: int | None) -> tuple[Column, Column]:
     """The ends of the intervals as ratings; None where nothing bounds a model, or where it has no interval.
 
-    Where nothing bounds the anchor from above, nothing bounds the difference from it from below, and the other way round.
+    Where nothing bounds the anchor from above, nothing bounds a difference from it from below, and vice versa.
     """
     if sure.interval is None:
         return [None] * len(state), [None] * len(state)

@@ -32,13 +32,13 @@ LARGE_SHARE = 0.10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certainty:
-    """Strengths measured from the scale's zero, the ends of their intervals, and their places.
+    """Strengths, where the scale's zero is among them, the ends of their intervals, and their places.
 
-    `zero` holds the weights of the strengths whose mean is 0. An end is infinite where there is no interval.
+    An end is infinite where there is no interval.
     """
 
-    zero: Floats
     strength: Floats
+    zero: float = 0.0
     interval: tuple[Floats, Floats] | None = None
     places: RankIntervals | None = None
     covariance: Covariance | None = None
@@ -58,26 +58,27 @@ def certainty(
     """Intervals and places by the sandwich, or with `rounds` by the bootstrap."""
     strength = fitted.parameters.strength
     known = np.ones(len(strength), dtype=bool) if covariance is None else covariance.known
-    zero = zero_weights(known, anchor)
-    strength = strength - zero @ strength
+    weights = zero_weights(known, anchor)
+    zero = 0.0 if weights is None else float(weights @ strength)
     if covariance is None:
-        return Certainty(zero, strength)
-    half = half_widths(covariance, zero, level)
+        return Certainty(strength, zero)
+    if not covariance.corrected:
+        weights = None  # version 0.1 gave the interval around the mean also where an anchor was the scale's zero
+    half = half_widths(covariance, level, weights)
     drawn, low, high = None, strength - half, strength + half
     if rounds:
-        drawn = _draw(fitted, fit_input, covariance, zero, rounds=rounds, seed=seed)
-        low, high = _bootstrap_ends(drawn, strength, half, covariance, zero, level)
+        drawn = _draw(fitted, fit_input, covariance, weights, rounds=rounds, seed=seed)
+        low, high = _bootstrap_ends(drawn, strength, half, covariance, level)
     places = rank_intervals(strength, apart(covariance, level))
-    return Certainty(zero, strength, (low, high), places, covariance, drawn)
+    return Certainty(strength, zero, (low, high), places, covariance, drawn)
 
 
-def zero_weights(known: NDArray[np.bool_], anchor: int | None) -> Floats:
-    """What the scale is measured from: the anchor, or the mean of the models that have an interval (else of all)."""
+def zero_weights(known: NDArray[np.bool_], anchor: int | None) -> Floats | None:
+    """What the scale is measured from: the anchor, or the mean of the models that have an interval; None for all."""
+    if anchor is None and (known.all() or not known.any()):
+        return None
     weights = np.zeros(len(known))
-    if anchor is not None:
-        weights[anchor] = 1.0
-    else:
-        weights[known if known.any() else slice(None)] = 1.0
+    weights[known if anchor is None else anchor] = 1.0
     return np.asarray(weights / weights.sum())
 
 
@@ -95,17 +96,20 @@ def apart(covariance: Covariance, level: float) -> Floats:
 
 
 def _draw(
-    fitted: BradleyTerryFit, fit_input: FitInput, covariance: Covariance, zero: Floats, *, rounds: int, seed: int
+    fitted: BradleyTerryFit, fit_input: FitInput, covariance: Covariance, zero: Floats | None, *, rounds: int, seed: int
 ) -> Floats:
-    """Bootstrap rounds over the clusters that the ratings depend on most, measured from the scale's zero."""
-    spread = [float(np.trace(way.matrix[: len(zero), : len(zero)])) for way in covariance.ways]
+    """Bootstrap rounds over the clusters that the ratings depend on most; the scale's zero is the same in every round."""
+    m = fitted.cells.n_models
+    spread = [float(np.trace(way.matrix[:m, :m])) for way in covariance.ways]
     way = int(np.argmax(spread)) if spread else 0
     drawn = bootstrap_strengths(fitted, fit_input.rows, fit_input.counted, rounds=rounds, seed=seed, way=way)
-    return np.asarray(drawn - (drawn @ zero)[:, None])
+    if zero is None:
+        return drawn
+    return np.asarray(drawn - (drawn @ zero)[:, None] + zero @ fitted.parameters.strength)
 
 
 def _bootstrap_ends(
-    rounds: Floats, strength: Floats, half: Floats, covariance: Covariance, zero: Floats, level: float
+    rounds: Floats, strength: Floats, half: Floats, covariance: Covariance, level: float
 ) -> tuple[Floats, Floats]:
     """The quantiles of the rounds, stretched where clusters are few, skewed or of two kinds.
 
@@ -115,13 +119,12 @@ def _bootstrap_ends(
     tail = 0.5 * (1.0 - level)
     low, high = np.quantile(rounds, [tail, 1.0 - tail], axis=0)
     if not covariance.ways or not covariance.corrected:
-        guard = normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero))
+        guard = normal_quantile(level) * np.sqrt(covariance.fisher_variances())
         return np.minimum(low, strength - guard), np.maximum(high, strength + guard)
     own = normal_quantile(level) * np.maximum(rounds.std(axis=0, ddof=1), 1e-300)
-    stretch = np.maximum(half / own, 1.0)
-    fixed = half == 0.0
-    ends = strength + (low - strength) * stretch, strength + (high - strength) * stretch
-    return np.where(fixed, strength, ends[0]), np.where(fixed, strength, ends[1])
+    stretch = np.where(half > 0.0, np.maximum(half / own, 1.0), 0.0)
+    with np.errstate(invalid="ignore"):
+        return strength + (low - strength) * stretch, strength + (high - strength) * stretch
 
 
 def cluster_notes(covariance: Covariance | None, columns: tuple[str, ...]) -> list[str | None]:
@@ -156,6 +159,8 @@ def interval_settings(covariance: Covariance | None, columns: tuple[str, ...]) -
     """What a ratings file says of the clusters behind its intervals."""
     if covariance is None or not covariance.ways:
         return {"cluster": None}
+    if not covariance.corrected:
+        return {"cluster": ",".join(columns)}
     known = covariance.degrees[covariance.known]
     return {
         "cluster": ",".join(columns),
@@ -169,5 +174,5 @@ def interval_settings(covariance: Covariance | None, columns: tuple[str, ...]) -
             for column, way in zip(columns, covariance.ways, strict=True)
         ],
         "degrees_of_freedom": [float(known.min()), float(known.max())] if len(known) else None,
-        "correction": "leave-one-out" if covariance.corrected else "none",
+        "correction": "leave-one-out",
     }

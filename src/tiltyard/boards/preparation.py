@@ -27,6 +27,8 @@ from tiltyard.ratings.graph import islands, ties_bounded
 from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tiltyard.battles.table import BattleTable
 
 Ties = Literal["davidson", "rao-kupper", "half", "drop"]
@@ -185,12 +187,15 @@ CLUSTER_ALIASES = {"prompt": "question_id"}
 FEW_CLUSTERS = 5
 """With fewer prompts than this, and enough voters, intervals are for these prompts; likewise the other way round."""
 
+AUTO_0_1 = "auto-0.1"
+"""What `auto` meant in version 0.1: by prompt."""
+
 INDEPENDENT = "each battle counted as independent: no prompt or voter column"
 
 
 def asked_clusters(cluster: str) -> tuple[str, ...] | None:
     """The columns that a `cluster` option names; None for those that are known."""
-    if cluster == "auto":
+    if cluster in ("auto", AUTO_0_1):
         return None
     names = [name.strip() for name in cluster.split(",")]
     columns = tuple(dict.fromkeys(CLUSTER_ALIASES.get(name, name) for name in names if name != "none"))
@@ -201,10 +206,15 @@ def asked_clusters(cluster: str) -> tuple[str, ...] | None:
     return columns
 
 
+def known_clusters(cluster: str, columns: Collection[str]) -> tuple[str, ...]:
+    """The columns of clusters that battles have; those of version 0.1 (`auto-0.1`) were prompts alone."""
+    return tuple(name for name in (KNOWN_CLUSTERS[:1] if cluster == AUTO_0_1 else KNOWN_CLUSTERS) if name in columns)
+
+
 def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> tuple[str, ...]:
     """The columns whose equal values make battles dependent; empty when all battles are independent."""
     asked = asked_clusters(cluster)
-    found = asked if asked is not None else tuple(name for name in KNOWN_CLUSTERS if name in table.columns)
+    found = asked if asked is not None else known_clusters(cluster, table.columns)
     count = {column: _count_clusters(table, column) for column in found}
     columns = tuple(column for column in found if count[column] > 1)
     alone = [column for column in found if count[column] == 1]

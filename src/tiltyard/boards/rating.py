@@ -14,9 +14,9 @@ from tiltyard.battles.layout import choose_format
 from tiltyard.battles.reading import BattleData, OnBad, Peek, make_options, peek, peek_headers, read_battles
 from tiltyard.battles.spark import count_on_spark, is_spark_frame, open_on_spark
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import BradleyTerry, Interval
+from tiltyard.boards.bradley_terry import BradleyTerry, Correction, Interval
 from tiltyard.boards.estimator import check_choice
-from tiltyard.boards.preparation import KNOWN_CLUSTERS, asked_clusters
+from tiltyard.boards.preparation import asked_clusters, known_clusters
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
@@ -89,6 +89,7 @@ def rate(
     level: float | None = None,
     rounds: int | None = None,
     cluster: str | None = None,
+    correction: Correction | None = None,
     anchor: tuple[str, float] | None = None,
     control: Sequence[str] | None = None,
     slot: bool | None = None,
@@ -128,6 +129,8 @@ def rate(
         rounds: Bootstrap rounds, by default 1000.
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
             each of the two that is known, `none` treats every battle as independent.
+        correction: `leave-one-out` (the default), or `none` for the intervals of version 0.1, which are too narrow where
+            one prompt or voter has many battles.
         anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
             one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
@@ -163,6 +166,7 @@ def rate(
         level=level,
         rounds=rounds,
         cluster=cluster,
+        correction=correction,
         anchor=anchor,
         control=None if control is None else tuple(control),
         slot=slot,
@@ -347,7 +351,7 @@ def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[tuple[str
     clusters: tuple[str, ...] = ()
     if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
         asked = asked_clusters(estimator.cluster)
-        clusters = tuple(name for name in KNOWN_CLUSTERS if name in available) if asked is None else asked
+        clusters = known_clusters(estimator.cluster, available) if asked is None else asked
     columns += clusters
     if _in_order(estimator) and "timestamp" in available:
         columns.append("timestamp")

@@ -46,7 +46,9 @@ EvaluatedOption = Annotated[
 AnchorOption = Annotated[
     str | None,
     typer.Option(
-        help="Pin a model to a rating: MODEL=RATING. Without one the mean is 1000. (bt)", rich_help_panel=METHOD
+        help="Pin a model to a rating: MODEL=RATING. Intervals are then those of the difference from it. "
+        "Without one the mean is 1000. (bt)",
+        rich_help_panel=METHOD,
     ),
 ]
 ControlOption = Annotated[
@@ -92,7 +94,15 @@ LevelOption = Annotated[float | None, typer.Option(help="Confidence level. (defa
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        help="Column whose equal values make battles dependent, or `none`. (default: question_id if there)",
+        help="What makes battles dependent: prompt, voter, `prompt,voter`, other columns, or none. "
+        "(default: each of prompt and voter that is known)",
+        rich_help_panel=INTERVALS,
+    ),
+]
+CorrectionOption = Annotated[
+    Literal["leave-one-out", "none"] | None,
+    typer.Option(
+        help="`none` gives the intervals of version 0.1, too narrow where one prompt or voter has many battles. (bt)",
         rich_help_panel=INTERVALS,
     ),
 ]

@@ -86,7 +86,7 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     path = folder / "battles.jsonl"
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
-    people = HumanBoard.of(human_part(battles), recipe.anchor)
+    people = HumanBoard.of(human_part(battles), recipe.anchor, recipe.correction)
     judgments = read_judgments(folder / "verdicts.jsonl")
     scale = None
     if recipe.mode == "calibrated":

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles.outcome import Outcome
-from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
+from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry, Correction
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.placement.evidence import battle_rows, calibration_rows, judged_part, new_model_rows
 from tiltyard.placement.sampling import Belief
@@ -63,6 +63,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """The level of all looks of the run together (smaller if a run may stop on its rank)."""
     anchor: tuple[str, float] | None = None
     """A model and the rating it is pinned to; without one the mean is 1000."""
+    correction: Correction = "none"
+    """`leave-one-out`, or `none` for the intervals of version 0.1, whose recipes do not say it."""
 
     def estimator(self) -> BradleyTerry:
         """The estimator of the joint fit: what `tiltyard rate battles.jsonl` does with the same parameters."""
@@ -72,12 +74,18 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
                 rounds=self.bootstraps,
                 seed=self.seed,
                 level=self.level,
+                correction=self.correction,
                 anchor=self.anchor,
                 only_connected=True,
                 evaluated=self.model,
             )
         return BradleyTerry(
-            level=self.level, anchor=self.anchor, only_connected=True, evaluated=self.model, seed=self.seed
+            level=self.level,
+            correction=self.correction,
+            anchor=self.anchor,
+            only_connected=True,
+            evaluated=self.model,
+            seed=self.seed,
         )
 
     def rate_command(self, battles: str) -> str:
@@ -89,6 +97,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             words += ["--seed", str(self.seed)]
         if self.level != 0.95:
             words += ["--level", repr(self.level)]
+        if self.correction == "none":
+            words += ["--correction", "none"]
         if self.anchor is not None:
             words += ["--anchor", shlex.quote(f"{self.anchor[0]}={self.anchor[1]:g}")]
         return " ".join(words)
@@ -103,9 +113,14 @@ class HumanBoard:
     anchors: Anchors
 
     @classmethod
-    def of(cls, battles: BattleTable, anchor: tuple[str, float] | None = None) -> HumanBoard:
-        """Rate people's battles: Bradley–Terry with intervals by prompt, the largest connected group of models."""
-        board = BradleyTerry(anchor=anchor, only_connected=True).fit(battles)
+    def of(
+        cls,
+        battles: BattleTable,
+        anchor: tuple[str, float] | None = None,
+        correction: Correction = "leave-one-out",
+    ) -> HumanBoard:
+        """Rate people's battles: Bradley–Terry with intervals, the largest connected group of models."""
+        board = BradleyTerry(anchor=anchor, correction=correction, only_connected=True).fit(battles)
         models = tuple(str(name) for name in board.arrays["models"])
         m = len(models)
         rating = np.array([board[name].rating for name in models])

@@ -90,13 +90,13 @@ class Covariance:
         values, vectors = np.linalg.eigh(self.matrices[0])
         return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
-    def variances(self, zero: Floats) -> Floats:
-        """The variance of every strength minus a weighted mean of strengths (`zero` holds the weights)."""
-        return np.asarray(np.maximum(np.max([_from_zero(matrix, zero) for matrix in self.matrices], axis=0), 0.0))
+    def variances(self, zero: Floats | None = None) -> Floats:
+        """The variance of every strength minus a mean of strengths (`zero` holds its weights; None: of all)."""
+        return np.asarray(np.maximum(np.max([self._from_zero(matrix, zero) for matrix in self.matrices], axis=0), 0.0))
 
-    def fisher_variances(self, zero: Floats) -> Floats:
+    def fisher_variances(self, zero: Floats | None = None) -> Floats:
         """The same as the model itself has it: for models with few battles or clusters, 0 for the others."""
-        return np.where(self.few, np.maximum(_from_zero(self.fisher, zero), 0.0), 0.0)
+        return np.where(self.few, np.maximum(self._from_zero(self.fisher, zero), 0.0), 0.0)
 
     def differences(self) -> Floats:
         """The variance of every difference of two strengths.
@@ -110,6 +110,14 @@ class Covariance:
             np.maximum(sandwiched, _differences(matrix[:m, :m]), out=sandwiched)
         few = self.few[:, None] | self.few[None, :]
         return np.where(few, np.maximum(sandwiched, _differences(self.fisher[:m, :m])), sandwiched)
+
+    def _from_zero(self, matrix: Floats, zero: Floats | None) -> Floats:
+        m = len(self.degrees)
+        own = np.diag(matrix)[:m]
+        if zero is None:  # strengths are measured from the mean of all already
+            return own
+        towards = matrix[:m, :m] @ zero
+        return np.asarray(own - 2.0 * towards + zero @ towards)
 
     def variance(self, parameter: int) -> float:
         """The variance of one parameter."""
@@ -331,28 +339,23 @@ def number_clusters(cluster: Ints) -> Ints:
     return np.asarray((np.cumsum(used) - 1)[cluster])
 
 
-def half_widths(covariance: Covariance, zero: Floats, level: float) -> Floats:
+def half_widths(covariance: Covariance, level: float, zero: Floats | None = None) -> Floats:
     """Half the width of each model's interval, measured from a weighted mean of strengths; infinite where unknown.
 
     Student's t of the model's degrees of freedom times its standard error, never narrower than Fisher's when few. With
-    one strength as zero (an anchor), the degrees of freedom are no more than the anchor's.
+    one strength as zero (an anchor), the degrees of freedom are no more than the anchor's, and its own interval is a
+    point.
     """
     degrees, known = covariance.degrees, covariance.known
-    if np.count_nonzero(zero) == 1:
-        anchor = int(np.argmax(zero))
+    anchor = int(np.argmax(zero)) if zero is not None and zero.max() == 1.0 else None
+    if anchor is not None:
         degrees, known = np.minimum(degrees, degrees[anchor]), known & known[anchor]
-    cut = np.full(len(degrees), np.inf)
-    cut[known] = t_quantile(level, degrees[known])
-    errors = np.sqrt(covariance.variances(zero))
-    wide = np.where(errors > 0.0, cut * np.maximum(errors, 1e-300), 0.0)
-    return np.maximum(wide, normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero)))
-
-
-def _from_zero(matrix: Floats, zero: Floats) -> Floats:
-    """The variance of every strength minus the mean of strengths with these weights."""
-    m = len(zero)
-    towards = matrix[:m, :m] @ zero
-    return np.asarray(np.diag(matrix)[:m] - 2.0 * towards + zero @ towards)
+    half = np.full(len(degrees), np.inf)
+    half[known] = (t_quantile(level, degrees) * np.sqrt(covariance.variances(zero)))[known] if known.any() else 0.0
+    half = np.maximum(half, normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero)))
+    if anchor is not None:
+        half[anchor] = 0.0
+    return half
 
 
 def _differences(covariance: Floats) -> Floats:
