@@ -95,10 +95,10 @@ class BradleyTerry(EstimatorParameters):
         level: Confidence level.
         rounds: Bootstrap rounds.
         seed: Seed of the bootstrap.
-        correction: `leave-one-out`, or `none` for the intervals of version 0.1, which are too narrow where one prompt
-            or voter has many battles.
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
             each of the two that is known, `none` treats every battle as independent.
+        correction: `leave-one-out`, or `none` for the intervals of version 0.1, which are too narrow where one prompt
+            or voter has many battles.
         anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
             one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.

@@ -98,7 +98,7 @@ def apart(covariance: Covariance, level: float) -> Floats:
 def _draw(
     fitted: BradleyTerryFit, fit_input: FitInput, covariance: Covariance, zero: Floats | None, *, rounds: int, seed: int
 ) -> Floats:
-    """Bootstrap rounds over the clusters that the ratings depend on most; the scale's zero is the same in every round."""
+    """Bootstrap rounds over the clusters that ratings depend on most; the scale's zero is the same in all of them."""
     m = fitted.cells.n_models
     spread = [float(np.trace(way.matrix[:m, :m])) for way in covariance.ways]
     way = int(np.argmax(spread)) if spread else 0

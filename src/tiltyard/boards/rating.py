@@ -129,8 +129,8 @@ def rate(
         rounds: Bootstrap rounds, by default 1000.
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
             each of the two that is known, `none` treats every battle as independent.
-        correction: `leave-one-out` (the default), or `none` for the intervals of version 0.1, which are too narrow where
-            one prompt or voter has many battles.
+        correction: `leave-one-out` (the default), or `none` for the intervals of version 0.1, which are too narrow
+            where one prompt or voter has many battles.
         anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
             one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
