@@ -8,12 +8,12 @@ prompts and voters grow in number (`simulation.population_strengths`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oracles.simulation import arena_battles, population_strengths, results
+from oracles.simulation import arena_battles, population_strengths, results, table_of
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -119,8 +119,6 @@ def differences_held(table: BattleTable, truth: np.ndarray, estimator: BradleyTe
     held = []
     m = len(truth)
     for anchor in range(m):
-        from dataclasses import replace
-
         board = replace(estimator, anchor=(f"m{anchor:02d}", 0.0)).fit(table)
         for other in range(anchor + 1, m):
             entry = board[f"m{other:02d}"]
@@ -147,3 +145,23 @@ def simulate(
         float(np.mean([one.ranks for one in found])),
         float(np.nanmean([one.width for one in found])),
     )
+
+
+def anchored_coverage(runs: int, seed: int, **options: Any) -> float:
+    """How often intervals hold the true differences from an anchor that has only 60 of 3,000 battles."""
+    strengths = np.linspace(-0.7, 0.7, 8)
+    truth = POINTS_PER_LOGIT * (strengths - strengths[3])
+    exposure = np.ones(8)
+    exposure[3] = 60 / (2 * 3000) * 8
+    held = []
+    for child in np.random.SeedSequence(seed).spawn(runs):
+        rng = np.random.default_rng(child)
+        a, b = arena_battles(strengths, 3000, rng, exposure)
+        table = table_of(8, a, b, results(strengths[a] - strengths[b], rng))
+        board = BradleyTerry(anchor=("m03", 0.0), **options).fit(table)
+        held += [
+            board[f"m{code:02d}"].ci_low <= truth[code] <= board[f"m{code:02d}"].ci_high
+            for code in range(8)
+            if code != 3
+        ]
+    return float(np.mean(held))
