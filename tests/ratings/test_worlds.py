@@ -25,9 +25,6 @@ SKEWED = [ZIPF, DOMINANT, FEW_VOTERS]
 def test_where_the_plain_rule_fails_the_default_covers(world):
     plain = simulate(world, 40, 3, correction="none", cluster="prompt")
     found = simulate(world, 40, 3)
-    print(
-        f"{world.name}: {found[0]:.3f}, ranks {found[2]:.2f}; by prompt, plain counts {plain[0]:.3f}, ranks {plain[2]:.2f}"
-    )
     # 40 runs: a coverage of 0.95 with dependent intervals has a standard error of at most 0.02.
     assert plain[0] < 0.88
     assert found[0] > 0.91
@@ -37,7 +34,7 @@ def test_where_the_plain_rule_fails_the_default_covers(world):
 @pytest.mark.soak
 @pytest.mark.parametrize("world", [*SKEWED, BOTH, EQUAL, NOTHING], ids=lambda world: world.name)
 def test_intervals_differences_and_ranks_cover(world):
-    intervals, differences, ranks, width = simulate(world, 300, 5, with_differences=True)
+    intervals, differences, ranks, _ = simulate(world, 300, 5, with_differences=True)
     assert intervals > 0.93
     assert differences > 0.93
     assert ranks > 0.93
