@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -55,12 +56,16 @@ def imports(name: str, tree: ast.Module, known: dict[str, Path], *, for_typing: 
 
 
 KNOWN = modules()
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in KNOWN.items()}
 LINES = {name: path.read_text(encoding="utf-8").count("\n") for name, path in KNOWN.items()}
 
 
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in KNOWN.items()}
+
+
 def test_no_import_circle_even_inside_functions():
-    arrows = {name: imports(name, tree, KNOWN, for_typing=False) for name, tree in TREES.items()}
+    arrows = {name: imports(name, tree, KNOWN, for_typing=False) for name, tree in trees().items()}
     circle: list[str] = []
     try:
         TopologicalSorter(arrows).prepare()
@@ -71,7 +76,7 @@ def test_no_import_circle_even_inside_functions():
 
 def test_a_small_module_has_several_importers_or_is_a_plug_in():
     users = defaultdict(set)
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for target in imports(name, tree, KNOWN, for_typing=True):
             users[target].add(name)
     lonely = {
@@ -89,7 +94,7 @@ def test_a_module_can_be_read_in_one_sitting():
 
 def test_a_public_class_name_means_one_thing():
     homes = defaultdict(list)
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(name)
@@ -99,7 +104,7 @@ def test_a_public_class_name_means_one_thing():
 
 
 def test_every_module_says_what_it_is_for():
-    silent = [name for name, tree in TREES.items() if not ast.get_docstring(tree)]
+    silent = [name for name, tree in trees().items() if not ast.get_docstring(tree)]
     assert silent == []
 
 

@@ -12,6 +12,7 @@ import pytest
 from battle_rows import same, write_raw
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sizes import size
 
 from tiltyard.battles import Codes, read_battles, write_battles
 from tiltyard.battles.layout import ReadOptions
@@ -58,7 +59,7 @@ DIRTY_ROWS = st.fixed_dictionaries(
         "len_b": optional(NUMBERS),
     }
 )
-MANY = settings(max_examples=12)
+MANY = settings(max_examples=size(8, soak=40))
 KINDS = pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])
 
 
