@@ -8,7 +8,7 @@ import json
 import re
 from pathlib import Path
 
-from page_tree import Page
+from page_tree import Node, Page
 from run_folders import ENTRANTS, LONG, NASTY, SCRIPT, make_run
 
 from tiltyard.pages.markup import CONTROLS
@@ -77,11 +77,11 @@ def test_every_answer_prompt_and_judge_text_is_there_word_for_word(run_folder: P
         for entrant, answer in (("entrant_a", "response_a"), ("entrant_b", "response_b")):
             shown = view.one("div", f"x{ENTRANTS.index(match[entrant])}").one("div", "words")
             assert shown.text == (seen(match[answer]) or "(empty)")
-    number = 0
+    number, battles = 0, _battles_by_node(page)
     for dimension in ("factuality", "clarity"):
         for line in (run_folder / "verdicts" / f"{dimension}.jsonl").read_text().splitlines():
             judgment = json.loads(line)
-            battle = _battle_of(page, number)
+            battle = battles[id(page[f"b{number}"])]
             texts = [node.text for node in battle.all("div", "reasoning")]
             assert texts == [seen(verdict["reasoning"]) or "(empty)" for verdict in judgment["raw"]]
             assert f"verdicts/{dimension}.jsonl line {number % 180 + 1}" in battle.text
@@ -93,10 +93,14 @@ def _lines(folder: Path) -> list[str]:
     return (folder / "matches.jsonl").read_text(encoding="utf-8").splitlines()
 
 
-def _battle_of(page: Page, number: int):
-    mark = page[f"b{number}"]
-    prompt = next(view for view in page["views"].all("article") if any(node is mark for node in view.walk()))
-    return next(battle for battle in prompt.all("section", "battle") if any(node is mark for node in battle.walk()))
+def _battles_by_node(page: Page) -> dict[int, Node]:
+    """The battle on a prompt's view that a node lies in."""
+    return {
+        id(node): battle
+        for view in page["views"].all("article")
+        for battle in view.all("section", "battle")
+        for node in battle.walk()
+    }
 
 
 def test_an_answer_stands_on_the_page_once_however_many_battles_it_is_in(page_text: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import math
 import statistics
 
 import pytest
 
+from tests.sizes import size
 from tests.web.sites import IDENTIFYING, MODELS, NAMES, PROVIDERS, SmallSite, answer, form_in, vote_once, vote_page
 from tiltyard.arena import events as e
 
@@ -23,7 +25,7 @@ def check_blind(answer: object) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("matchups", [160, pytest.param(1_600, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("matchups", [80, pytest.param(1_600, marks=pytest.mark.soak)])
 def test_no_matchup_names_anybody_before_the_vote(sqlite_site: SmallSite, matchups: int) -> None:
     client, named = sqlite_site.client(), 0
     for number in range(matchups):
@@ -82,14 +84,15 @@ def test_the_size_of_an_answer_is_that_of_its_text_whoever_wrote_it(sqlite_site:
 
 def test_sides_are_drawn_evenly_and_ids_carry_no_pattern(sqlite_site: SmallSite) -> None:
     client, on_a, ids = sqlite_site.client(), [], []
-    for _ in range(400):
+    votes = size(256, soak=400)
+    for _ in range(votes):
         served = client.post("/api/v1/matchups").json()
         ids.append(served["matchup_id"])
         receipt = client.post(f"/api/v1/matchups/{ids[-1]}/vote", json={"choice": "TIE"}).json()
         on_a.append(MODELS.index(receipt["model_a"]) < MODELS.index(receipt["model_b"]))
     assert len(set(ids)) == len(ids)
     assert {len(name) for name in ids} == {24}
-    assert abs(statistics.mean(on_a) - 0.5) < 0.125  # five standard deviations of a fair coin
+    assert abs(statistics.mean(on_a) - 0.5) < 5 * 0.5 / math.sqrt(votes)  # five standard deviations of a fair coin
     assert sqlite_site.arena.read(lambda state: len(state.catalog.models)) == len(PROVIDERS)
 
 
