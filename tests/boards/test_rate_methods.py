@@ -12,9 +12,11 @@ from board_rows import arena, assert_same_board, battle, swapped
 
 import tiltyard as ty
 from tiltyard.boards import METHODS, InputOptions, Selection, make_estimator
+from tiltyard.boards.certainty import apart_at_any_time
 from tiltyard.errors import NoBattles, OptionError, RatingError
 from tiltyard.ratings.elo import permutation_elo, sequential_elo
 from tiltyard.ratings.glicko2 import rate_battles
+from tiltyard.ratings.intervals import Covariance
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 
 ROWS = arena(1, n=250, prompts=25)
@@ -132,6 +134,7 @@ def test_win_rates_count_ties_half():
     [
         ("elo", {"ties": "half"}, "bt"),
         ("winrate", {"anchor": ("a", 1000.0)}, "bt"),
+        ("elo-perm", {"anytime": True}, "bt"),
         ("glicko2", {"rounds": 10}, "bt"),
         ("bt", {"k": 16.0}, "elo, elo-perm"),
         ("bt", {"n_perms": 10}, "elo-perm"),
@@ -349,3 +352,31 @@ def test_the_scale_is_400_points_for_odds_of_ten():
     board = ty.rate(battle("a>b", 10) + battle("b>a"), anchor=("b", 1000))
     assert board["a"].rating == pytest.approx(1400, abs=1e-6)
     assert board.settings["scale"] == pytest.approx(400 / math.log(10))
+
+
+def test_a_board_that_is_watched_has_wider_ranges_of_places_and_the_same_ratings():
+    rows = arena(3, n=2000, prompts=60)
+    once, watched = ty.rate(rows), ty.rate(rows, anytime=True)
+    wider = 0
+    for entry in once:
+        other = watched[entry.model]
+        assert (other.rating, other.ci_low, other.ci_high) == (entry.rating, entry.ci_low, entry.ci_high)
+        assert other.rank_low <= entry.rank_low <= entry.rank_high <= other.rank_high
+        wider += other.rank_high - other.rank_low > entry.rank_high - entry.rank_low
+    assert wider
+    assert watched["a"].rank_high < watched["e"].rank_low
+    assert (once.settings["interval"]["anytime"], watched.settings["interval"]["anytime"]) == (False, True)
+    assert "rank: 95 % range of places, valid at any time you look" in str(watched)
+    assert "at any time" not in str(once)
+
+
+def test_a_model_with_too_few_battles_is_told_apart_from_nobody_while_a_board_is_watched():
+    certain = Covariance((1e-6 * np.eye(3),), 1e-6 * np.eye(3), np.full(3, 99.0), np.zeros(3, dtype=bool))
+    needed = apart_at_any_time(certain, 0.95, np.array([19.0, 20.0, 500.0]))
+    assert np.isinf(needed[0]).all()
+    assert needed[1, 2] < 0.02
+    rows = arena(3, n=3000, ties=0.0)
+    early = ty.rate(rows + battle("a>z", 18) + battle("z>a"), anytime=True)["z"]
+    assert (early.rank_low, early.rank_high) == (1, 6)
+    later = ty.rate(rows + battle("a>z", 82) + battle("z>a", 8), anytime=True)["z"]
+    assert later.rank_low > 1

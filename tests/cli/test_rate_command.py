@@ -166,6 +166,11 @@ def test_standard_input_is_a_file_too(tiltyard: Run, birds: str) -> None:
     assert piped.stdout == tiltyard("rate", birds, "--format", "csv").stdout
 
 
+def test_a_board_that_is_watched_says_so(tiltyard: Run, birds: str) -> None:
+    assert "range of places, valid at any time you look" in tiltyard("rate", birds, "--anytime").stdout
+    assert json.loads(tiltyard("rate", birds, "--anytime", "--format", "json").stdout)["interval"]["anytime"] is True
+
+
 def test_comparing_with_an_earlier_file_says_who_moved(tiltyard: Run, birds: str) -> None:
     assert tiltyard("rate", birds, "--out", "old.json").returncode == 0
     done = tiltyard("rate", birds, "--method", "elo", "--compare", "old.json")

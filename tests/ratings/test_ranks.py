@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings import ranks as ranks_module
 from tiltyard.ratings.quantiles import studentized_range_quantile
-from tiltyard.ratings.ranks import bonferroni_cuts, ranks, tukey_cut
+from tiltyard.ratings.ranks import anytime_cuts, anytime_half_width, bonferroni_cuts, ranks, tukey_cut
 
 
 def independent(m, error=1.0):
@@ -103,3 +104,53 @@ def test_a_model_without_an_interval_is_told_apart_from_nobody():
     cuts = bonferroni_cuts(np.array([0.0, 40.0, 400.0]), 0.95)
     found = ranks_module.rank_intervals(np.array([9.0, 5.0, -5.0]), cuts)
     assert (found.low.tolist(), found.high.tolist()) == ([1, 1, 2], [3, 2, 3])
+
+
+def anytime_by_the_formula(variance, pairs, level):
+    """b² = (1 + r)/r · [2 ln(N/α) + ln(1 + r)], r = 0.16 / variance."""
+    r = 0.16 / variance
+    return math.sqrt((1 + r) / r * (2 * math.log(pairs / (1 - level)) + math.log(1 + r)))
+
+
+def test_an_anytime_cut_is_the_normal_mixture_of_every_pair():
+    variances = np.array([[0.01, 0.04], [0.16, 0.0025]])
+    cuts = anytime_cuts(variances, 0.95, n_pairs=28)
+    for at in np.ndindex(2, 2):
+        assert cuts[at] == pytest.approx(anytime_by_the_formula(variances[at], 28, 0.95), rel=1e-12)
+
+
+def test_with_clusters_an_anytime_cut_has_students_tail_however_small():
+    for variance in (0.0004, 0.01, 0.5):
+        for degrees in (1.5, 4.0, 30.0, 1e6):
+            normal = anytime_by_the_formula(variance, 20_000, 0.999)
+            cut = anytime_cuts(np.array([variance]), 0.999, n_pairs=20_000, degrees=degrees)[0]
+            assert scipy.stats.t.logsf(cut, degrees) == pytest.approx(scipy.stats.norm.logsf(normal), rel=1e-6)
+
+
+@pytest.mark.parametrize("points", [5, 10, 20, 30, 40])
+def test_watching_costs_at_most_40_percent_of_the_width_from_8_models_up_and_75_for_a_single_difference(points):
+    variance = (points / POINTS_PER_LOGIT) ** 2
+    for models in (8, 12, 20, 38, 100, 400):
+        pairs = models * (models - 1) / 2
+        fixed = scipy.stats.norm.isf(0.05 / 2 / pairs)
+        assert anytime_cuts(np.array([variance]), 0.95, n_pairs=pairs)[0] <= 1.4 * fixed
+    assert anytime_half_width(variance, 0.95) <= 1.75 * 1.96 * math.sqrt(variance)
+
+
+def test_before_there_is_knowledge_nothing_is_told_apart_and_no_number_breaks():
+    assert anytime_half_width(100.0, 0.95) == math.inf
+    assert anytime_half_width(0.01, 0.95, degrees=0.0) == math.inf
+    assert anytime_half_width(0.0, 0.95) == 0.0
+    assert np.isfinite(anytime_cuts(np.array([0.0, 1e-300]), 0.95, degrees=3.0)).all()
+
+
+def test_a_difference_that_is_watched_stays_within_its_anytime_interval():
+    # 2000 differences that are 0, looked at on 300 days; every day brings as much information as the first.
+    rng = np.random.default_rng(5)
+    days = np.arange(1, 301)
+    variance = 1.0 / (2.0 * days)
+    estimate = rng.normal(0.0, math.sqrt(2.0), (2000, 300)).cumsum(axis=1) * variance
+    anytime = np.array([anytime_half_width(value, 0.95) for value in variance])
+    fixed = 1.96 * np.sqrt(variance)
+    assert (np.abs(estimate) > anytime).any(axis=1).mean() <= 0.05
+    assert (np.abs(estimate) > fixed).any(axis=1).mean() >= 0.4

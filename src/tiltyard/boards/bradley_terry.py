@@ -99,6 +99,8 @@ class BradleyTerry(EstimatorParameters):
             each of the two that is known, `none` treats every battle as independent.
         correction: `leave-one-out`, or `none` for the intervals of version 0.1, which are too narrow where one prompt
             or voter has many battles.
+        anytime: Whether ranges of places hold at every time at which one looks, for a board that is watched while
+            battles come in; they are wider than those of a single look.
         anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
             one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
@@ -116,6 +118,7 @@ class BradleyTerry(EstimatorParameters):
     seed: int = 0
     cluster: str = "auto"
     correction: Correction = "leave-one-out"
+    anytime: bool = False
     anchor: tuple[str, float] | None = None
     control: tuple[str, ...] = ()
     slot: bool | None = None
@@ -174,6 +177,7 @@ class BradleyTerry(EstimatorParameters):
             level=self.level,
             rounds=self.rounds if self.ci == "bootstrap" else 0,
             seed=self.seed,
+            anytime=self.anytime,
         )
         return self._board(fit_input, fitted, state, sure)
 
@@ -289,6 +293,7 @@ class BradleyTerry(EstimatorParameters):
         interval: dict[str, Any] = {"kind": self.ci}
         if self.ci != "none":
             interval |= {"level": self.level, **interval_settings(sure.covariance, fit_input.clusters)}
+            interval["anytime"] = self.anytime
         return {
             "method": "bt",
             "tie_model": "drop" if self.ties == "drop" else fit_input.tie_model.name,

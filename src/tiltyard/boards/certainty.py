@@ -16,7 +16,14 @@ from tiltyard.boards.preparation import FitInput, kind_of
 from tiltyard.ratings.bootstrap import bootstrap_strengths
 from tiltyard.ratings.intervals import FEWEST_CLUSTERS, Covariance, half_widths
 from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.ratings.ranks import RankIntervals, bonferroni_cuts, rank_intervals, tukey_cut
+from tiltyard.ratings.ranks import (
+    FIRST_LOOK,
+    RankIntervals,
+    anytime_cuts,
+    bonferroni_cuts,
+    rank_intervals,
+    tukey_cut,
+)
 
 if TYPE_CHECKING:
     from tiltyard.ratings.bradley_terry import BradleyTerryFit
@@ -54,8 +61,12 @@ def certainty(
     level: float,
     rounds: int,
     seed: int,
+    anytime: bool = False,
 ) -> Certainty:
-    """Intervals and places by the sandwich, or with `rounds` by the bootstrap."""
+    """Intervals and places by the sandwich, or with `rounds` by the bootstrap.
+
+    With `anytime` the ranges of places hold however often one looks; the intervals are those of one look.
+    """
     strength = fitted.parameters.strength
     known = np.ones(len(strength), dtype=bool) if covariance is None else covariance.known
     weights = zero_weights(known, anchor)
@@ -69,7 +80,9 @@ def certainty(
     if rounds:
         drawn = _draw(fitted, fit_input, covariance, weights, rounds=rounds, seed=seed)
         low, high = _bootstrap_ends(drawn, strength, half, covariance, level)
-    places = rank_intervals(strength, apart(covariance, level))
+    battles = fit_input.rows.battles_per_model()
+    needed = apart_at_any_time(covariance, level, battles) if anytime else apart(covariance, level)
+    places = rank_intervals(strength, needed)
     return Certainty(strength, zero, (low, high), places, covariance, drawn)
 
 
@@ -93,6 +106,25 @@ def apart(covariance: Covariance, level: float) -> Floats:
     degrees = np.where(covariance.known, covariance.degrees, 0.0)
     cuts = bonferroni_cuts(degrees, level)
     return np.where(np.isinf(cuts), np.inf, np.where(np.isinf(cuts), 0.0, cuts) * errors)
+
+
+def apart_at_any_time(covariance: Covariance, level: float, battles: Floats) -> Floats:
+    """The same, all pairs and all times at once: however often one looks while battles come in.
+
+    Models with too few battles for a first look, or too few clusters for an interval, are told apart from nobody.
+    """
+    variances = covariance.differences()
+    m = len(covariance.degrees)
+    if not covariance.ways:
+        degrees = np.full(m, np.inf)
+    elif covariance.corrected:
+        degrees = np.where(covariance.known, covariance.degrees, 0.0)
+    else:
+        degrees = np.full(m, max(covariance.ways[0].count - 1.0, 1.0))
+    degrees[battles < FIRST_LOOK] = 0.0
+    pairs = max(0.5 * m * (m - 1), 1.0)
+    cuts = anytime_cuts(variances, level, n_pairs=pairs, degrees=np.minimum(degrees[:, None], degrees[None, :]))
+    return np.asarray(cuts * np.sqrt(np.maximum(variances, 1e-300)))
 
 
 def _draw(

@@ -90,6 +90,7 @@ def rate(
     rounds: int | None = None,
     cluster: str | None = None,
     correction: Correction | None = None,
+    anytime: bool | None = None,
     anchor: tuple[str, float] | None = None,
     control: Sequence[str] | None = None,
     slot: bool | None = None,
@@ -131,6 +132,8 @@ def rate(
             each of the two that is known, `none` treats every battle as independent.
         correction: `leave-one-out` (the default), or `none` for the intervals of version 0.1, which are too narrow
             where one prompt or voter has many battles.
+        anytime: Whether ranges of places hold at every time at which one looks, for a board that is watched while
+            battles come in; they are wider than those of a single look. By default they are for one look.
         anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
             one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
@@ -167,6 +170,7 @@ def rate(
         rounds=rounds,
         cluster=cluster,
         correction=correction,
+        anytime=anytime,
         anchor=anchor,
         control=None if control is None else tuple(control),
         slot=slot,

@@ -237,9 +237,12 @@ def footnotes(board: Leaderboard) -> list[str]:
     """What a reader has to know to understand the table."""
     notes = []
     if any(entry.rank_low is not None for entry in board):
-        level = (board.settings.get("interval") or {}).get("level")
-        sure = "" if level is None else f"{percent(level)} "
-        notes.append(f"rank: {sure}range of places, adjusted for all comparisons")
+        interval = board.settings.get("interval") or {}
+        sure = f"{percent(interval['level'])} " if interval.get("level") else ""
+        if interval.get("anytime"):
+            notes.append(f"rank: {sure}range of places, valid at any time you look (the intervals are for one look)")
+        else:
+            notes.append(f"rank: {sure}range of places, adjusted for all comparisons")
     if any("battles_to_swap_with_next" in entry.extra for entry in board):
         notes.append("to swap: removing as few as this many battles puts the next model level or ahead")
     notes += [f"{mark.strip()} {note}" for note, mark in _marks(board).items()]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tiltyard.cli.output import Format, as_options, choose_format, deliver, note, working
 from tiltyard.cli.rate_options import (
     AnchorOption,
+    AnytimeOption,
     BothBadOption,
     ByOption,
     CiOption,
@@ -66,6 +67,7 @@ def rate_command(
     level: LevelOption = None,
     cluster: ClusterOption = None,
     correction: CorrectionOption = None,
+    anytime: AnytimeOption = False,
     seed: SeedOption = None,
     by: ByOption = None,
     source: SourceOption = None,
@@ -103,6 +105,7 @@ def rate_command(
         "rounds": rounds,
         "cluster": cluster,
         "correction": correction,
+        "anytime": anytime or None,
         "anchor": None if anchor is None else read_anchor(anchor),
         "control": None if control is None else tuple(name.strip() for name in control.split(",") if name.strip()),
         "slot": slot,

@@ -106,6 +106,14 @@ CorrectionOption = Annotated[
         rich_help_panel=INTERVALS,
     ),
 ]
+AnytimeOption = Annotated[
+    bool,
+    typer.Option(
+        "--anytime",
+        help="Ranges of places that hold however often you look while battles come in; wider. (bt)",
+        rich_help_panel=INTERVALS,
+    ),
+]
 SeedOption = Annotated[
     int | None, typer.Option(help="Seed of bootstrap and shuffles. (default: 0)", rich_help_panel=INTERVALS)
 ]
