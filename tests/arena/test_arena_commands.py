@@ -180,16 +180,18 @@ def test_a_kept_simulation_verifies_and_tiltyard_rate_gives_its_offline_board(tm
     ok(tiltyard, *SMALL, *DB)
     shown, _ = ok(tiltyard, "verify", *DB)
     assert "1,500 counted votes" in shown
-    ok(tiltyard, "export", *DB, "--out", "battles.jsonl")
+    _, said = ok(tiltyard, "export", *DB, "--out", "battles.jsonl")
+    assert "tiltyard rate battles.jsonl --cluster voter --anytime --only-connected" in said
     text = (tmp_path / "battles.jsonl").read_text(encoding="utf-8")
     assert "session" not in text  # the keys of voters do not leave the arena
     report, _ = ok(tiltyard, "validity", *DB, "--since", "1d", "--format", "json")
     offline = {row["model"]: row for row in json.loads(report)["offline"]["rows"]}
-    board = ty.rate(str(tmp_path / "battles.jsonl"), cluster="voter")
+    board = ty.rate(str(tmp_path / "battles.jsonl"), cluster="voter", anytime=True)
     assert len(board) == 10
     for entry in board:
         assert entry.rating == pytest.approx(offline[entry.model]["rating"], abs=1e-6)
         assert entry.ci_low == pytest.approx(offline[entry.model]["low"], abs=1e-6)
+        assert (entry.rank_low, entry.rank_high) == (offline[entry.model]["rank_low"], offline[entry.model]["rank_high"])
 
 
 def test_a_changed_event_and_a_changed_table_are_both_found(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from tests.arena.small_worlds import honest_chooser, new_log, play
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
-from tiltyard.arena.offline import MANY_PROMPTS, offline_board
+from tiltyard.arena.offline import offline_board
+from tiltyard.arena.policy import IntervalRules
 from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.battles import Outcome
 from tiltyard.boards import BradleyTerry
@@ -109,19 +111,46 @@ def test_a_model_that_met_nobody_is_named_and_the_others_are_rated() -> None:
     assert any("m98" in remark for remark in board.remarks)
 
 
-def test_a_bank_of_many_prompts_clusters_by_prompt_and_speaks_for_other_prompts() -> None:
-    votes = table(np.random.default_rng(5), 1500, STRENGTHS[:4])
-    many = VoteTable(
-        models=votes.models,
-        prompts=tuple(f"p{i:03d}" for i in range(MANY_PROMPTS)),
-        at=votes.at,
-        model_a=votes.model_a,
-        model_b=votes.model_b,
-        prompt=np.arange(1500) % MANY_PROMPTS,
-        voter=votes.voter,
-        outcome=votes.outcome,
+@pytest.mark.parametrize("prompts", [15, 150])
+def test_intervals_speak_for_these_prompts_unless_the_policy_says_otherwise(prompts: int) -> None:
+    votes = replace(
+        table(np.random.default_rng(5), 1500, STRENGTHS[:4]),
+        prompts=tuple(f"p{i:03d}" for i in range(prompts)),
+        prompt=np.arange(1500) % prompts,
     )
-    assert offline_board(many, list(votes.models), swaps=False).clusters == "prompt"
+    these = offline_board(votes, [], swaps=False)
+    others = offline_board(votes, [], IntervalRules(speak_for="prompts_like_these"), swaps=False)
+    assert (these.clusters, others.clusters) == ("voter", "prompt,voter")
+    assert "these prompts and answers" in these.speaks_for
+    assert "other prompts of this kind too" in others.speaks_for
+    two_way = BradleyTerry(cluster="prompt,voter").fit(votes.battles())
+    assert {row.model: (row.low, row.high) for row in others.rows} == {
+        entry.model: (entry.ci_low, entry.ci_high) for entry in two_way
+    }
+
+
+def test_ranges_of_ranks_hold_at_any_time_unless_the_policy_says_otherwise() -> None:
+    votes = table(np.random.default_rng(3), 3000, STRENGTHS)
+    watched = {row.model: row for row in offline_board(votes, [], swaps=False).rows}
+    once = {row.model: row for row in offline_board(votes, [], IntervalRules(anytime=False), swaps=False).rows}
+    for anytime, places in ((True, watched), (False, once)):
+        board = BradleyTerry(cluster="voter", anytime=anytime).fit(votes.battles())
+        assert {entry.model: (entry.rank_low, entry.rank_high) for entry in board} == {
+            model: (row.rank_low, row.rank_high) for model, row in places.items()
+        }
+    assert {m: (row.rank_low, row.rank_high) for m, row in watched.items()} != {
+        m: (row.rank_low, row.rank_high) for m, row in once.items()
+    }
+
+
+def test_a_voter_with_a_third_of_the_votes_is_mentioned_and_one_with_most_leaves_no_interval() -> None:
+    votes = table(np.random.default_rng(8), 2000, STRENGTHS[:5])
+    third = replace(votes, voter=np.where(np.arange(2000) % 3 == 0, 0, votes.voter))
+    assert any("one voter has 3" in remark for remark in offline_board(third, [], swaps=False).remarks)
+    most = replace(votes, voter=np.where(np.arange(2000) % 10 > 0, 0, votes.voter))
+    board = offline_board(most, [], swaps=False)
+    assert all(row.low is row.high is None and "no interval" in (row.note or "") for row in board.rows)
+    assert all((row.rank_low, row.rank_high) == (1, 5) for row in board.rows)
 
 
 def test_where_the_model_holds_weighing_all_pairs_alike_hardly_moves_the_order() -> None:

@@ -166,7 +166,7 @@ def test_the_data_page_gives_the_head_and_the_command_that_reproduces_the_board(
     snapshot = site.world.snapshot
     page = site.client.get("/data").text
     assert snapshot.head_hash in page
-    assert "tiltyard rate battles.jsonl --cluster voter" in page
+    assert "tiltyard rate battles.jsonl --cluster voter --anytime --only-connected" in page
     for address in re.findall(r'<dt><a href="([^"]+)"', page):
         assert site.client.get(address).status_code == 200, address
 
@@ -174,7 +174,7 @@ def test_the_data_page_gives_the_head_and_the_command_that_reproduces_the_board(
 def test_whoever_rates_the_download_gets_the_board_that_is_shown(site: BoardSite, tmp_path: Path) -> None:
     file = tmp_path / "battles.jsonl"
     file.write_bytes(site.client.get("/api/v1/battles.jsonl").content)
-    board = ty.rate(file, method="bt", cluster="voter")
+    board = ty.rate(file, cluster="voter", anytime=True, only_connected=True)
     offline = site.world.snapshot.study.offline
     assert offline is not None
     for row in offline.rows:

@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.policy import IntervalRules
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.ratings.ranks import kendall_tau
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tiltyard.arena.policy import SpeakFor
     from tiltyard.arena.votes import VoteTable
     from tiltyard.boards.leaderboard import Leaderboard
 
 Floats = NDArray[np.float64]
-
-MANY_PROMPTS = 100
-"""From this many prompts on, intervals are clustered by prompt and hold for other prompts too; below that, only for
-these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class OfflineRow:
     votes_to_swap: int | None
     """The smallest number of votes whose removal makes the next model level with it; None if there is none."""
     note: str | None
-    """Why it is marked: unbeaten, winless."""
+    """Why it is marked: unbeaten, winless, votes of too few people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +66,15 @@ class OfflineBoard:
     """Bradley–Terry of the counted votes; `votes` are the rated ones (A, B, TIE), here and in every row.
 
     `tau_live` is Kendall's tau with the live order over the models on both, `tau_even_pairs` with the ratings at equal
-    pair weights. `speaks_for` says what the intervals cover.
+    pair weights. `speaks_for` says what the intervals cover, `anytime` whether ranges of ranks hold at every time at
+    which one looks.
     """
 
     rows: tuple[OfflineRow, ...]
     votes: int
     clusters: str
     speaks_for: str
+    anytime: bool
     tau_live: float | None
     tau_even_pairs: float | None
     remarks: tuple[str, ...]
@@ -84,7 +84,28 @@ class OfflineBoard:
         return asdict(self)
 
 
-def offline_board(votes: VoteTable, live_order: Sequence[str], *, swaps: bool = True) -> OfflineBoard:
+CLUSTERS: dict[SpeakFor, str] = {"these_prompts": "voter", "prompts_like_these": "prompt,voter"}
+"""What makes votes dependent, by what the intervals are to hold for."""
+
+SPEAKS_FOR: dict[SpeakFor, str] = {
+    "these_prompts": "these prompts and answers, other voters",
+    "prompts_like_these": "other prompts of this kind too, and other voters",
+}
+
+
+def published_estimator(rules: IntervalRules) -> BradleyTerry:
+    """The Bradley–Terry fit behind everything that an arena publishes of intervals and ranges of ranks."""
+    return BradleyTerry(cluster=CLUSTERS[rules.speak_for], anytime=rules.anytime, only_connected=True)
+
+
+def rate_options(rules: IntervalRules) -> str:
+    """The options with which `tiltyard rate` gives the published board from the exported battles."""
+    return f"--cluster {CLUSTERS[rules.speak_for]}{' --anytime' if rules.anytime else ''} --only-connected"
+
+
+def offline_board(
+    votes: VoteTable, live_order: Sequence[str], rules: IntervalRules | None = None, *, swaps: bool = True
+) -> OfflineBoard:
     """Rate counted votes by Bradley–Terry and compare with a live order, best first.
 
     Models that never met the others are named in `remarks` and not rated. Too few votes to rate is a `BattleError`.
@@ -92,18 +113,20 @@ def offline_board(votes: VoteTable, live_order: Sequence[str], *, swaps: bool = 
     Parameters:
         votes: The counted votes.
         live_order: The live order, best first.
+        rules: What the intervals hold for: the arena's policy has them as `intervals`.
         swaps: Whether to work out votes-to-swap, which takes most of the time.
     """
-    by_voter = len(votes.prompts) < MANY_PROMPTS
-    estimator = BradleyTerry(cluster="voter" if by_voter else "question_id", only_connected=True, robustness=swaps)
+    rules = IntervalRules() if rules is None else rules
+    estimator = replace(published_estimator(rules), robustness=swaps)
     board = estimator.fit(votes.battles())
     even = _even_pairs(votes, estimator)
     rows = tuple(_row(entry.model, board, even, live_order) for entry in board)
     return OfflineBoard(
         rows,
         sum(row.votes for row in rows) // 2,
-        "voter" if by_voter else "prompt",
-        "these prompts and answers, other voters" if by_voter else "other prompts of this kind",
+        CLUSTERS[rules.speak_for],
+        SPEAKS_FOR[rules.speak_for],
+        rules.anytime,
         _tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
         _tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
         board.remarks,

@@ -21,6 +21,10 @@ TextsPublic = Literal["after_retirement", "always"]
 """When the answers to a prompt are public with their authors."""
 
 
+SpeakFor = Literal["these_prompts", "prompts_like_these"]
+"""Which prompts published intervals hold for."""
+
+
 class LaneWeights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often each lane is tried first. Shares that add up to 1."""
 
@@ -111,6 +115,18 @@ class PublicationRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Their mean prompt coverage must be at least this. (§10)"""
 
 
+class IntervalRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the published Bradley–Terry intervals and ranges of ranks hold for."""
+
+    speak_for: SpeakFor = "these_prompts"
+    """Which prompts the intervals hold for. `these_prompts`: for these prompts and answers, and other voters;
+    clustered by voter. `prompts_like_these`: for other prompts of this kind too; clustered by prompt and by voter, and
+    wider. A bank that somebody chose is no random sample of prompts, unless they say so by the second. (ours)"""
+    anytime: bool = True
+    """Whether ranges of ranks hold at every time at which one looks. A board that is open all day is looked at all day:
+    ranges for a single look would show a false order of equal models at some time in one arena of three. (ours)"""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much one visitor may do. A limit counts over a rolling window."""
 
@@ -194,6 +210,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """When a model is established, and stable."""
     publication: PublicationRules = PublicationRules()
     """When the board may be called officially stable."""
+    intervals: IntervalRules = IntervalRules()
+    """What the published intervals hold for."""
     limits: Limits = Limits()
     """How much one visitor may do."""
     flags: FlagRules = FlagRules()

@@ -227,6 +227,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
     """
     need_arena()
 
+    from tiltyard.arena.offline import rate_options
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.reading import final_votes
@@ -240,7 +241,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
         rows = battle_rows(final_votes(store, replica.state.seq, clock()), replica.state.catalog)
         if out is not None:
             write_lines(out, rows)
-            note(f"wrote {out}. Rate it: tiltyard rate {out} --cluster voter")
+            note(f"wrote {out}. Rate it: tiltyard rate {out} {rate_options(replica.state.policy.intervals)}")
             return
         for row in rows:
             sys.stdout.write(json_line(row).decode())
@@ -352,7 +353,7 @@ def validity_command(
         store.close()
     order = [state.catalog.models[number].model for number in state.order()]
     try:
-        offline = offline_board(period.votes, order)
+        offline = offline_board(period.votes, order, state.policy.intervals)
     except (BattleError, RatingError) as error:
         note(f"no Bradley–Terry intervals yet: {error}")
         offline = None

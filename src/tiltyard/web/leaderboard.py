@@ -87,6 +87,8 @@ class BoardLine:
     moved: Movement | None
     by_legacy: bool
     """Whether legacy Elo is still the official rating."""
+    anytime: bool
+    """Whether its range of ranks holds at every time at which one looks."""
 
     @property
     def official_rating(self) -> float:
@@ -154,6 +156,7 @@ def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | 
             places.get(row.model),
             None if query.category else snapshot.study.moved.get(row.model),
             by_legacy=snapshot.board.ordered_by == "legacy_elo",
+            anytime=offline is not None and offline.anytime,
         )
         for row in snapshot.board.rows
         if not query.category or row.model in places
@@ -234,6 +237,7 @@ def line_values(line: BoardLine) -> dict[str, Any]:
         "votes": row.votes,
         "both_bad": row.both_bad,
         "places_moved_24h": None if line.moved is None else line.moved.places,
+        "interval_note": None if line.offline is None else line.offline.note,
     }
 
 
@@ -255,6 +259,19 @@ def category_values(line: BoardLine) -> dict[str, Any]:
         "interval_high": place.high,
         "rated_votes": place.votes,
         "overall_place": line.row.rank,
+        "interval_note": place.note,
+    }
+
+
+def intervals_values(offline: OfflineBoard | None) -> dict[str, Any] | None:
+    """What the intervals and ranges of ranks hold for, as plain values; None before there are any."""
+    if offline is None:
+        return None
+    return {
+        "clusters": offline.clusters,
+        "speaks_for": offline.speaks_for,
+        "anytime": offline.anytime,
+        "remarks": list(offline.remarks),
     }
 
 
@@ -271,6 +288,7 @@ def board_values(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard |
         "ordered_by": "bradley_terry" if query.category else board.ordered_by,
         "votes": snapshot.study.categories.get(query.category, 0) if query.category else board.votes,
         "publication": publication_values(board.publication),
+        "intervals": intervals_values(category if query.category else snapshot.study.offline),
         "query": asked,
         "rows": [category_values(line) if query.category else line_values(line) for line in lines],
     }
@@ -283,6 +301,7 @@ def whole_board_values(snapshot: Snapshot) -> dict[str, Any]:
     return {
         **snapshot.board.to_dict(),
         "head_hash": snapshot.head_hash,
+        "intervals": intervals_values(snapshot.study.offline),
         "rows": [{**row, **line_values(line)} for row, line in zip(rows, lines, strict=True)],
     }
 

@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.arena.offline import MANY_PROMPTS
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.policy import Policy
 
 
@@ -22,7 +19,6 @@ def settings_values(policy: Policy) -> Mapping[str, str]:
     for name in share_names:
         named[f"{name.replace('.', '_')}_percent"] = f"{100 * dict(flat_settings(policy))[name]:g} %"
     return named | {
-        "many_prompts": str(MANY_PROMPTS),
         "pair_floor_per_prompt": f"{policy.adjacent_floor_votes / policy.adjacent_floor_prompts:g}",
         "undo": str(policy.undo_seconds),
         "expires_hours": f"{policy.matchup_expires_seconds / 3600:g}",
@@ -51,8 +47,3 @@ def _written(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def cluster_column(snapshot: Snapshot) -> str:
-    """The column of the battles by which the site's intervals are clustered."""
-    return "voter" if len(snapshot.prompts) < MANY_PROMPTS else "question_id"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
+from tiltyard.arena.offline import rate_options
 from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
@@ -18,7 +19,6 @@ from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values, choices, lines_html
 from tiltyard.web.me import own_page, own_votes
-from tiltyard.web.methods import cluster_column
 from tiltyard.web.model import ComparePage, ModelPage, chosen_prompt, compare_page, model_page
 from tiltyard.web.page_cache import has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
@@ -107,6 +107,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoa
         "rules": _rules(snapshot.board),
         "category_votes": snapshot.study.categories.get(query.category, 0),
         "offline": category if query.category else snapshot.study.offline,
+        "names": _names(snapshot),
         "rating_chart": charts.rating_chart(lines),
         "win_rates": charts.win_rate_heatmap(snapshot, lines) if overall else None,
         "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
@@ -304,7 +305,10 @@ async def methods_page(request: Request) -> Response:
 async def data(request: Request) -> Response:
     """What can be downloaded and checked."""
     return await _public(
-        request, "data.html", "data", lambda _, snapshot: {"snapshot": snapshot, "cluster": cluster_column(snapshot)}
+        request,
+        "data.html",
+        "data",
+        lambda _, snapshot: {"snapshot": snapshot, "rate_options": rate_options(snapshot.policy.intervals)},
     )
 
 

@@ -304,7 +304,7 @@ class Observatory:
             votes = vote_table(followed.votes, state.catalog)
             order = [state.catalog.models[number].model for number in state.order()]
             policy, until = state.policy, state.latest
-        offline, trouble = rated(votes, order, swaps=len(order) <= self._pace.swaps_models)
+        offline, trouble = rated(votes, order, policy.intervals, swaps=len(order) <= self._pace.swaps_models)
         if offline is not None and len(order) > self._pace.swaps_models:
             offline = with_swaps(offline, self._swaps)
         again = replay(votes, policy)
@@ -332,7 +332,7 @@ class Observatory:
         if len(order) <= pace.swaps_models or time.monotonic() - ended < max(pace.swaps_seconds, pace.rest * took):
             return
         began = time.monotonic()
-        offline, _ = rated(study.votes, order, swaps=True)
+        offline, _ = rated(study.votes, order, self.snapshot.policy.intervals, swaps=True)
         self._swapped = (time.monotonic(), time.monotonic() - began)
         if offline is None:
             return

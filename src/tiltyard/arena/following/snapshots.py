@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.board import LiveBoard
     from tiltyard.arena.following.followed_votes import RecentEvents
     from tiltyard.arena.following.replay import Movement, Replay
-    from tiltyard.arena.policy import Policy
+    from tiltyard.arena.policy import IntervalRules, Policy
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.votes import VoteTable
     from tiltyard.arena.weekly import BoardAt
@@ -167,10 +167,10 @@ def weekly_of(
     return weekly_report(state, period, offline)
 
 
-def rated(votes: VoteTable, order: list[str], *, swaps: bool) -> tuple[OfflineBoard | None, str]:
+def rated(votes: VoteTable, order: list[str], rules: IntervalRules, *, swaps: bool) -> tuple[OfflineBoard | None, str]:
     """Bradley–Terry over counted votes beside a live order; or None, and why."""
     try:
-        return offline_board(votes, order, swaps=swaps), ""
+        return offline_board(votes, order, rules, swaps=swaps), ""
     except TiltyardError as error:
         return None, str(error)
 
@@ -214,6 +214,7 @@ def category_board(snapshot: Snapshot, name: str) -> OfflineBoard | None:
         matchup_ids=(),
     )
     try:
-        return offline_board(part, [row.model for row in snapshot.board.rows], swaps=False)
+        order = [row.model for row in snapshot.board.rows]
+        return offline_board(part, order, snapshot.policy.intervals, swaps=False)
     except TiltyardError:
         return None

@@ -132,12 +132,15 @@ def offline_sentences(report: WeeklyReport) -> list[str]:
     board = report.offline
     if board is None:
         return []
-    said = [f"Bradley–Terry over {board.votes:,} votes, intervals clustered by {board.clusters} ({board.speaks_for})."]
+    clusters = board.clusters.replace(",", " and ")
+    said = [f"Bradley–Terry over {board.votes:,} votes, intervals clustered by {clusters} ({board.speaks_for})."]
+    said.append(f"Ranges of ranks are {'valid at any time you look' if board.anytime else 'for a single look'}.")
     if board.tau_live is not None:
         said.append(f"Kendall's tau with the live order: {board.tau_live:.3f}.")
     if board.tau_even_pairs is not None:
         said.append(f"With the ratings when all pairs weigh the same: {board.tau_even_pairs:.3f}.")
-    return [*said, *board.remarks]
+    said += [f"{remark[:1].upper()}{remark[1:]}." for remark in board.remarks]
+    return [*said, *(f"{row.model}: {row.note}." for row in board.rows if row.note)]
 
 
 def weekly_markdown(report: WeeklyReport) -> str:
@@ -160,7 +163,9 @@ def weekly_markdown(report: WeeklyReport) -> str:
     ]
     if report.offline is not None:
         sections.append(["## Offline rating", "", *offline_sentences(report)])
-        sections.append(_table(["rank", "model", "rating", "interval", "live rank", "votes to swap"], _offline(report)))
+        sections.append(
+            _table(["rank", "range", "model", "rating", "interval", "live rank", "votes to swap"], _offline(report))
+        )
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 
@@ -203,7 +208,9 @@ def _offline(report: WeeklyReport) -> Iterable[Sequence[str]]:
     for row in report.offline.rows:
         low, high = ("…" if end is None else f"{end:.0f}" for end in (row.low, row.high))
         swap = "–" if row.votes_to_swap is None else f"{row.votes_to_swap:,}"
-        yield f"{row.rank}", row.model, f"{row.rating:.0f}", f"{low} to {high}", f"{row.live_rank or '–'}", swap
+        range_ = "–" if row.rank_low is None else f"{row.rank_low}–{row.rank_high}"
+        rating = f"{row.rating:.0f}"
+        yield f"{row.rank}", range_, row.model, rating, f"{low} to {high}", f"{row.live_rank or '–'}", swap
 
 
 def _lane_lines(report: WeeklyReport) -> list[str]:
