@@ -36,6 +36,7 @@ GROWTH = {
     "growth-models": rows_growth.models,
     "growth-votes": rows_growth.votes,
     "growth-pairs": rows_growth.pairs,
+    "watched": rows_arena.watched,
 }
 """Rows that take an hour: run only on request."""
 PACKAGES = (

@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from bench.measure import ONE_THREAD, Answer, whole_process
+from bench.measure import ONE_THREAD, Answer, in_worker, whole_process
 from bench.report import Row
 
 if TYPE_CHECKING:
@@ -177,3 +177,25 @@ def _pages(row: Row, plan: Plan) -> None:
         f"a model {model:.1f} ms",
         made < PAGE_MS,
     )
+
+
+def watched(plan: Plan) -> Row:
+    """How often a board that is looked at every day ever shows a wrong range of ranks."""
+    size = {"arenas": plan.size(200, 3), "votes": plan.size(10_000, 600), "looks": plan.size(100, 10)}
+    row = Row(
+        "watched", f"{size['arenas']} arenas of {size['votes']:,} votes with the real lanes, {size['looks']} looks"
+    )
+    found = row.add("simulation", "tiltyard", in_worker("watch", size), ours=True)
+    slack = plan.size(0, 30) / 100
+    for world, by_rule in (found or {}).items():
+        for rule, shares in by_rule.items():
+            text = (
+                f"{world}, {rule}: a wrong range at some look {100 * shares['ever_wrong']:.1f} %, at the last "
+                f"{100 * shares['last_wrong']:.1f} %; intervals {100 * shares['intervals']:.1f} %; "
+                f"{shares['told_apart']:.1f} pairs told apart"
+            )
+            watches = rule == "any time"
+            row.check(
+                text if watches else f"{text} (for contrast)", not watches or shares["ever_wrong"] <= 0.05 + slack
+            )
+    return row

@@ -7,7 +7,8 @@ import sys
 from dataclasses import asdict
 
 import bench.coverage
-import bench.judging  # noqa: F401 - both list their jobs
+import bench.judging
+import bench.watched  # noqa: F401 - these list their jobs
 from bench.jobs import JOBS
 from bench.measure import measure
 

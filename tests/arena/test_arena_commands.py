@@ -191,7 +191,10 @@ def test_a_kept_simulation_verifies_and_tiltyard_rate_gives_its_offline_board(tm
     for entry in board:
         assert entry.rating == pytest.approx(offline[entry.model]["rating"], abs=1e-6)
         assert entry.ci_low == pytest.approx(offline[entry.model]["low"], abs=1e-6)
-        assert (entry.rank_low, entry.rank_high) == (offline[entry.model]["rank_low"], offline[entry.model]["rank_high"])
+        assert (entry.rank_low, entry.rank_high) == (
+            offline[entry.model]["rank_low"],
+            offline[entry.model]["rank_high"],
+        )
 
 
 def test_a_changed_event_and_a_changed_table_are_both_found(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811

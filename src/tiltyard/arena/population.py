@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
+Diligence = Literal["equal", "lognormal", "zipf"]
+"""How many votes regular voters cast: all alike, some many more than others, or by Zipf's law."""
+LOGNORMAL_SD = 1.5
+"""Of the logarithm of a regular voter's diligence: the busiest tenth then casts about two thirds of the votes."""
+
 AttackKind = Literal["apathetic", "one-sided", "rigging", "sybil"]
 ATTACKS: tuple[AttackKind, ...] = get_args(AttackKind)
 
@@ -46,6 +51,8 @@ class World:
     on_prompt: tuple[tuple[float, ...], ...]
     tie_weight: float
     both_bad_rate: float
+    wobble_sd: float = 0.0
+    taste_sd: float = 0.0
 
     @classmethod
     def draw(
@@ -58,6 +65,7 @@ class World:
         tie_rate: float,
         both_bad_rate: float,
         wobble_sd: float = 0.0,
+        taste_sd: float = 0.0,
     ) -> World:
         """Strengths drawn from a normal distribution; with `wobble_sd` every model is better on some prompts.
 
@@ -73,13 +81,19 @@ class World:
         wobble -= wobble.mean(axis=1, keepdims=True)
         cells = strength[:, None] + wobble
         weight = _tie_weight(strength, tie_rate / (1.0 - both_bad_rate))
-        return cls(strength, tuple(map(tuple, cells.tolist())), weight, both_bad_rate)
+        return cls(strength, tuple(map(tuple, cells.tolist())), weight, both_bad_rate, wobble_sd, taste_sd)
 
-    def opinion(self, rng: np.random.Generator, shown: Reserved) -> Choice:
+    def taste(self, rng: np.random.Generator) -> tuple[float, ...]:
+        """How much better than others one person finds each model, in Elo points; empty where all are alike."""
+        return tuple(rng.normal(0.0, self.taste_sd, len(self.strength)).tolist()) if self.taste_sd > 0.0 else ()
+
+    def opinion(self, rng: np.random.Generator, shown: Reserved, taste: tuple[float, ...] = ()) -> Choice:
         """How an honest person votes on a matchup."""
         if rng.random() < self.both_bad_rate:
             return Choice.BOTH_BAD
         gap = self.on_prompt[shown.a][shown.prompt] - self.on_prompt[shown.b][shown.prompt]
+        if taste:
+            gap += taste[shown.a] - taste[shown.b]
         for_a, for_b = math.exp(0.5 * LOGITS_PER_POINT * gap), math.exp(-0.5 * LOGITS_PER_POINT * gap)
         place = rng.random() * (for_a + for_b + self.tie_weight)
         if place < for_a:
@@ -117,15 +131,16 @@ class Voter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Honest:
-    """Votes honestly; with probability `noise`, at random."""
+    """Votes honestly and to their own taste; with probability `noise`, at random."""
 
     noise: float = 0.0
+    taste: tuple[float, ...] = ()
 
     def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
         """An honest vote, or a random one."""
         if self.noise > 0.0 and rng.random() < self.noise:
             return Choice.A if rng.random() < 0.5 else Choice.B
-        return world.opinion(rng, shown)
+        return world.opinion(rng, shown, self.taste)
 
     def seconds(self, rng: np.random.Generator) -> float:
         """The time to read two answers."""
@@ -216,17 +231,44 @@ class VoterSession:
     attacks: bool = False
 
 
+class Regulars:
+    """People who come again and again, some much more often than others, each with their own taste."""
+
+    def __init__(self, seed: int, world: World, *, voters: int, diligence: Diligence) -> None:
+        rng = np.random.default_rng([seed, 2])
+        share = np.ones(voters)
+        if diligence == "zipf":
+            share = 1.0 / np.arange(1.0, voters + 1.0)
+        elif diligence == "lognormal":
+            share = np.exp(LOGNORMAL_SD * rng.standard_normal(voters))
+        self._until = np.cumsum(share / share.sum())
+        self._tastes = [world.taste(rng) for _ in range(voters)]
+
+    def come(self, rng: np.random.Generator) -> tuple[str, tuple[float, ...]]:
+        """Who comes next, and their taste."""
+        number = min(int(np.searchsorted(self._until, rng.random())), len(self._tastes) - 1)
+        return f"voter-{number:06d}", self._tastes[number]
+
+
 class Crowd:
-    """Sessions that come one after the other."""
+    """Sessions that come one after the other: each of somebody new, or of one of the regulars."""
 
     def __init__(
-        self, rng: np.random.Generator, world: World, *, attack: Attack | None, noise: float, session_votes: float
+        self,
+        rng: np.random.Generator,
+        world: World,
+        *,
+        attack: Attack | None,
+        noise: float,
+        session_votes: float,
+        regulars: Regulars | None = None,
     ) -> None:
         self._rng = rng
         self._world = world
         self._attack = attack
         self._noise = noise
         self._mean = session_votes
+        self._regulars = regulars
         self._sessions = 0
         self.attackers: set[str] = set()
 
@@ -237,7 +279,10 @@ class Crowd:
         attack, rng = self._attack, self._rng
         length = int(rng.geometric(1.0 / self._mean))
         if attack is None or rng.random() >= self._attacking_sessions(attack):
-            return VoterSession(name, Honest(self._noise), length)
+            if self._regulars is None:
+                return VoterSession(name, Honest(self._noise, self._world.taste(rng)), length)
+            name, taste = self._regulars.come(rng)
+            return VoterSession(name, Honest(self._noise, taste), length)
         self.attackers.add(name)
         return VoterSession(
             name, attack.voter(self._world), SYBIL_VOTES if attack.kind == "sybil" else length, attacks=True

@@ -293,7 +293,8 @@ class BradleyTerry(EstimatorParameters):
         interval: dict[str, Any] = {"kind": self.ci}
         if self.ci != "none":
             interval |= {"level": self.level, **interval_settings(sure.covariance, fit_input.clusters)}
-            interval["anytime"] = self.anytime
+            if self.anytime or self.correction != "none":  # files of version 0.1 do not say
+                interval["anytime"] = self.anytime
         return {
             "method": "bt",
             "tie_model": "drop" if self.ties == "drop" else fit_input.tie_model.name,

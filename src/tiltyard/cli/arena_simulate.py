@@ -23,6 +23,18 @@ def simulate_command(
     tie_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of ties.")] = 0.08,
     both_bad_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of both-bad votes.")] = 0.05,
     noise: Annotated[float, typer.Option(min=0, max=1, help="Share of honest votes that are random.")] = 0.0,
+    taste_sd: Annotated[
+        float, typer.Option(min=0, help="How much people differ in what they make of each model, in Elo points.")
+    ] = 0.0,
+    voters: Annotated[
+        int, typer.Option(min=0, help="Regular voters, who come again and again; 0: every session is of somebody new.")
+    ] = 0,
+    diligence: Annotated[
+        Literal["equal", "lognormal", "zipf"], typer.Option(help="How unequally often regular voters come.")
+    ] = "lognormal",
+    looks: Annotated[
+        int, typer.Option(min=0, help="How often the published ranges of ranks are looked at on the way.")
+    ] = 20,
     attack: Annotated[
         Literal["apathetic", "one-sided", "rigging", "sybil"] | None, typer.Option(help="Who else votes.")
     ] = None,
@@ -52,6 +64,10 @@ def simulate_command(
         tie_rate=tie_rate,
         both_bad_rate=both_bad_rate,
         noise=noise,
+        taste_sd=taste_sd,
+        voters=voters,
+        diligence=diligence,
+        looks=looks,
         attack=None if attack is None else Attack(attack, attack_share),
         late_model=late_model,
         policy=read_policy_file(policy),
@@ -80,6 +96,7 @@ def _result_table(result: SimulationResult) -> str:
         ("", f"{number(result.kendall_tau_bradley_terry)} Bradley–Terry on the same votes"),
         ("95 % intervals that hold it", f"{number(result.interval_coverage)} Bradley–Terry"),
         ("", f"{number(result.deviation_coverage)} rating ± 1.96 Glicko deviations"),
+        ("ranges of ranks", _ranges_text(result)),
         ("exposure in tolerance", f"{result.in_tolerance} of {result.models} models in the last window"),
         ("beyond ±20 %", ", ".join(result.beyond_20_percent) or "nobody"),
         ("duplicates in flight", f"{100 * result.in_flight_duplicates:.2f} % of matchups"),
@@ -103,6 +120,14 @@ def _result_table(result: SimulationResult) -> str:
     rows += [("tau by votes", ", ".join(f"{p.votes:,}: {number(p.kendall_tau, 2)}" for p in result.curve[::4]))]
     width = max(len(name) for name, _ in rows)
     return "\n".join([*(f"{name:<{width}}  {text}" for name, text in rows), *result.remarks])
+
+
+def _ranges_text(result: SimulationResult) -> str:
+    """Whether the published ranges of ranks held, at the end and at every look."""
+    if result.ranks_hold is None:
+        return "–"
+    end = "all hold it at the end" if result.ranks_hold else "not all hold it at the end"
+    return f"{end}; one was wrong at {result.looks_with_a_wrong_range} of {result.looks} looks"
 
 
 def _attack_rows(result: SimulationResult) -> list[tuple[str, str]]:

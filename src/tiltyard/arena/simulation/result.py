@@ -16,9 +16,6 @@ from tiltyard.arena.matchmaking.exposure import conservative_order, deviations, 
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import diversity_most
 from tiltyard.arena.tallies import pair_of
-from tiltyard.arena.votes import vote_table
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.errors import BattleError, RatingError
 from tiltyard.ratings.ranks import kendall_tau
 
 if TYPE_CHECKING:
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.population import World
     from tiltyard.arena.schedule import Reserved
     from tiltyard.arena.simulation.attack_cost import AttackReport
+    from tiltyard.arena.simulation.published import PublishedCheck
     from tiltyard.arena.state import ArenaState, CastVote
 
 TRAFFIC_SPAN = 200
@@ -107,6 +105,14 @@ class SimulationResult:
     """Models that are no longer provisional."""
     interval_coverage: float | None
     """Share of Bradley–Terry's 95 % intervals that contain the true strength."""
+    ranks_hold: bool | None
+    """Whether all published ranges of ranks contain the truth at the end."""
+    looks: int
+    """How often the published board was looked at."""
+    looks_with_a_wrong_range: int
+    """At how many of these looks some range of ranks did not contain the truth."""
+    first_wrong_look: int | None
+    """After how many votes that was seen first; None: never."""
     deviation_coverage: float
     """Share of rating ± 1.96 Glicko deviations that contain it."""
     mean_deviation: float
@@ -127,15 +133,6 @@ class SimulationResult:
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values."""
         return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Offline:
-    """Bradley–Terry on the same votes: tau to the truth and interval coverage, or why there is none."""
-
-    tau: float | None
-    coverage: float | None
-    remarks: tuple[str, ...]
 
 
 class Monitor:
@@ -212,21 +209,6 @@ def established(state: ArenaState) -> NDArray[np.bool_]:
     return np.asarray(enough & (coverages(state) >= floor.coverage))
 
 
-def offline(votes: Sequence[CastVote], state: ArenaState, world: World) -> Offline:
-    """Fit the same votes by Bradley–Terry, with intervals clustered by voter, and compare with the truth."""
-    try:
-        board = BradleyTerry(cluster="voter", only_connected=True).fit(vote_table(votes, state.catalog).battles())
-    except (BattleError, RatingError) as error:
-        return Offline(None, None, (str(error),))
-    numbers = [state.catalog.model(entry.model) for entry in board]
-    truth = world.strength[numbers] - world.strength[numbers].mean()
-    rating = np.array([entry.rating for entry in board])
-    centre = rating.mean()
-    low = np.array([-np.inf if entry.ci_low is None else entry.ci_low for entry in board]) - centre
-    high = np.array([np.inf if entry.ci_high is None else entry.ci_high for entry in board]) - centre
-    return Offline(_tau(rating, truth), float(((low <= truth) & (truth <= high)).mean()), tuple(board.remarks))
-
-
 def deviation_coverage(state: ArenaState, world: World) -> float:
     """The share of models whose true strength lies within 1.96 Glicko deviations of the rating, means aligned."""
     now, truth = state.track.now, world.strength[: len(state.catalog.models)]
@@ -244,11 +226,13 @@ def summary(
     curve: Sequence[CurvePoint],
     late_model: LateModel | None,
     attack: AttackReport | None,
+    looks: Sequence[PublishedCheck],
+    published: PublishedCheck,
 ) -> SimulationResult:
     """Assemble the result from the records, the final state and the votes."""
     names = [model.model for model in state.catalog.models]
     off = deviations(state.schedule.in_window, exposure_targets(state))
-    fit = offline(votes, state, world)
+    wrong = [look.votes for look in looks if look.ranks_hold is False]
     ties = int(state.tallies.ties.view.sum()) // 2
     return SimulationResult(
         models=len(names),
@@ -257,7 +241,7 @@ def summary(
         served=monitor.served,
         seed=seed,
         kendall_tau=official_tau(state, world),
-        kendall_tau_bradley_terry=fit.tau,
+        kendall_tau_bradley_terry=published.tau,
         in_tolerance=int((np.abs(off) <= state.policy.exposure_tolerance).sum()),
         beyond_20_percent=tuple(names[i] for i in np.flatnonzero(np.abs(off) > FAR_BEYOND)),
         crossed_band=tuple(names[i] for i in sorted(monitor.crossed)),
@@ -268,7 +252,11 @@ def summary(
         matchups_lanes_open=monitor.lanes_when_open.total(),
         side_a_share=monitor.first_named_as_a / monitor.served,
         established=int(established(state).sum()),
-        interval_coverage=fit.coverage,
+        interval_coverage=published.intervals,
+        ranks_hold=published.ranks_hold,
+        looks=len(looks),
+        looks_with_a_wrong_range=len(wrong),
+        first_wrong_look=wrong[0] if wrong else None,
         deviation_coverage=deviation_coverage(state, world),
         mean_deviation=float(state.track.now.deviation.mean()),
         tie_share=ties / max(len(votes), 1),
@@ -276,7 +264,7 @@ def summary(
         curve=tuple(curve),
         late_model=late_model,
         attack=attack,
-        remarks=fit.remarks,
+        remarks=published.remarks,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from tiltyard.arena.policy import Policy
 from tiltyard.arena.population import (
     Attack,
     Crowd,
+    Diligence,
+    Regulars,
     VoterSession,
     World,
 )
 from tiltyard.arena.simulation.attack_cost import attack_report, flagged_voters
 from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.simulation.published import check_published
 from tiltyard.arena.simulation.result import CurvePoint, LateModel, Monitor, established, official_tau, summary
 from tiltyard.errors import OptionError
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.simulation.attack_cost import Defence
     from tiltyard.arena.simulation.ledger import SimulatedArena
+    from tiltyard.arena.simulation.published import PublishedCheck
     from tiltyard.arena.simulation.result import SimulationResult
 
 MICROSECONDS = 1_000_000
@@ -66,6 +70,14 @@ class SimulationSettings:
     """Share of both-bad votes: `--both-bad-rate`."""
     wobble_sd: float = 0.0
     """How much strengths differ from prompt to prompt, in Elo points."""
+    taste_sd: float = 0.0
+    """How much people differ in what they make of each model, in Elo points: `--taste-sd`."""
+    voters: int = 0
+    """Regular voters, who come again and again: `--voters`. 0: every session is of somebody new."""
+    diligence: Diligence = "lognormal"
+    """How many votes regular voters cast: `equal`, `lognormal` or `zipf`: `--diligence`."""
+    looks: int = 20
+    """How often during the run the published board is looked at: `--looks`."""
     noise: float = 0.0
     """Share of honest votes that are random: `--noise`."""
     attack: Attack | None = None
@@ -93,9 +105,14 @@ class SimulationSettings:
             ("votes", self.votes, 1),
             ("in_flight", self.in_flight, 1),
             ("session_votes", self.session_votes, 1),
+            ("voters", self.voters, 0),
+            ("taste_sd", self.taste_sd, 0),
+            ("looks", self.looks, 0),
         ):
             if value < floor:
                 raise OptionError(f"simulate: {name} is {value}; it must be at least {floor}.")
+        if self.diligence not in get_args(Diligence):
+            raise OptionError(f"simulate: diligence is {self.diligence!r}; expected {', '.join(get_args(Diligence))}.")
         if self.skip_rate < 0.0 or self.expire_rate < 0.0 or self.skip_rate + self.expire_rate >= 1.0:
             raise OptionError("simulate: skip rate and expire rate must be shares that leave some votes.")
 
@@ -124,6 +141,7 @@ def simulate(
         tie_rate=settings.tie_rate,
         both_bad_rate=settings.both_bad_rate,
         wobble_sd=settings.wobble_sd,
+        taste_sd=settings.taste_sd,
     )
     engine = MemoryArena(settings.seed, settings.votes) if engine is None else engine
     run = _Run(settings, engine, world, rng)
@@ -140,7 +158,15 @@ def simulate(
         curve=run.curve,
         late_model=run.late_model(),
         attack=attack,
+        looks=run.looks,
+        published=run.looks[-1] if run.looks else published(engine, settings, world),
     )
+
+
+def published(engine: SimulatedArena, settings: SimulationSettings, world: World) -> PublishedCheck:
+    """What the site would publish now, held against the truth."""
+    state = engine.state
+    return check_published(engine.votes(), state.catalog, state.policy.intervals, world, settings.noise)
 
 
 class _Run:
@@ -154,10 +180,18 @@ class _Run:
         self._world = world
         self._rng = rng
         self.crowd = Crowd(
-            rng, world, attack=settings.attack, noise=settings.noise, session_votes=settings.session_votes
+            rng,
+            world,
+            attack=settings.attack,
+            noise=settings.noise,
+            session_votes=settings.session_votes,
+            regulars=Regulars(settings.seed, world, voters=settings.voters, diligence=settings.diligence)
+            if settings.voters
+            else None,
         )
         self.monitor = Monitor(settings.policy, settings.prompts)
         self.curve: list[CurvePoint] = []
+        self.looks: list[PublishedCheck] = []
         self._due: list[tuple[int, int, str, VoterSession, int, str]] = []
         self._served = 0
         self._cast = 0
@@ -171,12 +205,15 @@ class _Run:
         for _ in range(settings.in_flight):
             session = self.crowd.next_session()
             self._serve(0, session, session.matchups)
-        marks = _marks(settings.votes, settings.curve_points)
+        marks, looks = _marks(settings.votes, settings.curve_points), _marks(settings.votes, settings.looks)
         while self._cast < settings.votes:
             self._step()
             if self._cast in marks:
                 marks.remove(self._cast)
                 self.curve.append(CurvePoint(self._cast, official_tau(self._engine.state, self._world)))
+            if self._cast in looks:
+                looks.remove(self._cast)
+                self.looks.append(published(self._engine, settings, self._world))
             self._watch_late_model()
 
     def _step(self) -> None:

@@ -1,0 +1,147 @@
+"""What the site publishes, held against the truth: intervals and ranges of ranks, at the end and at every look.
+
+The fit is the one behind the published board, with the policy's own settings. The truth is what that fit tends to as
+voters (and, if intervals are to speak for them, prompts) grow in number while everybody meets everybody as often as
+here: people of different tastes make differences look smaller than they are to each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena.offline import published_estimator
+from tiltyard.arena.votes import vote_table
+from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.table import BattleTable
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.errors import BattleError, RatingError
+from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.ratings.ranks import kendall_tau
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.policy import IntervalRules, SpeakFor
+    from tiltyard.arena.population import World
+    from tiltyard.arena.state import CastVote
+    from tiltyard.arena.votes import VoteTable
+    from tiltyard.boards.leaderboard import Leaderboard
+
+Floats = NDArray[np.float64]
+
+SAME = 1e-4
+"""Models whose true ratings differ by less than this many points are equal: neither is to be ranked above the other."""
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCheck:
+    """How the published board compares with the truth, after so many votes; None where the votes cannot be rated.
+
+    `intervals` is the share of intervals that contain the truth, `ranks_hold` whether every range of ranks does, and
+    `told_apart` how many pairs of models have ranges that do not overlap.
+    """
+
+    votes: int
+    tau: float | None = None
+    intervals: float | None = None
+    ranks_hold: bool | None = None
+    told_apart: int = 0
+    remarks: tuple[str, ...] = ()
+
+
+def check_published(
+    votes: Sequence[CastVote], catalog: Catalog, rules: IntervalRules, world: World, noise: float = 0.0
+) -> PublishedCheck:
+    """Rate votes as the site does and compare with the truth; `noise` is the share of random honest votes."""
+    table = vote_table(votes, catalog)
+    try:
+        board = published_estimator(rules).fit(table.battles())
+        target = expected_board(table, world, rules.speak_for, noise)
+    except (BattleError, RatingError) as error:
+        return PublishedCheck(len(votes), remarks=(str(error),))
+    truth = np.array([target[entry.model].rating for entry in board])
+    rating = np.array([entry.rating for entry in board])
+    return PublishedCheck(
+        len(votes),
+        _tau(rating, truth),
+        _contained(board, rating, truth),
+        ranks_hold(board, truth),
+        _told_apart(board),
+        tuple(board.remarks),
+    )
+
+
+def expected_board(table: VoteTable, world: World, speak_for: SpeakFor, noise: float = 0.0) -> Leaderboard:
+    """The board of the votes that everybody would cast on average, every pair as often on every prompt as here."""
+    rated = table.rated
+    cell = np.column_stack([table.model_a[rated], table.model_b[rated], table.prompt[rated]])
+    cell, count = np.unique(cell, axis=0, return_counts=True)
+    a, b, prompt = cell.T
+    if speak_for == "these_prompts":
+        on_prompt = np.array(world.on_prompt)
+        gap, spread = on_prompt[a, prompt] - on_prompt[b, prompt], world.taste_sd
+    else:
+        gap, spread = world.strength[a] - world.strength[b], float(np.hypot(world.taste_sd, world.wobble_sd))
+    chance = _chances(gap, np.sqrt(2.0) * spread, world.tie_weight)
+    random = np.array([0.5, 0.5, 0.0])
+    chance = (1.0 - noise) * chance + noise * random
+    outcomes = np.array([Outcome.A, Outcome.B, Outcome.TIE], dtype=np.int8)
+    weight = (count[:, None] * chance).ravel()
+    used = weight > 0.0
+    battles = BattleTable(
+        models=table.models,
+        model_a=np.repeat(a, 3)[used].astype(np.int32),
+        model_b=np.repeat(b, 3)[used].astype(np.int32),
+        outcome=np.tile(outcomes, len(a))[used],
+        source=np.full(int(used.sum()), Source.HUMAN, dtype=np.int8),
+        weight=weight[used],
+        columns={},
+    ).compact()
+    return BradleyTerry(ci="none", only_connected=True).fit(battles)
+
+
+def _chances(gap: Floats, spread: float, tie_weight: float) -> Floats:
+    """The chances of A, B and a tie by Davidson, where gaps vary normally between people by `spread` points."""
+    weights = _WEIGHTS / _WEIGHTS.sum()
+    half = 0.5 * LOGITS_PER_POINT * (gap[:, None] + spread * _NODES[None, :])
+    for_a, for_b = np.exp(half), np.exp(-half)
+    total = for_a + for_b + tie_weight
+    return np.column_stack([(part / total) @ weights for part in (for_a, for_b, np.full_like(total, tie_weight))])
+
+
+def _contained(board: Leaderboard, rating: Floats, truth: Floats) -> float | None:
+    """The share of intervals that contain the truth, on the scale of the models that have one."""
+    known = np.array([entry.ci_low is not None or entry.ci_high is not None for entry in board])
+    if not known.any():
+        return None
+    at = truth - truth[known].mean() + rating[known].mean()
+    low = np.array([-np.inf if entry.ci_low is None else entry.ci_low for entry in board])
+    high = np.array([np.inf if entry.ci_high is None else entry.ci_high for entry in board])
+    return float(((low <= at) & (at <= high))[known].mean())
+
+
+def ranks_hold(board: Leaderboard, truth: Floats) -> bool:
+    """Whether every range of ranks contains every rank that the model could truly be given."""
+    above = (truth[None, :] > truth[:, None] + SAME).sum(axis=1)
+    level = (truth[None, :] >= truth[:, None] - SAME).sum(axis=1)
+    low = np.array([entry.rank_low or 1 for entry in board])
+    high = np.array([entry.rank_high or len(truth) for entry in board])
+    return bool((low <= 1 + above).all() and (high >= level).all())
+
+
+def _told_apart(board: Leaderboard) -> int:
+    low = np.array([entry.rank_low or 1 for entry in board])
+    high = np.array([entry.rank_high or len(low) for entry in board])
+    return int((high[:, None] < low[None, :]).sum())
+
+
+def _tau(left: Floats, right: Floats) -> float | None:
+    value = kendall_tau(left, right) if len(left) > 1 else float("nan")
+    return None if np.isnan(value) else value
