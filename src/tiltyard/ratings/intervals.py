@@ -355,7 +355,7 @@ def half_widths(covariance: Covariance, level: float, zero: Floats | None = None
     half = np.maximum(half, normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero)))
     if anchor is not None:
         half[anchor] = 0.0
-    return half
+    return np.asarray(half)
 
 
 def _differences(covariance: Floats) -> Floats:
