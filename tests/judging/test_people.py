@@ -104,6 +104,9 @@ def test_a_live_judge_is_compared_pair_by_pair(tmp_path: Path) -> None:
     pairs = read_labelled_pairs(write(tmp_path, *rows))
     found = asyncio.run(check_judge(pairs, make_judge(tmp_path / "cache", by_marks), rubric=Rubric("any", "1", "x")))
     assert (found.pairs, found.with_majority, found.compared) == (8, 7, 6)
+    assert (found.right_in_both_orders.value, found.right_in_both_orders.n) == (0.25, 4)
+    assert (found.mean_accuracy.value, found.mean_accuracy.n) == (3 / 8, 8)
+    assert (found.tie_win_is_win.value, found.tie_win_is_win.n) == (0.25, 4)
     assert (found.agreement.value, found.agreement.n) == (0.5, 2)
     assert (found.agreement_with_ties.value, found.agreement_with_ties.n) == (pytest.approx(2 / 6), 6)
     assert (found.bias.flip_rate.value, found.bias.flip_rate.n) == (pytest.approx(1 / 7), 7)
@@ -123,6 +126,34 @@ def test_a_recording_is_compared_without_a_call(tmp_path: Path) -> None:
     found = asyncio.run(check_judge(pairs, RecordedJudge(recorded)))
     assert found.agreement.value == 0.5
     assert found.bias.flip_rate.value == 0.0
+
+
+def test_three_published_rules_read_the_same_verdicts_differently(tmp_path: Path) -> None:
+    verdicts = ["A,B", "A,TIE", "TIE,B", "A,A", "TIE,TIE", "TIE,A", "B,A"]  # as shown; people say A every time
+    rows = [pair("A", id=number, prompt=f"Q{number}?") for number in range(len(verdicts))]
+    recorded = tmp_path / "recorded.csv"
+    lines = [f"{number},A,B,{both}\n" for number, both in enumerate(verdicts)]
+    recorded.write_text("".join(["prompt_id,entrant_a,entrant_b,verdict,verdict_swapped\n", *lines]))
+    found = asyncio.run(check_judge(read_labelled_pairs(write(tmp_path, *rows)), RecordedJudge(recorded)))
+    assert found.right_in_both_orders.value == pytest.approx(1 / 7)
+    assert found.mean_accuracy.value == pytest.approx((2 + 1 + 1 + 1) / 14)
+    assert found.tie_win_is_win.value == pytest.approx(3 / 7)
+    assert found.agreement.value == 0.5  # one right, one wrong, five called ties and left out: the flattering one
+    assert [name for name, _ in found.estimates()][:3] == [
+        "right in both orders",
+        "mean accuracy (LLMBar)",
+        "tie + win = win (JudgeBench)",
+    ]
+
+
+def test_one_order_has_a_mean_accuracy_and_nothing_about_both_orders(tmp_path: Path) -> None:
+    recorded = tmp_path / "recorded.csv"
+    recorded.write_text("prompt_id,entrant_a,entrant_b,verdict\n1,A,B,A\n2,A,B,A\n")
+    pairs = read_labelled_pairs(write(tmp_path, pair("A", id=1, prompt="1?"), pair("B", id=2, prompt="2?")))
+    found = asyncio.run(check_judge(pairs, RecordedJudge(recorded), single_order=True))
+    assert (found.mean_accuracy.value, found.mean_accuracy.n) == (0.5, 2)
+    assert found.right_in_both_orders.value is None
+    assert found.tie_win_is_win.value is None
 
 
 OWN_ROWS = [

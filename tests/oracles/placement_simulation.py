@@ -9,13 +9,21 @@ Each `simulate_…(runs, seed)` is a pure function: tests and benchmarks print t
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from oracles.anchors import exact_anchors
-from oracles.simulation import LOG_NU, Coverage, arena_battles, repeat, results
+from oracles.simulation import LOG_NU, Coverage, arena_battles, repeat, results, table_of
+from tiltyard.battles.table import concat
+from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle
+from tiltyard.placement.manifest import JUDGE_SCALE, PEOPLE_SCALE, first_sentence
+from tiltyard.placement.rating import HumanBoard, Recipe, judge_scale, rate_new_model, to_points
+from tiltyard.placement.robustness import check_families
+from tiltyard.placement.rounds import judged_battles
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import fit
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
@@ -267,3 +275,109 @@ def _new_model(
     battle = np.repeat(np.arange(setting.battles), setting.orders)
     weight = np.full(len(share), 1.0 / setting.orders)
     return NewModelVerdicts(np.repeat(opponent, setting.orders), share, shown_first, weight, battle)
+
+
+# The whole way: people's votes, judgments, and the sentence that `tiltyard place` prints first.
+
+
+def simulate_sentence(
+    runs: int, seed: int, *, calibrated: bool = True, bootstraps: int = 0, style_points: float = 0.0, **world: Any
+) -> tuple[Coverage, str]:
+    """How often the interval in the first sentence holds the rating that people would give; and one such sentence.
+
+    `style_points` is a bias of the judge toward the newcomer that no calibration model shares.
+    """
+    setting = World(**{"human_battles": 3000, "slope": 1.5, **world})
+    strengths = anchor_strengths(setting.models)
+    names = [f"m{code:02d}" for code in range(setting.models)]
+    recipe = Recipe(
+        arena="a",
+        model="new",
+        judge_model="j",
+        mode="calibrated" if calibrated else "joint",
+        bootstraps=bootstraps,
+        correction="leave-one-out",
+    )
+    sentences: list[str] = []
+
+    def one(rng: np.random.Generator) -> float:
+        truth = float(rng.normal(0.0, SPREAD))
+        taste = rng.normal(0.0, setting.slope * setting.floor_points / POINTS_PER_LOGIT, setting.models + 1)
+        taste[-1] += setting.slope * style_points / POINTS_PER_LOGIT
+        a, b = arena_battles(strengths, setting.human_battles, rng)
+        votes = table_of(setting.models, a, b, results(strengths[a] - strengths[b], rng), np.arange(len(a)))
+        people = HumanBoard.of(votes)
+        scale = None
+        if calibrated:
+            a, b = arena_battles(strengths, setting.calibration, rng)
+            log_odds = setting.slope * (strengths[a] - strengths[b]) + taste[a] - taste[b]
+            both = ([names[code] for code in a], [names[code] for code in b])
+            scale = judge_scale(people, _judgments(*both, log_odds, setting, rng))
+        met = rng.integers(setting.models, size=setting.battles)
+        log_odds = setting.slope * (truth - strengths[met]) + taste[-1] - taste[met]
+        judgments = _judgments(["new"] * len(met), [names[code] for code in met], log_odds, setting, rng)
+        rated = rate_new_model(recipe, people, concat([judged_battles(judgments), votes]), judgments, scale)
+        sentence = first_sentence(rated.entry, len(rated.board), PEOPLE_SCALE if calibrated else JUDGE_SCALE)
+        sentences.append(sentence)
+        return float(holds(_interval_in(sentence), to_points(truth)))
+
+    return repeat(runs, seed, one), sentences[-1]
+
+
+def _interval_in(sentence: str) -> tuple[float | None, float | None]:
+    found = re.search(r"\[(-?\d+|no bound), (-?\d+|no bound)\]", sentence)
+    assert found is not None, sentence
+    low, high = (None if end == "no bound" else float(end) for end in found.groups())
+    return low, high
+
+
+def _judgments(
+    first: Sequence[str], second: Sequence[str], log_odds: np.ndarray, setting: World, rng: np.random.Generator
+) -> list[Judgment]:
+    """Settled judgments of battles with these log-odds of the first model, each on a question of its own."""
+    shown_first, share = _verdicts(log_odds, replace(setting, orders=2), rng)
+    labels = {1.0: VerdictLabel.A, 0.5: VerdictLabel.TIE, 0.0: VerdictLabel.B}
+    judgments = []
+    for place, (a, b) in enumerate(zip(first, second, strict=True)):
+        verdicts = []
+        for row in sorted((2 * place, 2 * place + 1), key=lambda row: not shown_first[row]):
+            slot = share[row] if shown_first[row] else 1.0 - share[row]
+            verdicts.append(
+                Verdict(
+                    cache_key="",
+                    rubric_version="1",
+                    judge_model="j",
+                    position_swap=not shown_first[row],
+                    verdict=labels[float(slot)],
+                    reasoning="",
+                    timestamp="",
+                )
+            )
+        matchup = Matchup(prompt_id=f"q{place}", dimension="quality", entrant_a=a, entrant_b=b)
+        judgments.append(settle(matchup, verdicts))
+    return judgments
+
+
+def simulate_families(
+    runs: int, seed: int, *, family_points: float = 0.0, families: int = 5, **world: Any
+) -> tuple[Coverage, float]:
+    """The leave-one-family-out coverage that is reported, and the models that it rests on, both by run.
+
+    Models belong to families in turn; with `family_points` the judge likes or dislikes whole families by that much.
+    """
+    setting = World(**{"human_battles": 3000, "slope": 1.5, "calibration": 600, **world})
+    strengths = anchor_strengths(setting.models)
+    family = np.arange(setting.models) % families
+    names = [f"m{code:02d}" for code in range(setting.models)]
+    known = {name: f"maker{code}" for name, code in zip(names, family, strict=True)}
+    counted: list[int] = []
+
+    def one(rng: np.random.Generator) -> float:
+        anchors = _anchors_as_known(strengths, setting, rng)
+        taste = rng.normal(0.0, setting.slope * setting.floor_points / POINTS_PER_LOGIT, setting.models)
+        taste += rng.normal(0.0, setting.slope * family_points / POINTS_PER_LOGIT, families)[family]
+        found = check_families(anchors, names, _calibration(strengths, taste, setting, rng), known, 0.95)
+        counted.append(found.models)
+        return found.covered / max(found.models, 1)
+
+    return repeat(runs, seed, one), float(np.mean(counted))

@@ -45,10 +45,19 @@ def server() -> Iterator[FakeServer]:
 
 
 def example(*options: str) -> list[str]:
-    """The command of the example placement."""
+    """The command of the example placement, with fewer bootstrap rounds than by default."""
+    rounds = () if "--bootstraps" in options else ("--bootstraps", "100")
     return [
         *("place", "--arena", str(EXAMPLE / "arena.jsonl"), "--model", str(EXAMPLE / "responses_kestrel.jsonl")),
-        *("--judge", f"recorded/{EXAMPLE / 'verdicts.jsonl'}", "--min-opponent-battles", "50", "--yes", *options),
+        *(
+            "--judge",
+            f"recorded/{EXAMPLE / 'verdicts.jsonl'}",
+            "--min-opponent-battles",
+            "50",
+            "--yes",
+            *rounds,
+            *options,
+        ),
     ]
 
 
@@ -56,7 +65,18 @@ def served(server: FakeServer, *options: str) -> list[str]:
     """A placement in which the server is both the new model and the judge."""
     return [
         *("place", "--arena", "arena.jsonl", "--model", "local/newcomer", "--judge", "local/umpire"),
-        *("--base-url", server.openai_url, "--min-opponent-battles", "50", "--n-battles", "40", "--yes", *options),
+        *(
+            "--base-url",
+            server.openai_url,
+            "--min-opponent-battles",
+            "50",
+            "--n-battles",
+            "40",
+            "--bootstraps",
+            "100",
+            "--yes",
+        ),
+        *options,
     ]
 
 

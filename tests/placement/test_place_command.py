@@ -94,10 +94,10 @@ def test_every_run_is_rebuilt_byte_for_byte_from_its_folder_alone(
 def test_a_changed_battle_is_noticed(tmp_path: Path, tiltyard: Run) -> None:
     run_ok(tiltyard, *example("--n-battles", "30"))
     folder = only_folder(tmp_path)
-    battles = (folder / "battles.jsonl").read_text(encoding="utf-8")
-    (folder / "battles.jsonl").write_text(
-        battles.replace('"model_a"', '"model_b"', 0) + battles.splitlines()[-1] + "\n"
-    )
+    first, *others = read_lines(folder / "battles.jsonl")
+    changed = {**first, "winner": "model_b" if first["winner"] == "model_a" else "model_a"}
+    text = "".join(json.dumps(row) + "\n" for row in [changed, *others])
+    (folder / "battles.jsonl").write_text(text, encoding="utf-8")
     done = tiltyard("place", "--recompute", str(folder))
     assert done.returncode == 1
     assert "do not follow from the saved battles" in done.stderr

@@ -206,11 +206,15 @@ def placement(folder: Path) -> Made:
     file = ("--model", str(home / "responses_kestrel.jsonl"))
     asked = ("--model", "scripted/newcomer.yaml", "--name", "newcomer", "--judge", "scripted/failing.yaml")
     known = ("--model", "egret", "--leave-one-out", "--no-inline-human")
-    command(folder, *arena, *recorded, *file, "--calibrate", "100", "--out", "calibrated")
+    sea, marsh = ("albatross", "cormorant", "fulmar", "gannet"), ("bittern", "egret", "heron", "ibis")
+    families = {**dict.fromkeys(sea, "sea"), **dict.fromkeys(marsh, "marsh")}
+    (folder / "families.json").write_text(json.dumps(families), encoding="utf-8")
+    checked = ("--calibrate", "300", "--families", "families.json", "--bootstraps", "20")
+    command(folder, *arena, *recorded, *file, *checked, "--out", "calibrated")
     command(
         folder, *arena, *asked, "--until", "rank:5", "--bootstraps", "10", "--anchor", "egret=1000", "--out", "plain"
     )
-    command(folder, *arena, *recorded, *known, "--out", "known")
+    command(folder, *arena, *recorded, *known, "--bootstraps", "20", "--out", "known")
     made: Made = {}
     for name in ("calibrated", "plain", "known"):
         (run,) = (folder / name).iterdir()

@@ -24,6 +24,8 @@ PARTS = (
     "Estimate",
     "Elo line",
     "Judges scale",
+    "Sensitivity",
+    "Family check",
     "Board",
     "Board row",
     "Publication",

@@ -80,7 +80,8 @@ def test_the_page_opens_with_the_answer_in_one_sentence(plain: Path) -> None:
     heard = [line for line in verdicts if line["status"] == "ok"]
     opponents, questions = {opponent_of(line) for line in heard}, {line["prompt_id"] for line in heard}
     assert page_of(plain).root.one("p", "lead").text == (
-        f"{MODEL} is rated {entry['rating']:.0f} [{entry['ci_low']:.0f}, {entry['ci_high']:.0f}], rank "
+        f"{MODEL} is rated {entry['rating']:.0f} [{entry['ci_low']:.0f}, {entry['ci_high']:.0f}] "
+        "on the judge’s scale (sampling error only: does not cover judge bias), rank "
         f"{entry['rank']} ({entry['rank_low']}–{entry['rank_high']}) of 30; judged by {JUDGE} in {len(heard)} battles "
         f"against {len(opponents)} opponents on {len(questions)} questions."
     )

@@ -237,6 +237,8 @@ def test_check_compares_a_scripted_judge_with_labels_as_a_table_and_as_json(tmp_
     done = tiltyard(*arguments, "--yes")
     assert done.returncode == 0, done.stderr
     assert "8 pairs, people agree on 8, 7 compared" in done.stdout
+    assert done.stdout.splitlines()[1].startswith("it names people's choice in both orders in ")
+    assert "tie + win = win (JudgeBench)" in done.stdout
     for name in ("agreement", "kappa", "readable verdicts", "flip rate", "first-slot rate", "prefers longer"):
         assert name in done.stdout
     done = tiltyard(*arguments, "--format", "json")  # all cached: no --yes is needed

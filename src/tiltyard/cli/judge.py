@@ -64,7 +64,7 @@ def check_command(
     budget: BudgetOption = None,
     prices: PricesOption = None,
 ) -> None:
-    """Compare a judge with people on labelled pairs: agreement, kappa, flips, slot and length preference."""
+    """Compare a judge with people on labelled pairs: accuracy, agreement, kappa, flips, slot and length preference."""
     from tiltyard.judging.judges import judge_by_name
     from tiltyard.judging.language_model import JudgeSettings
     from tiltyard.judging.rubric import Rubric, default_rubric
@@ -124,6 +124,7 @@ def _check_table(found: JudgeCheck) -> str:
     lines = [
         f"{found.judge_model} against people: {found.pairs:,} pairs, people agree on {found.with_majority:,}, "
         f"{found.compared:,} compared",
+        _first_sentence(found),
         "",
     ]
     for name, estimate in found.estimates():
@@ -132,6 +133,20 @@ def _check_table(found: JudgeCheck) -> str:
         lines.append(f"{name:<30} {value:>7}  {ends:<17} n = {estimate.n:,}")
     said = ", ".join(f"{word} {count:,}" for word, count in sorted(found.said.items()))
     return "\n".join([*lines, "", f"said of the slots as shown: {said}"])
+
+
+def _first_sentence(found: JudgeCheck) -> str:
+    """The strictest figure in words: both orders right, or one order where only one was judged."""
+    strict = found.right_in_both_orders if found.both_orders else found.mean_accuracy
+    if strict.value is None:
+        return "no pair that people decided has readable verdicts"
+    ends = "" if strict.low is None else f" ({100 * strict.low:.0f} % to {100 * (strict.high or 1.0):.0f} %)"
+    how = "in both orders" if found.both_orders else "in the one order that was judged"
+    guess = "25 %" if found.both_orders else "50 %"
+    return (
+        f"it names people's choice {how} in {100 * strict.value:.0f} %{ends} of the {strict.n:,} pairs that people "
+        f"decided; a guess would in {guess}"
+    )
 
 
 def _check_json(found: JudgeCheck) -> str:

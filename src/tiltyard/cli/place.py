@@ -23,6 +23,7 @@ from tiltyard.cli.place_options import (
     CacheDirOption,
     CalibrateOption,
     DryRunOption,
+    FamiliesOption,
     FixedAnchorsOption,
     FormatOption,
     JudgeOption,
@@ -72,7 +73,7 @@ def place_command(
     judge: JudgeOption = None,
     name: NameOption = None,
     n_battles: NBattlesOption = 100,
-    bootstraps: BootstrapsOption = 100,
+    bootstraps: BootstrapsOption = 1000,
     seed: SeedOption = 0,
     languages: LanguagesOption = None,
     per_language: PerLanguageOption = None,
@@ -85,6 +86,7 @@ def place_command(
     turns: TurnsOption = "first",
     swap: SwapOption = "both",
     calibrate: CalibrateOption = 0,
+    families: FamiliesOption = None,
     fixed_anchors: FixedAnchorsOption = False,
     leave_one_out: LeaveOneOutOption = False,
     anchor: AnchorOption = None,
@@ -132,6 +134,7 @@ def place_command(
             turns=turns,
             swap=swap,
             calibrate=calibrate,
+            families=families,
             fixed_anchors=fixed_anchors,
             leave_one_out=leave_one_out,
             anchor=None if anchor is None else read_anchor(anchor),
@@ -235,9 +238,10 @@ def _show_round(last: RoundResult) -> None:
         note(f"round {last.round}: {last.battles} battles, which do not allow a rating yet")
         return
     entry = last.rating.entry
+    where = "" if last.rating.scale is not None else " on the judge's scale"
     note(
-        f"round {last.round}: {last.battles} battles, {entry.rating:.0f} {_interval(entry.ci_low, entry.ci_high)}, "
-        f"rank {entry.rank} ({entry.rank_low}–{entry.rank_high})"
+        f"round {last.round}: {last.battles} battles, {entry.rating:.0f} "
+        f"{_interval(entry.ci_low, entry.ci_high)}{where}, rank {entry.rank} ({entry.rank_low}–{entry.rank_high})"
     )
 
 
@@ -257,7 +261,7 @@ def _say_result(finished: PlacementResult, format: Format) -> None:
     for line in summary_lines(finished.manifest, finished.rated):
         say(line)
     if finished.manifest.calibration is None:
-        say("--calibrate 300 measures how far to trust the judge")
+        say("--calibrate 300 measures the judge against people, and puts the rating and its interval on their scale")
     note(f"saved in {finished.folder}; open {finished.folder / 'report.html'}")
 
 

@@ -52,6 +52,14 @@ CalibrateOption = Annotated[
         min=0, help="Ask the judge about N battles that people decided, and widen the interval by what it shows."
     ),
 ]
+FamiliesOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Families of the models (CSV model,family or JSON): checks the calibration on each as if it were unseen. "
+        "(default: the maker in names like maker/model)",
+    ),
+]
 FixedAnchorsOption = Annotated[
     bool, typer.Option("--fixed-anchors", help="Hold people's ratings fixed; fit only the new model.")
 ]

@@ -90,10 +90,12 @@ class JudgeCheck:
     """How a judge compares with people.
 
     `pairs` were read; `with_majority` of them have a majority label, and the judge settled `compared` of those.
-    `said` counts the judge's verdicts by slot as shown, and failures by name. A pair that the judge decided differently
-    in the two orders counts as a tie. `agreement` and `kappa` are over pairs where neither says tie; `…_with_ties` over
-    all that were compared. `people_prefer_longer` is for comparison with `prefers_longer`. `prefers_own` and
-    `people_prefer_own` are over the same pairs: neither says tie, and one of the two answers is the judge's own.
+    `said` counts the judge's verdicts by slot as shown, and failures by name. `right_in_both_orders`, `mean_accuracy`
+    and `tie_win_is_win` are over the pairs that people decided, whatever the judge said of them; a tie is not right. In
+    the others a pair that the judge decided differently in the two orders counts as a tie. `agreement` and `kappa` are
+    over pairs where neither says tie; `…_with_ties` over all that were compared. `people_prefer_longer` is for
+    comparison with `prefers_longer`. `prefers_own` and `people_prefer_own` are over the same pairs: neither says tie,
+    and one of the two answers is the judge's own.
     """
 
     judge_model: str
@@ -108,6 +110,12 @@ class JudgeCheck:
     """Of those, the pairs that the judge settled."""
     said: dict[str, int]
     """How often each verdict (by slot as shown) and each failure occurred."""
+    right_in_both_orders: Estimate
+    """Share of the pairs that people decided in which both orders name people's choice; nothing from one order."""
+    mean_accuracy: Estimate
+    """Share of single verdicts that name people's choice, over both orders (LLMBar's headline); n counts verdicts."""
+    tie_win_is_win: Estimate
+    """Share of those pairs with more verdicts for people's choice than against it: tie + win = win (JudgeBench's)."""
     agreement: Estimate
     """Share of equal labels, over pairs where neither is a tie."""
     kappa: Estimate
@@ -130,8 +138,11 @@ class JudgeCheck:
     """How the judging went."""
 
     def estimates(self) -> list[tuple[str, Estimate]]:
-        """Every number with its interval, under its name in tables."""
+        """Every number with its interval, under its name in tables, the strictest first."""
         return [
+            ("right in both orders", self.right_in_both_orders),
+            ("mean accuracy (LLMBar)", self.mean_accuracy),
+            ("tie + win = win (JudgeBench)", self.tie_win_is_win),
             ("agreement (neither says tie)", self.agreement),
             ("kappa (neither says tie)", self.kappa),
             ("agreement (with ties)", self.agreement_with_ties),
@@ -211,6 +222,7 @@ def compare_with_people(
     ]
     decided = [row for row in compared if VerdictLabel.TIE not in row[:2]]
     cases = [pair.case for pair in pairs]
+    both_right, mean_accuracy, tie_win = _accuracies(pairs, judgments, both_orders=both_orders)
     prefers_own, people_prefer_own = _own_preferences(pairs, judgments, _own_names(judge_model, own))
     return JudgeCheck(
         judge_model=judge_model,
@@ -219,6 +231,9 @@ def compare_with_people(
         with_majority=sum(pair.people is not None for pair in pairs),
         compared=len(compared),
         said=dict(Counter(verdict.verdict.value for judgment in judgments for verdict in judgment.raw)),
+        right_in_both_orders=both_right,
+        mean_accuracy=mean_accuracy,
+        tie_win_is_win=tie_win,
         agreement=_agreement(decided),
         kappa=_kappa(decided),
         agreement_with_ties=_agreement(compared),
@@ -233,6 +248,29 @@ def compare_with_people(
 
 _Compared = tuple[VerdictLabel, VerdictLabel, str]
 """The people's label, the judge's label, the prompt."""
+
+
+def _accuracies(
+    pairs: Sequence[LabelledPair], judgments: Sequence[Judgment], *, both_orders: bool
+) -> tuple[Estimate, Estimate, Estimate]:
+    """Right in both orders, mean accuracy, and tie + win = win, over the pairs that people decided."""
+    right, wrong, prompts = [], [], []
+    verdicts: list[tuple[bool, str]] = []
+    for pair, judgment in zip(pairs, judgments, strict=True):
+        if pair.people not in (VerdictLabel.A, VerdictLabel.B) or judgment.status != "ok":
+            continue
+        labels = [verdict.for_entrants for verdict in judgment.raw]
+        prompt = pair.case.prompt.text
+        right.append(sum(label is pair.people for label in labels))
+        wrong.append(sum(label is pair.people.other_slot for label in labels))
+        prompts.append(prompt)
+        verdicts += [(label is pair.people, prompt) for label in labels]
+    mean = share([hit for hit, _ in verdicts], [prompt for _, prompt in verdicts])
+    if not both_orders:
+        nothing = Estimate(None, None, None, 0)
+        return nothing, mean, nothing
+    ahead = [hits > misses for hits, misses in zip(right, wrong, strict=True)]
+    return share([hits == 2 for hits in right], prompts), mean, share(ahead, prompts)
 
 
 def _agreement(rows: Sequence[_Compared]) -> Estimate:

@@ -14,7 +14,7 @@ from tiltyard.boards.rating import rate_with
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_arrays, write_lines, write_text
 from tiltyard.judging.records import Judgment
-from tiltyard.placement.evidence import human_part
+from tiltyard.placement.evidence import calibration_rows, human_part
 from tiltyard.placement.rating import (
     HumanBoard,
     Recipe,
@@ -23,7 +23,9 @@ from tiltyard.placement.rating import (
     rate_new_model,
     with_plain_rating,
 )
+from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_families, sensitivity
 from tiltyard.placement.rounds import NO_ANSWER, judged_battles
+from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +76,10 @@ class FolderRatings:
     joint: Leaderboard
     rating: NewModelRating
     report: EloReport
+    sensitivity: Sensitivity | None = None
+    """What biases that no calibration has seen would do; None in folders of 0.1."""
+    families: FamilyCheck | None = None
+    """Leave-one-family-out coverage of the calibration; None where no family is known."""
 
 
 def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
@@ -88,12 +94,18 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     battles = read_battles(path)
     people = HumanBoard.of(human_part(battles), recipe.anchor, recipe.correction)
     judgments = read_judgments(folder / "verdicts.jsonl")
-    scale = None
+    scale, families = None, None
     if recipe.mode == "calibrated":
-        scale = judge_scale(people, read_judgments(folder / "calibration.jsonl"))
+        calibration = read_judgments(folder / "calibration.jsonl")
+        scale = judge_scale(people, calibration)
+        if recipe.families:
+            rows = calibration_rows(calibration, people)
+            families = check_families(people.anchors, people.models, rows, recipe.families, recipe.overall_level)
     rating = rate_new_model(recipe, people, battles, judgments, scale)
     board = joint
-    if recipe.mode != "joint":
+    if recipe.mode == "joint" and recipe.sensitivity:
+        board = replace(board, remarks=(*board.remarks, f"{recipe.model}: judge's scale, sampling error only"))
+    elif recipe.mode != "joint":
         board = with_plain_rating(rating.board, recipe.model, joint)
         origin = {name: joint.settings[name] for name in ("where", "battles_sha256", "tiltyard_version")}
         board = replace(board, settings={**board.settings, **origin})
@@ -101,8 +113,15 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
     if rating.scaled is not None and scale is not None:
         details["calibration"] = calibration_details(scale, rating.scaled, recipe.overall_level)
+    found = None
+    if recipe.sensitivity:
+        floor = 0.0 if scale is None else POINTS_PER_LOGIT * scale.floor
+        found = sensitivity(board, recipe.model, recipe.sensitivity, floor)
+        details["sensitivity"] = msgspec.to_builtins(found)
+    if families is not None:
+        details["families"] = msgspec.to_builtins(families)
     report = replace(report, details=details, n_bootstraps=recipe.bootstraps, seed=recipe.seed)
-    return FolderRatings(board, joint, rating, report)
+    return FolderRatings(board, joint, rating, report, found, families)
 
 
 def write_ratings(folder: Path, rated: FolderRatings) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.placement.rating import Recipe  # noqa: TC001 - msgspec resolves it
+from tiltyard.placement.robustness import FamilyCheck, Sensitivity  # noqa: TC001 - msgspec resolves them
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tiltyard.boards.leaderboard import RatingEntry
     from tiltyard.placement.folder import FolderRatings
 
 
@@ -172,6 +174,17 @@ class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
     leave_one_out: LeaveOneOut | None = None
     information: Information | None = None
     panel: PanelFacts
+    sensitivity: Sensitivity | None = None
+    families: FamilyCheck | None = None
+
+    @property
+    def scale(self) -> str:
+        """The scale of the rating, and what its interval leaves out, in words for the first sentence."""
+        return JUDGE_SCALE if self.calibration is None else PEOPLE_SCALE
+
+
+PEOPLE_SCALE = "on people's scale (calibrated)"
+JUDGE_SCALE = "on the judge's scale (sampling error only: does not cover judge bias)"
 
 
 def summary_lines(manifest: PlacementManifest, rated: FolderRatings) -> list[str]:
@@ -179,12 +192,14 @@ def summary_lines(manifest: PlacementManifest, rated: FolderRatings) -> list[str
     entry = rated.board[manifest.model]
     panel, judged = manifest.panel, manifest.judged
     lines = [
-        f"{entry.model} is rated {entry.rating:.0f} {_ends(entry.ci_low, entry.ci_high)}, rank {entry.rank} "
-        f"({entry.rank_low}–{entry.rank_high}) of {len(rated.board)}: {judged.wins:g} won, "
-        f"{judged.losses:g} lost, {judged.ties:g} tied against {panel.opponents} opponents on "
-        f"{panel.questions} questions; {manifest.stopped}.",
-        _meaning(manifest, entry.extra),
+        first_sentence(entry, len(rated.board), manifest.scale),
+        f"{judged.wins:g} won, {judged.losses:g} lost, {judged.ties:g} tied against {panel.opponents} opponents on "
+        f"{panel.questions} questions; {manifest.stopped}",
     ]
+    if manifest.calibration is not None:
+        lines.append(_without_calibration(entry.extra))
+    if manifest.sensitivity is not None:
+        lines.append(_sensitivity_line(manifest.sensitivity, calibrated=manifest.calibration is not None))
     flips = manifest.flips
     if flips is not None and flips.share is not None:
         ends = " to ".join(f"{100 * end:.0f} %" for end in (flips.low, flips.high) if end is not None)
@@ -192,25 +207,51 @@ def summary_lines(manifest: PlacementManifest, rated: FolderRatings) -> list[str
     if judged.failed:
         why = ", ".join(f"{name} {count}" for name, count in judged.failed_by.items())
         lines.append(f"{judged.failed} battles have no result and are not counted: {why}")
-    return [*lines, *_calibration_lines(manifest.calibration), *_leave_one_out_lines(manifest.leave_one_out)]
+    if manifest.calibration is not None:
+        lines += [*_calibration_lines(manifest.calibration), _families_line(manifest.families)]
+    return [*lines, *_leave_one_out_lines(manifest.leave_one_out)]
 
 
-def _meaning(manifest: PlacementManifest, extra: Mapping[str, Any]) -> str:
-    if manifest.calibration is None:
-        return "the rating is on the judge's scale, and its interval covers sampling error only"
-    low, high = extra.get("judge_scale_ci_low"), extra.get("judge_scale_ci_high")
+def first_sentence(entry: RatingEntry, models: int, scale: str) -> str:
+    """The model's rating, interval and rank, and the scale that they are on."""
     return (
-        f"calibrated to people's scale; without calibration it would be {extra['judge_scale_rating']:.0f} "
-        f"{_ends(low, high)} (judge's scale, sampling error only)"
+        f"{entry.model} is rated {entry.rating:.0f} {_ends(entry.ci_low, entry.ci_high)} {scale}, "
+        f"rank {entry.rank} ({entry.rank_low}–{entry.rank_high}) of {models}"
     )
 
 
-def _calibration_lines(found: JudgeAgainstPeople | None) -> list[str]:
+def _without_calibration(extra: Mapping[str, Any]) -> str:
+    ends = _ends(extra.get("judge_scale_ci_low"), extra.get("judge_scale_ci_high"))
+    return f"without calibration it would be {extra['judge_scale_rating']:.0f} {ends} {JUDGE_SCALE}"
+
+
+def _sensitivity_line(found: Sensitivity, *, calibrated: bool) -> str:
+    effect = found.stated
+    unseen = "the calibration did not see" if calibrated else "nothing here measures"
+    return (
+        f"a style bias of ±{effect.bias_points:.0f} points that {unseen} would move the rating by "
+        f"±{effect.bias_points:.0f}: to {effect.rating_low:.0f} or {effect.rating_high:.0f}"
+    )
+
+
+def _families_line(found: FamilyCheck | None) -> str:
     if found is None:
-        return []
+        return "not checked on unseen families: the models' families are unknown (--families FILE)"
+    if not found.models:
+        return "not checked on unseen families: no family has two models with enough calibration battles"
+    worst = max(found.families, key=lambda one: abs(one.error))
+    skipped = f", {len(found.not_checked)} not checked" if found.not_checked else ""
+    return (
+        f"calibrated without their own family, {found.covered} of {found.models} models' intervals cover people's "
+        f"rating; {worst.family} is off most, by {worst.error:+.0f} points on average "
+        f"(families: {len(found.families)}{skipped})"
+    )
+
+
+def _calibration_lines(found: JudgeAgainstPeople) -> list[str]:
     agreement, agrees = found.agreement, ""
     if agreement.value is not None:
-        agrees = f"agrees with people in {100 * agreement.value:.0f} % (n = {agreement.n}), "
+        agrees = f"agrees with people in {100 * agreement.value:.0f} % where neither says tie (n = {agreement.n}), "
     lines = [
         f"the judge {agrees}stretches their scale {found.slope:.2f}-fold ({_ends_of_slope(found)}), "
         f"gives the first slot {found.slot_points or 0:+.0f} points",

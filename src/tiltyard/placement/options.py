@@ -33,7 +33,7 @@ class PlaceOptions:
     """The new model's name on the board."""
     n_battles: int = 100
     """Battles to judge at most."""
-    bootstraps: int = 100
+    bootstraps: int = 1000
     """Bootstrap rounds over prompts; 0 means sandwich intervals."""
     seed: int = 0
     """Seed of sampling, sides and bootstrap."""
@@ -59,6 +59,8 @@ class PlaceOptions:
     """Judge both orders, or one at random."""
     calibrate: int = 0
     """Ask the judge about N battles that people decided, and widen the interval by what it shows."""
+    families: Path | None = None
+    """Families of the models (CSV model,family or JSON), to check the calibration on families it has not seen."""
     fixed_anchors: bool = False
     """Hold people's ratings fixed; fit only the new model."""
     leave_one_out: bool = False
@@ -87,6 +89,8 @@ class PlaceOptions:
     def __post_init__(self) -> None:
         if self.fixed_anchors and self.calibrate:
             raise OptionError("a calibration holds people's ratings fixed already: leave `fixed_anchors` out.")
+        if self.families is not None and not self.calibrate:
+            raise OptionError("`families` check a calibration, and there is none. Add `calibrate`, such as 300.")
         if self.panel is not None and self.per_language is not None:
             raise OptionError("a saved panel says which battles are judged: leave `per_language` out.")
         if self.bootstraps == 1:

@@ -15,6 +15,7 @@ from tiltyard.placement.cells import Cells
 from tiltyard.placement.human_arena import HumanArena, read_human_arena
 from tiltyard.placement.panel import Panel, check_texts, read_panel
 from tiltyard.placement.rating import HumanBoard, Recipe
+from tiltyard.placement.robustness import BIASES, families_of
 from tiltyard.placement.sampling import IDIOSYNCRASY, Chooser
 from tiltyard.placement.stopping import level_at_each_look, round_sizes, stopping_looks
 
@@ -36,7 +37,7 @@ class PlacementPlan:
     """A placement, ready to be quoted and carried out.
 
     `human` are the battles that the new model is rated with (without its own, if people voted on it); `usable` are the
-    cells of the arena that it can be judged on.
+    cells of the arena that it can be judged on; `families` the makers of models, where they are known.
     """
 
     options: PlaceOptions
@@ -47,6 +48,7 @@ class PlacementPlan:
     rubric: Rubric
     usable: NDArray[np.int64]
     panel: Panel | None
+    families: Mapping[str, str]
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -73,6 +75,8 @@ class PlacementPlan:
             level=level,
             overall_level=LEVEL,
             anchor=options.anchor,
+            sensitivity=BIASES,
+            families=dict(self.families) if options.calibrate else {},
         )
 
     @property
@@ -147,7 +151,9 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
     rubric = default_rubric(DIMENSION) if options.rubric is None else Rubric.load(DIMENSION, options.rubric)
     panel = None if options.panel is None else read_panel(options.panel)
     usable = _usable_cells(arena, model, known, leave_one_out=options.leave_one_out)
-    plan = PlacementPlan(options, model, arena, human, HumanBoard.of(human, options.anchor), rubric, usable, panel)
+    people = HumanBoard.of(human, options.anchor)
+    families = families_of(people.models, options.families)
+    plan = PlacementPlan(options, model, arena, human, people, rubric, usable, panel, families)
     _check_opponents(plan)
     if panel is not None:
         _check_panel(plan, panel)

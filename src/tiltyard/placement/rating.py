@@ -65,6 +65,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """A model and the rating it is pinned to; without one the mean is 1000."""
     correction: Correction = "none"
     """`leave-one-out`, or `none` for the intervals of version 0.1, whose recipes do not say it."""
+    sensitivity: tuple[float, ...] = ()
+    """Style biases, in points, whose effect on the rating is written."""
+    families: dict[str, str] = {}
+    """The family of each model that has one, for leave-one-family-out coverage of a calibrated placement."""
 
     def estimator(self) -> BradleyTerry:
         """The estimator of the joint fit: what `tiltyard rate battles.jsonl` does with the same parameters."""

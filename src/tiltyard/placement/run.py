@@ -214,6 +214,8 @@ def _finished(
         leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
         information=_information(plan, rated),
         panel=_panel_facts(panel),
+        sensitivity=rated.sensitivity,
+        families=rated.families,
     )
 
 

@@ -9,7 +9,12 @@ from tiltyard.pages.markup import Html, el, link
 from tiltyard.report.page import ReportKind, document, own_file, sibling_files, views_on_page
 from tiltyard.report.placement.counts import disagreements
 from tiltyard.report.placement.sections.battles import battle_filter, battles_section, examples_section, opponent_view
-from tiltyard.report.placement.sections.judge import calibration_section, judge_section, leave_one_out_section
+from tiltyard.report.placement.sections.judge import (
+    calibration_section,
+    families_section,
+    judge_section,
+    leave_one_out_section,
+)
 from tiltyard.report.placement.sections.opponents import languages_section, opponents_section
 from tiltyard.report.placement.sections.rounds import rounds_section
 from tiltyard.report.placement.sections.run import left_out_section, recompute_section, run_section
@@ -33,6 +38,7 @@ NAMES = {
     "languages": "Languages",
     "judge": "Judge",
     "calibration": "People",
+    "families": "Families",
     "leave-one-out": "Leave one out",
     "examples": "Examples",
     "failures": "Failures",
@@ -106,6 +112,7 @@ def _sections(here: Here, placed: Placement, found: list[str]) -> Mapping[str, H
         "languages": partial(languages_section, here, placed),
         "judge": partial(judge_section, placed),
         "calibration": partial(calibration_section, placed),
+        "families": partial(families_section, placed),
         "leave-one-out": partial(leave_one_out_section, placed),
         "examples": partial(examples_section, here, placed),
         "failures": partial(failures_section, here),

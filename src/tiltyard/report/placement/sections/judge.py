@@ -164,6 +164,45 @@ def _variance(calibration: JudgeAgainstPeople) -> Html:
     )
 
 
+def families_section(placed: Placement) -> Html:
+    """Leave-one-family-out coverage: whether intervals hold for models unlike those that calibrated the judge."""
+    found = placed.manifest.families
+    if found is None:
+        return Html("")
+    rows = [
+        [
+            one.family,
+            number(len(one.models)),
+            number(one.covered),
+            f"{one.error:+.0f}",
+            ", ".join(f"{model.model} {model.rating - model.human_rating:+.0f}" for model in one.models),
+        ]
+        for one in found.families
+    ]
+    head: list[str | tuple[str, str]] = [
+        "family",
+        *((word, "num") for word in ("models", "covered", "mean error, points")),
+        "errors by model",
+    ]
+    skipped = [el("li", f"{name}: {why}") for name, why in found.not_checked.items()]
+    return el(
+        "section",
+        el("h2", "Families the judge was not calibrated on"),
+        el(
+            "p",
+            "The judge was calibrated again without each family, and the family’s models were placed by its verdicts "
+            "alone. ",
+            el("b", number(found.covered), " of ", number(found.models)),
+            " intervals cover people’s rating; about 95 % should. An error is the judge’s rating minus people’s.",
+            class_="note",
+        ),
+        table(head, rows, class_="families") if rows else Html(""),
+        el("p", "Not checked:", class_="note") if skipped else Html(""),
+        el("ul", *skipped, class_="note") if skipped else Html(""),
+        id="families",
+    )
+
+
 def leave_one_out_section(placed: Placement) -> Html:
     """The placement beside people's own rating of the same model."""
     known = placed.manifest.leave_one_out

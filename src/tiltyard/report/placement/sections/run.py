@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from tiltyard.report.placement.folder import Placement
 
-ELSEWHERE = ("kind", "looks", "rounds", "stopped", "judged", "flips", "calibration", "leave_one_out", "information")
+ELSEWHERE = (
+    *("kind", "looks", "rounds", "stopped", "judged", "flips", "calibration", "leave_one_out", "information"),
+    *("sensitivity", "families"),
+)
 """Parts of the manifest that have their own sections."""
 
 RATE_DEFAULTS = {"--ties": "davidson", "--both-bad": "separate", "--inconsistent": "tie"}

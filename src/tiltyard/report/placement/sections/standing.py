@@ -51,7 +51,8 @@ def sentence(placed: Placement) -> Html:
     return join(
         [
             join([el("b", placed.model), " is rated ", el("b", rating(entry.rating, 0)), " ", _bracket(entry)]),
-            join([", rank ", el("b", number(entry.rank)), _places(entry), " of ", number(len(placed.board)), "; "]),
+            join([" ", placed.manifest.scale.replace("'", "’"), ", rank ", el("b", number(entry.rank))]),
+            join([_places(entry), " of ", number(len(placed.board)), "; "]),
             join(["judged by ", placed.manifest.judge_model, " in ", _many(len(battles), "battle"), " against "]),
             join([_many(len(opponents), "opponent"), " on ", _many(len(questions), "question"), "."]),
         ]
@@ -100,8 +101,41 @@ def meaning_section(here: Here, placed: Placement) -> Html:
         el("h2", "What the number means"),
         el("p", note, class_="note"),
         readings(_readings(placed), _level(placed)),
+        _sensitivity(placed),
         *([el("p", placed.entry.note, class_="note")] if placed.entry.note else []),
         id="meaning",
+    )
+
+
+def _sensitivity(placed: Placement) -> Html:
+    """What style biases of several sizes, which no calibration has seen, would do to the rating."""
+    found = placed.manifest.sensitivity
+    if found is None:
+        return Html("")
+    calibrated = placed.manifest.calibration is not None
+    unseen = "than those that the calibration saw" if calibrated else "than the interval allows for: it allows for none"
+    rows = [
+        [
+            join(["± ", number(effect.bias_points, 0)]),
+            rating(effect.rating_low, 0),
+            rating(effect.rating_high, 0),
+            span(effect.ci_low, effect.ci_high),
+            join([number(effect.rank_best), "–", number(effect.rank_worst)]),
+        ]
+        for effect in found.effects
+    ]
+    columns = ("if favored", "if disfavored", f"either, with its {_level(placed)}", "rank")
+    head: list[str | tuple[str, str]] = ["style bias, points", *((word, "num") for word in columns)]
+    return el(
+        "section",
+        el("h3", "If the judge has a bias that was not measured"),
+        el(
+            "p",
+            f"A judge may favor this model’s style more {unseen}. A bias of d points moves the rating by d points. ",
+            "This table shows where the rating would be without that bias.",
+            class_="note",
+        ),
+        table(head, rows, class_="sensitivity"),
     )
 
 

@@ -1,0 +1,262 @@
+"""What a placement rests on besides its interval: a bias that calibration did not see, and families left out of it.
+
+The calibrated interval allows for biases like those that the judge showed toward the calibration models. It holds for a
+new model that is exchangeable with them. `sensitivity` says what a further bias would do. `check_families` tests the
+assumption where it can be tested: it calibrates without a whole family of models, places that family's members by the
+judge alone, and counts how often their intervals cover people's ratings.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from tiltyard.boards.bradley_terry import CENTRE
+from tiltyard.errors import OptionError, RatingError
+from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tiltyard.boards.leaderboard import Leaderboard
+    from tiltyard.ratings.one_model import Anchors
+
+BIASES = (25.0, 50.0, 100.0)
+"""Style biases, in points, whose effect every new placement records."""
+
+STEP = 50.0
+"""The bias named in the summary is a multiple of this: the smallest that is no less than the judge's measured bias."""
+
+ENOUGH_BATTLES = 5
+"""A model is placed without its family only if it has this many calibration battles against other families."""
+
+
+class BiasEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a style bias of `bias_points` toward or against the model would put it, all else equal."""
+
+    bias_points: float
+    rating_low: float
+    rating_high: float
+    ci_low: float | None
+    ci_high: float | None
+    rank_best: int
+    rank_worst: int
+
+
+class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
+    """The effect of biases that no calibration has seen; the summary names the one of `stated_points`."""
+
+    stated_points: float
+    effects: tuple[BiasEffect, ...]
+
+    @property
+    def stated(self) -> BiasEffect:
+        """The effect that the summary names."""
+        return next(effect for effect in self.effects if effect.bias_points == self.stated_points)
+
+
+def sensitivity(board: Leaderboard, model: str, biases: Sequence[float], floor_points: float = 0.0) -> Sensitivity:
+    """The model's rating, interval and place under each bias; `floor_points` is the judge's measured bias, τ/β.
+
+    A bias of d points adds d to the distance between the model and every opponent, so the rating moves by d.
+    """
+    entry = board[model]
+    others = np.array([one.rating for one in board if one.model != model])
+    stated = STEP * max(1, math.ceil(floor_points / STEP))
+    effects = [
+        BiasEffect(
+            bias_points=bias,
+            rating_low=float(entry.rating - bias),
+            rating_high=float(entry.rating + bias),
+            ci_low=None if entry.ci_low is None else float(entry.ci_low - bias),
+            ci_high=None if entry.ci_high is None else float(entry.ci_high + bias),
+            rank_best=1 + int((others > entry.rating + bias).sum()),
+            rank_worst=1 + int((others > entry.rating - bias).sum()),
+        )
+        for bias in sorted({*biases, stated})
+    ]
+    return Sensitivity(stated_points=stated, effects=tuple(effects))
+
+
+class HeldOutModel(msgspec.Struct, frozen=True, kw_only=True):
+    """One model, placed by a calibration without its family, beside people's rating of it."""
+
+    model: str
+    battles: int
+    human_rating: float
+    rating: float
+    ci_low: float | None
+    ci_high: float | None
+    covered: bool
+
+
+class HeldOutFamily(msgspec.Struct, frozen=True, kw_only=True):
+    """A family that was left out of the calibration; `error` is the mean of its models' ratings minus people's."""
+
+    family: str
+    error: float
+    models: tuple[HeldOutModel, ...]
+
+    @property
+    def covered(self) -> int:
+        """How many of its models' intervals cover people's rating."""
+        return sum(one.covered for one in self.models)
+
+
+class FamilyCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """Leave-one-family-out coverage: `covered` of `models` intervals cover people's rating.
+
+    `not_checked` names the families without a result, and why.
+    """
+
+    covered: int
+    models: int
+    families: tuple[HeldOutFamily, ...]
+    not_checked: dict[str, str] = {}
+
+
+def check_families(
+    anchors: Anchors,
+    names: Sequence[str],
+    verdicts: CalibrationVerdicts,
+    families: Mapping[str, str],
+    level: float,
+) -> FamilyCheck:
+    """Leave out each family with two or more calibration models in turn, calibrate, and place its members.
+
+    `names` are the anchors' names by number; a model without a family is never left out.
+    """
+    codes = {name: code for code, name in enumerate(dict.fromkeys(families.values()))}
+    family = np.array([codes.get(families.get(name, ""), -1) for name in names])
+    met = np.zeros(len(names), dtype=np.bool_)
+    met[verdicts.shown_first] = met[verdicts.shown_second] = True
+    found: list[HeldOutFamily] = []
+    not_checked: dict[str, str] = {}
+    for name, code in sorted(codes.items()):
+        members = np.flatnonzero(met & (family == code))
+        if len(members) < 2:
+            continue
+        try:
+            placed = _place_members(anchors, names, verdicts, family == code, members, level)
+        except RatingError as error:
+            not_checked[name] = str(error)
+            continue
+        if placed:
+            error_points = float(np.mean([one.rating - one.human_rating for one in placed]))
+            found.append(HeldOutFamily(family=name, error=error_points, models=tuple(placed)))
+        else:
+            not_checked[name] = f"no model with {ENOUGH_BATTLES} calibration battles against other families"
+    return FamilyCheck(
+        covered=sum(one.covered for one in found),
+        models=sum(len(one.models) for one in found),
+        families=tuple(found),
+        not_checked=not_checked,
+    )
+
+
+def _place_members(
+    anchors: Anchors,
+    names: Sequence[str],
+    verdicts: CalibrationVerdicts,
+    inside: NDArray[np.bool_],
+    members: NDArray[np.intp],
+    level: float,
+) -> list[HeldOutModel]:
+    """The members of one family, each placed by the verdicts on it and a calibration that saw no member."""
+    outsiders = ~(inside[verdicts.shown_first] | inside[verdicts.shown_second])
+    scale = calibrate(anchors.strength, _rows(verdicts, outsiders))
+    placed = []
+    for member in members.tolist():
+        rows = _verdicts_on(verdicts, member, inside)
+        battles = len(np.unique(verdicts.battle[rows]))
+        if battles < ENOUGH_BATTLES:
+            continue
+        found = place_on_scale(scale, anchors, _from_its_side(_rows(verdicts, rows), member))
+        low, high = found.interval(level)
+        own = float(anchors.strength[member])
+        placed.append(
+            HeldOutModel(
+                model=names[member],
+                battles=battles,
+                human_rating=_points(own),
+                rating=_points(found.strength),
+                ci_low=None if low is None else _points(low),
+                ci_high=None if high is None else _points(high),
+                covered=bool((low is None or low <= own) and (high is None or own <= high)),
+            )
+        )
+    return placed
+
+
+def _points(strength: float) -> float:
+    return float(CENTRE + POINTS_PER_LOGIT * strength)
+
+
+def _rows(verdicts: CalibrationVerdicts, kept: NDArray[np.bool_]) -> CalibrationVerdicts:
+    return replace(
+        verdicts,
+        shown_first=verdicts.shown_first[kept],
+        shown_second=verdicts.shown_second[kept],
+        share=verdicts.share[kept],
+        weight=verdicts.weight[kept],
+        battle=verdicts.battle[kept],
+        cluster=None if verdicts.cluster is None else verdicts.cluster[kept],
+    )
+
+
+def _verdicts_on(verdicts: CalibrationVerdicts, member: int, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The verdicts on battles of a model against models outside its family."""
+    first = (verdicts.shown_first == member) & ~inside[verdicts.shown_second]
+    second = (verdicts.shown_second == member) & ~inside[verdicts.shown_first]
+    return np.asarray(first | second)
+
+
+def _from_its_side(verdicts: CalibrationVerdicts, member: int) -> NewModelVerdicts:
+    first = verdicts.shown_first == member
+    return NewModelVerdicts(
+        opponent=np.where(first, verdicts.shown_second, verdicts.shown_first),
+        share=np.where(first, verdicts.share, 1.0 - verdicts.share),
+        shown_first=first,
+        weight=verdicts.weight,
+        cluster=verdicts.battle if verdicts.cluster is None else verdicts.cluster,
+    )
+
+
+def families_of(models: Sequence[str], path: Path | None) -> dict[str, str]:
+    """The family of each model that has one: from a file, or the maker before the slash of a name (`maker/model`)."""
+    if path is None:
+        return {name: name.partition("/")[0] for name in models if "/" in name.strip("/")}
+    known = _read_families(path)
+    found = {name: known[name] for name in models if name in known}
+    if not found:
+        raise OptionError(
+            f"{path}: names no model of the arena. It has {', '.join(repr(name) for name in models[:3])} …"
+        )
+    return found
+
+
+def _read_families(path: Path) -> dict[str, str]:
+    """A JSON object of model: family, or a CSV file with the columns model and family."""
+    wrong = f"{path}: not a JSON object of model: family, nor a CSV file with the columns model and family."
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"cannot read {path}: {error}.") from None
+    if text.lstrip().startswith("{"):
+        try:
+            return dict(msgspec.json.decode(text, type=dict[str, str]))
+        except msgspec.MsgspecError as error:
+            raise OptionError(f"{wrong} ({error})") from None
+    rows = list(csv.DictReader(text.splitlines()))
+    if not rows or not {"model", "family"} <= set(rows[0]):
+        raise OptionError(wrong)
+    return {row["model"].strip(): row["family"].strip() for row in rows if row["model"] and row["family"]}
