@@ -18,6 +18,8 @@ from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_s
 from tiltyard.arena.following.observatory import Snapshot
 from tiltyard.validity.publication import Badge
 from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values
+from tiltyard.web.pages import leaderboard_view
+from tiltyard.web.rendering import SiteFacts, render
 
 LOCKED = ["rank", "model", "rating", "confidence", "coverage", "consistency", "spread", "average", "record", "votes"]
 asked = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -209,3 +211,38 @@ def test_lines_without_an_offline_board_still_stand(snapshot: Snapshot) -> None:
     bare = replace(snapshot, study=replace(snapshot.study, offline=None))
     lines = board_lines(bare, BoardQuery())
     assert [line.places for line in lines] == [None] * len(MODELS)
+
+
+def test_the_page_and_its_json_say_what_the_intervals_hold_for(site: BoardSite, snapshot: Snapshot) -> None:
+    offline = snapshot.study.offline
+    assert offline is not None
+    page = text_of(site.client.get("/leaderboard").text)
+    assert "They hold for these prompts and answers, other voters." in page
+    assert "Ranges of ranks are valid at any time you look." in page
+    said = site.client.get("/leaderboard.json").json()
+    assert said["intervals"] == {
+        "clusters": "voter",
+        "speaks_for": offline.speaks_for,
+        "anytime": True,
+        "remarks": list(offline.remarks),
+    }
+    assert said["intervals"] == site.client.get("/api/v1/leaderboard").json()["intervals"]
+    notes = {row.model: row.note for row in offline.rows}
+    assert {row["model"]: row["interval_note"] for row in said["rows"]} == {
+        row["model"]: notes.get(row["model"]) for row in said["rows"]
+    }
+
+
+def test_notes_of_models_and_a_large_share_of_one_voter_are_on_the_page(snapshot: Snapshot) -> None:
+    offline = snapshot.study.offline
+    assert offline is not None
+    note = "no interval: its battles are worth 1.9 equally used voters; 2.5 are needed"
+    remark = "one voter has 31 % of the battles, which widens the intervals"
+    rows = (replace(offline.rows[0], low=None, high=None, note=note), *offline.rows[1:])
+    marked = replace(snapshot, study=replace(snapshot.study, offline=replace(offline, rows=rows, remarks=(remark,))))
+    lines = board_lines(marked, BoardQuery())
+    assert any(line.offline is not None and line.offline.note == note for line in lines)
+    context = leaderboard_view(marked, BoardQuery(), None)
+    page = text_of(render("leaderboard.html", SiteFacts("Birds"), context))
+    assert note in page
+    assert "One voter has 31 % of the battles, which widens the intervals." in page
