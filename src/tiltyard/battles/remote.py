@@ -22,12 +22,16 @@ GROUP = "number of the group"
 """The column that says which group of equal rows, by its number at the engine, a row of the table represents."""
 
 
+NO_LIMIT = 1e300
+"""A leverage that no cluster has: with it every cluster is summed by the engine."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupScores:
     """What one battle of a group adds to the score of a parameter: three arrays side by side.
 
-    `leverage` is what one battle adds to its cluster's leverage g, by the number of the group; the scores of a cluster
-    are divided by 1 − g, g being at most `most_leverage`.
+    `leverage` is what one battle adds to its cluster's leverage g, by the number of the group. The scores of a cluster
+    are divided by 1 − g; clusters with a g above `most_leverage` are not summed but handed over.
     """
 
     group: NDArray[np.int64]
@@ -40,10 +44,10 @@ class GroupScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterSums:
-    """Over all clusters: the sum of s sᵀ (`squares`), how many there are, and in how many each parameter appears.
+    """Over the small clusters: the sum of s sᵀ (`squares`), how many there are, and in how many each parameter appears.
 
     `sizes_of` is, for each parameter, the sum over clusters of the squared number of its battles there; `sizes` is the
-    same for all battles, and `largest` the number of battles in the largest cluster.
+    same for all battles, and `largest` the number of battles in the largest cluster. `large` holds the other clusters.
     """
 
     squares: Floats
@@ -52,6 +56,16 @@ class ClusterSums:
     sizes_of: Floats
     sizes: float
     largest: float
+    large: LargeClusters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LargeClusters:
+    """Clusters of which every group is known, as triples: the cluster's number, the group's, and how many battles."""
+
+    cluster: NDArray[np.int64]
+    group: NDArray[np.int64]
+    battles: Floats
 
 
 class RemoteClusters(Protocol):

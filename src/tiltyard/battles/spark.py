@@ -20,7 +20,7 @@ import numpy as np
 
 from tiltyard.battles.layout import FieldKind, Layout, ReadOptions, make_layout
 from tiltyard.battles.problems import RowProblem, explain
-from tiltyard.battles.remote import ClusterSums, GroupScores, RemoteCounts, groups, with_groups
+from tiltyard.battles.remote import NO_LIMIT, ClusterSums, GroupScores, LargeClusters, RemoteCounts, groups, with_groups
 from tiltyard.battles.settle import LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.spark_rows import (
     FAULT,
@@ -76,13 +76,27 @@ WITH sums AS (
   GROUP BY battles.cluster, scores.parameter
 ), pulls AS (
   SELECT sums.cluster, sums.parameter, sums.size,
-    if(sums.parameter = {every}, 0.0, sums.pull / (1.0 - least(whole.pull, {most}))) AS pull
+    if(sums.parameter = {every}, 0.0, sums.pull / (1.0 - whole.pull)) AS pull
   FROM sums JOIN sums AS whole ON sums.cluster = whole.cluster AND whole.parameter = {every}
+  WHERE whole.pull <= {most}
 )
 SELECT one.parameter AS i, other.parameter AS j, sum(one.pull * other.pull) AS square, count(*) AS clusters,
   sum(one.size * other.size) AS sizes, max(one.size) AS largest
 FROM pulls AS one JOIN pulls AS other ON one.cluster = other.cluster AND one.parameter <= other.parameter
 GROUP BY one.parameter, other.parameter
+"""
+
+
+LARGE = """
+WITH known AS (
+  SELECT {hint} battles.cluster, battles.weight, scores.score, scores.number
+  FROM {{battles}} AS battles JOIN {{scores}} AS scores ON {same_group} AND scores.parameter = {every}
+  WHERE battles.cluster IS NOT NULL
+), large AS (
+  SELECT cluster FROM known GROUP BY cluster HAVING sum(weight * score) > {most}
+)
+SELECT known.cluster, known.number, sum(known.weight) AS battles
+FROM known JOIN large ON known.cluster = large.cluster GROUP BY known.cluster, known.number
 """
 
 
@@ -373,10 +387,13 @@ class _Clusters:
         table = self._score_table(scores)
         same_group = " AND ".join(f"battles.{key.name} <=> scores.{key.name}" for key in self.grouped.keys)
         hint = "/*+ BROADCAST(scores) */" if len(scores.group) <= SMALL_TABLE else ""
-        sql = SQUARES.format(same_group=same_group, hint=hint, every=EVERY, most=scores.most_leverage)
-        found = _collect(
-            self.source, self.layout, lambda: self.source.session.sql(sql, battles=self.battles, scores=table)
-        )
+        words = {"same_group": same_group, "hint": hint, "every": EVERY, "most": scores.most_leverage}
+
+        def collect(statement: str) -> list[Any]:
+            sql, session = statement.format(**words), self.source.session
+            return _collect(self.source, self.layout, lambda: session.sql(sql, battles=self.battles, scores=table))
+
+        found = collect(SQUARES)
         squares, clusters, sizes, largest = np.zeros((n + 1, n + 1)), np.zeros(n + 1), np.zeros(n + 1), 0.0
         for i, j, square, count, size, most in found:
             squares[i, j] = squares[j, i] = square
@@ -385,7 +402,13 @@ class _Clusters:
             if i == j == EVERY:
                 largest = most
         return ClusterSums(
-            squares[:n, :n], float(clusters[EVERY]), clusters[:n], sizes[:n], float(sizes[EVERY]), float(largest)
+            squares[:n, :n],
+            float(clusters[EVERY]),
+            clusters[:n],
+            sizes[:n],
+            float(sizes[EVERY]),
+            float(largest),
+            _large_clusters(collect(LARGE) if scores.most_leverage < NO_LIMIT else []),
         )
 
     def _score_table(self, scores: GroupScores) -> Any:
@@ -397,15 +420,27 @@ class _Clusters:
         keys, key_values = self.grouped.keys, self.grouped.key_values()
         triples = list(zip(scores.group.tolist(), scores.parameter.tolist(), scores.score.tolist(), strict=True))
         triples += [(group, EVERY, scores.leverage[group]) for group in np.unique(scores.group).tolist()]
-        names = [*(key.name for key in keys), "parameter", "score"]
-        types = ", ".join(f"{key.name}: {key.sql_type}" for key in keys) + ", parameter: int, score: double"
+        names = [*(key.name for key in keys), "parameter", "score", "number"]
+        types = ", ".join(f"{key.name}: {key.sql_type}" for key in keys)
+        types += ", parameter: int, score: double, number: int"
         tables = []
         for start in range(0, len(triples), ROWS_IN_A_STATEMENT):
             part = triples[start : start + ROWS_IN_A_STATEMENT]
             rows = [
-                dict(zip(names, (*key_values[group], parameter, score), strict=True))
+                dict(zip(names, (*key_values[group], parameter, score, group), strict=True))
                 for group, parameter, score in part
             ]
             sql = f"SELECT inline(from_json(:rows, 'array<struct<{types}>>'))"
             tables.append(self.source.session.sql(sql, args={"rows": msgspec.json.encode(rows).decode()}))
         return reduce(lambda one, other: one.unionAll(other), tables)
+
+
+def _large_clusters(found: list[Any]) -> LargeClusters:
+    """Triples of cluster, group and battles, the clusters numbered as they come."""
+    place: dict[Any, int] = {}
+    cluster = [place.setdefault(name, len(place)) for name, _, _ in found]
+    return LargeClusters(
+        np.array(cluster, dtype=np.int64),
+        np.array([group for _, group, _ in found], dtype=np.int64),
+        np.array([battles for _, _, battles in found], dtype=np.float64),
+    )

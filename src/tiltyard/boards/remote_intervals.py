@@ -2,30 +2,30 @@
 
 The same sandwich as in `ratings.intervals`, clustered in one way. What differs is where the middle is summed: here the
 score of each kind of battle is worked out, the engine adds them up by cluster and multiplies, and the square matrix of
-sums comes back. Scores without their cluster are those divided by 1 − g, g the cluster's leverage, for all clusters.
+sums comes back. The few clusters of large leverage come back whole, and are solved here.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.remote import GroupScores, RemoteClusters, groups
+from tiltyard.battles.remote import NO_LIMIT, GroupScores, LargeClusters, RemoteClusters, groups
+from tiltyard.ratings.clusters import ModelClusters, model_clusters, sum_of_squares
 from tiltyard.ratings.comparisons import sum_by
-from tiltyard.ratings.intervals import BattleDerivatives, Clustering, Covariance, combine
+from tiltyard.ratings.intervals import BattleDerivatives, Clustering, Covariance, clustered_rows, combine
+from tiltyard.ratings.leave_one_out import SMALL_LEVERAGE, leave_one_out
 
 if TYPE_CHECKING:
     from tiltyard.boards.preparation import FitInput
     from tiltyard.ratings.bradley_terry import BradleyTerryFit
+    from tiltyard.ratings.tie_models import ResultScores
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-MOST_LEVERAGE = 0.5
-"""Leverage beyond this counts as this: a trace is an upper bound, and much too large a one for large clusters."""
 
 
 def remote_sandwich(
@@ -34,39 +34,68 @@ def remote_sandwich(
     """The covariance clustered elsewhere; None when all battles share one cluster."""
     rows, counted, n = fit_input.rows, fit_input.counted, fitted.n_parameters
     shared = clusters.shared(fit_input.selected.table)
-    inverse = fitted.inverse_information()
-    row, parameter, score = _row_scores(fitted, fit_input)
+    derivatives = BattleDerivatives.of(fitted, fitted.inverse_information())
+    row, parameter, score = _row_scores(fitted, fit_input, derivatives.scores)
     far = shared[row]
     number = groups(fit_input.selected.table)
-    leverage = BattleDerivatives.of(fitted, inverse).leverage[counted.cell] if corrected else np.zeros(len(rows))
+    leverage = derivatives.leverage[counted.cell] if corrected else np.zeros(len(rows))
     by_group = dict(zip(number.tolist(), leverage.tolist(), strict=True))
-    sums = clusters.sums(GroupScores(number[row[far]], parameter[far], score[far], n, by_group, MOST_LEVERAGE))
-    if sums.clusters == 1.0 and shared.all():
+    most = SMALL_LEVERAGE if corrected else NO_LIMIT
+    sums = clusters.sums(GroupScores(number[row[far]], parameter[far], score[far], n, by_group, most))
+    models, count, middle = _large(fitted, derivatives, fit_input, sums.large, number)
+    if sums.clusters + count == 1.0 and shared.all():
         return None
     alone = ~far
-    score = score / (1.0 - np.minimum(leverage, MOST_LEVERAGE))[row]
-    middle = sums.squares + _weighted_squares(row[alone], parameter[alone], score[alone], rows.weight, n)
-    prior = _prior_scores(fitted, len(counted.cells))
-    middle += _weighted_squares(*prior, n)
-    own, battles = rows.take(~shared), rows.battles_per_model()
-    count = sums.clusters + float(own.weight.sum())
+    if corrected:
+        score = _row_scores(fitted, fit_input, derivatives.scores_without)[2]
+    middle += sums.squares + _weighted_squares(row[alone], parameter[alone], score[alone], rows.weight, n)
+    prior = derivatives.scores_without if corrected else derivatives.scores
+    middle += _weighted_squares(*_prior_scores(fitted, prior, len(counted.cells)), n)
+    own = rows.take(~shared)
+    lone, lone_of = float(own.weight.sum()), own.battles_per_model()
+    m, total, battles = rows.n_models, float(rows.weight.sum()), rows.battles_per_model()
+    count += sums.clusters + lone
     factor = (count - 1.0) / count if corrected else count / max(count - 1.0, 1.0)
-    alone_of, total = own.battles_per_model(), float(rows.weight.sum())
-    effective = battles**2 / np.maximum(sums.sizes_of[: rows.n_models] + alone_of, 1e-300)
+    effective = battles**2 / np.maximum(models.squares + sums.sizes_of[:m] + lone_of, 1e-300)
     way = Clustering(
-        matrix=inverse @ middle @ inverse * factor,
+        matrix=derivatives.inverse @ middle @ derivatives.inverse * factor,
         count=count,
-        effective_count=total**2 / (sums.sizes + float(own.weight.sum())),
-        effective=effective if corrected else sums.clusters_of[: rows.n_models] + alone_of,
-        largest_share=max(sums.largest, 1.0) / total,
+        effective_count=total**2 / (models.all_squares + sums.sizes + lone),
+        effective=effective if corrected else sums.clusters_of[:m] + lone_of,
+        largest_share=max(models.largest, sums.largest, min(lone, 1.0)) / total,
     )
-    return combine((way.matrix,), inverse, battles, (way,), corrected=corrected)
+    return combine((way.matrix,), derivatives.inverse, battles, (way,), corrected=corrected)
 
 
-def _row_scores(fitted: BradleyTerryFit, fit_input: FitInput) -> tuple[Ints, Ints, Floats]:
+def _large(
+    fitted: BradleyTerryFit,
+    derivatives: BattleDerivatives,
+    fit_input: FitInput,
+    large: LargeClusters,
+    number: Ints,
+) -> tuple[ModelClusters, float, Floats]:
+    """The clusters that were handed over whole: those of each model, how many, and the sum of their squares."""
+    n, m = fitted.n_parameters, fitted.cells.n_models
+    models, count, middle = ModelClusters(np.zeros(m), np.zeros(m), np.zeros(m), 0.0, 0.0), 0.0, np.zeros((n, n))
+    place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
+    place[number] = np.arange(len(number))
+    if not len(large.group):
+        return models, count, middle
+    chosen, counted = place[large.group], fit_input.counted
+    rows = replace(fit_input.rows.take(chosen), weight=large.battles)
+    share = None if counted.share is None else counted.share[chosen]
+    part = replace(counted, cell=counted.cell[chosen], result=counted.result[chosen], share=share)
+    for shared in clustered_rows(fitted, derivatives, rows, part, large.cluster, np.arange(len(chosen))):
+        count += shared.n_clusters
+        models = models + model_clusters(shared)
+        middle += sum_of_squares(leave_one_out(shared, derivatives.inverse))
+    return models, count, middle
+
+
+def _row_scores(fitted: BradleyTerryFit, fit_input: FitInput, scores: ResultScores) -> tuple[Ints, Ints, Floats]:
     """What one battle of each row adds to the score, as triples: row, parameter, score."""
     counted = fit_input.counted
-    table = _result_scores(fitted)
+    table = scores.delta, scores.tie
     cell, result, share = counted.cell, counted.result, counted.share
     delta, tie = (scores[cell, result] for scores in table)
     if share is not None:
@@ -76,19 +105,13 @@ def _row_scores(fitted: BradleyTerryFit, fit_input: FitInput) -> tuple[Ints, Int
     return _by_parameter(fitted, cell, delta, tie)
 
 
-def _prior_scores(fitted: BradleyTerryFit, real: int) -> tuple[Ints, Ints, Floats, Floats]:
+def _prior_scores(fitted: BradleyTerryFit, scores: ResultScores, real: int) -> tuple[Ints, Ints, Floats, Floats]:
     """The scores of the pseudo-battles that keep unbeaten models finite, and how many there are of each."""
-    delta, tie = _result_scores(fitted)
+    delta, tie = scores.delta, scores.tie
     cell = np.repeat(np.arange(real, len(fitted.cells)), 3)
     result = np.tile(np.arange(3), len(fitted.cells) - real)
     triples = _by_parameter(fitted, cell, delta[cell, result], tie[cell, result])
     return *triples, fitted.cells.counts[cell, result]
-
-
-def _result_scores(fitted: BradleyTerryFit) -> tuple[Floats, Floats]:
-    cells = fitted.cells
-    scores = fitted.tie_model.result_scores(fitted.parameters.delta(cells), fitted.parameters.tie[cells.group])
-    return scores.delta, scores.tie
 
 
 def _by_parameter(fitted: BradleyTerryFit, cell: Ints, delta: Floats, tie: Floats) -> tuple[Ints, Ints, Floats]:

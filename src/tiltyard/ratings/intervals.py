@@ -22,7 +22,7 @@ import numpy as np
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble
 from tiltyard.ratings.clusters import ClusteredRows, ModelClusters, model_clusters, sum_of_squares
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, sum_by
-from tiltyard.ratings.leave_one_out import LARGEST_LEVERAGE, leave_one_out
+from tiltyard.ratings.leave_one_out import LARGEST_LEVERAGE, SMALL_LEVERAGE, leave_one_out
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import Curvature, ResultScores
 
@@ -190,15 +190,28 @@ class BattleDerivatives:
 
 
 def _without_itself(scores: ResultScores, bend: Floats, odds: Floats, cross: Floats, tie: Floats) -> ResultScores:
-    """The scores of one battle at the fit without it: (I − B K)⁻¹ s, two by two."""
-    held = np.minimum(1.0, LARGEST_LEVERAGE / np.maximum(bend[:, 0] * odds + bend[:, 2] * tie, 1e-300))
-    dd, dt, tt = (held * column for column in bend.T)
-    a, b = dd * odds + dt * cross, dd * cross + dt * tie
-    c, d = dt * odds + tt * cross, dt * cross + tt * tie
+    """The scores of one battle at the fit without it: (I − B K)⁻¹ s, two by two, as for any other cluster."""
+    bend = bend * _held(bend, odds, cross, tie)[:, None]
+    a, b, c, d = _products(bend, odds, cross, tie)
     determinant = (1.0 - a) * (1.0 - d) - b * c
     by_odds = ((1.0 - d)[:, None] * scores.delta + b[:, None] * scores.tie) / determinant[:, None]
     by_tie = (c[:, None] * scores.delta + (1.0 - a)[:, None] * scores.tie) / determinant[:, None]
-    return ResultScores(by_odds, by_tie)
+    small = (a + d <= SMALL_LEVERAGE)[:, None]
+    share = 1.0 / (1.0 - np.minimum(a + d, SMALL_LEVERAGE))[:, None]
+    return ResultScores(np.where(small, share * scores.delta, by_odds), np.where(small, share * scores.tie, by_tie))
+
+
+def _products(bend: Floats, odds: Floats, cross: Floats, tie: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """The four entries of B K for one battle, by log-odds and by tie."""
+    dd, dt, tt = bend.T
+    return dd * odds + dt * cross, dd * cross + dt * tie, dt * odds + tt * cross, dt * cross + tt * tie
+
+
+def _held(bend: Floats, odds: Floats, cross: Floats, tie: Floats) -> Floats:
+    """The factor that holds the largest eigenvalue of B K at LARGEST_LEVERAGE."""
+    a, b, c, d = _products(bend, odds, cross, tie)
+    largest = 0.5 * (a + d + np.sqrt(np.maximum((a - d) ** 2 + 4.0 * b * c, 0.0)))
+    return np.asarray(np.minimum(1.0, LARGEST_LEVERAGE / np.maximum(largest, 1e-300)))
 
 
 def _tie_places(fit: BradleyTerryFit) -> Ints:
@@ -226,7 +239,7 @@ def _one_way(
     count = float(rows.weight[own].sum())
     models = ModelClusters(alone, alone, alone, count, min(count, 1.0))
     if cluster is not None and not own.all():
-        for shared in _shared_rows(fit, derivatives, rows, counted, cluster, np.flatnonzero(~own)):
+        for shared in clustered_rows(fit, derivatives, rows, counted, cluster, np.flatnonzero(~own)):
             count += shared.n_clusters
             models = models + model_clusters(shared)
             middle += sum_of_squares(leave_one_out(shared, derivatives.inverse) if corrected else shared)
@@ -291,7 +304,7 @@ def _row_scores(table: Floats, counted: Counted, chosen: NDArray[np.intp]) -> Fl
     return np.where(np.isnan(share), score, share * table[cell, 0] + (1.0 - share) * table[cell, 1])
 
 
-def _shared_rows(
+def clustered_rows(
     fit: BradleyTerryFit,
     derivatives: BattleDerivatives,
     rows: Comparisons,
