@@ -15,11 +15,13 @@ from tiltyard.boards.building import Column, build_board
 from tiltyard.boards.certainty import Certainty, certainty, cluster_notes, interval_settings, share_remarks
 from tiltyard.boards.estimator import (
     BOOTSTRAP_TABLES,
+    DRAWN_COPIES,
     DRAWS_MAX,
     NUMBER,
     RATING_MAX,
     ROUNDS_COPIES,
     SANDWICH_TABLES,
+    SOLVED_COPIES,
     EstimatorParameters,
     check_choice,
     check_level,
@@ -51,7 +53,8 @@ from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, wins_and_losses
 from tiltyard.ratings.influence import battles_to_swap, prepare
-from tiltyard.ratings.intervals import Covariance, sandwich
+from tiltyard.ratings.intervals import Covariance, Uncertainty, sandwich
+from tiltyard.ratings.many_models import COLUMNS_AT_ONCE, DRAWS, MANY_MODELS, DrawnCovariance, drawn_sandwich
 from tiltyard.ratings.quantiles import t_quantile
 
 if TYPE_CHECKING:
@@ -66,6 +69,11 @@ Interval = Literal["sandwich", "bootstrap", "none"]
 Correction = Literal["leave-one-out", "none"]
 """`leave-one-out` or `none`."""
 Floats = NDArray[np.float64]
+
+DRAWN_REMARK = (
+    "more than 2,000 models: standard errors from {draws} random draws (seed {seed}), places from intervals that hold "
+    "for all models at once"
+)
 
 CENTRE = 1000.0
 """The mean rating where no anchor is given."""
@@ -94,7 +102,7 @@ class BradleyTerry(EstimatorParameters):
         ci: How intervals are made: `sandwich`, `bootstrap` or `none`.
         level: Confidence level.
         rounds: Bootstrap rounds.
-        seed: Seed of the bootstrap.
+        seed: Seed of the bootstrap, and of the random draws behind intervals of more than 2,000 models.
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
             each of the two that is known, `none` treats every battle as independent.
         correction: `leave-one-out`, or `none` for the intervals of version 0.1, which are too narrow where one prompt
@@ -191,18 +199,29 @@ class BradleyTerry(EstimatorParameters):
         return table.models.index(self.anchor[0])
 
     def _check_memory(self, models: int, memory: float | None) -> None:
-        """Refuse intervals that would not fit into memory; ratings alone need little."""
+        """Refuse intervals that would not fit into memory; ratings alone need little.
+
+        Above 2,000 models only the bootstrap, robustness and the intervals of version 0.1 need tables of pairs.
+        """
         tables = {"none": 0, "sandwich": SANDWICH_TABLES, "bootstrap": BOOTSTRAP_TABLES}[self.ci]
+        columns = ROUNDS_COPIES * self.rounds if self.ci == "bootstrap" else 0
+        if self._draws(models):
+            tables, columns = 0, DRAWN_COPIES * DRAWS + SOLVED_COPIES * COLUMNS_AT_ONCE
         if self.robustness:
             tables = max(tables, SANDWICH_TABLES)
-        rounds = ROUNDS_COPIES * self.rounds if self.ci == "bootstrap" else 0
-        check_memory(
-            f"{'robustness' if self.ci == 'none' else 'intervals'} and places of {models:,} models",
-            float(NUMBER) * models * (tables * models + rounds),
-            f'Use ci="none"{" without robustness=True" if self.robustness else ""} for the ratings alone, or '
-            "min_battles=... to leave out models that have few battles.",
-            memory,
-        )
+        what, advice = self._large(models)
+        check_memory(what, float(NUMBER) * models * (tables * models + columns), advice, memory)
+
+    def _large(self, models: int) -> tuple[str, str]:
+        """What needs the memory, and what to do without."""
+        fewer = "min_battles=... to leave out models that have few battles."
+        if models > MANY_MODELS and self.robustness:
+            return f"robustness of {models:,} models", f"Leave out robustness=True, or use {fewer}"
+        what = f"{'robustness' if self.ci == 'none' else 'intervals'} and places of {models:,} models"
+        if models > MANY_MODELS and self.ci == "bootstrap":
+            return what, f'Use ci="sandwich", which needs little memory, or {fewer}'
+        alone = " without robustness=True" if self.robustness else ""
+        return what, f'Use ci="none"{alone} for the ratings alone, or {fewer}'
 
     def _needs_only_counts(self, table: BattleTable, remarks: list[str]) -> bool:
         """Whether no column of the rows is looked at, so that equal rows can be counted first."""
@@ -240,7 +259,7 @@ class BradleyTerry(EstimatorParameters):
 
     def _covariance(
         self, fit_input: FitInput, fitted: BradleyTerryFit, clusters: RemoteClusters | None
-    ) -> tuple[FitInput, Covariance | None]:
+    ) -> tuple[FitInput, Uncertainty | None]:
         """The covariance, summed where the battles are; clusters elsewhere may turn out to be one, which is none."""
         if self.ci == "none":
             return fit_input, None
@@ -251,7 +270,14 @@ class BradleyTerry(EstimatorParameters):
                 return fit_input, covariance
             fit_input.remarks.append(one_cluster(clusters.column))
             fit_input = replace(fit_input, clusters=())
+        if self._draws(fitted.cells.n_models):
+            fit_input.remarks.append(DRAWN_REMARK.format(draws=DRAWS, seed=self.seed))
+            return fit_input, drawn_sandwich(fitted, fit_input.rows, fit_input.counted, seed=self.seed)
         return fit_input, sandwich(fitted, fit_input.rows, fit_input.counted, corrected=corrected)
+
+    def _draws(self, models: int) -> bool:
+        """Whether there are too many models for a covariance of all pairs; bootstrap and older rules need one."""
+        return models > MANY_MODELS and self.ci == "sandwich" and self.correction == "leave-one-out"
 
     def _board(
         self, fit_input: FitInput, fitted: BradleyTerryFit, state: NDArray[np.int8], sure: Certainty
@@ -361,7 +387,7 @@ def _notes(fit_input: FitInput, state: NDArray[np.int8], sure: Certainty) -> lis
 
 
 def _coefficients(
-    names: list[str], fitted: BradleyTerryFit, covariance: Covariance | None, level: float
+    names: list[str], fitted: BradleyTerryFit, covariance: Uncertainty | None, level: float
 ) -> dict[str, dict[str, float | None]]:
     """Each coefficient in rating points: what one typical difference (or the first slot) is worth."""
     m = fitted.cells.n_models
@@ -394,6 +420,8 @@ def _arrays(sure: Certainty, zero: float) -> dict[str, NDArray[np.generic]]:
     arrays: dict[str, NDArray[np.generic]] = {}
     if sure.rounds is not None:
         arrays["bootstrap_ratings"] = zero + POINTS_PER_LOGIT * sure.rounds
-    if sure.covariance is not None:
+    if isinstance(sure.covariance, DrawnCovariance):
+        arrays["error_draws"] = np.float32(POINTS_PER_LOGIT) * sure.covariance.widest().moves
+    if isinstance(sure.covariance, Covariance):
         arrays["covariance"] = POINTS_PER_LOGIT * POINTS_PER_LOGIT * sure.covariance.matrix
     return arrays

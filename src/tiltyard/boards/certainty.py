@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from tiltyard.boards.preparation import FitInput, kind_of
 from tiltyard.ratings.bootstrap import bootstrap_strengths
-from tiltyard.ratings.intervals import FEWEST_CLUSTERS, Covariance, half_widths
+from tiltyard.ratings.intervals import FEWEST_CLUSTERS, Covariance, Uncertainty, half_widths
+from tiltyard.ratings.many_models import DrawnCovariance
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.ratings.ranks import (
     FIRST_LOOK,
     RankIntervals,
     anytime_cuts,
     bonferroni_cuts,
+    places_of_intervals,
     rank_intervals,
     tukey_cut,
 )
@@ -48,14 +50,14 @@ class Certainty:
     zero: float = 0.0
     interval: tuple[Floats, Floats] | None = None
     places: RankIntervals | None = None
-    covariance: Covariance | None = None
+    covariance: Uncertainty | None = None
     rounds: Floats | None = None
 
 
 def certainty(
     fitted: BradleyTerryFit,
     fit_input: FitInput,
-    covariance: Covariance | None,
+    covariance: Uncertainty | None,
     *,
     anchor: int | None,
     level: float,
@@ -77,13 +79,33 @@ def certainty(
         weights = None  # version 0.1 gave the interval around the mean also where an anchor was the scale's zero
     half = half_widths(covariance, level, weights)
     drawn, low, high = None, strength - half, strength + half
-    if rounds:
+    if rounds and isinstance(covariance, Covariance):
         drawn = _draw(fitted, fit_input, covariance, weights, rounds=rounds, seed=seed)
         low, high = _bootstrap_ends(drawn, strength, half, covariance, level)
     battles = fit_input.rows.battles_per_model()
-    needed = apart_at_any_time(covariance, level, battles) if anytime else apart(covariance, level)
-    places = rank_intervals(strength, needed)
+    if isinstance(covariance, Covariance):
+        needed = apart_at_any_time(covariance, level, battles) if anytime else apart(covariance, level)
+        places = rank_intervals(strength, needed)
+    else:
+        places = _places_of_many(strength, covariance, level, battles if anytime else None)
     return Certainty(strength, zero, (low, high), places, covariance, drawn)
+
+
+def _places_of_many(
+    strength: Floats, covariance: Uncertainty, level: float, battles: Floats | None
+) -> RankIntervals:
+    """The places each of many models could hold, by intervals that hold for all models at once (Bonferroni).
+
+    Two models are told apart when theirs do not overlap, however their errors depend on each other. With `battles` the
+    intervals hold at every look.
+    """
+    m, zero = len(strength), zero_weights(covariance.known, None)
+    half = half_widths(covariance, 1.0 - (1.0 - level) / m, zero)
+    if battles is not None:
+        variances = np.maximum(covariance.variances(zero), covariance.fisher_variances(zero))
+        degrees = np.where(covariance.known & (battles >= FIRST_LOOK), covariance.degrees, 0.0)
+        half = anytime_cuts(variances, level, n_pairs=m, degrees=degrees) * np.sqrt(np.maximum(variances, 1e-300))
+    return places_of_intervals(strength - half, strength + half)
 
 
 def zero_weights(known: NDArray[np.bool_], anchor: int | None) -> Floats | None:
@@ -159,7 +181,7 @@ def _bootstrap_ends(
         return strength + (low - strength) * stretch, strength + (high - strength) * stretch
 
 
-def cluster_notes(covariance: Covariance | None, columns: tuple[str, ...]) -> list[str | None]:
+def cluster_notes(covariance: Uncertainty | None, columns: tuple[str, ...]) -> list[str | None]:
     """For each model what to say where its battles come from too few prompts or voters."""
     if covariance is None or not covariance.ways or not covariance.corrected:
         return [] if covariance is None else [None] * len(covariance.degrees)
@@ -176,7 +198,7 @@ def cluster_notes(covariance: Covariance | None, columns: tuple[str, ...]) -> li
     return notes
 
 
-def share_remarks(covariance: Covariance | None, columns: tuple[str, ...]) -> list[str]:
+def share_remarks(covariance: Uncertainty | None, columns: tuple[str, ...]) -> list[str]:
     """A sentence for each kind of cluster of which one holds a large part of the battles."""
     if covariance is None:
         return []
@@ -187,10 +209,10 @@ def share_remarks(covariance: Covariance | None, columns: tuple[str, ...]) -> li
     ]
 
 
-def interval_settings(covariance: Covariance | None, columns: tuple[str, ...]) -> dict[str, Any]:
+def interval_settings(covariance: Uncertainty | None, columns: tuple[str, ...]) -> dict[str, Any]:
     """What a ratings file says of the clusters behind its intervals."""
     if covariance is None or not covariance.ways:
-        return {"cluster": None}
+        return {"cluster": None, **_draws_settings(covariance)}
     if not covariance.corrected:
         return {"cluster": ",".join(columns)}
     known = covariance.degrees[covariance.known]
@@ -207,4 +229,10 @@ def interval_settings(covariance: Covariance | None, columns: tuple[str, ...]) -
         ],
         "degrees_of_freedom": [float(known.min()), float(known.max())] if len(known) else None,
         "correction": "leave-one-out",
+        **_draws_settings(covariance),
     }
+
+
+def _draws_settings(covariance: Uncertainty | None) -> dict[str, Any]:
+    """How many random draws stand behind the intervals, where they do."""
+    return {"draws": covariance.fisher.moves.shape[1]} if isinstance(covariance, DrawnCovariance) else {}

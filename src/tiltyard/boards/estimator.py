@@ -114,6 +114,14 @@ ROUNDS_COPIES = 3
 """Copies of the bootstrap's rounds: as solved, joined, and sorted for their quantiles."""
 
 
+DRAWN_COPIES = 4
+"""Copies of the draws of many models, in whole numbers of 8 bytes: two of 4 bytes for each of up to four kinds."""
+
+
+SOLVED_COPIES = 8
+"""Columns of a sparse solve held at once, for each column that is solved."""
+
+
 WIN_RATE_TABLES = 6
 """Tables of pairs that win rates hold at most."""
 

@@ -29,6 +29,8 @@ from tiltyard.ratings.tie_models import TIE_MODELS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from tiltyard.battles.table import BattleTable
     from tiltyard.boards.leaderboard import Leaderboard
     from tiltyard.judging.records import Judgment
@@ -128,12 +130,19 @@ class HumanBoard:
         models = tuple(str(name) for name in board.arrays["models"])
         m = len(models)
         rating = np.array([board[name].rating for name in models])
-        covariance = np.asarray(board.arrays["covariance"], dtype=np.float64)[:m, :m] / POINTS_PER_LOGIT**2
-        return cls(board, models, Anchors((rating - CENTRE) / POINTS_PER_LOGIT, covariance))
+        return cls(board, models, Anchors((rating - CENTRE) / POINTS_PER_LOGIT, _covariance(board, m)))
 
     def number(self, model: str) -> int | None:
         """The number of a model among the anchors; None for one that is not rated."""
         return self.models.index(model) if model in self.models else None
+
+
+def _covariance(board: Leaderboard, m: int) -> NDArray[np.float64]:
+    """The covariance of the strengths in logits; of a board of many models the one that its draws show."""
+    if "covariance" in board.arrays:
+        return np.asarray(board.arrays["covariance"], dtype=np.float64)[:m, :m] / POINTS_PER_LOGIT**2
+    draws = np.asarray(board.arrays["error_draws"], dtype=np.float64)[:m] / POINTS_PER_LOGIT
+    return np.asarray(draws @ draws.T / draws.shape[1])
 
 
 def to_points(strength: float) -> float:

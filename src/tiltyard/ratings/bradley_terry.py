@@ -195,14 +195,14 @@ def assemble(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.int64]
     off = sum_by(cells.first * m + cells.second, weight.delta, m * m).reshape(m, m)
     off += off.T
     matrix[:m, :m] = np.diag(off.sum(axis=1)) - off
-    side = _border(cells, weight, tied_groups)
+    side = border(cells, weight, tied_groups)
     matrix[:m, m:] = side[:m]
     matrix[m:, :m] = side[:m].T
     matrix[m:, m:] = side[m:]
     return matrix
 
 
-def _border(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.int64]) -> Floats:
+def border(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.int64]) -> Floats:
     """The columns of `assemble` that belong to coefficients and tie parameters."""
     q = cells.design.shape[1]
     columns = [project(cells, weight.delta * cells.design[:, k]) for k in range(q)]
@@ -256,7 +256,7 @@ def _check_design(cells: PairCells, weight: Curvature) -> None:
     m, q = cells.n_models, cells.design.shape[1]
     if not q:
         return
-    side = _border(cells, weight, np.array([], dtype=np.int64))
+    side = border(cells, weight, np.array([], dtype=np.int64))
     if m <= DENSE_MODELS:
         onto = solve_centred(assemble(cells, weight, np.array([], dtype=np.int64))[:m, :m], side[:m], m)
     else:
@@ -296,7 +296,7 @@ def _solve_sparse(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.i
     """The Newton step for many models: conjugate gradients on the pairs, the few other parameters by Schur."""
     m = cells.n_models
     strengths = _sparse_strengths(cells, weight)
-    side = _border(cells, weight, tied_groups)
+    side = border(cells, weight, tied_groups)
     if not side.shape[1]:
         return strengths(gradient)
     onto = np.column_stack([strengths(column) for column in side[:m].T])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -45,8 +45,9 @@ FEWEST_CLUSTERS = 2.5
 class Clustering:
     """One way in which battles depend on each other: the covariance it gives, and its clusters.
 
-    `count` is the number of clusters and `effective_count` what they are worth, `effective` what each model's are
-    worth, `largest_share` the largest cluster's part of all battles.
+    `matrix` is empty where there are too many models to hold it (`many_models`). `count` is the number of clusters and
+    `effective_count` what they are worth, `effective` what each model's are worth, `largest_share` the largest
+    cluster's part of all battles.
     """
 
     matrix: Floats
@@ -54,6 +55,47 @@ class Clustering:
     effective_count: float
     effective: Floats
     largest_share: float
+
+
+class Uncertainty(Protocol):
+    """What intervals and places are cut from: variances, and how well each of them is known."""
+
+    @property
+    def degrees(self) -> Floats:
+        """The degrees of freedom of each model."""
+        ...
+
+    @property
+    def ways(self) -> tuple[Clustering, ...]:
+        """The clusterings; empty row by row."""
+        ...
+
+    @property
+    def corrected(self) -> bool:
+        """Whether scores are those without their own cluster."""
+        ...
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which models have an interval."""
+        ...
+
+    @property
+    def all_degrees(self) -> float:
+        """The degrees of freedom of what all battles share."""
+        ...
+
+    def variances(self, zero: Floats | None = None) -> Floats:
+        """The variance of every strength minus a weighted mean of strengths (`zero` holds the weights; None: all)."""
+        ...
+
+    def fisher_variances(self, zero: Floats | None = None) -> Floats:
+        """The same as the model itself has it: for models with few battles or clusters, 0 for the others."""
+        ...
+
+    def variance(self, parameter: int) -> float:
+        """The variance of one parameter."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,13 +116,12 @@ class Covariance:
     @property
     def known(self) -> NDArray[np.bool_]:
         """Which models have an interval: those with enough effective clusters."""
-        return self.degrees >= FEWEST_CLUSTERS - 1.0 if self.ways and self.corrected else self.degrees > 0.0
+        return well_known(self)
 
     @property
     def all_degrees(self) -> float:
         """The degrees of freedom of what all battles share: a covariate's coefficient."""
-        worth = [way.effective_count if self.corrected else way.count for way in self.ways]
-        return max(min(worth) - 1.0, 1.0) if worth else math.inf
+        return shared_degrees(self)
 
     @property
     def matrix(self) -> Floats:
@@ -124,6 +165,19 @@ class Covariance:
         return max(float(matrix[parameter, parameter]) for matrix in self.matrices)
 
 
+def well_known(errors: Uncertainty) -> NDArray[np.bool_]:
+    """Which models have an interval: those with enough effective clusters."""
+    if errors.ways and errors.corrected:
+        return np.asarray(errors.degrees >= FEWEST_CLUSTERS - 1.0)
+    return np.asarray(errors.degrees > 0.0)
+
+
+def shared_degrees(errors: Uncertainty) -> float:
+    """The degrees of freedom of what all battles share: a covariate's coefficient."""
+    worth = [way.effective_count if errors.corrected else way.count for way in errors.ways]
+    return max(min(worth) - 1.0, 1.0) if worth else math.inf
+
+
 def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, *, corrected: bool = True) -> Covariance:
     """The sandwich covariance of a fit, clustered in every way that `rows` say, or row by row.
 
@@ -139,7 +193,7 @@ def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, *, corre
     ways = tuple(_one_way(fit, derivatives, rows, counted, code, corrected=corrected) for code in rows.clusters)
     matrices: tuple[Floats, ...] = tuple(way.matrix for way in ways)
     if len(ways) == 2:
-        both = _one_way(fit, derivatives, rows, counted, _both(*rows.clusters), corrected=False, factor=1.0)
+        both = _one_way(fit, derivatives, rows, counted, in_both(*rows.clusters), corrected=False, factor=1.0)
         matrices = (matrices[0] + matrices[1] - both.matrix, *matrices)
     return combine(matrices, inverse, battles, ways, corrected=corrected)
 
@@ -170,23 +224,45 @@ class BattleDerivatives:
     def of(cls, fit: BradleyTerryFit, inverse: Floats) -> BattleDerivatives:
         """The derivatives at a fit whose information has this inverse."""
         cells, m, q = fit.cells, fit.cells.n_models, fit.cells.design.shape[1]
-        scores = fit.tie_model.result_scores(fit.parameters.delta(cells), fit.parameters.tie[cells.group])
-        total = fit.curvature()
-        n = np.maximum(cells.counts.sum(axis=1), 1e-300)
-        bend = np.column_stack([total.delta, total.cross, total.tie]) / n[:, None]
+        scores, bend = _each_battle(fit)
         towards = inverse[cells.first] - inverse[cells.second]
         if q:
             towards = towards + cells.design @ inverse[m : m + q]
         each = np.arange(len(cells))
         odds = towards[each, cells.first] - towards[each, cells.second]
         odds += (towards[:, m : m + q] * cells.design).sum(axis=1)
-        place = _tie_places(fit)[cells.group]
+        place = tie_places(fit)[cells.group]
         has = place >= 0
         at = np.where(has, m + q + place, 0)
         cross, tie = np.where(has, towards[each, at], 0.0), np.where(has, inverse[at, at], 0.0)
         bend[~has, 1:] = 0.0
         leverage = bend[:, 0] * odds + 2.0 * bend[:, 1] * cross + bend[:, 2] * tie
         return cls(inverse, scores, _without_itself(scores, bend, odds, cross, tie), bend, leverage)
+
+    @classmethod
+    def by_diagonal(cls, fit: BradleyTerryFit, diagonal: Floats, at_least: Floats) -> BattleDerivatives:
+        """The same where only the diagonal of H⁺ is known; `inverse` is then that diagonal.
+
+        `at_least` is a lower bound of the variance of every cell's difference.
+        """
+        cells, m, q = fit.cells, fit.cells.n_models, fit.cells.design.shape[1]
+        scores, bend = _each_battle(fit)
+        odds = np.maximum(diagonal[cells.first] + diagonal[cells.second], at_least)
+        odds += cells.design**2 @ diagonal[m : m + q]
+        place = tie_places(fit)[cells.group]
+        has = place >= 0
+        tie = np.where(has, diagonal[np.where(has, m + q + place, 0)], 0.0)
+        bend[~has, 1:] = 0.0
+        leverage = bend[:, 0] * odds + bend[:, 2] * tie
+        return cls(diagonal, scores, _without_itself(scores, bend, odds, np.zeros_like(odds), tie), bend, leverage)
+
+
+def _each_battle(fit: BradleyTerryFit) -> tuple[ResultScores, Floats]:
+    """The scores of one battle of every cell by its result, and its curvature (cells, 3)."""
+    cells, total = fit.cells, fit.curvature()
+    scores = fit.tie_model.result_scores(fit.parameters.delta(cells), fit.parameters.tie[cells.group])
+    n = np.maximum(cells.counts.sum(axis=1), 1e-300)
+    return scores, np.column_stack([total.delta, total.cross, total.tie]) / n[:, None]
 
 
 def _without_itself(scores: ResultScores, bend: Floats, odds: Floats, cross: Floats, tie: Floats) -> ResultScores:
@@ -214,7 +290,7 @@ def _held(bend: Floats, odds: Floats, cross: Floats, tie: Floats) -> Floats:
     return np.asarray(np.minimum(1.0, LARGEST_LEVERAGE / np.maximum(largest, 1e-300)))
 
 
-def _tie_places(fit: BradleyTerryFit) -> Ints:
+def tie_places(fit: BradleyTerryFit) -> Ints:
     """For every tie group its place among the fit's tie parameters, −1 where it has none."""
     place = np.full(fit.cells.n_groups, -1, dtype=np.int64)
     place[fit.tied_groups] = np.arange(len(fit.tied_groups))
@@ -262,7 +338,7 @@ def independent_rows(rows: Comparisons, cluster: Ints | None) -> NDArray[np.bool
     return np.asarray(alone)
 
 
-def _both(one: Ints, other: Ints) -> Ints:
+def in_both(one: Ints, other: Ints) -> Ints:
     """Clusters of the rows that agree in both; a row without one of the two is its own cluster."""
     named = (one != OWN_CLUSTER) & (other != OWN_CLUSTER)
     code = np.full(len(one), OWN_CLUSTER, dtype=np.int64)
@@ -271,16 +347,22 @@ def _both(one: Ints, other: Ints) -> Ints:
     return code
 
 
-def _own_squares(
-    fit: BradleyTerryFit, scores: ResultScores, rows: Comparisons, counted: Counted, own: NDArray[np.bool_]
-) -> Curvature:
-    """Sums of squared scores of the rows that are their own cluster, per cell, in the shape `assemble` takes."""
+def own_counts(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, own: NDArray[np.bool_]) -> Floats:
+    """Results (won, lost, tied) by cell of the rows that are their own cluster, soft ones apart; the prior's too."""
     counts = fit.cells.counts.copy()
     if not own.all() or counted.share is not None:
         hard = own if counted.share is None else own & np.isnan(counted.share)
         key = counted.cell[hard] * 3 + counted.result[hard]
         real = len(counted.cells)
         counts[:real] = sum_by(key, rows.weight[hard], 3 * real).reshape(real, 3)
+    return counts
+
+
+def _own_squares(
+    fit: BradleyTerryFit, scores: ResultScores, rows: Comparisons, counted: Counted, own: NDArray[np.bool_]
+) -> Curvature:
+    """Sums of squared scores of the rows that are their own cluster, per cell, in the shape `assemble` takes."""
+    counts = own_counts(fit, rows, counted, own)
     squares = Curvature(
         (counts * scores.delta**2).sum(axis=1),
         (counts * scores.delta * scores.tie).sum(axis=1),
@@ -289,12 +371,12 @@ def _own_squares(
     if counted.share is None:
         return squares
     soft = np.flatnonzero(own & ~np.isnan(counted.share))
-    pull = _row_scores(scores.delta, counted, soft)
+    pull = row_scores(scores.delta, counted, soft)
     squares.delta[:] += sum_by(counted.cell[soft], rows.weight[soft] * pull * pull, len(squares.delta))
     return squares
 
 
-def _row_scores(table: Floats, counted: Counted, chosen: NDArray[np.intp]) -> Floats:
+def row_scores(table: Floats, counted: Counted, chosen: NDArray[np.intp]) -> Floats:
     """The scores of some rows: each its result's column of its cell, mixed where the outcome is soft."""
     cell = counted.cell[chosen]
     score = table[cell, counted.result[chosen]]
@@ -313,7 +395,7 @@ def clustered_rows(
     shared: NDArray[np.intp],
 ) -> Iterator[ClusteredRows]:
     """The rows that share their clusters, with their derivatives: cluster by cluster, in pieces."""
-    place = _tie_places(fit)
+    place = tie_places(fit)
     shared = shared[np.argsort(cluster[shared], kind="stable")]
     for chosen in cut_between_clusters(shared, cluster):
         cell, weight = counted.cell[chosen], rows.weight[chosen]
@@ -324,8 +406,8 @@ def clustered_rows(
             second=fit.cells.second[cell],
             cluster=number_clusters(cluster[chosen]),
             weight=weight,
-            pull=weight * _row_scores(derivatives.scores.delta, counted, chosen),
-            tied=weight * _row_scores(derivatives.scores.tie, counted, chosen),
+            pull=weight * row_scores(derivatives.scores.delta, counted, chosen),
+            tied=weight * row_scores(derivatives.scores.tie, counted, chosen),
             bend=weight[:, None] * derivatives.bend[cell],
             design=fit.cells.design[cell],
             tie_at=place[fit.cells.group[cell]],
@@ -352,7 +434,7 @@ def number_clusters(cluster: Ints) -> Ints:
     return np.asarray((np.cumsum(used) - 1)[cluster])
 
 
-def half_widths(covariance: Covariance, level: float, zero: Floats | None = None) -> Floats:
+def half_widths(covariance: Uncertainty, level: float, zero: Floats | None = None) -> Floats:
     """Half the width of each model's interval, measured from a weighted mean of strengths; infinite where unknown.
 
     Student's t of the model's degrees of freedom times its standard error, never narrower than Fisher's when few. With

@@ -7,6 +7,9 @@ McCaffrey 2002, Survey Methodology 28:169). A sandwich made of u_c is a jackknif
 
 The sum over clusters of the traces g_c = tr(B_c K_c) is the number of parameters, so few clusters are large. Where g_c
 is small, u_c is t_c/(1 − g_c) to within one percent, and never smaller; for the others it is solved.
+
+Where H⁺ is too large to be held, its diagonal stands in for K_c, read off H itself: 1/H_ii. The traces then sum to
+nearly the same (for strengths alone to one more), so the correction is as large as it should be on the whole.
 """
 
 from __future__ import annotations
@@ -35,6 +38,10 @@ SOLVED_AT_ONCE = 64
 ITERATED_LEVERAGE = 0.5
 ITERATIONS = 40
 BLOCK_NUMBERS = 2_000_000
+
+POWERS = 20
+DIAGONAL_ROUNDS = 150
+DIAGONAL_TOLERANCE = 1e-4
 
 
 def leave_one_out(rows: ClusteredRows, inverse: Floats) -> ClusteredRows:
@@ -170,3 +177,86 @@ def _iterate(bend: Floats, block: Floats, score: Floats) -> Floats:
         if step <= 1e-9 * float(np.abs(moved).max()):
             break
     return moved
+
+
+def leave_one_out_by_diagonal(rows: ClusteredRows, diagonal: Floats) -> ClusteredRows:
+    """The same rows with the slopes at the fit without their cluster, where only a diagonal of H⁺ is known.
+
+    u = t + B K u is repeated for all clusters at once, row by row: no block is ever put together.
+    """
+    trace = sum_by(rows.cluster, rows.leverage, rows.n_clusters)
+    small = trace <= SMALL_LEVERAGE
+    factor = (1.0 / (1.0 - np.where(small, trace, 0.0)))[rows.cluster]
+    pull, tied = rows.pull * factor, rows.tied * factor
+    large = np.flatnonzero(~small[rows.cluster])
+    if len(large):
+        step = _DiagonalStep.of(rows, large, diagonal)
+        held = _held_back(step, trace)
+        first = pull[large], tied[large]
+        now = first
+        for _ in range(DIAGONAL_ROUNDS):
+            more = step.apply(*now)
+            after = first[0] + held * more[0], first[1] + held * more[1]
+            change = float(np.abs(after[0] - now[0]).max())
+            now = after
+            if change <= DIAGONAL_TOLERANCE * float(np.abs(now[0]).max()):
+                break
+        pull[large], tied[large] = now
+    return replace(rows, pull=pull, tied=tied)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _DiagonalStep:
+    """B K of every cluster as a map of slopes row by row: `entries` say where in its cluster's vector a row acts.
+
+    `own` is how much more leverage a row has than the diagonal says: it acts on that row alone.
+    """
+
+    cluster: Ints
+    bend: Floats
+    entries: _Entries
+    inverse: Floats
+    own: Floats
+
+    @classmethod
+    def of(cls, rows: ClusteredRows, chosen: NDArray[np.intp], diagonal: Floats) -> _DiagonalStep:
+        """The step of some rows; places are numbers of distinct (cluster, parameter) pairs."""
+        m, n = rows.n_models, len(diagonal)
+        entries = _entries(rows, chosen, rows.first[chosen], rows.second[chosen], m)
+        cluster = rows.cluster[chosen]
+        distinct, place = np.unique(cluster[:, None] * n + entries.place, return_inverse=True)
+        squares = entries.by_odds**2 * rows.bend[chosen, :1] + entries.by_tie**2 * rows.bend[chosen, 2:]
+        by_diagonal = (squares * diagonal[entries.place]).sum(axis=1)
+        own = np.maximum(rows.leverage[chosen] - by_diagonal, 0.0)
+        numbered = replace(entries, place=place.reshape(entries.place.shape))
+        return cls(cluster, rows.bend[chosen], numbered, diagonal[distinct % n], own)
+
+    def apply(self, pull: Floats, tied: Floats) -> tuple[Floats, Floats]:
+        """The slopes that moving by K times the cluster's score adds to each row."""
+        odds, tie, place = self.entries.by_odds, self.entries.by_tie, self.entries.place
+        score = sum_by(place.ravel(), (pull[:, None] * odds + tied[:, None] * tie).ravel(), len(self.inverse))
+        moved = (self.inverse * score)[place]
+        by_odds, by_tie = (odds * moved).sum(axis=1), (tie * moved).sum(axis=1)
+        bend = self.bend
+        more = bend[:, 0] * by_odds + bend[:, 1] * by_tie + self.own * pull
+        return more, bend[:, 1] * by_odds + bend[:, 2] * by_tie
+
+
+def _held_back(step: _DiagonalStep, trace: Floats) -> Floats:
+    """By how much the curvature of each row's cluster is scaled, so that its largest leverage is below the limit.
+
+    Where the trace is below it, it is; for the others the largest leverage is found by repeating B K.
+    """
+    held = np.ones(len(trace))
+    over = trace > LARGEST_LEVERAGE
+    if over.any():
+        pull = np.random.default_rng(0).normal(size=len(step.cluster)) * np.sqrt(step.bend[:, 0])
+        tied = np.zeros_like(pull)
+        largest = np.zeros(len(trace))
+        for _ in range(POWERS):
+            size = np.sqrt(np.maximum(sum_by(step.cluster, pull * pull + tied * tied, len(trace)), 1e-300))
+            pull, tied = pull / size[step.cluster], tied / size[step.cluster]
+            pull, tied = step.apply(pull, tied)
+            largest = np.sqrt(sum_by(step.cluster, pull * pull + tied * tied, len(trace)))
+        held[over] = np.minimum(1.0, LARGEST_LEVERAGE / np.maximum(largest[over], 1e-300))
+    return np.asarray(held[step.cluster])

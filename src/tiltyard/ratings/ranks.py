@@ -56,6 +56,17 @@ def rank_intervals(ratings: Floats, apart: Floats) -> RankIntervals:
     return RankIntervals(1 + beaten_by.sum(axis=1), len(ratings) - beaten_by.sum(axis=0))
 
 
+def places_of_intervals(low: Floats, high: Floats) -> RankIntervals:
+    """The places each model could hold, given intervals of strengths that hold for all models at once.
+
+    A model is told apart from those whose interval lies wholly above or below its own: one sort, no table of pairs.
+    """
+    m = len(low)
+    above = m - np.searchsorted(np.sort(low), high, side="right")
+    below = np.searchsorted(np.sort(high), low, side="left")
+    return RankIntervals((1 + above).astype(np.int64), (m - below).astype(np.int64))
+
+
 def tukey_cut(n_models: int, level: float, degrees: float = math.inf) -> float:
     """How many standard errors tell any two of the models apart, if all differences are equally well known (Tukey)."""
     return studentized_range_quantile(level, n_models, degrees) / math.sqrt(2.0) if n_models > 1 else math.inf

@@ -1,0 +1,202 @@
+"""Standard errors from random signs: they agree with the whole covariance, hold the truth, and need little memory."""
+
+from __future__ import annotations
+
+import resource
+import time
+
+import numpy as np
+import pytest
+
+from oracles.simulation import arena_battles, results, table_of
+from tiltyard.battles.table import BattleTable, Codes
+from tiltyard.boards import BradleyTerry
+from tiltyard.boards.certainty import zero_weights
+from tiltyard.ratings import POINTS_PER_LOGIT, many_models
+from tiltyard.ratings.bradley_terry import fit_bounded
+from tiltyard.ratings.comparisons import Comparisons, count_pairs
+from tiltyard.ratings.intervals import sandwich
+from tiltyard.ratings.many_models import drawn_sandwich
+from tiltyard.ratings.ranks import places_of_intervals, rank_intervals
+from tiltyard.ratings.tie_models import TIE_MODELS
+
+
+def sparse_field(models: int, per_model: int, seed: int, *, prompts: int = 0, voters: int = 0, share: float = 0.0):
+    """Few battles a model, some models in more than others; one voter may cast a share of the votes."""
+    rng = np.random.default_rng(seed)
+    strength = rng.normal(0.0, 1.0, models)
+    n = models * per_model // 2
+    a, b = arena_battles(strength, n, rng, rng.permutation(np.arange(1.0, models + 1) ** -0.3))
+    clusters = []
+    if prompts:
+        clusters.append(rng.integers(0, prompts, n))
+    if voters:
+        voter = rng.integers(0, voters, n)
+        voter[rng.random(n) < share] = 0
+        clusters.append(voter)
+    result = results(strength[a] - strength[b], rng).astype(np.int8)
+    return strength, Comparisons(models, a, b, result, np.ones(n), clusters=tuple(clusters))
+
+
+def fitted(rows: Comparisons, ties: str = "davidson"):
+    counted = count_pairs(rows)
+    return fit_bounded(counted.cells, TIE_MODELS[ties])[0], counted
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        {"models": 500, "per_model": 30, "seed": 1},
+        {"models": 500, "per_model": 30, "seed": 2, "prompts": 1500},
+        {"models": 500, "per_model": 40, "seed": 3, "prompts": 1500, "voters": 800},
+        {"models": 300, "per_model": 60, "seed": 4, "voters": 600, "share": 0.25},
+        pytest.param({"models": 2500, "per_model": 40, "seed": 5, "prompts": 12000}, marks=pytest.mark.soak),
+        pytest.param(
+            {"models": 1500, "per_model": 20, "seed": 6, "prompts": 4000, "voters": 900}, marks=pytest.mark.soak
+        ),
+    ],
+    ids=["rows", "prompts", "two ways", "one large voter", "2,500 models", "1,500 models, two ways"],
+)
+@pytest.mark.parametrize("anchored", [False, True], ids=["mean", "anchor"])
+def test_drawn_standard_errors_are_those_of_the_whole_covariance(world, anchored):
+    _, rows = sparse_field(**world)
+    fit, counted = fitted(rows)
+    whole, drawn = sandwich(fit, rows, counted), drawn_sandwich(fit, rows, counted, seed=0)
+    zero = zero_weights(whole.known, 7 if anchored else None)
+    expected, found = np.sqrt(whole.variances(zero)), np.sqrt(drawn.variances(zero))
+    there = expected > 0
+    ratio = found[there] / expected[there]
+    assert np.sqrt(np.mean((ratio - 1.0) ** 2)) <= 0.04
+    assert ratio.mean() >= 0.995  # one Monte-Carlo error is added: chance does not make intervals narrow
+    assert (found[~there] == 0.0).all()
+    np.testing.assert_allclose(drawn.degrees, whole.degrees)
+    few = np.sqrt(whole.fisher_variances(zero))
+    ratio = np.sqrt(drawn.fisher_variances(zero))[few > 0] / few[few > 0]
+    assert len(ratio) == 0 or abs(ratio.mean() - 1.0) < 0.04
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_one_other_draws():
+    _, rows = sparse_field(120, 20, 8, prompts=200)
+    fit, counted = fitted(rows)
+    zero = np.full(120, 1 / 120)
+    one, again, other = (drawn_sandwich(fit, rows, counted, seed=seed).variances(zero) for seed in (3, 3, 4))
+    assert one.tobytes() == again.tobytes()
+    assert not np.array_equal(one, other)
+
+
+def test_slot_soft_outcomes_and_half_ties_are_drawn_too():
+    _, rows = sparse_field(200, 40, 9, prompts=800)
+    rng = np.random.default_rng(1)
+    soft = Comparisons(
+        200, rows.first, rows.second, rows.result, rows.weight, rng.random(len(rows)), None, rows.clusters
+    )
+    for given, slot, ties in ((rows, True, "davidson"), (soft, False, "half"), (rows, True, "rao-kupper")):
+        counted = count_pairs(given, slot=slot)
+        fit = fit_bounded(counted.cells, TIE_MODELS[ties])[0]
+        whole, drawn = sandwich(fit, given, counted), drawn_sandwich(fit, given, counted, seed=0)
+        zero = np.full(200, 1 / 200)
+        ratio = np.sqrt(drawn.variances(zero) / whole.variances(zero))
+        assert np.sqrt(np.mean((ratio - 1.0) ** 2)) <= 0.04
+        if slot:
+            assert drawn.variance(200) == pytest.approx(whole.variance(200), rel=0.6)
+
+
+def test_a_battle_that_alone_joins_two_groups_keeps_their_difference_uncertain():
+    """The diagonal of the information does not know that nothing else joins them; the draws do."""
+    rng = np.random.default_rng(4)
+    a = rng.integers(0, 60, 4000)
+    b = (a // 30) * 30 + rng.integers(0, 30, 4000)
+    a, b = np.append(a[a != b], [3, 40]), np.append(b[a != b], [40, 3])
+    result = rng.integers(0, 2, len(a)).astype(np.int8)
+    result[-2:] = 0
+    prompts = np.append(rng.integers(0, 900, len(a) - 2), [900, 901])
+    rows = Comparisons(60, a, b, result, np.ones(len(a)), clusters=(prompts,))
+    fit, counted = fitted(rows, "half")
+    anchor = np.eye(60)[0]
+    whole, drawn = (
+        np.sqrt(f.variances(anchor)[45])
+        for f in (sandwich(fit, rows, counted), drawn_sandwich(fit, rows, counted, seed=0))
+    )
+    assert drawn > 0.6 * whole
+    assert whole > 2.0
+
+
+def test_places_by_sorting_are_places_by_comparing_every_two_intervals():
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        middle, half = rng.normal(size=30), rng.exponential(0.4, 30)
+        half[rng.random(30) < 0.1] = np.inf
+        found = places_of_intervals(middle - half, middle + half)
+        plain = rank_intervals(middle, half[:, None] + half[None, :])
+        np.testing.assert_array_equal(found.low, plain.low)
+        np.testing.assert_array_equal(found.high, plain.high)
+
+
+def board_of_many(monkeypatch, rng, models: int = 150, **options):
+    """A board whose intervals are drawn though there are few models, with its true strengths in points."""
+    monkeypatch.setattr(many_models, "MANY_MODELS", 100)
+    monkeypatch.setattr("tiltyard.boards.bradley_terry.MANY_MODELS", 100)
+    strength = rng.normal(0.0, 0.8, models)
+    n = models * 20
+    a, b = arena_battles(strength, n, rng)
+    prompt = rng.integers(0, n // 4, n)
+    effect = rng.normal(0.0, 0.7, (n // 4, models))
+    result = results(strength[a] - strength[b] + effect[prompt, a] - effect[prompt, b], rng)
+    return strength, BradleyTerry(**options).fit(table_of(models, a, b, result, prompt))
+
+
+def test_drawn_intervals_hold_the_truth_and_no_place_is_wrong(monkeypatch):
+    rng = np.random.default_rng(11)
+    held, wrong = [], 0
+    for _ in range(4):
+        strength, board = board_of_many(monkeypatch, rng)
+        scale = POINTS_PER_LOGIT / np.sqrt(1 + 2 * 0.7**2 / 1.7**2)  # prompts that differ compress a logistic so
+        truth = 1000.0 + scale * (strength - strength.mean())
+        at = {f"m{code:02d}": code for code in range(len(strength))}
+        rank = np.empty(len(truth), dtype=int)
+        rank[np.argsort(-truth)] = np.arange(1, len(truth) + 1)
+        for entry in board:
+            if entry.ci_low is not None and entry.ci_high is not None:
+                held.append(entry.ci_low <= truth[at[entry.model]] <= entry.ci_high)
+            wrong += not entry.rank_low <= rank[at[entry.model]] <= entry.rank_high
+        assert any("standard errors from 128 random draws" in remark for remark in board.remarks)
+        assert board.settings["interval"]["draws"] == 128
+        assert board.arrays["error_draws"].shape == (151, 128)
+        assert "covariance" not in board.arrays
+    assert 0.93 <= np.mean(held) <= 0.985
+    assert wrong == 0
+
+
+def test_bootstrap_and_older_rules_keep_the_whole_covariance(monkeypatch):
+    rng = np.random.default_rng(12)
+    for options in ({"ci": "bootstrap", "rounds": 20}, {"correction": "none"}):
+        _, board = board_of_many(monkeypatch, rng, 110, **options)
+        assert "draws" not in board.settings["interval"]
+        assert "covariance" in board.arrays
+
+
+@pytest.mark.soak
+def test_34_000_models_take_a_minute_or_so_and_less_than_two_gigabytes():
+    models, n = 34_000, 1_000_000
+    rng = np.random.default_rng(1)
+    strength = rng.normal(0.0, 1.0, models)
+    a, b = arena_battles(strength, n, rng, rng.permutation(np.arange(1.0, models + 1) ** -0.5))
+    prompt = Codes(rng.integers(0, n // 4, n).astype(np.int32), tuple(map(str, range(n // 4))))
+    table = BattleTable(
+        tuple(f"m{code:05d}" for code in range(models)), a.astype(np.int32), b.astype(np.int32),
+        results(strength[a] - strength[b], rng).astype(np.int8), np.ones(n, dtype=np.int8), np.ones(n),
+        columns={"question_id": prompt},
+    )  # fmt: skip
+    before = time.perf_counter()
+    board = BradleyTerry(only_connected=True).fit(table)
+    seconds = time.perf_counter() - before
+    gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    truth = 1000.0 + POINTS_PER_LOGIT * (strength - strength.mean())
+    held = [
+        entry.ci_low <= truth[int(entry.model[1:])] <= entry.ci_high
+        for entry in board
+        if entry.ci_low and entry.ci_high
+    ]
+    assert 0.94 <= np.mean(held) <= 0.985
+    assert seconds < 180
+    assert gigabytes < 2.5
