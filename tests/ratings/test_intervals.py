@@ -10,7 +10,7 @@ import pytest
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
-from tiltyard.ratings import intervals, leave_one_out
+from tiltyard.ratings import clusters, leave_one_out
 from tiltyard.ratings.bradley_terry import fit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.intervals import FEW, FEWEST_CLUSTERS, Clustering, Covariance, half_widths, sandwich
@@ -271,7 +271,7 @@ def test_a_cluster_that_alone_holds_a_model_is_held_back_and_not_divided_by_zero
 
 def test_rows_are_cut_into_pieces_between_clusters_and_never_inside_one(monkeypatch):
     """Pieces of about 3 rows from clusters of 2, 5, 1 and 4: the second is longer than a piece, and stays whole."""
-    monkeypatch.setattr(intervals, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(clusters, "ROWS_AT_ONCE", 3)
     cluster = np.repeat([0, 1, 2, 3], [2, 5, 1, 4])
-    pieces = [piece.tolist() for piece in intervals.cut_between_clusters(np.arange(12), cluster)]
+    pieces = [piece.tolist() for piece in clusters.cut_between_clusters(np.arange(12), cluster)]
     assert pieces == [[0, 1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11]]

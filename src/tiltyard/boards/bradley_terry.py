@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -12,7 +13,16 @@ from numpy.typing import NDArray
 from tiltyard.battles.outcome import Source
 from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.building import Column, build_board
-from tiltyard.boards.certainty import Certainty, certainty, cluster_notes, interval_settings, share_remarks
+from tiltyard.boards.certainty import (
+    Certainty,
+    certainty,
+    cluster_notes,
+    interval_settings,
+    share_remarks,
+    shrink_notes,
+    shrink_settings,
+    shrunk_fit,
+)
 from tiltyard.boards.estimator import (
     BOOTSTRAP_TABLES,
     DRAWN_COPIES,
@@ -113,6 +123,8 @@ class BradleyTerry(EstimatorParameters):
             one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
         slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
+        shrink: Whether to pull ratings towards the mean, by as much as the spread of the battles' own results says
+            (an empirical-Bayes normal prior): with few battles a model, plain ratings spread too wide.
         only_connected: Where groups of models never met, rate the largest instead of failing.
         robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
         evaluated: The model under test: its entry has source `evaluated`.
@@ -130,6 +142,7 @@ class BradleyTerry(EstimatorParameters):
     anchor: tuple[str, float] | None = None
     control: tuple[str, ...] = ()
     slot: bool | None = None
+    shrink: bool = False
     only_connected: bool = False
     robustness: bool = False
     evaluated: str | None = None
@@ -146,6 +159,8 @@ class BradleyTerry(EstimatorParameters):
             check_number(
                 f"the rating of the anchor {self.anchor[0]}", self.anchor[1], least=-RATING_MAX, most=RATING_MAX
             )
+        if self.shrink and (self.ci != "sandwich" or self.correction == "none" or self.robustness or self.anytime):
+            raise OptionError('shrink goes with ci="sandwich" alone: leave out correction, robustness and anytime.')
         if self.ci == "bootstrap":
             check_whole("rounds", self.rounds, least=2, most=DRAWS_MAX)
 
@@ -174,7 +189,11 @@ class BradleyTerry(EstimatorParameters):
         selected = connected(selected, remarks, only_connected=self.only_connected)
         self._check_memory(len(selected.table.models), memory)
         fit_input = self._prepare(selected, remarks, clusters)
-        fitted, state = fit_bounded(fit_input.counted.cells, fit_input.tie_model)
+        shrunk = shrunk_fit(fit_input, partial(self._errors, fit_input)) if self.shrink else None
+        if shrunk is None:
+            fitted, state = fit_bounded(fit_input.counted.cells, fit_input.tie_model)
+        else:
+            fitted, state = shrunk.fit, np.full(len(selected.table.models), Reach.HELD, dtype=np.int8)
         fit_input, covariance = self._covariance(fit_input, fitted, clusters)
         fit_input.remarks.extend(share_remarks(covariance, fit_input.clusters))
         sure = certainty(
@@ -187,7 +206,8 @@ class BradleyTerry(EstimatorParameters):
             seed=self.seed,
             anytime=self.anytime,
         )
-        return self._board(fit_input, fitted, state, sure)
+        board = self._board(fit_input, fitted, state, sure)
+        return replace(board, settings={**board.settings, **shrink_settings(shrunk)})
 
     def _anchor_code(self, fit_input: FitInput) -> int | None:
         """The number of the anchor among the models."""
@@ -272,8 +292,14 @@ class BradleyTerry(EstimatorParameters):
             fit_input = replace(fit_input, clusters=())
         if self._draws(fitted.cells.n_models):
             fit_input.remarks.append(DRAWN_REMARK.format(draws=DRAWS, seed=self.seed))
-            return fit_input, drawn_sandwich(fitted, fit_input.rows, fit_input.counted, seed=self.seed)
-        return fit_input, sandwich(fitted, fit_input.rows, fit_input.counted, corrected=corrected)
+        return fit_input, self._errors(fit_input, fitted)
+
+    def _errors(self, fit_input: FitInput, fitted: BradleyTerryFit) -> Uncertainty:
+        """The sandwich of battles that are here."""
+        if self._draws(fitted.cells.n_models):
+            return drawn_sandwich(fitted, fit_input.rows, fit_input.counted, seed=self.seed)
+        corrected = self.correction == "leave-one-out"
+        return sandwich(fitted, fit_input.rows, fit_input.counted, corrected=corrected)
 
     def _draws(self, models: int) -> bool:
         """Whether there are too many models for a covariance of all pairs; bootstrap and older rules need one."""
@@ -299,7 +325,7 @@ class BradleyTerry(EstimatorParameters):
             places=sure.places,
             settings=self._settings(fit_input, sure),
             evaluated=self.evaluated,
-            notes=_notes(fit_input, state, sure),
+            notes=_notes(fit_input, state, sure, shrink_notes(fit_input) if self.shrink else None),
             extra=extra,
             remarks=fit_input.remarks,
             details=self._details(fit_input, fitted, sure),
@@ -308,10 +334,8 @@ class BradleyTerry(EstimatorParameters):
 
     def _without_control(self, fit_input: FitInput) -> list[float]:
         """The ratings the same battles give when style is not controlled for."""
-        already = Selection()
-        plain = replace(
-            self, selection=already, control=(), ci="none", robustness=False, ties="half", slot=fit_input.slot
-        )
+        already, ci = Selection(), self.ci if self.shrink else "none"
+        plain = replace(self, selection=already, control=(), ci=ci, robustness=False, ties="half", slot=fit_input.slot)
         board = plain.fit(fit_input.selected.table)
         return [board[name].rating for name in fit_input.selected.table.models]
 
@@ -368,7 +392,9 @@ def _ends(sure: Certainty, state: NDArray[np.int8], zero: float, anchor: int | N
     return low, high
 
 
-def _notes(fit_input: FitInput, state: NDArray[np.int8], sure: Certainty) -> list[str | None]:
+def _notes(
+    fit_input: FitInput, state: NDArray[np.int8], sure: Certainty, shrunk: list[str | None] | None
+) -> list[str | None]:
     """Why an interval is open, rough or missing.
 
     The words are true of the model itself: a group may be unbeaten, its members not.
@@ -382,6 +408,7 @@ def _notes(fit_input: FitInput, state: NDArray[np.int8], sure: Certainty) -> lis
             notes.append(WON_NOTE)
         else:
             notes.append(REACH_NOTES.get(Reach(reach)))
+    notes = notes if shrunk is None else shrunk
     rough = cluster_notes(sure.covariance, fit_input.clusters) or [None] * len(notes)
     return ["; ".join(filter(None, both)) or None for both in zip(notes, rough, strict=True)]
 

@@ -6,6 +6,7 @@ have an interval), or minus the anchor's, and its interval is that of the same d
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.boards.preparation import FitInput, kind_of
+from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bootstrap import bootstrap_strengths
+from tiltyard.ratings.graph import Reach, reach
 from tiltyard.ratings.intervals import FEWEST_CLUSTERS, Covariance, Uncertainty, half_widths
 from tiltyard.ratings.many_models import DrawnCovariance
 from tiltyard.ratings.quantiles import normal_quantile
@@ -26,8 +29,11 @@ from tiltyard.ratings.ranks import (
     rank_intervals,
     tukey_cut,
 )
+from tiltyard.ratings.shrinkage import ShrunkFit, fit_shrunk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tiltyard.ratings.bradley_terry import BradleyTerryFit
 
 Floats = NDArray[np.float64]
@@ -91,9 +97,7 @@ def certainty(
     return Certainty(strength, zero, (low, high), places, covariance, drawn)
 
 
-def _places_of_many(
-    strength: Floats, covariance: Uncertainty, level: float, battles: Floats | None
-) -> RankIntervals:
+def _places_of_many(strength: Floats, covariance: Uncertainty, level: float, battles: Floats | None) -> RankIntervals:
     """The places each of many models could hold, by intervals that hold for all models at once (Bonferroni).
 
     Two models are told apart when theirs do not overlap, however their errors depend on each other. With `battles` the
@@ -106,6 +110,47 @@ def _places_of_many(
         degrees = np.where(covariance.known & (battles >= FIRST_LOOK), covariance.degrees, 0.0)
         half = anytime_cuts(variances, level, n_pairs=m, degrees=degrees) * np.sqrt(np.maximum(variances, 1e-300))
     return places_of_intervals(strength - half, strength + half)
+
+
+def shrunk_fit(fit_input: FitInput, errors: Callable[[BradleyTerryFit], Uncertainty]) -> ShrunkFit:
+    """The fit with a normal prior on strengths; `errors` are those of a fit, asked for where battles have clusters."""
+    by_cluster = (lambda fitted: _dispersion(errors(fitted))) if fit_input.clusters else None
+    shrunk = fit_shrunk(fit_input.counted.cells, fit_input.tie_model, by_cluster)
+    if shrunk.equal:
+        fit_input.remarks.append("shrink: the battles show no difference between the models, so all are rated alike")
+    else:
+        fit_input.remarks.append(
+            f"shrink: strengths differ by {POINTS_PER_LOGIT * math.sqrt(shrunk.variance):.0f} points (standard "
+            "deviation, estimated); ratings are pulled towards the mean, those with few battles most"
+        )
+    return shrunk
+
+
+def _dispersion(errors: Uncertainty) -> float:
+    """How many times as large variances are by cluster as the model alone says."""
+    if isinstance(errors, DrawnCovariance):
+        own = errors.fisher.variances(None)[0]
+    else:
+        assert isinstance(errors, Covariance)
+        own = np.diag(errors.fisher)[: len(errors.degrees)]
+    return float(errors.variances().sum() / own.sum())
+
+
+def shrink_settings(shrunk: ShrunkFit | None) -> dict[str, Any]:
+    """What a ratings file says of the prior; nothing without one."""
+    if shrunk is None:
+        return {}
+    return {"shrink": {"sd": POINTS_PER_LOGIT * math.sqrt(shrunk.variance), "dispersion": shrunk.dispersion}}
+
+
+def shrink_notes(fit_input: FitInput) -> list[str | None]:
+    """For each model what to say where only the prior bounds it."""
+    words = {
+        Reach.UNBEATEN: "unbeaten: only the other models' ratings bound it above (shrink)",
+        Reach.WINLESS: "winless: only the other models' ratings bound it below (shrink)",
+        Reach.APART: "met the rest only through unbounded models: only their ratings bound it (shrink)",
+    }
+    return [words.get(Reach(state)) for state in reach(fit_input.counted.cells)]
 
 
 def zero_weights(known: NDArray[np.bool_], anchor: int | None) -> Floats | None:

@@ -94,6 +94,7 @@ def rate(
     anchor: tuple[str, float] | None = None,
     control: Sequence[str] | None = None,
     slot: bool | None = None,
+    shrink: bool | None = None,
     only_connected: bool | None = None,
     robustness: bool | None = None,
     k: float | None = None,
@@ -138,6 +139,8 @@ def rate(
             one the mean is 1000.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
         slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
+        shrink: Whether to pull ratings towards the mean, by as much as the spread of the battles' own results says:
+            with few battles a model, plain ratings spread too wide.
         only_connected: Where groups of models never met, rate the largest instead of failing.
         robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
         k: Points at stake in a battle of Elo, by default 16.
@@ -174,6 +177,7 @@ def rate(
         anchor=anchor,
         control=None if control is None else tuple(control),
         slot=slot,
+        shrink=shrink,
         only_connected=only_connected,
         robustness=robustness,
         k=k,
@@ -303,6 +307,8 @@ def countable(estimator: BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
             "style control looks at every battle, and the spark engine only counts them. "
             'Leave control out, or use engine="duckdb".'
         )
+    if isinstance(estimator, BradleyTerry) and estimator.shrink:
+        raise OptionError('shrink needs the battles on this machine. Leave it out, or use engine="duckdb".')
     return estimator
 
 

@@ -66,6 +66,14 @@ SlotOption = Annotated[
         rich_help_panel=METHOD,
     ),
 ]
+ShrinkOption = Annotated[
+    bool,
+    typer.Option(
+        "--shrink",
+        help="Pull ratings towards the mean, by as much as the results say: for few battles a model. (bt)",
+        rich_help_panel=METHOD,
+    ),
+]
 OnlyConnectedOption = Annotated[
     bool,
     typer.Option(

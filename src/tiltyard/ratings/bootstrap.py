@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, Parameters, fit
+from tiltyard.ratings.clusters import number_clusters
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, sum_by
-from tiltyard.ratings.intervals import independent_rows, number_clusters
+from tiltyard.ratings.intervals import independent_rows
 from tiltyard.ratings.tie_models import CellSums
 
 if TYPE_CHECKING:

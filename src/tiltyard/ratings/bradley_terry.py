@@ -64,10 +64,33 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class NormalPrior:
+    """Strengths are pulled towards `mean` (their own mean apart) as by a normal distribution of this precision.
+
+    `spread` is the variance that true strengths may have around it: what the pull is wrong by.
+    """
+
+    precision: float
+    mean: Floats
+    spread: float
+
+    def pull(self, strength: Floats) -> Floats:
+        """The slope of its log-density by each strength."""
+        away = strength - self.mean
+        return np.asarray(-self.precision * (away - away.mean()))
+
+    def log_density(self, strength: Floats) -> float:
+        """Its log-density, but for a constant."""
+        away = strength - self.mean
+        return -0.5 * self.precision * float(((away - away.mean()) ** 2).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class BradleyTerryFit:
     """The maximum-likelihood point (strengths centred on 0), with the cells it was fitted to.
 
-    `tied_groups` lists the groups that have a tie parameter: those in which a tie was seen.
+    `tied_groups` lists the groups that have a tie parameter: those in which a tie was seen. With a `prior` it is the
+    point of the largest posterior density, and the information is that of battles and prior together.
     """
 
     parameters: Parameters
@@ -76,6 +99,7 @@ class BradleyTerryFit:
     tied_groups: NDArray[np.int64]
     log_likelihood: float
     steps: int
+    prior: NormalPrior | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -88,15 +112,20 @@ class BradleyTerryFit:
 
     def information(self) -> Floats:
         """Minus the Hessian of the log-likelihood at the fit; singular only along a shift of all strengths."""
-        return assemble(self.cells, self.curvature(), self.tied_groups)
+        return _with_prior(assemble(self.cells, self.curvature(), self.tied_groups), self.cells.n_models, self.prior)
 
     def inverse_information(self) -> Floats:
         """The inverse of `information` with strengths measured from their mean: the Fisher covariance."""
         return invert_centred(self.information(), self.cells.n_models)
 
 
-def fit(cells: PairCells, tie_model: TieModel, *, start: Parameters | None = None) -> BradleyTerryFit:
-    """The maximum-likelihood fit. The cells must be joined both ways (see `graph`): otherwise there is none."""
+def fit(
+    cells: PairCells, tie_model: TieModel, *, start: Parameters | None = None, prior: NormalPrior | None = None
+) -> BradleyTerryFit:
+    """The maximum-likelihood fit. The cells must be joined both ways (see `graph`): otherwise there is none.
+
+    With a `prior` there always is one, as far as strengths go.
+    """
     tied_groups = np.array([], dtype=np.int64)
     if tie_model.has_parameter:
         ties = sum_by(cells.group, cells.counts[:, TIED], cells.n_groups)
@@ -106,11 +135,11 @@ def fit(cells: PairCells, tie_model: TieModel, *, start: Parameters | None = Non
     here = _evaluate(cells, tie_model, point, sums)
     _check_design(cells, here.curvature)
     for steps in range(1, MAX_STEPS + 1):
-        step = _newton_step(cells, here, tied_groups)
-        point, here = _line_search(cells, tie_model, sums, point, here, step)
+        step = _newton_step(cells, here, tied_groups, point, prior)
+        point, here = _line_search(cells, tie_model, sums, point, here, step, prior)
         if step.largest() < STEP_TOLERANCE:
             centred = Parameters(point.strength - point.strength.mean(), point.coefficient, point.tie)
-            return BradleyTerryFit(centred, cells, tie_model, tied_groups, here.log_likelihood, steps)
+            return BradleyTerryFit(centred, cells, tie_model, tied_groups, here.log_likelihood, steps, prior)
     raise NotConverged(_RAN_AWAY)
 
 
@@ -150,31 +179,53 @@ def _start(cells: PairCells, tie_model: TieModel, tied_groups: NDArray[np.int64]
 
 
 def _line_search(
-    cells: PairCells, tie_model: TieModel, sums: CellSums, point: Parameters, here: Evaluation, step: Parameters
+    cells: PairCells,
+    tie_model: TieModel,
+    sums: CellSums,
+    point: Parameters,
+    here: Evaluation,
+    step: Parameters,
+    prior: NormalPrior | None,
 ) -> tuple[Parameters, Evaluation]:
-    """The Newton step, halved until the likelihood does not fall (rounding apart)."""
-    lowest = here.log_likelihood - 1e-12 * (1.0 + abs(here.log_likelihood))
+    """The Newton step, halved until the likelihood (times the prior) does not fall (rounding apart)."""
+
+    def value(at: Parameters, found: Evaluation) -> float:
+        return found.log_likelihood + (0.0 if prior is None else prior.log_density(at.strength))
+
+    lowest = value(point, here) - 1e-12 * (1.0 + abs(here.log_likelihood))
     for halvings in range(50):
         trial = point.moved(step, 0.5**halvings)
         if tie_model.valid(trial.tie):
             there = _evaluate(cells, tie_model, trial, sums)
-            if there.log_likelihood >= lowest:
+            if value(trial, there) >= lowest:
                 return trial, there
     return point, here
 
 
-def _newton_step(cells: PairCells, here: Evaluation, tied_groups: NDArray[np.int64]) -> Parameters:
+def _newton_step(
+    cells: PairCells, here: Evaluation, tied_groups: NDArray[np.int64], point: Parameters, prior: NormalPrior | None
+) -> Parameters:
     """Where the second-order picture of the log-likelihood has its top."""
     m, q = cells.n_models, cells.design.shape[1]
     by_tie = sum_by(cells.group, here.by_tie, cells.n_groups)[tied_groups]
     gradient = np.concatenate([project(cells, here.by_delta), by_tie])
+    if prior is not None:
+        gradient[:m] += prior.pull(point.strength)
     if m <= DENSE_MODELS:
-        step = solve_centred(assemble(cells, here.curvature, tied_groups), gradient, m)
+        matrix = _with_prior(assemble(cells, here.curvature, tied_groups), m, prior)
+        step = solve_centred(matrix, gradient, m)
     else:
-        step = _solve_sparse(cells, here.curvature, tied_groups, gradient)
+        step = _solve_sparse(cells, here.curvature, tied_groups, gradient, prior)
     moved_tie = np.zeros(cells.n_groups)
     moved_tie[tied_groups] = step[m + q :]
     return Parameters(step[:m], step[m : m + q], moved_tie)
+
+
+def _with_prior(matrix: Floats, n_models: int, prior: NormalPrior | None) -> Floats:
+    """The information with the prior's."""
+    if prior is not None:
+        matrix[np.arange(n_models), np.arange(n_models)] += prior.precision
+    return matrix
 
 
 def project(cells: PairCells, by_delta: Floats) -> Floats:
@@ -269,7 +320,9 @@ def _check_design(cells: PairCells, weight: Curvature) -> None:
         raise NotConverged(_SINGULAR)
 
 
-def _sparse_strengths(cells: PairCells, weight: Curvature) -> Callable[[Floats], Floats]:
+def _sparse_strengths(
+    cells: PairCells, weight: Curvature, prior: NormalPrior | None = None
+) -> Callable[[Floats], Floats]:
     """A solver for the strengths alone: conjugate gradients on the pairs."""
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator, cg
@@ -278,6 +331,7 @@ def _sparse_strengths(cells: PairCells, weight: Curvature) -> Callable[[Floats],
     off = csr_array((weight.delta, (cells.first, cells.second)), shape=(m, m))
     off_transposed = off.T
     diagonal = np.maximum(off.sum(axis=1) + off.sum(axis=0), 1e-300)
+    diagonal = diagonal if prior is None else diagonal + prior.precision
     laplacian = LinearOperator((m, m), matvec=lambda x: diagonal * x - off @ x - off_transposed @ x, dtype=np.float64)
     jacobi = LinearOperator((m, m), matvec=lambda x: x / diagonal, dtype=np.float64)
 
@@ -292,10 +346,16 @@ def _sparse_strengths(cells: PairCells, weight: Curvature) -> Callable[[Floats],
     return strengths
 
 
-def _solve_sparse(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.int64], gradient: Floats) -> Floats:
+def _solve_sparse(
+    cells: PairCells,
+    weight: Curvature,
+    tied_groups: NDArray[np.int64],
+    gradient: Floats,
+    prior: NormalPrior | None,
+) -> Floats:
     """The Newton step for many models: conjugate gradients on the pairs, the few other parameters by Schur."""
     m = cells.n_models
-    strengths = _sparse_strengths(cells, weight)
+    strengths = _sparse_strengths(cells, weight, prior)
     side = border(cells, weight, tied_groups)
     if not side.shape[1]:
         return strengths(gradient)

@@ -9,10 +9,19 @@ so on, as long as they share a cluster.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiltyard.ratings.comparisons import Floats, Ints, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+ROWS_AT_ONCE = 1 << 19
+"""Clustered rows are summed in pieces of about this size, so that they need little memory."""
 
 DENSE_NUMBERS = 4_000_000
 """A dense piece holds at most this many numbers."""
@@ -163,3 +172,22 @@ def _pieces(rows: ClusteredRows) -> list[tuple[int, int, int, int]]:
     starts = np.searchsorted(rows.cluster, bounds)
     pieces = zip(starts[:-1].tolist(), starts[1:].tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     return [piece for piece in pieces if piece[1] > piece[0]]
+
+
+def cut_between_clusters(ordered: NDArray[np.intp], cluster: Ints) -> Iterator[NDArray[np.intp]]:
+    """Rows sorted by cluster in pieces of about ROWS_AT_ONCE, no cluster cut in two."""
+    start = 0
+    while start < len(ordered):
+        end = min(start + ROWS_AT_ONCE, len(ordered))
+        last = cluster[ordered[end - 1]]
+        while end < len(ordered) and cluster[ordered[end]] == last:
+            end += int(np.argmin(np.append(cluster[ordered[end : end + ROWS_AT_ONCE]] == last, False)))
+        yield ordered[start:end]
+        start = end
+
+
+def number_clusters(cluster: Ints) -> Ints:
+    """The same clusters numbered 0, 1, 2, … without gaps."""
+    used = np.zeros(int(cluster.max(initial=-1)) + 1, dtype=bool)
+    used[cluster] = True
+    return np.asarray((np.cumsum(used) - 1)[cluster])

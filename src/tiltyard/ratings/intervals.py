@@ -14,13 +14,20 @@ prompt as independent makes nominal 95 % intervals of a 12-entrant tournament co
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble
-from tiltyard.ratings.clusters import ClusteredRows, ModelClusters, model_clusters, sum_of_squares
+from tiltyard.ratings.clusters import (
+    ClusteredRows,
+    ModelClusters,
+    cut_between_clusters,
+    model_clusters,
+    number_clusters,
+    sum_of_squares,
+)
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, sum_by
 from tiltyard.ratings.leave_one_out import LARGEST_LEVERAGE, SMALL_LEVERAGE, leave_one_out
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
@@ -30,9 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
-
-ROWS_AT_ONCE = 1 << 19
-"""Clustered rows are summed in pieces of about this size, so that they need little memory."""
 
 FEW = 20
 """A model with fewer battles or effective clusters than this takes the wider of its sandwich and Fisher intervals."""
@@ -182,20 +186,33 @@ def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, *, corre
     """The sandwich covariance of a fit, clustered in every way that `rows` say, or row by row.
 
     `rows` are those that `counted` was made of; cells of `fit` beyond them (the prior's) count by their weights.
-    Without `corrected` it is the rule of version 0.1: P/(P−1) · H⁺ (Σ_p s_p s_pᵀ) H⁺ over P clusters of one kind.
+    Without `corrected` it is the rule of version 0.1: P/(P−1) · H⁺ (Σ_p s_p s_pᵀ) H⁺ over P clusters of one kind. With
+    a prior the middle holds what that pulls wrongly (`shrinkage`).
     """
     inverse = fit.inverse_information()
     battles = rows.battles_per_model()
     derivatives = BattleDerivatives.of(fit, inverse)
     if not rows.clusters:
         way = _one_way(fit, derivatives, rows, counted, None, corrected=False)
-        return Covariance((way.matrix,), inverse, np.maximum(battles - 1.0, 1.0), battles < FEW, (), corrected)
+        degrees = np.maximum(battles - 1.0, 1.0)
+        return _around_prior(fit, Covariance((way.matrix,), inverse, degrees, battles < FEW, (), corrected))
     ways = tuple(_one_way(fit, derivatives, rows, counted, code, corrected=corrected) for code in rows.clusters)
     matrices: tuple[Floats, ...] = tuple(way.matrix for way in ways)
     if len(ways) == 2:
         both = _one_way(fit, derivatives, rows, counted, in_both(*rows.clusters), corrected=False, factor=1.0)
         matrices = (matrices[0] + matrices[1] - both.matrix, *matrices)
-    return combine(matrices, inverse, battles, ways, corrected=corrected)
+    return _around_prior(fit, combine(matrices, inverse, battles, ways, corrected=corrected))
+
+
+def _around_prior(fit: BradleyTerryFit, covariance: Covariance) -> Covariance:
+    """The covariance with the error of a prior's pull: K (P² · spread) K, K the inverse information."""
+    if fit.prior is None:
+        return covariance
+    inverse, m, precision = covariance.fisher, fit.cells.n_models, fit.prior.precision
+    square = inverse[:, :m] @ inverse[:m]
+    wider = precision * precision * fit.prior.spread * square
+    matrices = tuple(matrix + wider for matrix in covariance.matrices)
+    return replace(covariance, matrices=matrices, fisher=inverse - precision * square + wider)
 
 
 def combine(
@@ -413,25 +430,6 @@ def clustered_rows(
             tie_at=place[fit.cells.group[cell]],
             leverage=weight * derivatives.leverage[cell],
         )
-
-
-def cut_between_clusters(ordered: NDArray[np.intp], cluster: Ints) -> Iterator[NDArray[np.intp]]:
-    """Rows sorted by cluster in pieces of about ROWS_AT_ONCE, no cluster cut in two."""
-    start = 0
-    while start < len(ordered):
-        end = min(start + ROWS_AT_ONCE, len(ordered))
-        last = cluster[ordered[end - 1]]
-        while end < len(ordered) and cluster[ordered[end]] == last:
-            end += int(np.argmin(np.append(cluster[ordered[end : end + ROWS_AT_ONCE]] == last, False)))
-        yield ordered[start:end]
-        start = end
-
-
-def number_clusters(cluster: Ints) -> Ints:
-    """The same clusters numbered 0, 1, 2, … without gaps."""
-    used = np.zeros(int(cluster.max(initial=-1)) + 1, dtype=bool)
-    used[cluster] = True
-    return np.asarray((np.cumsum(used) - 1)[cluster])
 
 
 def half_widths(covariance: Uncertainty, level: float, zero: Floats | None = None) -> Floats:

@@ -216,6 +216,8 @@ class SparseInformation:
         off = csr_array((weight.delta, (cells.first, cells.second)), shape=(m, m))
         pairs = csr_array(off + off.T)
         diagonal = np.maximum(pairs.sum(axis=1), 1e-300)
+        if fit.prior is not None:
+            diagonal = diagonal + fit.prior.precision
         side = border(cells, weight, fit.tied_groups)
         onto = _solve(pairs, diagonal, side[:m])
         few = np.linalg.inv(side[m:] - side[:m].T @ onto)
@@ -359,8 +361,13 @@ class _Spread:
         return np.concatenate(parameter), np.concatenate(columns), np.concatenate(values)
 
     def matrix(self, parts: list[Triples], columns: int) -> csr_array[np.float64]:
-        """The sparse matrix of all entries; entries at one place add up."""
+        """The sparse matrix of all entries; entries at one place add up. A prior's pull has a column for each model."""
         from scipy.sparse import csr_array
 
+        prior = self.fit.prior
+        if prior is not None:
+            each = np.arange(self.fit.cells.n_models)
+            parts = [*parts, (each, columns + each, np.full(len(each), prior.precision * np.sqrt(prior.spread)))]
+            columns += len(each)
         parameter, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
         return csr_array((value, (parameter, column)), shape=(self.n, columns))
