@@ -38,6 +38,7 @@ from tiltyard.boards.estimator import (
     check_memory,
     check_number,
     check_whole,
+    what_is_too_large,
 )
 from tiltyard.boards.preparation import (
     AUTO_0_1,
@@ -229,19 +230,8 @@ class BradleyTerry(EstimatorParameters):
             tables, columns = 0, DRAWN_COPIES * DRAWS + SOLVED_COPIES * COLUMNS_AT_ONCE
         if self.robustness:
             tables = max(tables, SANDWICH_TABLES)
-        what, advice = self._large(models)
+        what, advice = what_is_too_large(models, self.ci, many=models > MANY_MODELS, robustness=self.robustness)
         check_memory(what, float(NUMBER) * models * (tables * models + columns), advice, memory)
-
-    def _large(self, models: int) -> tuple[str, str]:
-        """What needs the memory, and what to do without."""
-        fewer = "min_battles=... to leave out models that have few battles."
-        if models > MANY_MODELS and self.robustness:
-            return f"robustness of {models:,} models", f"Leave out robustness=True, or use {fewer}"
-        what = f"{'robustness' if self.ci == 'none' else 'intervals'} and places of {models:,} models"
-        if models > MANY_MODELS and self.ci == "bootstrap":
-            return what, f'Use ci="sandwich", which needs little memory, or {fewer}'
-        alone = " without robustness=True" if self.robustness else ""
-        return what, f'Use ci="none"{alone} for the ratings alone, or {fewer}'
 
     def _needs_only_counts(self, table: BattleTable, remarks: list[str]) -> bool:
         """Whether no column of the rows is looked at, so that equal rows can be counted first."""

@@ -133,6 +133,18 @@ def check_memory(what: str, needed: float, advice: str, available: float | None 
         raise TooLarge(f"{what} need about {_size(needed)} of memory, and {_size(available)} are free", advice)
 
 
+def what_is_too_large(models: int, ci: str, *, many: bool, robustness: bool) -> tuple[str, str]:
+    """What of a Bradley–Terry board needs the memory, and what to do without."""
+    fewer = "min_battles=... to leave out models that have few battles."
+    if many and robustness:
+        return f"robustness of {models:,} models", f"Leave out robustness=True, or use {fewer}"
+    what = f"{'robustness' if ci == 'none' else 'intervals'} and places of {models:,} models"
+    if many and ci == "bootstrap":
+        return what, f'Use ci="sandwich", which needs little memory, or {fewer}'
+    alone = " without robustness=True" if robustness else ""
+    return what, f'Use ci="none"{alone} for the ratings alone, or {fewer}'
+
+
 def available_memory() -> float | None:
     """The bytes that this process may still take, as far as the system says; None where it does not say.
 
