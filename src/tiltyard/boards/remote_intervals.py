@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.remote import NO_LIMIT, GroupScores, LargeClusters, RemoteClusters, groups
+from tiltyard.ratings.battle_derivatives import BattleDerivatives
 from tiltyard.ratings.clusters import ModelClusters, model_clusters, sum_of_squares
 from tiltyard.ratings.comparisons import sum_by
-from tiltyard.ratings.intervals import BattleDerivatives, Clustering, Covariance, clustered_rows, combine
+from tiltyard.ratings.intervals import Clustering, Covariance, clustered_rows, combine
 from tiltyard.ratings.leave_one_out import SMALL_LEVERAGE, leave_one_out
 
 if TYPE_CHECKING:

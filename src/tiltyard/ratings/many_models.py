@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.errors import NotConverged
+from tiltyard.ratings.battle_derivatives import BattleDerivatives, tie_places
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, border
 from tiltyard.ratings.clusters import ClusteredRows, ModelClusters, model_clusters
 from tiltyard.ratings.comparisons import Comparisons, Counted, Floats, Ints
 from tiltyard.ratings.intervals import (
     FEW,
-    BattleDerivatives,
     Clustering,
     clustered_rows,
     in_both,
@@ -35,7 +35,6 @@ from tiltyard.ratings.intervals import (
     own_counts,
     row_scores,
     shared_degrees,
-    tie_places,
     well_known,
 )
 from tiltyard.ratings.leave_one_out import leave_one_out_by_diagonal
