@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.ratings.comparisons import Floats, Ints
 from tiltyard.ratings.leave_one_out import LARGEST_LEVERAGE, SMALL_LEVERAGE
 from tiltyard.ratings.tie_models import ResultScores
 
 if TYPE_CHECKING:
     from tiltyard.ratings.bradley_terry import BradleyTerryFit
+    from tiltyard.ratings.comparisons import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
