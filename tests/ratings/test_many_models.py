@@ -66,7 +66,10 @@ def test_drawn_standard_errors_are_those_of_the_whole_covariance(world, anchored
     expected, found = np.sqrt(whole.variances(zero)), np.sqrt(drawn.variances(zero))
     there = expected > 0
     ratio = found[there] / expected[there]
-    assert np.sqrt(np.mean((ratio - 1.0) ** 2)) <= 0.04
+    certain = expected[there] < 1.5  # one that lost a single battle is left to the diagonal, which is wide there
+    assert certain.mean() > 0.99
+    assert np.sqrt(np.mean((ratio[certain] - 1.0) ** 2)) <= 0.04
+    assert ratio.min() >= 0.85
     assert ratio.mean() >= 0.995  # one Monte-Carlo error is added: chance does not make intervals narrow
     assert (found[~there] == 0.0).all()
     np.testing.assert_allclose(drawn.degrees, whole.degrees)
