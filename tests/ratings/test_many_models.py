@@ -66,8 +66,9 @@ def test_drawn_standard_errors_are_those_of_the_whole_covariance(world, anchored
     expected, found = np.sqrt(whole.variances(zero)), np.sqrt(drawn.variances(zero))
     there = expected > 0
     ratio = found[there] / expected[there]
-    certain = expected[there] < 1.5  # one that lost a single battle is left to the diagonal, which is wide there
-    assert certain.mean() > 0.99
+    # Beyond 2 logits (350 points) a model lost nothing, or once: there the diagonal says more leverage than there is.
+    certain = expected[there] < 2.0
+    assert certain.mean() > 0.98
     assert np.sqrt(np.mean((ratio[certain] - 1.0) ** 2)) <= 0.04
     assert ratio.min() >= 0.85
     assert ratio.mean() >= 0.995  # one Monte-Carlo error is added: chance does not make intervals narrow
@@ -162,9 +163,9 @@ def test_drawn_intervals_hold_the_truth_and_no_place_is_wrong(monkeypatch):
             if entry.ci_low is not None and entry.ci_high is not None:
                 held.append(entry.ci_low <= truth[at[entry.model]] <= entry.ci_high)
             wrong += not entry.rank_low <= rank[at[entry.model]] <= entry.rank_high
-        assert any("standard errors from 128 random draws" in remark for remark in board.remarks)
-        assert board.settings["interval"]["draws"] == 128
-        assert board.arrays["error_draws"].shape == (151, 128)
+        assert any("standard errors from 192 random draws" in remark for remark in board.remarks)
+        assert board.settings["interval"]["draws"] == 192
+        assert board.arrays["error_draws"].shape == (151, 192)
         assert "covariance" not in board.arrays
     assert 0.93 <= np.mean(held) <= 0.985
     assert wrong == 0

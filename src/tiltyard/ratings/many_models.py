@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 MANY_MODELS = 2_000
 """Above this many models variances are drawn; up to it the whole covariance is held."""
 
-DRAWS = 128
+DRAWS = 192
 """Random draws: a standard error from them is off by one to four percent."""
 
 COLUMNS_AT_ONCE = 32
 """Draws that are solved together."""
 
 SURE_SHARE = 0.75
-"""What is believed of a drawn variance where more would widen: two Monte-Carlo standard errors of 128 draws less."""
+"""What is believed of a drawn variance where more would widen: two to three Monte-Carlo standard errors less."""
 
 SOLVE_TOLERANCE = 1e-6
 """Conjugate gradients stop here; a coarser answer would miss errors shared by groups that hardly met."""
