@@ -250,7 +250,7 @@ def test_rows_of_weight_zero_say_nothing_and_are_counted():
     assert board.left_out["row of weight 0"] == 2
     assert "z" not in board.models
     assert board.details["n_clusters"] == len(BOTH_WAYS)
-    assert board.remarks == ("each battle counted as independent: no prompt or voter column",)
+    assert board.remarks[0] == "each battle counted as independent: no prompt or voter column"
     with pytest.raises(NoBattles):
         ty.rate(battle("a>b", weight=0))
 

@@ -124,7 +124,7 @@ table = pyarrow.table({
 })
 ty.rate(table.slice(0, 1000))
 tracemalloc.start()
-ty.rate(table)
+ty.rate(table, misfit=False)
 print(tracemalloc.get_traced_memory()[1] / n)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

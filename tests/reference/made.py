@@ -73,6 +73,8 @@ def ratings(folder: Path) -> Made:
     boards = [json.loads(command(folder, "rate", birds, *wish, "--format", "json")) for wish in wishes]
     row = {"model_a": "a", "model_b": "b", "winner": "model_a", "source": "human"}
     unbeaten = json.loads(ty.rate([row, row]).to_json())
+    ring = [{**row, "model_a": f"m{i}", "model_b": f"m{(i + 1) % 302}"} for i in range(302)]
+    unchecked = json.loads(ty.rate(ring).to_json())
     for name in ("where", "battles_sha256", "tiltyard_version"):
         assert name in unbeaten
     by = json.loads(command(folder, "rate", birds, "--by", "category", "--ci", "none", "--format", "json"))
@@ -86,6 +88,7 @@ def ratings(folder: Path) -> Made:
             json.loads((folder / "before.json").read_text()),
             *boards,
             unbeaten,
+            unchecked,
             *by.pop("boards").values(),
         ],
         "Ratings CSV": [{name: value for name, value in line.items() if name != "category"} for line in table],

@@ -67,7 +67,7 @@ class OfflineBoard:
 
     `tau_live` is Kendall's tau with the live order over the models on both, `tau_even_pairs` with the ratings at equal
     pair weights. `speaks_for` says what the intervals cover, `anytime` whether ranges of ranks hold at every time at
-    which one looks.
+    which one looks, `misfit` how well the model describes the votes.
     """
 
     rows: tuple[OfflineRow, ...]
@@ -78,6 +78,7 @@ class OfflineBoard:
     tau_live: float | None
     tau_even_pairs: float | None
     remarks: tuple[str, ...]
+    misfit: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The board as plain values."""
@@ -130,6 +131,7 @@ def offline_board(
         _tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
         _tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
         board.remarks,
+        board.details.get("misfit"),
     )
 
 

@@ -98,7 +98,7 @@ class VoteTable:
         return np.array([1.0, 0.0, 0.5, 0.5])[self.outcome]
 
     def battles(self, weight: NDArray[np.float64] | None = None) -> BattleTable:
-        """The votes as battles that people decided, with prompt and voter as columns."""
+        """The votes as battles that people decided, with prompt, voter and time as columns."""
         names = tuple(sorted(self.models))
         code = np.array([names.index(name) for name in self.models], dtype=np.int32)
         voters = list(self.voters) or [str(number) for number in range(int(self.voter.max(initial=-1)) + 1)]
@@ -112,6 +112,7 @@ class VoteTable:
             columns={
                 "question_id": Codes(self.prompt.astype(np.int32), list(self.prompts)),
                 "voter": Codes(self.voter.astype(np.int32), voters),
+                "timestamp": self.at / 1e6,
             },
         ).compact()
 

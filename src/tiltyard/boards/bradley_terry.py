@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -17,6 +16,7 @@ from tiltyard.boards.certainty import (
     Certainty,
     certainty,
     cluster_notes,
+    coefficients,
     interval_settings,
     share_remarks,
     shrink_notes,
@@ -40,6 +40,7 @@ from tiltyard.boards.estimator import (
     check_whole,
     what_is_too_large,
 )
+from tiltyard.boards.misfit import report_fit
 from tiltyard.boards.preparation import (
     AUTO_0_1,
     FitInput,
@@ -66,7 +67,6 @@ from tiltyard.ratings.graph import Reach, wins_and_losses
 from tiltyard.ratings.influence import battles_to_swap, prepare
 from tiltyard.ratings.intervals import Covariance, Uncertainty, sandwich
 from tiltyard.ratings.many_models import COLUMNS_AT_ONCE, DRAWS, MANY_MODELS, DrawnCovariance, drawn_sandwich
-from tiltyard.ratings.quantiles import t_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,6 +128,7 @@ class BradleyTerry(EstimatorParameters):
             (an empirical-Bayes normal prior): with few battles a model, plain ratings spread too wide.
         only_connected: Where groups of models never met, rate the largest instead of failing.
         robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
+        misfit: Whether to check how well the model describes the battles: pairs, ties, drift, sides, schedule.
         evaluated: The model under test: its entry has source `evaluated`.
         selection: Which battles are rated.
     """
@@ -146,6 +147,7 @@ class BradleyTerry(EstimatorParameters):
     shrink: bool = False
     only_connected: bool = False
     robustness: bool = False
+    misfit: bool = True
     evaluated: str | None = None
     selection: Selection = field(default_factory=Selection)
 
@@ -207,7 +209,11 @@ class BradleyTerry(EstimatorParameters):
             seed=self.seed,
             anytime=self.anytime,
         )
-        board = self._board(fit_input, fitted, state, sure)
+        more = {}
+        if self.reads_times:
+            plain = fitted if shrunk is None else None
+            more["misfit"] = report_fit(fit_input, plain, seed=self.seed, remote=clusters is not None)
+        board = self._board(fit_input, fitted, state, sure, more)
         return replace(board, settings={**board.settings, **shrink_settings(shrunk)})
 
     def _anchor_code(self, fit_input: FitInput) -> int | None:
@@ -233,9 +239,14 @@ class BradleyTerry(EstimatorParameters):
         what, advice = what_is_too_large(models, self.ci, many=models > MANY_MODELS, robustness=self.robustness)
         check_memory(what, float(NUMBER) * models * (tables * models + columns), advice, memory)
 
+    @property
+    def reads_times(self) -> bool:
+        """Whether the fit is checked against its battles, and looks at when they were for that."""
+        return self.misfit and self.ci != "none"
+
     def _needs_only_counts(self, table: BattleTable, remarks: list[str]) -> bool:
         """Whether no column of the rows is looked at, so that equal rows can be counted first."""
-        if self.control or self.selection.columns():
+        if self.control or self.selection.columns() or (self.reads_times and "timestamp" in table.columns):
             return False
         notes: list[str] = []
         if self.ci != "none" and choose_clusters(table, self._cluster(), notes):
@@ -296,7 +307,12 @@ class BradleyTerry(EstimatorParameters):
         return models > MANY_MODELS and self.ci == "sandwich" and self.correction == "leave-one-out"
 
     def _board(
-        self, fit_input: FitInput, fitted: BradleyTerryFit, state: NDArray[np.int8], sure: Certainty
+        self,
+        fit_input: FitInput,
+        fitted: BradleyTerryFit,
+        state: NDArray[np.int8],
+        sure: Certainty,
+        more: Mapping[str, Any],
     ) -> Leaderboard:
         zero = (CENTRE if self.anchor is None else self.anchor[1]) - POINTS_PER_LOGIT * sure.zero
         extra: dict[str, Column] = {}
@@ -318,7 +334,7 @@ class BradleyTerry(EstimatorParameters):
             notes=_notes(fit_input, state, sure, shrink_notes(fit_input) if self.shrink else None),
             extra=extra,
             remarks=fit_input.remarks,
-            details=self._details(fit_input, fitted, sure),
+            details={**self._details(fit_input, fitted, sure), **more},
             arrays=_arrays(sure, zero),
         )
 
@@ -357,7 +373,7 @@ class BradleyTerry(EstimatorParameters):
             }
         names = (["first slot"] if fit_input.slot else []) + list(self.control)
         if names:
-            details["coefficients"] = _coefficients(names, fitted, sure.covariance, self.level)
+            details["coefficients"] = coefficients(names, fitted, sure.covariance, self.level)
         if sure.covariance is not None:
             counts = [way.count for way in sure.covariance.ways]
             details["n_clusters"] = min(counts, default=float(fit_input.rows.weight.sum()))
@@ -401,26 +417,6 @@ def _notes(
     notes = notes if shrunk is None else shrunk
     rough = cluster_notes(sure.covariance, fit_input.clusters) or [None] * len(notes)
     return ["; ".join(filter(None, both)) or None for both in zip(notes, rough, strict=True)]
-
-
-def _coefficients(
-    names: list[str], fitted: BradleyTerryFit, covariance: Uncertainty | None, level: float
-) -> dict[str, dict[str, float | None]]:
-    """Each coefficient in rating points: what one typical difference (or the first slot) is worth."""
-    m = fitted.cells.n_models
-    rows: dict[str, dict[str, float | None]] = {}
-    for k, name in enumerate(names):
-        value = POINTS_PER_LOGIT * float(fitted.parameters.coefficient[k])
-        half = None
-        if covariance is not None:
-            cut = float(t_quantile(level, np.array(covariance.all_degrees)))
-            half = POINTS_PER_LOGIT * cut * math.sqrt(max(covariance.variance(m + k), 0.0))
-        rows[name] = {
-            "points": value,
-            "ci_low": None if half is None else value - half,
-            "ci_high": None if half is None else value + half,
-        }
-    return rows
 
 
 def _swaps(fit_input: FitInput, fitted: BradleyTerryFit) -> list[int | None]:

@@ -19,7 +19,7 @@ from tiltyard.ratings.bootstrap import bootstrap_strengths
 from tiltyard.ratings.graph import Reach, reach
 from tiltyard.ratings.intervals import FEWEST_CLUSTERS, Covariance, Uncertainty, half_widths
 from tiltyard.ratings.many_models import DrawnCovariance
-from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.ranks import (
     FIRST_LOOK,
     RankIntervals,
@@ -281,3 +281,23 @@ def interval_settings(covariance: Uncertainty | None, columns: tuple[str, ...]) 
 def _draws_settings(covariance: Uncertainty | None) -> dict[str, Any]:
     """How many random draws stand behind the intervals, where they do."""
     return {"draws": covariance.fisher.moves.shape[1]} if isinstance(covariance, DrawnCovariance) else {}
+
+
+def coefficients(
+    names: list[str], fitted: BradleyTerryFit, covariance: Uncertainty | None, level: float
+) -> dict[str, dict[str, float | None]]:
+    """Each coefficient in rating points: what one typical difference (or the first slot) is worth."""
+    m = fitted.cells.n_models
+    rows: dict[str, dict[str, float | None]] = {}
+    for k, name in enumerate(names):
+        value = POINTS_PER_LOGIT * float(fitted.parameters.coefficient[k])
+        half = None
+        if covariance is not None:
+            cut = float(t_quantile(level, np.array(covariance.all_degrees)))
+            half = POINTS_PER_LOGIT * cut * math.sqrt(max(covariance.variance(m + k), 0.0))
+        rows[name] = {
+            "points": value,
+            "ci_low": None if half is None else value - half,
+            "ci_high": None if half is None else value + half,
+        }
+    return rows

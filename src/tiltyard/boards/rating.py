@@ -97,6 +97,7 @@ def rate(
     shrink: bool | None = None,
     only_connected: bool | None = None,
     robustness: bool | None = None,
+    misfit: bool | None = None,
     k: float | None = None,
     k_sweep: Sequence[float] | None = None,
     initial_rating: float | None = None,
@@ -143,6 +144,8 @@ def rate(
             with few battles a model, plain ratings spread too wide.
         only_connected: Where groups of models never met, rate the largest instead of failing.
         robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
+        misfit: Whether to check how well Bradley–Terry describes the battles (by default yes); with False the times
+            of battles are not read.
         k: Points at stake in a battle of Elo, by default 16.
         k_sweep: Further K of permutation Elo, on the same shuffles.
         initial_rating: Where every model starts in Elo, by default 1400.
@@ -180,6 +183,7 @@ def rate(
         shrink=shrink,
         only_connected=only_connected,
         robustness=robustness,
+        misfit=misfit,
         k=k,
         k_sweep=None if k_sweep is None else tuple(k_sweep),
         initial_rating=initial_rating,
@@ -278,6 +282,7 @@ def read_for(
     data = rereadable(battles)
     clusters, columns = _columns_for(estimator, peek(data, reading.format, reading.default_source), also)
     hashed = tuple(column for column in clusters if column not in also)
+    times = _reads_times(estimator) and "timestamp" in columns
     return read_battles(
         data,
         format=reading.format,
@@ -285,7 +290,7 @@ def read_for(
         where=reading.where,
         default_source=reading.default_source,
         on_bad=reading.on_bad,
-        counted=not clusters and not _in_order(estimator) and not getattr(estimator, "control", ()),
+        counted=not clusters and not _in_order(estimator) and not getattr(estimator, "control", ()) and not times,
         hashed=hashed,
         numbers=_controls(estimator),
     )
@@ -332,7 +337,7 @@ def _count(
     cluster = clusters[0] if clusters else None
     check_interval(estimator, cluster)
     hashed = () if cluster is None or cluster in also else (cluster,)
-    kept = [name for name in columns if name not in clusters or name in also]
+    kept = [name for name in columns if name in also or name not in (*clusters, "timestamp")]
     options = make_options(reading.format, kept, reading.where, reading.default_source, True, hashed)
     return count_on_spark(rows, options, on_bad=reading.on_bad)
 
@@ -363,7 +368,7 @@ def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[tuple[str
         asked = asked_clusters(estimator.cluster)
         clusters = known_clusters(estimator.cluster, available) if asked is None else asked
     columns += clusters
-    if _in_order(estimator) and "timestamp" in available:
+    if (_in_order(estimator) or _reads_times(estimator)) and "timestamp" in available:
         columns.append("timestamp")
     return clusters, [*columns, *_controls(estimator)]
 
@@ -371,6 +376,11 @@ def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[tuple[str
 def _controls(estimator: Estimator) -> list[str]:
     """The columns of style that are controlled for: all must be numbers."""
     return [f"{name}_{side}" for name in getattr(estimator, "control", ()) for side in "ab"]
+
+
+def _reads_times(estimator: Estimator) -> bool:
+    """Whether a method that goes by counts looks at when battles were all the same."""
+    return isinstance(estimator, BradleyTerry) and estimator.reads_times
 
 
 def _in_order(estimator: Estimator) -> bool:

@@ -88,6 +88,14 @@ RobustnessOption = Annotated[
         rich_help_panel=METHOD,
     ),
 ]
+MisfitOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--misfit/--no-misfit",
+        help="Check how well the model describes the battles; reads their times. (bt; default: yes)",
+        rich_help_panel=METHOD,
+    ),
+]
 CiOption = Annotated[
     Literal["sandwich", "bootstrap", "none"] | None,
     typer.Option(

@@ -84,6 +84,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
                 anchor=self.anchor,
                 only_connected=True,
                 evaluated=self.model,
+                misfit=False,
             )
         return BradleyTerry(
             level=self.level,
@@ -92,6 +93,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             only_connected=True,
             evaluated=self.model,
             seed=self.seed,
+            misfit=False,
         )
 
     def rate_command(self, battles: str) -> str:
@@ -126,7 +128,7 @@ class HumanBoard:
         correction: Correction = "leave-one-out",
     ) -> HumanBoard:
         """Rate people's battles: Bradley–Terry with intervals, the largest connected group of models."""
-        board = BradleyTerry(anchor=anchor, correction=correction, only_connected=True).fit(battles)
+        board = BradleyTerry(anchor=anchor, correction=correction, only_connected=True, misfit=False).fit(battles)
         models = tuple(str(name) for name in board.arrays["models"])
         m = len(models)
         rating = np.array([board[name].rating for name in models])

@@ -127,6 +127,11 @@ class Counted:
     result: NDArray[np.int8]
     share: Floats | None
 
+    def take(self, rows: NDArray[np.intp]) -> Counted:
+        """Where some of the rows went, among the same cells."""
+        share = None if self.share is None else self.share[rows]
+        return Counted(self.cells, self.cell[rows], self.result[rows], share)
+
 
 def count_pairs(rows: Comparisons, *, slot: bool = False) -> Counted:
     """Sum comparisons by pair.

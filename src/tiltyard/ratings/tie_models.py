@@ -105,6 +105,10 @@ class TieModel(Protocol):
         """What one comparison of each result adds to the score."""
         ...
 
+    def chances(self, delta: Floats, tie: Floats) -> Floats:
+        """The probability of each result: (cells, 3)."""
+        ...
+
 
 def sigmoid(x: Floats) -> Floats:
     """1 / (1 + exp(−x)), without overflow."""
@@ -152,6 +156,11 @@ class Half:
         p = sigmoid(delta)
         scores = np.column_stack([1.0 - p, -p, 0.5 - p])
         return ResultScores(scores, np.zeros_like(scores))
+
+    def chances(self, delta: Floats, tie: Floats) -> Floats:
+        """Win or loss: how often battles tie is not part of the model."""
+        p = sigmoid(delta)
+        return np.column_stack([p, 1.0 - p, np.zeros_like(p)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +212,11 @@ class Davidson:
         by_delta = np.column_stack([0.5 - mean, -0.5 - mean, -mean])
         return ResultScores(by_delta, np.column_stack([-tied, -tied, 1.0 - tied]))
 
+    def chances(self, delta: Floats, tie: Floats) -> Floats:
+        """The three weights as shares."""
+        up, down, nu = self._weights(delta, tie)
+        return np.column_stack([up, down, nu]) / (up + down + nu)[:, None]
+
 
 @dataclass(frozen=True, slots=True)
 class RaoKupper:
@@ -249,6 +263,11 @@ class RaoKupper:
         up, down = sigmoid(tie - delta), sigmoid(delta + tie)
         by_delta = np.column_stack([up, -down, up - down])
         return ResultScores(by_delta, np.column_stack([-up, -down, self._excess_slope(tie) - up - down]))
+
+    def chances(self, delta: Floats, tie: Floats) -> Floats:
+        """Beyond a threshold on either side, or between the two."""
+        first, second = sigmoid(delta - tie), sigmoid(-delta - tie)
+        return np.column_stack([first, second, 1.0 - first - second])
 
     @staticmethod
     def _passed(sums: CellSums) -> tuple[Floats, Floats]:

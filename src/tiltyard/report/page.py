@@ -9,7 +9,7 @@ from tiltyard.pages import document as pages
 from tiltyard.pages.markup import Html, el, link
 from tiltyard.report.counts import disagreements
 from tiltyard.report.sections.battles import battles_section, filter_form, pair_view
-from tiltyard.report.sections.board import board_section, elo_section, k_section, win_rate_section
+from tiltyard.report.sections.board import board_section, elo_section, fit_section, k_section, win_rate_section
 from tiltyard.report.sections.habits import failures_section, habits_section
 from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
 from tiltyard.report.sections.prompts import prompt_index, prompt_view
@@ -114,6 +114,7 @@ def _dimension(here: Here, dimension: Dimension) -> Html:
         "section",
         el("h2", dimension.name),
         board_section(here, dimension),
+        fit_section(dimension),
         elo_section(here, dimension),
         el("div", win_rate_section(here, dimension), k_section(here, dimension), class_=_beside(here)),
         habits_section(here, dimension),

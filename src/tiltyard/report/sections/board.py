@@ -12,6 +12,7 @@ from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
 from tiltyard.report.run import met, wins_and_losses
 from tiltyard.report.sections.header import why_no_board
+from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,6 +51,15 @@ def board_section(here: Here, dimension: Dimension) -> Html:
         ratings_table(board, rows, scale),
         el("ul", *notes, class_="note") if notes else Html(""),
     )
+
+
+def fit_section(dimension: Dimension) -> Html:
+    """How well Bradley–Terry describes the battles of a dimension; nothing for a board without that."""
+    record = None if dimension.board is None else dimension.board.details.get("misfit")
+    if record is None:
+        return Html("")
+    checks = [el("li", line) for line in fit_sentences(record)]
+    return el("section", el("h3", "Model fit"), el("p", fit_verdict(record)), el("ul", *checks, class_="note"))
 
 
 def rating_scale(entries: Iterable[RatingEntry]) -> svg.Scale:

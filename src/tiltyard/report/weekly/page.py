@@ -26,6 +26,7 @@ from tiltyard.report.weekly.text import (
     LANES_OFF,
     churn_sentences,
     exposure_sentences,
+    misfit_sentences,
     note_sentence,
     offline_sentences,
     quality_sentence,
@@ -115,6 +116,9 @@ def weekly_sections(report: WeeklyReport, labels: Labels | None = None) -> dict[
     }
     if report.offline is not None:
         sections["offline"] = ("Offline rating", _offline(report, labels))
+    if misfit_sentences(named):
+        verdict, *checks = misfit_sentences(named)
+        sections["fit"] = ("Model fit", [el("p", verdict), el("ul", *[el("li", line) for line in checks])])
     return {anchor: (title, join(parts)) for anchor, (title, parts) in sections.items()}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tiltyard.arena.blindness import NOT_BLIND
 from tiltyard.pages.figures import day, plural, signed_percent
 from tiltyard.validity.fairness import THREE_SIGMA
+from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -143,6 +144,12 @@ def offline_sentences(report: WeeklyReport) -> list[str]:
     return [*said, *(f"{row.model}: {row.note}." for row in board.rows if row.note)]
 
 
+def misfit_sentences(report: WeeklyReport) -> list[str]:
+    """How well the offline rating's model describes the votes; nothing where that was not asked."""
+    record = None if report.offline is None else report.offline.misfit
+    return [] if record is None else [fit_verdict(record), *fit_sentences(record)]
+
+
 def weekly_markdown(report: WeeklyReport) -> str:
     """The report as Markdown."""
     sections = [
@@ -166,6 +173,8 @@ def weekly_markdown(report: WeeklyReport) -> str:
         sections.append(
             _table(["rank", "range", "model", "rating", "interval", "live rank", "votes to swap"], _offline(report))
         )
+    if misfit_sentences(report):
+        sections.append(["## Model fit", "", *_list(misfit_sentences(report), "")])
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 

@@ -1,0 +1,295 @@
+"""What a board says about how well Bradley–Terry describes its battles: one line, or a note for each check that fails.
+
+A note needs two things. The deviation is certain: over all checks of a board together, one that fits gets any note in
+at most 5 % of cases (Holm's rule, with the shares of `SHARES`). And it is large enough to matter, because with very
+many battles every model is certainly wrong a little: prompts and voters with tastes of their own bend the curve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.errors import RatingError
+from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings.bradley_terry import fit_bounded
+from tiltyard.ratings.misfit import MOST_MODELS, Misfit, check_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tiltyard.battles.table import BattleTable
+    from tiltyard.boards.preparation import FitInput
+    from tiltyard.ratings.bradley_terry import BradleyTerryFit
+
+FALSE_ALARMS = 0.05
+"""How often a board that fits may get a note."""
+
+SHARES = {"pairs": 0.15, "ties": 0.25, "drift": 0.55, "slot": 0.05}
+"""How `FALSE_ALARMS` is divided among the checks: drift has to look at every model. Pairs and schedule share one."""
+
+SMALL_PAIRS = 0.015
+"""Pairs that are off by less than this share of wins, on average, are not mentioned, ..."""
+SMALL_PAIR = 0.03
+"""... unless one pair is certainly off by more than this."""
+SMALL_TIES = 0.01
+"""A tie law is mentioned when uneven pairs, against even ones, tie by more than this more or less than expected."""
+SMALL_MOVE = 10.0
+SMALL_CHANGE = 15.0
+SMALL_SLOT = 5.0
+"""Moves with the schedule, changes over time and slot effects below these points are not mentioned."""
+
+WORST = 5
+"""How many pairs and models are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitReport:
+    """What the checks of a fit came to: lines for a reader, and the record for a ratings file."""
+
+    lines: tuple[str, ...]
+    record: Mapping[str, Any]
+
+
+def report_fit(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, remote: bool) -> Mapping[str, Any]:
+    """Check a fit against its battles: the record for a ratings file; lines for a reader become remarks.
+
+    Where ratings were pulled towards the mean (`fitted` is None) the plain fit is checked, because what is pulled does
+    not describe the battles on purpose. With `remote` clusters are on another machine, and nothing can be checked.
+    """
+    found = _checked(fit_input, fitted, seed=seed, remote=remote)
+    fit_input.remarks.extend(found.lines)
+    return found.record
+
+
+def _checked(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, remote: bool) -> FitReport:
+    table = fit_input.selected.table
+    why = None
+    if remote and fit_input.clusters:
+        why = "the battles of each cluster are on another machine"
+    elif len(table.models) > MOST_MODELS:
+        why = f"more than {MOST_MODELS} models"
+    if why is not None:
+        return FitReport((f"fit not checked: {why}",), {"checked": False, "reason": why})
+    seconds = table.number_column("timestamp") if "timestamp" in table.columns else None
+    no_slot = _sides_mean_nothing(table, fit_input)
+    try:
+        if fitted is None:
+            fitted = fit_bounded(fit_input.counted.cells, fit_input.tie_model)[0]
+        found = check_fit(
+            fitted,
+            fit_input.rows,
+            fit_input.counted,
+            fitted.inverse_information(),
+            seconds=seconds,
+            slot=no_slot is None,
+            seed=seed,
+        )
+    except RatingError as error:
+        return FitReport((f"fit not checked: {error}",), {"checked": False, "reason": str(error)})
+    missing = {"pairs": "too few pairs met", "schedule": "all pairs met about equally often"}
+    missing["ties"] = "no ties" if len(fitted.tied_groups) == 0 else "all gaps are alike"
+    missing["drift"] = "no timestamps" if seconds is None else "the times tell nothing apart"
+    missing["slot"] = no_slot or "who sat first follows from the models"
+    return _report(found, table.models, fit_input.tie_model.name, missing)
+
+
+def _sides_mean_nothing(table: BattleTable, fit_input: FitInput) -> str | None:
+    """Why the first side's advantage is not checked; None where it can be."""
+    if fit_input.slot:
+        return "the fit includes it"
+    if not bool((table.source == Source.HUMAN).all()):
+        return "judgments are settled over both orders"
+    won = table.weight[table.outcome == Outcome.A].sum(), table.weight[table.outcome == Outcome.B].sum()
+    if min(won) == 0.0:
+        return "one side never wins: sides tell who won, not who was shown first"
+    return None
+
+
+def _report(found: Misfit, models: Sequence[str], tie_model: str, missing: Mapping[str, str]) -> FitReport:
+    record: dict[str, Any] = {"checked": True}
+    parts = {
+        "pairs": _pairs_record(found, models),
+        "schedule": _schedule_record(found, models),
+        "ties": _ties_record(found),
+        "drift": _drift_record(found, models),
+        "slot": _slot_record(found),
+    }
+    made = {name: part for name, part in parts.items() if part is not None}
+    ps = {name: part["p"] for name, part in made.items() if name in SHARES}
+    if found.p_pairs is not None:
+        ps["pairs"] = found.p_pairs
+    certain = holm(ps)
+    noted = [name for name in made if name in certain and _matters(name, made)]
+    record["notes"] = noted
+    record |= made
+    absent = [name for name in parts if name not in made]
+    record["not_checked"] = [f"{name}: {missing[name]}" for name in absent]
+    lines = [_note(name, made, tie_model) for name in noted]
+    return FitReport(tuple(lines) or (_all_well(ps, absent),), record)
+
+
+def holm(ps: Mapping[str, float]) -> set[str]:
+    """The checks that are certain to fail: Holm's rule with unequal shares (Holm 1979)."""
+    left, certain = dict(ps), set[str]()
+    while left:
+        share = sum(SHARES[name] for name in left)
+        name = min(left, key=lambda one: left[one] / SHARES[one])
+        if left.pop(name) > FALSE_ALARMS * SHARES[name] / share:
+            break
+        certain.add(name)
+    return certain
+
+
+def _matters(name: str, made: Mapping[str, Any]) -> bool:
+    """Whether a certain deviation is large enough to be mentioned."""
+    part = made[name]
+    if name == "pairs":
+        worst = part["worst"][0]
+        sure = abs(worst["share"] - worst["expected"]) - 2.0 * worst["error"] > SMALL_PAIR
+        return bool(part["size"] > SMALL_PAIRS or sure or _schedule_matters(made))
+    if name == "ties":
+        return bool(abs(part["far"] - part["far_expected"] - part["close"] + part["close_expected"]) > SMALL_TIES)
+    if name == "drift":
+        return any(abs(row["points"]) > SMALL_CHANGE for row in part["models"])
+    return bool(abs(part["points"]) > SMALL_SLOT)
+
+
+def _schedule_matters(made: Mapping[str, Any]) -> bool:
+    schedule = made.get("schedule")
+    return bool(schedule is not None and schedule["p"] <= FALSE_ALARMS and abs(schedule["points"]) > SMALL_MOVE)
+
+
+def _pairs_record(found: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
+    pairs = found.pairs
+    if pairs is None:
+        return None
+    rows = []
+    for k in range(min(WORST, len(pairs.z))):
+        one, other = models[pairs.first[k]], models[pairs.second[k]]
+        share, expected = float(pairs.share[k]), float(pairs.expected[k])
+        if share < expected:
+            one, other, share, expected = other, one, 1.0 - share, 1.0 - expected
+        rows.append(
+            {
+                "model": one,
+                "against": other,
+                "battles": float(pairs.battles[k]),
+                "share": share,
+                "expected": expected,
+                "error": float(pairs.error[k]),
+                "z": abs(float(pairs.z[k])),
+            }
+        )
+    return {"p": pairs.p, "size": pairs.size, "worst": rows}
+
+
+def _schedule_record(found: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
+    schedule = found.schedule
+    if schedule is None:
+        return None
+    at = int(np.argmax(np.abs(schedule.z)))
+    return {
+        "p": schedule.p,
+        "model": models[at],
+        "points": POINTS_PER_LOGIT * float(schedule.move[at]),
+        "z": float(schedule.z[at]),
+    }
+
+
+def _ties_record(found: Misfit) -> dict[str, Any] | None:
+    law = found.ties
+    if law is None:
+        return None
+    return {
+        "p": law.p,
+        "close": law.close,
+        "close_expected": law.close_expected,
+        "far": law.far,
+        "far_expected": law.far_expected,
+    }
+
+
+def _drift_record(found: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
+    drift = found.drift
+    if drift is None:
+        return None
+    order = np.argsort(-np.abs(drift.z), kind="stable")
+    sure = [int(i) for i in order if abs(drift.z[i]) >= drift.cut] or [int(order[0])]
+    rows = [
+        {
+            "model": models[i],
+            "points": POINTS_PER_LOGIT * float(drift.change[i]),
+            "error": POINTS_PER_LOGIT * float(drift.error[i]),
+        }
+        for i in sure[:WORST]
+    ]
+    return {"p": drift.p, "models": rows}
+
+
+def _slot_record(found: Misfit) -> dict[str, Any] | None:
+    slot = found.slot
+    if slot is None:
+        return None
+    low, value, high = (POINTS_PER_LOGIT * part for part in (slot.low, slot.advantage, slot.high))
+    return {"p": slot.p, "points": value, "ci_low": low, "ci_high": high}
+
+
+def _note(name: str, made: Mapping[str, Any], tie_model: str) -> str:
+    """One line about a check that failed, and what it means for a reader."""
+    part = made[name]
+    if name == "pairs":
+        return _pairs_note(part, made)
+    if name == "ties":
+        law = {"davidson": "Davidson's", "rao-kupper": "Rao and Kupper's"}.get(tie_model, "the")
+        return (
+            f"misfit, ties: {law} model says {_percent(part['close_expected'])} ties among close models and "
+            f"{_percent(part['far_expected'])} among others, seen are {_percent(part['close'])} and "
+            f"{_percent(part['far'])} ({_p(part['p'])}): gaps between ratings depend on the tie model; try another"
+        )
+    if name == "drift":
+        rows = [row for row in part["models"] if abs(row["points"]) > SMALL_CHANGE]
+        changes = ", ".join(
+            f"{row['model']} {'gained' if row['points'] > 0 else 'lost'} {abs(row['points']):.0f}" for row in rows
+        )
+        return (
+            f"misfit, drift: {changes} points from first battle to last ({_p(part['p'])}): "
+            f"{'such a' if len(rows) > 1 else 'that'} rating is an average over the time, not the present strength"
+        )
+    ends = f"{part['ci_low']:+.0f} … {part['ci_high']:+.0f}"
+    return (
+        f"misfit, sides: being shown first is worth {part['points']:+.0f} points ({ends}, {_p(part['p'])}): "
+        "a model shown first more often than others is rated accordingly; the slot term removes it"
+    )
+
+
+def _pairs_note(part: Mapping[str, Any], made: Mapping[str, Any]) -> str:
+    worst = part["worst"][0]
+    text = (
+        f"misfit, pairs: {worst['model']} scores {_percent(worst['share'])} against {worst['against']} where the "
+        f"ratings say {_percent(worst['expected'])} ({_p(part['p'])}; pairs are off by {_percent(part['size'])}): "
+        "a rating is an average over the opponents met, and does not predict single pairs"
+    )
+    if _schedule_matters(made):
+        schedule = made["schedule"]
+        text += f"; with all pairs met equally often {schedule['model']} would move by {schedule['points']:+.0f} points"
+    return text
+
+
+def _all_well(ps: Mapping[str, float], missing: Sequence[str]) -> str:
+    names = {"pairs": "pairs", "ties": "ties", "drift": "drift", "slot": "sides"}
+    seen = ", ".join(f"{names[name]} {_p(p)}" for name, p in ps.items())
+    rest = [names[name] for name in names if name in missing]
+    text = f"fit: no sign of misfit ({seen})" if seen else "fit: nothing to check"
+    return text + (f"; not checked: {', '.join(rest)}" if rest and seen else "")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _p(p: float) -> str:
+    return "p < 0.01" if p < 0.01 else f"p {p:.2f}"

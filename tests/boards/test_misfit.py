@@ -1,0 +1,170 @@
+"""Boards say when Bradley–Terry does not describe their battles, and say nothing of the kind when it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oracles.misfits import MisfitWorld, notes
+from oracles.simulation import arena_battles, results, table_of
+from tiltyard.battles.table import BattleTable
+from tiltyard.boards import BradleyTerry, rate
+from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, holm
+from tiltyard.validity.misfit import fit_sentences, fit_verdict
+
+FITTING = {
+    "independent": MisfitWorld(battles=2000),
+    "prompts by Zipf": MisfitWorld(battles=3000, prompts=200, zipf=1.0, taste=1.5),
+    "one voter casts 30 %": MisfitWorld(battles=3000, prompts=200, voters=300, zipf=1.0, dominant=0.3, taste=1.0),
+}
+FAILING = {
+    "pairs": MisfitWorld(battles=5000, cycle=100.0, prompts=200, zipf=1.0),
+    "ties": MisfitWorld(battles=5000, ties="constant", tie_parameter=0.25, spread=520.0),
+    "drift": MisfitWorld(models=8, battles=6000, drift=150.0, step=True),
+    "slot": MisfitWorld(battles=5000, slot=40.0, voters=200),
+}
+
+
+@pytest.mark.parametrize("world", FITTING.values(), ids=FITTING)
+def test_a_board_that_fits_hardly_ever_gets_a_note(world: MisfitWorld) -> None:
+    # At 5 % four or more of 16 runs have a chance below 1 %.
+    assert notes(world, 16, seed=15)["any"] <= 3 / 16
+
+
+@pytest.mark.parametrize("check", FAILING)
+def test_misfit_is_noted_by_its_name(check: str) -> None:
+    assert notes(FAILING[check], 6, seed=3)[check] >= 5 / 6
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("world", FITTING.values(), ids=FITTING)
+def test_false_alarms_over_many_runs(world: MisfitWorld) -> None:
+    assert notes(world, 400, seed=21)["any"] <= 0.05 + 2.0 * np.sqrt(0.05 * 0.95 / 400)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("check", FAILING)
+def test_power_over_many_runs(check: str) -> None:
+    assert notes(FAILING[check], 100, seed=22)[check] >= 0.9
+
+
+def test_holm_divides_the_false_alarms_and_passes_shares_on() -> None:
+    least = FALSE_ALARMS * SHARES["slot"]
+    assert holm({"pairs": 0.9, "ties": 0.9, "drift": 0.9, "slot": least * 1.01}) == set()
+    assert holm({"pairs": 0.9, "ties": 0.9, "drift": 0.9, "slot": least * 0.99}) == {"slot"}
+    # Once the others have failed, the last one has the whole 5 %.
+    assert holm({"pairs": 0.001, "ties": 0.001, "drift": 0.001, "slot": 0.04}) == set(SHARES)
+    assert holm({}) == set()
+
+
+def test_the_line_stands_under_the_board_and_the_record_in_its_file() -> None:
+    table = replace(MisfitWorld(drift=250.0, models=6, battles=4000).draw(np.random.default_rng(1)))
+    board = rate(table)
+    assert any(line.startswith("misfit, drift: m00 gained 2") for line in board.remarks)
+    record = board.to_dict()["misfit"]
+    assert record["checked"]
+    assert record["notes"] == ["drift"]
+    assert 180 < record["drift"]["models"][0]["points"] < 320
+    assert "not the present strength" in fit_verdict(record)
+    assert any(line.startswith("Drift (misfit): p 0.0") for line in fit_sentences(record))
+    assert "misfit, drift: m00" in str(board)
+    quiet = rate(table, misfit=False)
+    assert "misfit" not in quiet.details
+    assert not any("fit" in line for line in quiet.remarks)
+    assert quiet.ratings == board.ratings
+
+
+def test_a_board_that_fits_says_so_and_what_was_not_checked() -> None:
+    rng = np.random.default_rng(2)
+    a, b = arena_battles(np.zeros(5), 800, rng)
+    board = BradleyTerry().fit(table_of(5, a, b, results(np.zeros(800), rng)))
+    line = board.remarks[-1]
+    assert line.startswith("fit: no sign of misfit (pairs p ")
+    assert line.endswith("; not checked: drift")
+    assert "drift: no timestamps" in board.details["misfit"]["not_checked"]
+
+
+def test_a_slot_term_in_the_fit_is_no_misfit_any_more() -> None:
+    table = MisfitWorld(slot=60.0, battles=4000).draw(np.random.default_rng(3))
+    assert "slot" in BradleyTerry().fit(table).details["misfit"]["notes"]
+    record = BradleyTerry(slot=True).fit(table).details["misfit"]
+    assert "slot: the fit includes it" in record["not_checked"]
+    assert record["notes"] == []
+
+
+def test_sides_that_only_say_who_won_are_not_checked() -> None:
+    rng = np.random.default_rng(4)
+    a, b = arena_battles(np.zeros(5), 300, rng)
+    record = BradleyTerry().fit(table_of(5, a, b, np.zeros(300))).details["misfit"]
+    assert "slot" not in record
+    assert any(line.startswith("slot: one side never wins") for line in record["not_checked"])
+
+
+def odd_tables() -> dict[str, BattleTable]:
+    rng = np.random.default_rng(5)
+    a, b = arena_battles(np.zeros(4), 60, rng)
+    plain = table_of(4, a, b, results(np.zeros(60), rng))
+    two = table_of(2, [0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 2, 1])
+    return {
+        "two models": two,
+        "three models, each pair twice": table_of(3, [0, 1, 2, 0, 1, 2], [1, 2, 0, 1, 2, 0], [0, 0, 0, 1, 2, 0]),
+        "an unbeaten model": table_of(3, [0, 0, 1, 2, 1, 2], [1, 2, 2, 1, 2, 1], [0, 0, 0, 0, 1, 2]),
+        "no ties": replace(plain, outcome=(rng.random(60) < 0.5).astype(np.int8)),
+        "soft outcomes": replace(plain, score_a=rng.random(60)),
+        "weights": replace(plain, weight=rng.random(60) * 3.0),
+        "counts": replace(plain, weight=rng.integers(1, 400, 60).astype(float)),
+        "one time": replace(plain, columns={"timestamp": np.full(60, 1e9)}),
+        "some times": replace(plain, columns={"timestamp": np.where(np.arange(60) < 9, np.nan, np.arange(60.0))}),
+        "a chain of pairs": table_of(4, [0, 1, 2] * 8, [1, 2, 3] * 8, rng.integers(0, 3, 24)),
+    }
+
+
+@pytest.mark.parametrize("kind", odd_tables())
+@pytest.mark.parametrize("ties", ["davidson", "rao-kupper", "half", "drop"])
+def test_small_and_odd_battles_are_checked_or_the_reason_is_said(kind: str, ties: str) -> None:
+    board = BradleyTerry(ties=ties, only_connected=True).fit(odd_tables()[kind])
+    record = board.details["misfit"]
+    assert sum(line.startswith(("fit", "misfit")) for line in board.remarks) >= 1
+    if kind != "counts":  # as many battles as those are certain to differ
+        assert record["notes"] == []
+    board.to_json()
+
+
+def test_counts_without_clusters_are_checked_like_the_battles_they_stand_for() -> None:
+    rng = np.random.default_rng(6)
+    strengths = np.linspace(-1.0, 1.0, 6)
+    a, b = arena_battles(strengths, 20_000, rng)
+    gap = strengths[a] - strengths[b] + 0.5 * np.sin(2.0 * np.pi / 3.0 * (a - b))
+    table = table_of(6, a, b, results(gap, rng))
+    key, count = np.unique(np.stack([table.model_a, table.model_b, table.outcome]), axis=1, return_counts=True)
+    counts = replace(table_of(6, *key), weight=count.astype(float))
+    one, other = (BradleyTerry(cluster="none").fit(kind).details["misfit"] for kind in (table, counts))
+    assert one["notes"] == other["notes"] == ["pairs"]
+    one, other = one["pairs"]["worst"][0], other["pairs"]["worst"][0]
+    assert (one["model"], one["against"]) == (other["model"], other["against"])
+    assert one["share"] == pytest.approx(other["share"])
+    assert one["error"] == pytest.approx(other["error"], rel=0.1)
+
+
+def test_many_models_are_not_checked_and_the_line_says_why() -> None:
+    rng = np.random.default_rng(7)
+    a, b = arena_battles(np.zeros(320), 6000, rng)
+    board = BradleyTerry(only_connected=True).fit(table_of(320, a, b, results(np.zeros(6000), rng)))
+    assert board.remarks[-1] == "fit not checked: more than 300 models"
+    assert board.details["misfit"] == {"checked": False, "reason": "more than 300 models"}
+    assert fit_verdict(board.details["misfit"]) == "Not checked: more than 300 models."
+
+
+def test_times_are_read_from_files_where_they_are_checked(tmp_path) -> None:
+    table = MisfitWorld(drift=400.0, models=4, battles=2000, step=True).draw(np.random.default_rng(9))
+    lines = ["model_a,model_b,winner,source,timestamp"]
+    for i in range(len(table)):
+        winner = ("model_a", "model_b", "tie")[table.outcome[i]]
+        time = table.columns["timestamp"][i]
+        lines.append(f"{table.models[table.model_a[i]]},{table.models[table.model_b[i]]},{winner},human,{time}")
+    path = tmp_path / "battles.csv"
+    path.write_text("\n".join(lines) + "\n")
+    assert rate(path).details["misfit"]["notes"] == ["drift"]
+    assert "misfit" not in rate(path, misfit=False).details
