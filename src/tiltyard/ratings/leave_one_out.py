@@ -22,6 +22,8 @@ import numpy as np
 from tiltyard.ratings.comparisons import Floats, Ints, sum_by
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from tiltyard.ratings.clusters import ClusteredRows
@@ -33,10 +35,10 @@ LARGEST_LEVERAGE = 0.95
 """A cluster that alone decides a direction has no estimate without it: its curvature is held below this."""
 
 SOLVED_AT_ONCE = 64
-"""Clusters that touch more parameters than this are solved one by one, and iterated where that converges fast."""
+"""Clusters that touch more parameters than this are solved one by one, without a table of their curvature."""
 
-ITERATED_LEVERAGE = 0.5
-ITERATIONS = 40
+WIDE_ROUNDS = 200
+POWER_ROUNDS = 60
 BLOCK_NUMBERS = 2_000_000
 
 POWERS = 20
@@ -87,7 +89,10 @@ def _moves(rows: ClusteredRows, large: NDArray[np.intp], trace: Floats, inverse:
         k = int(size[names[0]])
         members = model[start[names][:, None] + np.arange(k)]
         entries = _entries(rows, large[at], first[at], second[at], k)
-        moved = _solve_block(rows, large[at], entries, local, members, trace[names], inverse)
+        if k + inverse.shape[0] - m > SOLVED_AT_ONCE:
+            moved = _solve_wide(rows, large[at], entries, members[0], float(trace[names[0]]), inverse)[None]
+        else:
+            moved = _solve_block(rows, large[at], entries, local, members, trace[names], inverse)
         by_odds[at] = (entries.by_odds * moved[local[:, None], entries.place]).sum(axis=1)
         by_tie[at] = (entries.by_tie * moved[local[:, None], entries.place]).sum(axis=1)
     return by_odds, by_tie
@@ -159,24 +164,60 @@ def _solve_block(
         largest = np.linalg.eigvals(bends[over] @ block[over]).real.max(axis=1)
         held[over] = np.minimum(1.0, LARGEST_LEVERAGE / np.maximum(largest, 1e-300))
         bends = bends * held[:, None, None]
-    if width > SOLVED_AT_ONCE and trace.max() <= ITERATED_LEVERAGE:
-        moved = _iterate(bends[0], block[0], scores[0])[None]
-    else:
-        without = np.linalg.solve(np.eye(width) - bends @ block, scores[:, :, None])[:, :, 0]
-        moved = np.einsum("nij,nj->ni", block, without)
-    return np.asarray(moved * held[:, None])
+    without = np.linalg.solve(np.eye(width) - bends @ block, scores[:, :, None])[:, :, 0]
+    return np.asarray(np.einsum("nij,nj->ni", block, without) * held[:, None])
 
 
-def _iterate(bend: Floats, block: Floats, score: Floats) -> Floats:
-    """K u for u = t + B K u, by repeating it: each round shrinks the error at least by half."""
-    moved = block @ score
-    for _ in range(ITERATIONS):
-        again = block @ (score + bend @ moved)
-        step = float(np.abs(again - moved).max())
-        moved = again
-        if step <= 1e-9 * float(np.abs(moved).max()):
+def _solve_wide(
+    rows: ClusteredRows, chosen: NDArray[np.intp], entries: _Entries, members: Ints, trace: float, inverse: Floats
+) -> Floats:
+    """The same for one cluster of many parameters: its curvature is applied row by row and never put together.
+
+    I − B K is symmetric in the inner product xᵀK y, and its eigenvalues are 1 − LARGEST_LEVERAGE or more: conjugate
+    gradients in that product need a few dozen rounds.
+    """
+    ids = np.append(members, np.arange(rows.n_models, inverse.shape[0]))
+    block = inverse[np.ix_(ids, ids)]
+    bend, place, a, e = rows.bend[chosen], entries.place, entries.by_odds, entries.by_tie
+
+    def spread(by_odds: Floats, by_tie: Floats) -> Floats:
+        value = a * by_odds[:, None] + e * by_tie[:, None]
+        return sum_by(place.ravel(), value.ravel(), len(ids))
+
+    def bent(moved: Floats) -> Floats:
+        by_odds, by_tie = (a * moved[place]).sum(axis=1), (e * moved[place]).sum(axis=1)
+        return spread(bend[:, 0] * by_odds + bend[:, 1] * by_tie, bend[:, 1] * by_odds + bend[:, 2] * by_tie)
+
+    score = spread(rows.pull[chosen], rows.tied[chosen])
+    held = 1.0
+    if trace > LARGEST_LEVERAGE:
+        held = min(1.0, LARGEST_LEVERAGE / max(_largest_eigenvalue(lambda v: bent(block @ v), score), 1e-300))
+    found, left = np.zeros(len(ids)), score
+    moved = np.zeros(len(ids))
+    way, towards = left, block @ left
+    size = start = float(left @ towards)
+    for _ in range(WIDE_ROUNDS):
+        if size <= 1e-20 * start:
             break
-    return moved
+        along = way - held * bent(towards)
+        length = size / float(towards @ along)
+        found, moved, left = found + length * way, moved + length * towards, left - length * along
+        pulled = block @ left
+        before, size = size, float(left @ pulled)
+        way, towards = left + size / before * way, pulled + size / before * towards
+    return moved * held
+
+
+def _largest_eigenvalue(apply: Callable[[Floats], Floats], start: Floats) -> float:
+    """The largest eigenvalue of an operator whose eigenvalues are none of them negative, by repeating it."""
+    value, vector = 0.0, start
+    for _ in range(POWER_ROUNDS):
+        again = apply(vector)
+        size = float(np.abs(again).max())
+        if size == 0.0:
+            return 0.0
+        value, vector = size / float(np.abs(vector).max()), again / size
+    return value
 
 
 def leave_one_out_by_diagonal(rows: ClusteredRows, diagonal: Floats) -> ClusteredRows:
