@@ -62,7 +62,7 @@ def test_it_shows_the_road_from_material_to_arena(done: subprocess.CompletedProc
     assert steps == ["The material:", "The pilot:", "The headline", "A live"]
     assert re.search(r"^ +(GO|NO-GO): ", done.stdout, re.MULTILINE)
     assert done.returncode == 0  # whatever the pilot says: the demo shows the rest
-    assert done.stdout.count("95 % intervals by question_id") == 2
+    assert done.stdout.count("95 % intervals by prompt") == 2
     assert "Traceback" not in done.stderr
 
 

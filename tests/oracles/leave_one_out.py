@@ -112,7 +112,7 @@ def _rated(people: BattleTable, ties: TieModel, left_out: int | None) -> Anchors
         number[people.model_b[kept]],
         people.outcome[kept],
         people.weight[kept],
-        cluster=people.columns["worker"].codes[kept].astype(np.int64),
+        clusters=(people.columns["worker"].codes[kept].astype(np.int64),),
     )
     counted = count_pairs(rows)
     fitted, _ = fit_bounded(counted.cells, ties)

@@ -73,5 +73,6 @@ def test_some_rows_keep_everything_that_belongs_to_them():
     chosen = np.arange(len(rows)) % 3 == 0
     part = rows.take(chosen)
     assert len(part) == chosen.sum()
-    for name in ("first", "second", "result", "weight", "share", "group", "cluster", "covariates"):
+    for name in ("first", "second", "result", "weight", "share", "group", "covariates"):
         np.testing.assert_array_equal(getattr(part, name), getattr(rows, name)[chosen])
+    np.testing.assert_array_equal(part.clusters[0], rows.clusters[0][chosen])

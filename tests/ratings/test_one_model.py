@@ -17,9 +17,9 @@ from tiltyard.errors import RatingError
 from tiltyard.ratings.bradley_terry import fit
 from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED, Comparisons, count_pairs
 from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.intervals import difference_variances, sandwich
+from tiltyard.ratings.intervals import sandwich
 from tiltyard.ratings.one_model import Anchors, OneModelRows, fit_one, rank_of_one
-from tiltyard.ratings.ranks import rank_intervals
+from tiltyard.ratings.ranks import rank_intervals, tukey_cut
 from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER
 
 FEW, MANY = 400, 4000
@@ -69,16 +69,15 @@ def test_one_opponent_gives_what_the_whole_fit_of_two_models_gives(tie_model):
     found = fit_one(np.array([0.25]), battles, tie_model)
     pair = Comparisons(
         2, np.zeros(200, dtype=np.int64), np.ones(200, dtype=np.int64), battles.result, battles.weight,
-        cluster=battles.cluster,
+        clusters=(battles.cluster,),
     )  # fmt: skip
     counted = count_pairs(pair)
     both = fit(counted.cells, tie_model)
-    covariance = sandwich(both, pair, counted)
-    between = difference_variances(covariance.matrix[:2, :2], covariance, pair.battles_per_model())
+    covariance = sandwich(both, pair, counted, corrected=False)
     assert found.strength - 0.25 == pytest.approx(both.parameters.strength[0] - both.parameters.strength[1])
-    assert found.sandwich == pytest.approx(between[0, 1])
+    assert found.sandwich == pytest.approx(covariance.differences()[0, 1])
     assert found.log_likelihood == pytest.approx(both.log_likelihood)
-    assert found.clusters == covariance.clusters
+    assert found.clusters == covariance.ways[0].count
     if tie_model.has_parameter:
         assert found.tie == pytest.approx(both.parameters.tie[0])
 
@@ -247,7 +246,7 @@ def test_the_rank_interval_is_the_boards_rule_for_the_same_differences():
     ratings = np.append(anchors, found.strength)
     variances = np.zeros((13, 13))
     variances[12, :12] = variances[:12, 12] = known.difference_variances(found.own_variance, found.opponent_share)
-    board = rank_intervals(ratings, variances, level=0.95)
+    board = rank_intervals(ratings, tukey_cut(13, 0.95) * np.sqrt(variances))
     assert (rank.low, rank.high) == (board.low[12], board.high[12])
     assert rank.rank == 1 + (anchors > found.strength).sum()
     wider = rank_of_one(found, known, level=0.95, critical=POCOCK_5)

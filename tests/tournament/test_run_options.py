@@ -48,7 +48,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_sent(
 ) -> None:
     done = run(tiltyard, config)
     assert done.returncode == 1
-    assert "pass --yes to go ahead" in done.stderr
+    assert "pass --yes to confirm" in done.stderr
     assert not anthropic_server.ledger.calls
     assert not (tmp_path / "run").exists()
     assert re.search(r"all +42 ", done.stderr)  # the quote was shown all the same
