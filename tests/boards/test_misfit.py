@@ -168,3 +168,13 @@ def test_times_are_read_from_files_where_they_are_checked(tmp_path) -> None:
     path.write_text("\n".join(lines) + "\n")
     assert rate(path).details["misfit"]["notes"] == ["drift"]
     assert "misfit" not in rate(path, misfit=False).details
+
+
+def test_where_ties_count_as_half_a_win_the_board_does_not_say_that_there_are_none() -> None:
+    rng = np.random.default_rng(3)
+    rows = [
+        {"model_a": a, "model_b": b, "winner": rng.choice(["model_a", "model_b", "tie"]), "source": "human"}
+        for a, b in [("x", "y"), ("y", "z"), ("z", "x")] * 40
+    ]
+    half = rate(rows, ties="half").details["misfit"]
+    assert any("ties count as half a win" in reason for reason in half["not_checked"])

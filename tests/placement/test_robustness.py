@@ -86,7 +86,7 @@ def test_without_calibration_every_rating_is_labelled_as_the_judges(tmp_path: Pa
     rounds = [line for line in done.stderr.splitlines() if re.match(r"round \d+: .*\[", line)]
     assert rounds
     assert all("on the judge's scale" in line for line in rounds)
-    assert "a style bias of ±50 points that nothing here measures would move the rating by ±50" in done.stdout
+    assert "a style bias of ±50 points that nothing here measures would move the rating by about ±50" in done.stdout
     assert manifest["sensitivity"] == ratings["sensitivity"]
     assert manifest["families"] is None
     assert "families" not in ratings

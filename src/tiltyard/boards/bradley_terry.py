@@ -42,7 +42,6 @@ from tiltyard.boards.estimator import (
 )
 from tiltyard.boards.misfit import report_fit
 from tiltyard.boards.preparation import (
-    AUTO_0_1,
     FitInput,
     Ties,
     asked_clusters,
@@ -249,14 +248,14 @@ class BradleyTerry(EstimatorParameters):
         if self.control or self.selection.columns() or (self.reads_times and "timestamp" in table.columns):
             return False
         notes: list[str] = []
-        if self.ci != "none" and choose_clusters(table, self._cluster(), notes):
+        if self.ci != "none" and self._clusters_of(table, notes):
             return False
         remarks += notes
         return True
 
-    def _cluster(self) -> str:
-        """What to cluster by; version 0.1 did not know voters."""
-        return AUTO_0_1 if self.cluster == "auto" and self.correction == "none" else self.cluster
+    def _clusters_of(self, table: BattleTable, remarks: list[str]) -> tuple[str, ...]:
+        """The columns that make battles dependent; version 0.1 did not know voters."""
+        return choose_clusters(table, self.cluster, remarks, voters=self.correction != "none")
 
     def _prepare(self, selected: Selected, remarks: list[str], clusters: RemoteClusters | None) -> FitInput:
         """Comparisons with their clusters, tie groups and covariates, counted by pair."""
@@ -269,7 +268,7 @@ class BradleyTerry(EstimatorParameters):
         if clusters is not None:
             columns = (clusters.column,) if self.ci != "none" and clusters.shared(table).any() else ()
         elif self.ci != "none":
-            columns = choose_clusters(table, self._cluster(), remarks)
+            columns = self._clusters_of(table, remarks)
             rows = replace(rows, clusters=tuple(cluster_codes(table, column) for column in columns))
         slot = choose_slot(table, self.slot, controlled=bool(self.control), evaluated=self.evaluated)
         if self.control:

@@ -91,10 +91,17 @@ def _checked(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, 
     except RatingError as error:
         return FitReport((f"fit not checked: {error}",), {"checked": False, "reason": str(error)})
     missing = {"pairs": "too few pairs met", "schedule": "all pairs met about equally often"}
-    missing["ties"] = "no ties" if len(fitted.tied_groups) == 0 else "all gaps are alike"
+    missing["ties"] = _no_tie_law(fitted)
     missing["drift"] = "no timestamps" if seconds is None else "the times tell nothing apart"
     missing["slot"] = no_slot or "who sat first follows from the models"
     return _report(found, table.models, fit_input.tie_model.name, missing)
+
+
+def _no_tie_law(fitted: BradleyTerryFit) -> str:
+    """Why ties by gap were not checked."""
+    if not fitted.tie_model.has_parameter:
+        return "ties count as half a win"
+    return "no ties" if len(fitted.tied_groups) == 0 else "all gaps are alike"
 
 
 def _sides_mean_nothing(table: BattleTable, fit_input: FitInput) -> str | None:

@@ -187,15 +187,12 @@ CLUSTER_ALIASES = {"prompt": "question_id"}
 FEW_CLUSTERS = 5
 """With fewer prompts than this, and enough voters, intervals are for these prompts; likewise the other way round."""
 
-AUTO_0_1 = "auto-0.1"
-"""What `auto` meant in version 0.1: by prompt."""
-
 INDEPENDENT = "each battle counted as independent: no prompt or voter column"
 
 
 def asked_clusters(cluster: str) -> tuple[str, ...] | None:
     """The columns that a `cluster` option names; None for those that are known."""
-    if cluster in ("auto", AUTO_0_1):
+    if cluster == "auto":
         return None
     names = [name.strip() for name in cluster.split(",")]
     columns = tuple(dict.fromkeys(CLUSTER_ALIASES.get(name, name) for name in names if name != "none"))
@@ -206,15 +203,15 @@ def asked_clusters(cluster: str) -> tuple[str, ...] | None:
     return columns
 
 
-def known_clusters(cluster: str, columns: Collection[str]) -> tuple[str, ...]:
-    """The columns of clusters that battles have; those of version 0.1 (`auto-0.1`) were prompts alone."""
-    return tuple(name for name in (KNOWN_CLUSTERS[:1] if cluster == AUTO_0_1 else KNOWN_CLUSTERS) if name in columns)
+def known_clusters(columns: Collection[str], *, voters: bool = True) -> tuple[str, ...]:
+    """The columns of clusters that battles have: prompts, and unless told otherwise voters."""
+    return tuple(name for name in (KNOWN_CLUSTERS if voters else KNOWN_CLUSTERS[:1]) if name in columns)
 
 
-def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> tuple[str, ...]:
+def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, voters: bool = True) -> tuple[str, ...]:
     """The columns whose equal values make battles dependent; empty when all battles are independent."""
     asked = asked_clusters(cluster)
-    found = asked if asked is not None else known_clusters(cluster, table.columns)
+    found = asked if asked is not None else known_clusters(table.columns, voters=voters)
     count = {column: _count_clusters(table, column) for column in found}
     columns = tuple(column for column in found if count[column] > 1)
     alone = [column for column in found if count[column] == 1]

@@ -366,7 +366,7 @@ def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[tuple[str
     clusters: tuple[str, ...] = ()
     if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
         asked = asked_clusters(estimator.cluster)
-        clusters = known_clusters(estimator.cluster, available) if asked is None else asked
+        clusters = known_clusters(available) if asked is None else asked
     columns += clusters
     if (_in_order(estimator) or _reads_times(estimator)) and "timestamp" in available:
         columns.append("timestamp")

@@ -230,7 +230,7 @@ def _sensitivity_line(found: Sensitivity, *, calibrated: bool) -> str:
     unseen = "the calibration did not see" if calibrated else "nothing here measures"
     return (
         f"a style bias of ±{effect.bias_points:.0f} points that {unseen} would move the rating by "
-        f"±{effect.bias_points:.0f}: to {effect.rating_low:.0f} or {effect.rating_high:.0f}"
+        f"about ±{effect.bias_points:.0f}: to {effect.rating_low:.0f} or {effect.rating_high:.0f}"
     )
 
 
