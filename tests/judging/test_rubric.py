@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,7 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "# version"),
-        ("Prefer the clearer answer.", "# version"),
-        ("# needs: gold_answer\n# version: 1\nText.", "# version"),
-        ("# version:\nText.", "# version"),
+        ("", "no text"),
         ("# version: 1\n\n", "no text"),
         ("# version: 1\n# needs: coffee\nText.", "coffee"),
         ("# version: 1\n# shows: gold_answer\nText.", "expected_behavior"),
@@ -58,6 +56,24 @@ def test_what_a_rubric_lacks_is_said_with_its_file(tmp_path: Path, text: str, co
         Rubric.load("clarity", path)
     assert str(path) in str(caught.value)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("head", ["", "# version:\n", "# needs: gold_answer\n", "# Clarity\n"])
+def test_a_rubric_without_a_version_has_its_hash_and_a_note(tmp_path: Path, head: str) -> None:
+    path = write(tmp_path, f"{head}Prefer the clearer answer.\n")
+    rubric = Rubric.load("clarity", path)
+    digest = hashlib.sha256(path.read_bytes().strip()).hexdigest()
+    assert rubric.version == f"sha256-{digest[:12]}"
+    assert str(path) in rubric.version_note
+    assert rubric.version in rubric.version_note
+    assert rubric.needs_gold == ("gold" in head)
+    changed = Rubric.load("clarity", write(tmp_path, f"{head}Prefer the shorter answer.\n"))
+    assert changed.version != rubric.version
+
+
+def test_a_version_may_follow_other_header_lines(tmp_path: Path) -> None:
+    rubric = Rubric.load("clarity", write(tmp_path, "# needs: gold_answer\n# version: 4\nText."))
+    assert (rubric.version, rubric.needs_gold, rubric.text, rubric.version_note) == ("4", True, "Text.", "")
 
 
 def test_a_missing_rubric_names_dimension_and_path(tmp_path: Path) -> None:

@@ -77,9 +77,13 @@ def test_prices_are_tried_from_the_files_folder_then_from_here(tmp_path: Path, m
         ({"entrants": [{"entrant_id": "otter"}, {"entrant_id": "otter"}]}, "'otter' is listed twice"),
         ({"entrants": [{"entrant_id": "a/b"}, {"entrant_id": "c"}]}, "cannot be part of a file name"),
         ({"rubrics": {}}, "no rubric"),
-        ({"judge": {"pilot_model": "x"}}, "headline_model"),
         ({"elo": {"n_perms": 1}}, "n_perms is 1"),
-        ({"elo": {"n_perms": "many"}}, "n_perms"),
+        ({"elo": {"n_perms": "many"}}, "elo.n_perms is 'many': expected `whole number`, got `text`"),
+        ({"elo": 3}, "elo is 3: expected a mapping with n_perms"),
+        ({"judge": None}, "judge is empty: expected a mapping"),
+        ({"entrants": [{"entrant_id": "otter"}, {"model": "x"}]}, "entrants[1].entrant_id is missing"),
+        ({"rubrics": {"taste": "taste.md"}}, "rubrics.taste is 'taste.md': expected a mapping with path"),
+        ({"rubrics": ["taste.md"]}, "rubrics is ['taste.md']: expected `mapping`, got `list`"),
         ({"elo": {"default_k": 0}}, "elo.default_k holds 0"),
         ({"elo": {"k_factor_sweep": [16, -1]}}, "elo.k_factor_sweep holds -1"),
         ({"elo": {"k_factor_sweep": [".inf"]}}, "elo.k_factor_sweep"),
@@ -107,6 +111,48 @@ def test_a_wrong_config_is_one_line_that_names_the_file_and_the_key(
     assert words in str(caught.value)
     assert path.name in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    path = make_folder(tmp_path)
+    wrong = {
+        "entrants": [{"entrant_id": "otter"}, {"entrant_id": "otter"}, {"model": "gpt-5"}],
+        "prompts": {"bank_path": "nowhere.jsonl", "pilot_size": 0},
+        "caches": {"responses_dir": "responses"},
+        "judge": {"max_tokens": "many", "prices_path": "p.json"},
+        "elo": {"n_perms": 1, "default_k": -1},
+        "rubrics": {"taste": {"path": "taste.md"}, "tone": {}},
+    }
+    with pytest.raises(ConfigError) as caught:
+        load_setup(rewrite(path, **wrong), mode="pilot")
+    first, *listed = str(caught.value).splitlines()
+    assert first == f"{path}: {len(listed)} settings are missing or wrong. Correct them:"
+    for words in (
+        "entrants[2].entrant_id is missing", "prompts.bank_path is 'nowhere.jsonl'", "prompts.pilot_size is 0",
+        "caches.judgments_dir is missing", "judge.max_tokens is 'many'", "elo.n_perms is 1", "elo.default_k holds -1",
+        "rubrics.tone.path is missing",
+    ):  # fmt: skip
+        assert sum(words in line for line in listed) == 1, words
+    # What depends on a section that is itself wrong (the price file, the other rubric) is said once that is right.
+    wrong["judge"] = {"prices_path": "p.json"}
+    wrong["rubrics"] = {"taste": {"path": "taste.md"}}
+    wrong["entrants"] = wrong["entrants"][:2]
+    with pytest.raises(ConfigError) as caught:
+        load_setup(rewrite(path, **wrong), mode="pilot")
+    for words in ("judge.pilot_model is missing", "judge.prices_path", "rubrics.taste.path", "'otter' is listed twice"):
+        assert words in str(caught.value)
+
+
+def test_only_the_judge_of_the_mode_is_needed(tmp_path: Path) -> None:
+    path = rewrite(make_folder(tmp_path), judge={"headline_model": "scripted/longer"})
+    assert load_setup(path, mode="headline").config.judge.headline_model == "scripted/longer"
+    assert load_setup(path).config.judge.pilot_model is None
+    with pytest.raises(ConfigError, match=r"judge\.pilot_model is missing: name who judges in --mode pilot"):
+        load_setup(path, mode="pilot")
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    del content["judge"]
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    assert load_setup(path).config.judge.model_of("pilot") is None
 
 
 def test_a_misspelt_setting_is_pointed_out(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.tournament.folder import make_folder
 from tiltyard.errors import ConfigError
+from tiltyard.tournament.artifacts import manifest
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
 
@@ -50,6 +51,36 @@ def test_a_missing_response_file_names_the_entrant_and_the_command_that_fills_it
     (tmp_path / "responses" / "responses_heron.jsonl").unlink()
     with pytest.raises(ConfigError, match=r"no answers of heron: .*tiltyard generate .*tournament\.yaml`"):
         make_plan(load_setup(config), RunOptions(mode="headline"))
+
+
+def test_a_run_may_go_on_without_those_who_have_no_answers(tmp_path: Path) -> None:
+    config = make_folder(tmp_path)
+    responses = tmp_path / "responses"
+    (responses / "responses_heron.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"no answers of heron: .*heron\.jsonl is empty.*--without-missing"):
+        make_plan(load_setup(config), RunOptions(mode="headline"))
+    plan = make_plan(load_setup(config), RunOptions(mode="headline", without_missing=True))
+    assert (plan.setup.entrant_ids, plan.left_out) == (("otter", "crane"), ("heron",))
+    assert "left out, since there are no answers: heron" in plan.announcements()
+    assert len(plan.matches.by_dimension["calibration"]) == 4
+    assert (plan.matches.cells_present, plan.matches.cells_expected) == (8, 8)
+    written = manifest(plan, started_at="", finished_at=None)
+    assert (written["entrants"], written["entrants_without_answers"]) == (["otter", "crane"], ["heron"])
+    assert set(written["sha256"]["responses"]) == {"otter", "crane"}
+    (responses / "responses_crane.jsonl").unlink()
+    with pytest.raises(ConfigError, match=r"no answers of heron, crane, and 1 entrants are too few"):
+        make_plan(load_setup(config), RunOptions(mode="headline", without_missing=True))
+
+
+def test_bank_rubrics_answers_and_judge_that_are_wrong_are_said_at_once(tmp_path: Path) -> None:
+    config = make_folder(tmp_path, judge="hal-9000")
+    (tmp_path / "bank.jsonl").write_text("{\n", encoding="utf-8")
+    (tmp_path / "factuality.md").write_text("# version: 1\n", encoding="utf-8")
+    (tmp_path / "responses" / "responses_heron.jsonl").unlink()
+    with pytest.raises(ConfigError, match="4 things are missing or wrong") as caught:
+        make_plan(load_setup(config), RunOptions(mode="pilot"))
+    for words in ("bank.jsonl:1: not JSON", "the rubric has no text", "no answers of heron", "'hal-9000'"):
+        assert words in str(caught.value)
 
 
 def test_limit_pairs_keeps_the_first_of_each_dimension(tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ def check_command(
         base_url=base_url,
     )
     chosen_rubric = default_rubric() if rubric is None else Rubric.load("quality", rubric)
+    if chosen_rubric.version_note:
+        note(chosen_rubric.version_note)
     found = _check(labelled, judge, asking, rubric=chosen_rubric, single_order=single_order, own=own, yes=yes)
     typer.echo(_check_json(found) if format == "json" else _check_table(found))
 

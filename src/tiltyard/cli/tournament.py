@@ -45,6 +45,9 @@ def run_command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again what failed for good in an earlier run.")
     ] = False,
+    without_missing: Annotated[
+        bool, typer.Option("--without-missing", help="Go on without entrants that have no answers, and say which.")
+    ] = False,
     yes: YesOption = False,
     budget: BudgetOption = None,
     max_batch: Annotated[int | None, typer.Option(min=1, help="Requests per batch.")] = None,
@@ -54,7 +57,7 @@ def run_command(
     from tiltyard.tournament.gate import passes
     from tiltyard.tournament.plan import RunOptions, make_plan
 
-    setup = load_setup(_config_path(config_argument, config))
+    setup = load_setup(_config_path(config_argument, config), mode=None if judge_model else mode)
     options = RunOptions(
         mode=mode,
         output_dir=output_dir,
@@ -65,6 +68,7 @@ def run_command(
         retry_failed=retry_failed,
         budget_usd=budget,
         max_batch=max_batch,
+        without_missing=without_missing,
     )
     plan = make_plan(setup, options)
     for line in plan.announcements():
@@ -141,7 +145,11 @@ def _again(plan: RunPlan, folder: Path, *, yes: bool) -> str:
     }
     words = ["tiltyard", "run", str(plan.setup.path), "--mode", options.mode, "--output-dir", str(folder)]
     words += [word for name, value in changed.items() if value is not None for word in (name, str(value))]
-    flags = {"--skip-judging": options.skip_judging, "--yes": yes}
+    flags = {
+        "--skip-judging": options.skip_judging,
+        "--without-missing": options.without_missing,
+        "--yes": yes,
+    }
     return shlex.join([*words, *(name for name, given in flags.items() if given)])
 
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.llm.asking import Watch
-    from tiltyard.tournament.plan import Mode, RunPlan
+    from tiltyard.tournament.config import Mode
+    from tiltyard.tournament.plan import RunPlan
     from tiltyard.tournament.ratings import DimensionRatings
     from tiltyard.tournament.run import RunResult
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from importlib import resources
@@ -12,6 +13,7 @@ from tiltyard.errors import JudgingError
 HEADER = re.compile(r"#\s*(version|needs|shows)\s*:\s*(.*)", re.IGNORECASE)
 NEEDS = "gold_answer"
 SHOWS = "expected_behavior"
+HOW_TO_STATE = "To set one, start the file with a line such as `# version: 1`"
 GOLD_DIMENSION = "factuality"
 """A dimension with this name always needs a gold answer, because facts must be checked against something."""
 
@@ -34,10 +36,15 @@ class Rubric:
     """Whether only prompts with a gold answer are judged; the judge sees it."""
     shows_expected: bool = False
     """Whether the judge sees the expected behaviour."""
+    version_note: str = ""
+    """What to tell the user if the file states no version, so that its hash is the version."""
 
     @classmethod
     def load(cls, dimension: str, path: str | Path) -> Rubric:
-        """The rubric of a file whose first non-empty line is `# version: …`; further header lines may follow it."""
+        """The rubric of a file that starts with `# version: …` and maybe more header lines.
+
+        Without a version, the hash of the file's text is its version.
+        """
         path = Path(path)
         try:
             content = path.read_text(encoding="utf-8-sig")
@@ -53,19 +60,20 @@ class Rubric:
     def parse(cls, dimension: str, content: str, where: str) -> Rubric:
         """Parse a rubric; `where` names it in errors."""
         header, body = _split_header(content)
-        if not header or header[0][0] != "version" or not header[0][1]:
-            raise JudgingError(f"{where}: the first line of a rubric must be `# version: …`. Add it, with a version.")
         if not body:
-            raise JudgingError(f"{where}: the rubric has a header but no text. Say what the judge should look at.")
+            raise JudgingError(f"{where}: the rubric has no text. Say what the judge should look at.")
         for name, allowed in (("needs", NEEDS), ("shows", SHOWS)):
             for word in _words(header, name) - {allowed}:
                 raise JudgingError(f"{where}: `# {name}: {word}` is not known. The only word there is `{allowed}`.")
+        stated = next((value for name, value in header if name == "version" and value), None)
+        version = stated or f"sha256-{hashlib.sha256(content.strip().encode()).hexdigest()[:12]}"
         return cls(
             dimension=dimension,
-            version=header[0][1],
+            version=version,
             text=body,
             needs_gold=NEEDS in _words(header, "needs") or dimension == GOLD_DIMENSION,
             shows_expected=SHOWS in _words(header, "shows"),
+            version_note="" if stated else f"{where} states no version, so its hash is used: {version}. {HOW_TO_STATE}",
         )
 
 

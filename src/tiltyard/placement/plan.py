@@ -119,7 +119,7 @@ class PlacementPlan:
         """A summary to show before the run starts."""
         arena, options = self.arena, self.options
         chooser = self.chooser()
-        lines = [*arena.remarks]
+        lines = [*arena.remarks, *([self.rubric.version_note] if self.rubric.version_note else [])]
         lines.append(
             f"arena {arena.name}: {self.human.n_battles:,.0f} human battles of {len(self.people.models)} models; "
             f"texts of {len(arena.cells):,} answers to {len(set(arena.cells.question.tolist())):,} questions"

@@ -162,6 +162,7 @@ def manifest(
         "config_path": str(setup.path),
         "judge_model": plan.judge_model,
         "entrants": list(setup.entrant_ids),
+        **({"entrants_without_answers": list(plan.left_out)} if plan.left_out else {}),
         "dimensions": [rubric.dimension for rubric in plan.rubrics],
         "bank_size": len(plan.bank),
         "selected_prompt_count": len(plan.selected),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -15,7 +16,9 @@ from tiltyard.errors import ConfigError
 from tiltyard.ratings.elo import K_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+Mode = Literal["pilot", "headline"]
 
 N_PERMS_MAX = 1_000_000
 """The most shuffles of permutation Elo: with that many, the shuffle error is a thousandth of a rating's spread."""
@@ -67,10 +70,10 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
 class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Who judges, and how it is asked. `batch` None means in batches if the provider supports them."""
 
-    pilot_model: str
-    """The judge of `--mode pilot`."""
-    headline_model: str
-    """The judge of `--mode headline`."""
+    pilot_model: str | None = None
+    """The judge of `--mode pilot`; only needed there, and not with `--judge-model`."""
+    headline_model: str | None = None
+    """The judge of `--mode headline`; only needed there, and not with `--judge-model`."""
     max_tokens: int = 1024
     """Token limit of the first attempt; doubled after a truncated reply."""
     max_attempts: int = 3
@@ -99,6 +102,10 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     is noise and `unparsed`, not a verdict. The setting itself is not sent."""
     options: dict[str, Any] = {}
     """Further parameters for the provider, sent unchanged."""
+
+    def model_of(self, mode: Mode) -> str | None:
+        """The judge of a mode, if the file names one."""
+        return self.pilot_model if mode == "pilot" else self.headline_model
 
 
 class EloSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,10 +139,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The bank and the pilot."""
     caches: CacheSettings
     """Where answers and verdicts are kept."""
-    judge: JudgeSection
-    """Who judges, and how it is asked."""
     rubrics: dict[str, RubricSettings]
     """Where the rubric of each dimension is; dimensions are judged in this order."""
+    judge: JudgeSection = JudgeSection()
+    """Who judges, and how it is asked."""
     elo: EloSettings = EloSettings()
     """Permutation Elo."""
     canaries: bool = False
@@ -163,35 +170,95 @@ class Setup:
         return tuple(entrant.entrant_id for entrant in self.config.entrants)
 
 
-def load_setup(path: str | Path) -> Setup:
+def load_setup(path: str | Path, *, mode: Mode | None = None) -> Setup:
     """Read a tournament file and find what it names: relative paths from its folder, then from the working folder.
+
+    Everything that is wrong with the file is said at once.
 
     Parameters:
         path: The tournament file (YAML).
+        mode: The mode whose judge the file must name; None needs no judge.
     """
     path = Path(path)
     raw = _read_yaml(path)
-    try:
-        config = msgspec.convert(raw, Config, strict=False)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {_say(str(error))}") from None
-    _check(config, path)
-    bases = (path.parent, Path())
-    bank = _find(config.prompts.bank_path, bases, path, "prompts.bank_path")
-    home = _home(bank, config.prompts.bank_path, bases)
-    prices = config.judge.prices_path
+    problems = _Problems()
+    sections = _read_sections(raw, problems)
+    _check(sections, problems, mode)
+    places = _find_files(sections, path, problems)
+    problems.refuse(path)
     return Setup(
-        config=config,
-        path=path,
-        bank_path=bank,
-        responses_dir=_folder(config.caches.responses_dir, bases, home),
-        judgments_dir=_folder(config.caches.judgments_dir, bases, home),
-        rubric_paths={
-            name: _find(rubric.path, bases, path, f"rubrics.{name}.path") for name, rubric in config.rubrics.items()
-        },
-        prices_path=None if prices is None else _find(prices, bases, path, "judge.prices_path"),
-        warnings=tuple(_unknown_keys(raw)),
+        config=msgspec.convert(raw, Config, strict=False), path=path, warnings=tuple(_unknown_keys(raw)), **places
     )
+
+
+class _Problems(list[str]):
+    """What is wrong with a file, collected."""
+
+    def refuse(self, path: Path) -> None:
+        """Raise everything that was found as one error: one problem on its line, several as a list."""
+        if len(self) == 1:
+            raise ConfigError(f"{path}: {self[0]}")
+        if self:
+            listed = "".join(f"\n  - {problem}" for problem in self)
+            raise ConfigError(f"{path}: {len(self)} settings are missing or wrong. Correct them:{listed}")
+
+
+def _read_sections(raw: Mapping[str, Any], problems: _Problems) -> dict[str, Any]:
+    """Every section of the file that is well-formed; the others are among the problems, setting by setting."""
+    sections: dict[str, Any] = {}
+    kinds = get_type_hints(Config)
+    for field in msgspec.structs.fields(Config):
+        found = list(_wrong_values(raw.get(field.name, msgspec.UNSET), kinds[field.name], field.name, field.required))
+        if not found and field.name in raw:
+            sections[field.name] = msgspec.convert(raw[field.name], kinds[field.name], strict=False)
+        elif not found:
+            sections[field.name] = field.default
+        problems += found
+    return sections
+
+
+def _wrong_values(value: Any, kind: Any, name: str, required: bool) -> Iterator[str]:
+    """A sentence for every setting below `name` that is missing or of the wrong kind."""
+    if value is msgspec.UNSET:
+        if required:
+            yield f"{name} is missing."
+    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if not isinstance(value, Mapping):
+            yield f"{name} is {_shown(value)}: expected a mapping with {', '.join(kind.__struct_fields__[:3])}."
+            return
+        kinds = get_type_hints(kind)
+        for field in msgspec.structs.fields(kind):
+            given = value.get(field.name, msgspec.UNSET)
+            yield from _wrong_values(given, kinds[field.name], f"{name}.{field.name}", field.required)
+    elif get_origin(kind) is tuple and _holds_structs(kind) and isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _wrong_values(item, get_args(kind)[0], f"{name}[{place}]", True)
+    elif get_origin(kind) is dict and _holds_structs(kind) and isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _wrong_values(item, get_args(kind)[1], f"{name}.{key}", True)
+    else:
+        try:
+            msgspec.convert(value, kind, strict=False)
+        except msgspec.ValidationError as error:
+            yield f"{name} is {_shown(value)}: {_in_words(str(error))}."
+
+
+def _holds_structs(kind: Any) -> bool:
+    return any(isinstance(part, type) and issubclass(part, msgspec.Struct) for part in get_args(kind))
+
+
+def _shown(value: Any) -> str:
+    text = "empty" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _in_words(message: str) -> str:
+    """A message of the decoder in the terms of the file."""
+    words = {"object": "mapping", "array": "list", "str": "text", "int": "whole number", "float": "number"}
+    for name, word in words.items():
+        message = message.replace(f"`{name}`", f"`{word}`").replace(f"`{name} |", f"`{word} |")
+    message = message.replace(" | null`", "`")
+    return message[:1].lower() + message[1:].replace("`$.", "`").replace("`$[...]`", "a value of it")
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -214,27 +281,54 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return raw
 
 
-def _say(message: str) -> str:
-    """A validation message of the decoder in the terms of the file."""
-    text = message.replace("Object missing required field", "missing").replace("`$.", "`").replace(" - at `$`", "")
-    return f"{text}. Correct the file."
-
-
-def _check(config: Config, path: Path) -> None:
-    ids = [entrant.entrant_id for entrant in config.entrants]
-    if len(ids) < 2:
-        raise ConfigError(f"{path}: a tournament needs two entrants or more, the file has {len(ids)}.")
-    twice = sorted({name for name in ids if ids.count(name) > 1})
-    if twice:
-        raise ConfigError(f"{path}: entrant_id {twice[0]!r} is listed twice. Ids must differ.")
-    if not config.rubrics:
-        raise ConfigError(f"{path}: no rubric is given. Add one dimension under `rubrics`.")
-    for name in (*ids, *config.rubrics):
+def _check(sections: Mapping[str, Any], problems: _Problems, mode: Mode | None) -> None:
+    """What the values of well-formed sections may not be. Checked before anything is asked: judging costs money."""
+    entrants, rubrics = sections.get("entrants"), sections.get("rubrics")
+    ids = [entrant.entrant_id for entrant in entrants or ()]
+    if entrants is not None and len(ids) < 2:
+        problems.append(f"a tournament needs two entrants or more, the file has {len(ids)}.")
+    for name in sorted({name for name in ids if ids.count(name) > 1}):
+        problems.append(f"entrant_id {name!r} is listed twice. Ids must differ.")
+    if rubrics is not None and not rubrics:
+        problems.append("no rubric is given. Add one dimension under `rubrics`.")
+    for name in dict.fromkeys((*ids, *(rubrics or ()))):
         if not name or name.startswith(".") or any(letter in name for letter in "/\\\0"):
-            raise ConfigError(f"{path}: {name!r} cannot be part of a file name. Use letters, digits, - and _.")
-    # Checked before anything is asked: judging costs money, and Elo comes after it.
-    for wrong in (*_wrong_elo(config.elo), *_wrong_pilot(config.prompts)):
-        raise ConfigError(f"{path}: {wrong}")
+            problems.append(f"{name!r} cannot be part of a file name. Use letters, digits, - and _.")
+    checks: dict[str, Callable[[Any], Iterator[str]]] = {"elo": _wrong_elo, "prompts": _wrong_pilot}
+    for section, wrong in checks.items():
+        if section in sections:
+            problems += wrong(sections[section])
+    if mode is not None and "judge" in sections and not sections["judge"].model_of(mode):
+        problems.append(f"judge.{mode}_model is missing: name who judges in --mode {mode}, or pass --judge-model.")
+
+
+def _find_files(sections: Mapping[str, Any], path: Path, problems: _Problems) -> dict[str, Any]:
+    """Where the files and folders are that the file names; what is not there is among the problems."""
+    bases = (path.parent, Path())
+
+    def find(given: str, key: str) -> Path:
+        tried = list(dict.fromkeys(base / given for base in bases))
+        for place in tried:
+            if place.exists():
+                return place
+        problems.append(f"{key} is {given!r}, found neither at {' nor at '.join(map(str, tried))}.")
+        return tried[0]
+
+    found: dict[str, Any] = {}
+    home = bases[0]
+    if "prompts" in sections:
+        given = sections["prompts"].bank_path
+        found["bank_path"] = find(given, "prompts.bank_path")
+        # The folder relative to which the bank was found: new folders are created there too.
+        home = next((base for base in bases if base / given == found["bank_path"]), home)
+    for name in ("responses_dir", "judgments_dir") if "caches" in sections else ():
+        given = getattr(sections["caches"], name)
+        found[name] = next((base / given for base in bases if (base / given).is_dir()), home / given)
+    rubrics = sections.get("rubrics", {})
+    found["rubric_paths"] = {name: find(rubric.path, f"rubrics.{name}.path") for name, rubric in rubrics.items()}
+    prices = sections["judge"].prices_path if "judge" in sections else None
+    found["prices_path"] = None if prices is None else find(prices, "judge.prices_path")
+    return found
 
 
 def _wrong_elo(elo: EloSettings) -> Iterator[str]:
@@ -264,23 +358,6 @@ def _wrong_pilot(prompts: PromptSettings) -> Iterator[str]:
     for source, places in (prompts.pilot_strata or {}).items():
         if places < 0:
             yield f"prompts.pilot_strata.{source} is {places}: the places of a source are 0 or more."
-
-
-def _find(given: str, bases: tuple[Path, ...], config: Path, key: str) -> Path:
-    tried = list(dict.fromkeys(base / given for base in bases))
-    for place in tried:
-        if place.exists():
-            return place
-    raise ConfigError(f"{config}: {key} is {given!r}, found neither at {' nor at '.join(map(str, tried))}.")
-
-
-def _home(found: Path, given: str, bases: tuple[Path, ...]) -> Path:
-    """The folder relative to which the bank was found: new folders are created there too."""
-    return next((base for base in bases if base / given == found), bases[0])
-
-
-def _folder(given: str, bases: tuple[Path, ...], home: Path) -> Path:
-    return next((base / given for base in bases if (base / given).is_dir()), home / given)
 
 
 KNOWN: dict[str, Any] = {

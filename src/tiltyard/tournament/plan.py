@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, TypeVar, overload
+
+import msgspec
 
 from tiltyard.bank import Prompt, Response, read_prompts, read_responses, responses_path, stratified_subset
-from tiltyard.errors import ConfigError, OptionError
+from tiltyard.errors import ConfigError, OptionError, TiltyardError
 from tiltyard.judging.plan import Case
 from tiltyard.judging.records import Matchup
 from tiltyard.judging.rubric import Rubric
+from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.config import N_PERMS_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tiltyard.tournament.config import EloSettings, Setup
+    from tiltyard.tournament.config import EloSettings, Mode, PromptSettings, Setup
+
+Found = TypeVar("Found")
 
 Answers = Mapping[str, Mapping[str, Response]]
 """Responses by entrant and prompt."""
-
-
-Mode = Literal["pilot", "headline"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,8 @@ class RunOptions:
     retry_failed: bool = False
     budget_usd: float | None = None
     max_batch: int | None = None
+    without_missing: bool = False
+    """Go on without entrants that have no answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class RunPlan:
     selected: tuple[Prompt, ...]
     rubrics: tuple[Rubric, ...]
     matches: MatchList
+    left_out: tuple[str, ...] = ()
+    """Entrants of the file without answers, in a run that goes on without them."""
 
     @property
     def prewarm(self) -> bool:
@@ -64,6 +71,9 @@ class RunPlan:
         matches = self.matches
         note = self.setup.config.note
         lines = [*([note] if note else []), *self.setup.warnings]
+        lines += [rubric.version_note for rubric in self.rubrics if rubric.version_note]
+        if self.left_out:
+            lines.append(f"left out, since there are no answers: {', '.join(self.left_out)}")
         lines.append(f"answers: {matches.cells_present:,} of {matches.cells_expected:,} (entrant, prompt) cells")
         if matches.dropped_prompts:
             lacking = ", ".join(f"{name} lacks {count}" for name, count in matches.missing_cells.items())
@@ -76,48 +86,120 @@ class RunPlan:
 
 
 def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
-    """Read the bank, the answers and the rubrics, and list the matches."""
-    config = setup.config
-    bank = read_prompts(setup.bank_path)
-    selected = bank
-    if options.mode == "pilot":
-        selected = stratified_subset(
-            bank, size=config.prompts.pilot_size, seed=config.prompts.pilot_seed, strata=config.prompts.pilot_strata
-        )
-    rubrics = tuple(Rubric.load(dimension, path) for dimension, path in setup.rubric_paths.items())
-    answers = read_answers(setup)
-    chosen = config.judge.pilot_model if options.mode == "pilot" else config.judge.headline_model
-    elo = config.elo
-    if options.n_perms is not None:
-        elo = _with_perms(elo, options.n_perms)
+    """Read the bank, the answers and the rubrics, and list the matches; what is wrong with them is said at once.
+
+    Parameters:
+        setup: The tournament file, read.
+        options: What the command line changes.
+    """
+    config, reading = setup.config, _Reading()
+    bank = reading.attempt(lambda: read_prompts(setup.bank_path)) or []
+    selected = (reading.attempt(lambda: _pilot(bank, config.prompts)) or []) if options.mode == "pilot" else bank
+    rubrics = tuple(
+        rubric
+        for dimension, path in setup.rubric_paths.items()
+        if (rubric := reading.attempt(partial(Rubric.load, dimension, path))) is not None
+    )
+    there = without_missing(setup) if options.without_missing else setup
+    answers = reading.attempt(lambda: read_answers(there)) or {}
+    chosen = reading.attempt(lambda: _judge(setup, options)) or ""
+    reading.refuse(setup.path)
+    elo = config.elo if options.n_perms is None else _with_perms(config.elo, options.n_perms)
     return RunPlan(
-        setup=setup,
+        setup=there,
         options=options,
-        judge_model=options.judge_model or chosen,
+        judge_model=chosen,
         elo=elo,
         bank=tuple(bank),
         selected=tuple(selected),
         rubrics=rubrics,
-        matches=build_matches(selected, answers, setup.entrant_ids, rubrics, limit_pairs=options.limit_pairs),
+        matches=build_matches(selected, answers, there.entrant_ids, rubrics, limit_pairs=options.limit_pairs),
+        left_out=tuple(name for name in setup.entrant_ids if name not in there.entrant_ids),
     )
 
 
-def _with_perms(elo: EloSettings, n_perms: int) -> EloSettings:
-    import msgspec
+class _Reading:
+    """Reads several things and keeps the errors, so that the user hears of all of them in one go."""
 
+    def __init__(self) -> None:
+        self._errors: list[TiltyardError] = []
+
+    def attempt(self, read: Callable[[], Found]) -> Found | None:
+        """What was read, or None after an error."""
+        try:
+            return read()
+        except TiltyardError as error:
+            self._errors.append(error)
+            return None
+
+    def refuse(self, path: Path) -> None:
+        """Raise the errors: a single one as it is, several as a list."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            listed = "".join(f"\n  - {error}" for error in self._errors)
+            raise ConfigError(f"{path}: {len(self._errors)} things are missing or wrong. Correct them:{listed}")
+
+
+def _pilot(bank: Sequence[Prompt], settings: PromptSettings) -> list[Prompt]:
+    """The prompts of a pilot; none from a bank that could not be read, which is said already."""
+    if not bank:
+        return []
+    return stratified_subset(bank, size=settings.pilot_size, seed=settings.pilot_seed, strata=settings.pilot_strata)
+
+
+def _judge(setup: Setup, options: RunOptions) -> str:
+    """The judge's name, known to be one that can be asked."""
+    chosen = options.judge_model or setup.config.judge.model_of(options.mode)
+    if not chosen:
+        key = f"judge.{options.mode}_model"
+        raise ConfigError(f"{setup.path}: {key} is missing: name who judges in --mode {options.mode}.")
+    parse_model_name(chosen)
+    return chosen
+
+
+def _with_perms(elo: EloSettings, n_perms: int) -> EloSettings:
     if not 2 <= n_perms <= N_PERMS_MAX:
         raise OptionError(f"n_perms is {n_perms}: take 2 to {N_PERMS_MAX:,}; 500 is usual.")
     return msgspec.structs.replace(elo, n_perms=n_perms)
 
 
 def read_answers(setup: Setup) -> dict[str, dict[str, Response]]:
-    """Every entrant's answers; a missing file is an error that says which command fills it."""
-    missing = [name for name in setup.entrant_ids if not responses_path(setup.responses_dir, name).exists()]
+    """Every entrant's answers; a missing file is an error that says which command fills it.
+
+    Parameters:
+        setup: The tournament file, read.
+    """
+    missing = _without_answers(setup)
     if missing:
         path = responses_path(setup.responses_dir, missing[0])
         named = ", ".join(missing)
-        raise ConfigError(f"no answers of {named}: there is no {path}. Fill it with `tiltyard generate {setup.path}`.")
+        what = f"{path} is empty" if path.exists() else f"there is no {path}"
+        more = " Or go on without: --without-missing." if len(setup.entrant_ids) - len(missing) >= 2 else ""
+        raise ConfigError(f"no answers of {named}: {what}. Fill it with `tiltyard generate {setup.path}`.{more}")
     return {name: read_responses(setup.responses_dir, name) for name in setup.entrant_ids}
+
+
+def without_missing(setup: Setup) -> Setup:
+    """The same tournament among the entrants that have answers; fewer than two of them is an error.
+
+    Parameters:
+        setup: The tournament file, read.
+    """
+    missing = _without_answers(setup)
+    left = tuple(entrant for entrant in setup.config.entrants if entrant.entrant_id not in missing)
+    if len(left) < 2:
+        raise ConfigError(
+            f"no answers of {', '.join(missing)}, and {len(left)} entrants are too few to go on without them. Look in "
+            f"{setup.responses_dir}, or fill it with `tiltyard generate {setup.path}`."
+        )
+    return replace(setup, config=msgspec.structs.replace(setup.config, entrants=left))
+
+
+def _without_answers(setup: Setup) -> list[str]:
+    """The entrants without a response file, or with an empty one."""
+    paths = {name: responses_path(setup.responses_dir, name) for name in setup.entrant_ids}
+    return [name for name, path in paths.items() if not path.exists() or not path.stat().st_size]
 
 
 class Matches(Sequence[Case]):

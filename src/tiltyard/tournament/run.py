@@ -81,13 +81,13 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
 def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
     """The config's `base_url`, if it applies to this judge.
 
-    It applies to `local/…` judges, and to a provider's if both judges of the config are that provider's: then it is a
+    It applies to `local/…` judges, and to a provider's if every judge of the config is that provider's: then it is a
     gateway.
     """
     if config.base_url is None:
         return None
     name = parse_model_name(judge_model)
-    makers = {parse_model_name(one).provider for one in (config.pilot_model, config.headline_model)}
+    makers = {parse_model_name(one).provider for one in (config.pilot_model, config.headline_model) if one}
     return config.base_url if makers == {name.provider} else name.shared_address(config.base_url)
 
 
