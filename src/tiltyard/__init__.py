@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         rate,
         rate_by,
     )
+    from tiltyard.decisions import Difference, difference
     from tiltyard.errors import TiltyardError
 
 __version__ = "0.1.0"
@@ -45,6 +46,7 @@ __all__ = [
     "BattleTable",
     "BoardComparison",
     "BradleyTerry",
+    "Difference",
     "Elo",
     "EloReport",
     "Glicko2",
@@ -57,6 +59,7 @@ __all__ = [
     "WinRate",
     "battles_to_frame",
     "compare_boards",
+    "difference",
     "rate",
     "rate_by",
     "read_battles",
@@ -87,6 +90,7 @@ _HOMES = {
         "rate",
         "rate_by",
     ),
+    "tiltyard.decisions": ("Difference", "difference"),
     "tiltyard.errors": ("TiltyardError",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

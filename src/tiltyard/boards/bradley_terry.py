@@ -14,10 +14,12 @@ from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.building import Column, build_board
 from tiltyard.boards.certainty import (
     Certainty,
+    Solved,
     certainty,
     cluster_notes,
     coefficients,
     interval_settings,
+    rating_ends,
     share_remarks,
     shrink_notes,
     shrink_settings,
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from tiltyard.battles.remote import RemoteClusters
     from tiltyard.battles.table import BattleTable
     from tiltyard.boards.leaderboard import Leaderboard
+    from tiltyard.ratings.shrinkage import ShrunkFit
 
 Interval = Literal["sandwich", "bootstrap", "none"]
 """`sandwich`, `bootstrap` or `none`."""
@@ -180,9 +183,19 @@ class BradleyTerry(EstimatorParameters):
             return replace(self, cluster="none")._fit(merged(table), remarks, None, memory)
         return self._fit(table, remarks, clusters, memory)
 
-    def _fit(
+    def solve(self, table: BattleData, *, memory: float | None = None) -> Solved:
+        """The fit behind a board, with its errors: for differences of models rather than a leaderboard.
+
+        Parameters:
+            table: Battles: a table, or whatever `read_battles` takes.
+            memory: How many bytes the fit may take; None: what the machine has.
+        """
+        return self._solve(read_battles(table), [], None, memory)[0]
+
+    def _solve(
         self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None
-    ) -> Leaderboard:
+    ) -> tuple[Solved, ShrunkFit | None]:
+        """Select, prepare, fit, and find the errors."""
         selected = select(table, self.selection)
         if self.ties == "drop":
             selected = without_ties(selected)
@@ -198,10 +211,17 @@ class BradleyTerry(EstimatorParameters):
             fitted, state = shrunk.fit, np.full(len(selected.table.models), Reach.HELD, dtype=np.int8)
         fit_input, covariance = self._covariance(fit_input, fitted, clusters)
         fit_input.remarks.extend(share_remarks(covariance, fit_input.clusters))
+        return Solved(fit_input, fitted, state, covariance), shrunk
+
+    def _fit(
+        self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None
+    ) -> Leaderboard:
+        solved, shrunk = self._solve(table, remarks, clusters, memory)
+        fit_input, fitted = solved.fit_input, solved.fit
         sure = certainty(
             fitted,
             fit_input,
-            covariance,
+            solved.covariance,
             anchor=self._anchor_code(fit_input),
             level=self.level,
             rounds=self.rounds if self.ci == "bootstrap" else 0,
@@ -212,7 +232,7 @@ class BradleyTerry(EstimatorParameters):
         if self.reads_times:
             plain = fitted if shrunk is None else None
             more["misfit"] = report_fit(fit_input, plain, seed=self.seed, remote=clusters is not None)
-        board = self._board(fit_input, fitted, state, sure, more)
+        board = self._board(fit_input, fitted, solved.state, sure, more)
         return replace(board, settings={**board.settings, **shrink_settings(shrunk)})
 
     def _anchor_code(self, fit_input: FitInput) -> int | None:
@@ -315,7 +335,7 @@ class BradleyTerry(EstimatorParameters):
     ) -> Leaderboard:
         zero = (CENTRE if self.anchor is None else self.anchor[1]) - POINTS_PER_LOGIT * sure.zero
         extra: dict[str, Column] = {}
-        low, high = _ends(sure, state, zero, self._anchor_code(fit_input))
+        low, high = rating_ends(sure, state, zero, self._anchor_code(fit_input))
         if sure.rounds is not None:
             extra["bootstrap_mean"] = (zero + POINTS_PER_LOGIT * sure.rounds.mean(axis=0)).tolist()
         if self.control:
@@ -377,24 +397,6 @@ class BradleyTerry(EstimatorParameters):
             counts = [way.count for way in sure.covariance.ways]
             details["n_clusters"] = min(counts, default=float(fit_input.rows.weight.sum()))
         return details
-
-
-def _ends(sure: Certainty, state: NDArray[np.int8], zero: float, anchor: int | None) -> tuple[Column, Column]:
-    """The ends of the intervals as ratings; None where nothing bounds a model, or where it has no interval.
-
-    Where nothing bounds the anchor from above, nothing bounds a difference from it from below, and vice versa.
-    """
-    if sure.interval is None:
-        return [None] * len(state), [None] * len(state)
-    no_low, no_high = np.isin(state, (Reach.WINLESS, Reach.APART)), np.isin(state, (Reach.UNBEATEN, Reach.APART))
-    if anchor is not None:
-        no_low, no_high = no_low | no_high[anchor], no_high | no_low[anchor]
-        no_low[anchor] = no_high[anchor] = False
-    low, high = (
-        [None if absent or np.isinf(end) else zero + POINTS_PER_LOGIT * float(end) for end, absent in ends]
-        for ends in (zip(sure.interval[0], no_low, strict=True), zip(sure.interval[1], no_high, strict=True))
-    )
-    return low, high
 
 
 def _notes(

@@ -34,6 +34,7 @@ from tiltyard.ratings.shrinkage import ShrunkFit, fit_shrunk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tiltyard.boards.building import Column
     from tiltyard.ratings.bradley_terry import BradleyTerryFit
 
 Floats = NDArray[np.float64]
@@ -58,6 +59,19 @@ class Certainty:
     places: RankIntervals | None = None
     covariance: Uncertainty | None = None
     rounds: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """A fit with what is known of its errors: what a board, or the difference of two models, is made of.
+
+    `state` says which models nothing bounds from above or below (`Reach`).
+    """
+
+    fit_input: FitInput
+    fit: BradleyTerryFit
+    state: NDArray[np.int8]
+    covariance: Uncertainty | None
 
 
 def certainty(
@@ -301,3 +315,21 @@ def coefficients(
             "ci_high": None if half is None else value + half,
         }
     return rows
+
+
+def rating_ends(sure: Certainty, state: NDArray[np.int8], zero: float, anchor: int | None) -> tuple[Column, Column]:
+    """The ends of the intervals as ratings; None where nothing bounds a model, or where it has no interval.
+
+    Where nothing bounds the anchor from above, nothing bounds a difference from it from below, and vice versa.
+    """
+    if sure.interval is None:
+        return [None] * len(state), [None] * len(state)
+    no_low, no_high = np.isin(state, (Reach.WINLESS, Reach.APART)), np.isin(state, (Reach.UNBEATEN, Reach.APART))
+    if anchor is not None:
+        no_low, no_high = no_low | no_high[anchor], no_high | no_low[anchor]
+        no_low[anchor] = no_high[anchor] = False
+    low, high = (
+        [None if absent or np.isinf(end) else zero + POINTS_PER_LOGIT * float(end) for end, absent in ends]
+        for ends in (zip(sure.interval[0], no_low, strict=True), zip(sure.interval[1], no_high, strict=True))
+    )
+    return low, high

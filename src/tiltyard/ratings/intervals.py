@@ -142,7 +142,7 @@ class Covariance:
 
     def fisher_variances(self, zero: Floats | None = None) -> Floats:
         """The same as the model itself has it: for models with few battles or clusters, 0 for the others."""
-        return np.where(self.few, np.maximum(self._from_zero(self.fisher, zero), 0.0), 0.0)
+        return np.where(few_from(self.few, zero), np.maximum(self._from_zero(self.fisher, zero), 0.0), 0.0)
 
     def differences(self) -> Floats:
         """The variance of every difference of two strengths.
@@ -168,6 +168,11 @@ class Covariance:
     def variance(self, parameter: int) -> float:
         """The variance of one parameter."""
         return max(float(matrix[parameter, parameter]) for matrix in self.matrices)
+
+
+def few_from(few: NDArray[np.bool_], zero: Floats | None) -> NDArray[np.bool_]:
+    """Which models have few battles or clusters, measured from `zero`: all of them where it is one that has."""
+    return few | few[int(np.argmax(zero))] if zero is not None and zero.max() == 1.0 else few
 
 
 def well_known(errors: Uncertainty) -> NDArray[np.bool_]:

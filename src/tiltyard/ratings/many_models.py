@@ -30,6 +30,7 @@ from tiltyard.ratings.intervals import (
     FEW,
     Clustering,
     clustered_rows,
+    few_from,
     in_both,
     independent_rows,
     own_counts,
@@ -147,7 +148,7 @@ class DrawnCovariance:
     def fisher_variances(self, zero: Floats | None = None) -> Floats:
         """The same as the model itself has it: for models with few battles or clusters, 0 for the others."""
         value, error = self.fisher.variances(zero)
-        return np.where(self.few & _moving(zero, len(self.few)), np.maximum(value + error, 0.0), 0.0)
+        return np.where(few_from(self.few, zero) & _moving(zero, len(self.few)), np.maximum(value + error, 0.0), 0.0)
 
     def variance(self, parameter: int) -> float:
         """The variance of one parameter that is not a strength: the largest that one of the clusterings gives."""

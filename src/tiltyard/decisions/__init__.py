@@ -1,0 +1,11 @@
+"""What follows from a board: the difference of two models or two runs, a gate over it, and how much more data it takes.
+
+`contrast` is the arithmetic, `two_models` and `two_runs` the answers, `gate` the rule, `plan` the size of a sample,
+and `words` how they read.
+"""
+
+from tiltyard.decisions.gate import GateResult
+from tiltyard.decisions.records import Difference
+from tiltyard.decisions.two_models import difference
+
+__all__ = ["Difference", "GateResult", "difference"]

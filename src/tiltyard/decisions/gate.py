@@ -1,0 +1,240 @@
+"""`gate`: a rule over a difference: better, not worse than a margin, worse, or cannot tell.
+
+Better and worse come from one two-sided interval at level 1 − α: above zero, or below it. Not worse comes from the
+one-sided bound at the same α: the difference is above minus the margin. Equal models are therefore called better or
+worse with chance α at the most, and a model that is worse by the margin passes with chance α at the most. With
+`anytime` the bounds hold however often one asks while verdicts come in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from tiltyard.boards.estimator import check_number
+from tiltyard.decisions.words import between, plain, sample, share, signed
+from tiltyard.errors import OptionError
+from tiltyard.ratings import POINTS_PER_LOGIT
+
+if TYPE_CHECKING:
+    from tiltyard.decisions.contrast import Contrast
+    from tiltyard.decisions.records import Difference
+
+Decision = Literal["better", "not_worse", "worse", "unknown"]
+"""`better`, `not_worse`, `worse` or `unknown`."""
+
+MARGIN = 30.0
+"""The margin in rating points where none is given: 54 : 46."""
+ALPHA = 0.05
+POWER = 0.8
+"""The chance of passing that sizes of samples are given for."""
+
+PASSES: tuple[Decision, ...] = ("better", "not_worse")
+
+
+@dataclass(frozen=True, slots=True)
+class PartVerdict:
+    """The verdict on one category.
+
+    Parameters:
+        column: The column.
+        value: Its value.
+        verdict: What its battles say, with the error rate shared among all parts and the whole.
+        difference: The difference there; None where the battles do not allow one.
+        reason: Why there is none.
+    """
+
+    column: str
+    value: str
+    verdict: Decision
+    difference: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GateResult:
+    """What a gate says of a difference.
+
+    Parameters:
+        verdict: `better`, `not_worse`, `worse` or `unknown`.
+        difference: The difference it is about.
+        margin: By how many rating points the new one may be worse.
+        alpha: The error rate.
+        anytime: Whether one may ask again as verdicts come in.
+        bound: The one-sided lower bound that is set against the margin, in rating points; None: there is none.
+        parts: Verdicts on the values of a column, where they were asked for.
+        needed: How many times as much data lets equal models pass with chance 0.8; None where that is unknown.
+    """
+
+    verdict: Decision
+    difference: Difference
+    margin: float
+    alpha: float
+    anytime: bool
+    bound: float | None
+    parts: tuple[PartVerdict, ...]
+    needed: float | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the new one may go on: better, or not worse than the margin."""
+        return self.verdict in PASSES
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence, for a pull request."""
+        return gate_sentence(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain values, with the difference it is about."""
+        return {
+            "verdict": self.verdict,
+            "passed": self.passed,
+            "sentence": self.sentence,
+            "margin": self.margin,
+            "margin_win_rate": even_odds(-self.margin),
+            "alpha": self.alpha,
+            "anytime": self.anytime,
+            "bound": self.bound,
+            "needed_times": self.needed,
+            "needed_prompts": _times(self.difference.n_prompts, self.needed),
+            "by": [
+                {name: getattr(part, name) for name in ("column", "value", "verdict", "difference", "reason")}
+                for part in self.parts
+            ],
+            "comparison": self.difference.to_dict(),
+        }
+
+    def to_json(self) -> str:
+        """The verdict as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def __repr__(self) -> str:
+        return f"<GateResult: {self.sentence}>"
+
+
+def judge_difference(
+    found: Difference, *, margin: float = MARGIN, alpha: float = ALPHA, by: str | None = None
+) -> GateResult:
+    """The verdict on a difference.
+
+    With `by` the error rate is shared: every value of the column, and the whole, is judged at α/(number of values + 1),
+    and one value that is worse makes the verdict worse.
+
+    Parameters:
+        found: The difference.
+        margin: By how many rating points the new one may be worse.
+        alpha: The error rate: how often equal models may be called better or worse.
+        by: A column whose values are judged too; None: only the whole.
+    """
+    check_number("margin", margin, least=0.0, most=2000.0)
+    if not 0.0 < alpha < 0.5:
+        raise OptionError(f"alpha is {alpha:g}: expected an error rate between 0 and 0.5, such as 0.05.")
+    parts = [part for part in found.parts if part.column == by]
+    if by is not None and not parts:
+        raise OptionError(f"the battles have no column {by!r} with two values or more to judge apart.")
+    each = alpha / (len(parts) + 1)
+    verdict, bound = decide(found.contrast, margin, each, anytime=found.anytime)
+    judged = []
+    for part in parts:
+        one = part.contrast
+        of_part = "unknown" if one is None else decide(one, margin, each, anytime=found.anytime)[0]
+        judged.append(PartVerdict(part.column, part.value, of_part, None if one is None else one.points, part.reason))
+    if any(part.verdict == "worse" for part in judged):
+        verdict = "worse"
+    needed = times_needed(found.contrast, margin, each) if margin > 0.0 else None
+    return GateResult(verdict, with_level(found, each), margin, alpha, found.anytime, bound, tuple(judged), needed)
+
+
+def decide(one: Contrast, margin: float, alpha: float, *, anytime: bool) -> tuple[Decision, float | None]:
+    """The verdict on a difference, and the one-sided lower bound in points that is set against the margin.
+
+    Parameters:
+        one: The difference.
+        margin: By how many rating points the new one may be worse.
+        alpha: The error rate.
+        anytime: Whether one may ask again as verdicts come in.
+    """
+    low, high = one.ends(1.0 - alpha, anytime=anytime)
+    bound, _ = one.ends(1.0 - 2.0 * alpha, anytime=anytime)
+    if low is not None and low > 0.0:
+        return "better", bound
+    if bound is not None and bound > -margin:
+        return "not_worse", bound
+    if high is not None and high < 0.0:
+        return "worse", bound
+    return "unknown", bound
+
+
+def times_needed(one: Contrast, margin: float, alpha: float) -> float | None:
+    """How many times as much data lets equal models pass the margin with chance 0.8.
+
+    Parameters:
+        one: The difference, for its standard error.
+        margin: The margin in rating points.
+        alpha: The error rate.
+    """
+    from scipy.special import ndtri
+
+    if not one.known or margin <= 0.0:
+        return None
+    error = one.error / POINTS_PER_LOGIT
+    wanted = (margin / POINTS_PER_LOGIT) / (one.half_width(1.0 - 2.0 * alpha) / error + float(ndtri(POWER)))
+    return (error / wanted) ** 2
+
+
+def even_odds(points: float) -> float:
+    """The chance to win, ties apart, of a model that many points ahead."""
+    return 1.0 / (1.0 + math.exp(-points / POINTS_PER_LOGIT))
+
+
+def gate_sentence(result: GateResult) -> str:
+    """The verdict in one sentence."""
+    found, margin = result.difference, plain(result.margin)
+    size = f"{signed(found.difference)} points ({between(found.low, found.high)})"
+    new, old = found.new, found.old
+    worse = [part.value for part in result.parts if part.verdict == "worse"]
+    if result.verdict == "better":
+        text = f"pass: {new} is better than {old}: {size}"
+    elif result.verdict == "not_worse":
+        text = f"pass: {new} is not worse than {old} by more than {margin} points: {size}"
+    elif worse and not (found.high is not None and found.high < 0.0):
+        text = f"fail: {new} is worse than {old} in {', '.join(worse)}; on the whole {size}"
+    elif result.verdict == "worse":
+        text = f"fail: {new} is worse than {old}: {size}"
+    else:
+        text = f"cannot tell whether {new} is worse than {old} by more than {margin} points: {size}"
+    return f"{text}; {sample(found)}."
+
+
+def advice(result: GateResult) -> list[str]:
+    """What the margin means, and how much data it asks for."""
+    odds = even_odds(result.margin)
+    lines = [
+        f"a margin of {plain(result.margin)} points is a win rate of {share(1.0 - odds)} against {share(odds)}, "
+        "ties apart"
+    ]
+    if result.needed is None:
+        return lines
+    prompts = _times(result.difference.n_prompts, result.needed)
+    size = f"about {result.needed:.1f} times this much data" if prompts is None else f"about {prompts:,} prompts"
+    has = "" if result.difference.n_prompts is None else f" (here {result.difference.n_prompts:,})"
+    lines.append(f"equal models pass this margin in 80 % of cases with {size}{has}")
+    return lines
+
+
+def _times(prompts: int | None, needed: float | None) -> int | None:
+    return None if prompts is None or needed is None else math.ceil(prompts * needed)
+
+
+def with_level(found: Difference, alpha: float) -> Difference:
+    """The difference with the interval that a gate of this error rate looks at.
+
+    Parameters:
+        found: The difference.
+        alpha: The error rate.
+    """
+    low, high = found.contrast.ends(1.0 - alpha, anytime=found.anytime)
+    return replace(found, level=1.0 - alpha, estimate=replace(found.estimate, low=low, high=high))

@@ -1,0 +1,223 @@
+"""What a difference of two models is made of: estimates, their own battles, parts, and the whole answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.boards.leaderboard import whole
+from tiltyard.decisions.gate import ALPHA, MARGIN, GateResult, judge_difference
+from tiltyard.decisions.words import as_html, as_table, sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.decisions.contrast import Contrast
+    from tiltyard.decisions.prompts import PromptScore
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedDifference:
+    """A difference in rating points, and the mean result that goes with it.
+
+    Parameters:
+        difference: Rating of the new model minus that of the old one.
+        low: Lower end of the interval; None where nothing bounds it, or where there is no interval.
+        high: Upper end of the interval.
+        probability_better: How sure one can be that the new one is better: one minus the one-sided p-value.
+        win_rate: Mean result of the new one against the old one: 1 won, 0 lost, a half for a tie.
+        win_rate_low: Lower end of its interval.
+        win_rate_high: Upper end of its interval.
+        n_battles: Battles it was made of.
+    """
+
+    difference: float
+    low: float | None
+    high: float | None
+    probability_better: float | None
+    win_rate: float
+    win_rate_low: float | None
+    win_rate_high: float | None
+    n_battles: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The estimate as plain values."""
+        return {**{name: getattr(self, name) for name in self.__slots__}, "n_battles": whole(self.n_battles)}
+
+
+@dataclass(frozen=True, slots=True)
+class HeadToHead:
+    """The battles in which the two met.
+
+    Parameters:
+        wins: Won by the new model.
+        losses: Lost by it.
+        ties: Tied.
+        both_bad: Battles in which both were bad; they move no rating.
+        estimate: What these battles alone say; None where they say nothing (all of them both bad).
+    """
+
+    wins: float
+    losses: float
+    ties: float
+    both_bad: float
+    estimate: EstimatedDifference | None
+
+    @property
+    def n_battles(self) -> float:
+        """All of them, both-bad ones too."""
+        return self.wins + self.losses + self.ties + self.both_bad
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain values."""
+        counts = {name: whole(getattr(self, name)) for name in ("wins", "losses", "ties", "both_bad", "n_battles")}
+        return {**({} if self.estimate is None else self.estimate.to_dict()), **counts}
+
+
+@dataclass(frozen=True, slots=True)
+class PartDifference:
+    """The difference among the battles of one category or dimension.
+
+    Its interval is wider than one alone would be: those of all values of the column hold at once.
+
+    Parameters:
+        column: The column.
+        value: Its value.
+        estimate: The difference there; None where the battles do not allow one.
+        contrast: The same in logits.
+        reason: Why there is none.
+    """
+
+    column: str
+    value: str
+    estimate: EstimatedDifference | None
+    contrast: Contrast | None = None
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The part as plain values."""
+        found = {} if self.estimate is None else self.estimate.to_dict()
+        return {"column": self.column, "value": self.value, **found, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """How a new model differs from an old one, and how sure that is.
+
+    Parameters:
+        new: The model that stands first.
+        old: The model it is compared with.
+        estimate: The difference through all battles: those between the two and those through the field.
+        contrast: The same in logits, with what it takes to ask further questions of it.
+        level: Confidence level of the intervals.
+        direct: The battles between the two; None where they never met.
+        parts: The difference in each dimension and category, where battles have them.
+        prompts: How the two fared on each prompt, where prompts are known.
+        n_battles: Rated battles in which one of the two took part.
+        n_prompts: Prompts of these battles; None where prompts are unknown.
+        n_voters: Voters of these battles; None where voters are unknown.
+        interval: What the interval is made by: clusters, effective counts, degrees of freedom.
+        left_out: Battles that were not rated, by reason.
+        remarks: Sentences a reader should not miss.
+        anytime: Whether the intervals hold however often one looks while battles come in.
+    """
+
+    new: str
+    old: str
+    estimate: EstimatedDifference
+    contrast: Contrast
+    level: float
+    direct: HeadToHead | None
+    parts: tuple[PartDifference, ...]
+    prompts: tuple[PromptScore, ...]
+    n_battles: float
+    n_prompts: int | None
+    n_voters: int | None
+    interval: Mapping[str, Any]
+    left_out: Mapping[str, float]
+    remarks: tuple[str, ...]
+    anytime: bool = False
+
+    @property
+    def difference(self) -> float:
+        """Rating of the new model minus that of the old one."""
+        return self.estimate.difference
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval; None where nothing bounds it, or where there is none."""
+        return self.estimate.low
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval."""
+        return self.estimate.high
+
+    @property
+    def probability_better(self) -> float | None:
+        """How sure one can be that the new one is better: one minus the one-sided p-value of the clustered t."""
+        return self.estimate.probability_better
+
+    @property
+    def shown(self) -> EstimatedDifference:
+        """Whose win rate comes first: that of the battles between the two, where they met."""
+        return self.direct.estimate if self.direct is not None and self.direct.estimate is not None else self.estimate
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        return sentence(self)
+
+    def gate(self, *, margin: float = MARGIN, alpha: float = ALPHA, by: str | None = None) -> GateResult:
+        """Whether the new model is better, not worse than a margin, worse, or none of these for sure.
+
+        Parameters:
+            margin: By how many rating points the new one may be worse.
+            alpha: The error rate: how often equal models may be called better or worse.
+            by: A column whose values are judged too: one that is worse makes the verdict worse.
+        """
+        return judge_difference(self, margin=margin, alpha=alpha, by=by)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference as plain values: what `--format json` prints."""
+        shown = self.shown
+        return {
+            "new": self.new,
+            "old": self.old,
+            "sentence": self.sentence,
+            "difference": self.difference,
+            "low": self.low,
+            "high": self.high,
+            "level": self.level,
+            "anytime": self.anytime,
+            "probability_better": self.probability_better,
+            "win_rate": shown.win_rate,
+            "win_rate_low": shown.win_rate_low,
+            "win_rate_high": shown.win_rate_high,
+            "win_rate_from": "field" if shown is self.estimate else "direct",
+            "n_battles": whole(self.n_battles),
+            "n_prompts": self.n_prompts,
+            "n_voters": self.n_voters,
+            "clusters": list(self.interval.get("clusters", ())),
+            "interval": dict(self.interval),
+            "direct": None if self.direct is None else self.direct.to_dict(),
+            "field": self.estimate.to_dict(),
+            "parts": [part.to_dict() for part in self.parts],
+            "prompts": [prompt.to_dict() for prompt in self.prompts],
+            "left_out": {reason: whole(count) for reason, count in self.left_out.items()},
+            "remarks": list(self.remarks),
+        }
+
+    def to_json(self) -> str:
+        """The difference as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def __str__(self) -> str:
+        return as_table(self)
+
+    def __repr__(self) -> str:
+        return f"<Difference: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(self)

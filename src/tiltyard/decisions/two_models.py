@@ -1,0 +1,319 @@
+"""`difference`: whether the new model is better than the old one, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.battles.frames import rereadable
+from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.reading import BattleData, OnBad, peek
+from tiltyard.battles.table import BattleTable, concat
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.certainty import interval_settings
+from tiltyard.boards.rating import InputOptions, make_estimator, read_for
+from tiltyard.boards.selection import BothBad, Inconsistent, Selection, known_models
+from tiltyard.decisions.contrast import Contrast, contrast
+from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
+from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference
+from tiltyard.decisions.words import signed
+from tiltyard.errors import BattleError, OptionError, RatingError
+from tiltyard.ratings import POINTS_PER_LOGIT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tiltyard.boards.certainty import Solved
+    from tiltyard.boards.preparation import Ties
+
+VOTER = "voter"
+PARTS = ("dimension", "category")
+"""The columns by whose values a difference is also given, where battles have them."""
+MANY_VALUES = 40
+"""A column with more values than this is not taken apart: the intervals of so many would say nothing."""
+UNLIKE = 0.01
+"""Below this p-value the battles between the two and those through the field are said to disagree."""
+
+
+def difference(
+    battles: BattleData,
+    new: str,
+    old: str,
+    *,
+    level: float = 0.95,
+    cluster: str = "auto",
+    anytime: bool = False,
+    ties: Ties = "davidson",
+    both_bad: BothBad = "separate",
+    inconsistent: Inconsistent = "tie",
+    control: Sequence[str] = (),
+    source: str | None = None,
+    dimension: str | None = None,
+    by: Sequence[str] | None = None,
+    texts: Mapping[str, str] | None = None,
+    format: str = "auto",
+    where: str | None = None,
+    default_source: str | None = None,
+    on_bad: OnBad = "error",
+) -> Difference:
+    """Whether `new` is better than `old`, by how much, and how sure that is.
+
+    Parameters:
+        battles: A path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
+        new: The model that stands first.
+        old: The model it is compared with.
+        level: Confidence level.
+        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
+            each of the two that is known, `none` treats every battle as independent.
+        anytime: Whether the interval holds however often one looks while battles come in; it is wider.
+        ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
+        both_bad: Battles in which both answers were bad: `separate` counts them beside the rating, `half` rates
+            them as ties, `drop` leaves them out.
+        inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
+        control: Style columns to control for: `len` reads `len_a` and `len_b`.
+        source: Only battles decided by `human` or `llm-judge`.
+        dimension: Only battles of this dimension.
+        by: Columns by whose values the difference is also given; None: `dimension` and `category`, where they are.
+        texts: Texts of prompts by id, shown with the prompts that decide it.
+        format: The format of the battles; `auto` recognises it by the header.
+        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+    """
+    selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
+    estimator = make_estimator(
+        "bt", selection, ties=ties, level=level, cluster=cluster, control=tuple(control), misfit=False
+    )
+    assert isinstance(estimator, BradleyTerry)
+    reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad)
+    table = read_to_compare(battles, estimator, reading, by)
+    return compare_in(table, new, old, estimator, by=by, texts=texts, anytime=anytime)
+
+
+def read_to_compare(
+    battles: BattleData, estimator: BradleyTerry, reading: InputOptions, by: Sequence[str] | None = None
+) -> BattleTable:
+    """The battles with every column that a difference looks at.
+
+    Parameters:
+        battles: Where the battles are; see `read_battles`.
+        estimator: The estimator.
+        reading: How to read them.
+        by: Columns by whose values the difference is also given; None: those that are known.
+    """
+    data = rereadable(battles)
+    if isinstance(data, BattleTable):
+        return read_for(estimator, data, reading)
+    there = peek(data, reading.format, reading.default_source).columns
+    wanted = (*(PARTS if by is None else ()), PROMPT, VOTER)
+    return read_for(estimator, data, reading, also=(*(name for name in wanted if name in there), *(by or ())))
+
+
+def compare_in(
+    table: BattleTable,
+    new: str,
+    old: str,
+    estimator: BradleyTerry,
+    *,
+    by: Sequence[str] | None = None,
+    texts: Mapping[str, str] | None = None,
+    anytime: bool = False,
+    level: float | None = None,
+) -> Difference:
+    """The difference of two models in a table of battles, with an estimator that is built already.
+
+    Parameters:
+        table: The battles.
+        new: The model that stands first.
+        old: The model it is compared with.
+        estimator: The estimator.
+        by: Columns by whose values the difference is also given; None: those that are known.
+        texts: Texts of prompts by id.
+        anytime: Whether the interval holds however often one looks while battles come in.
+        level: Confidence level; None: the estimator's.
+    """
+    level = estimator.level if level is None else level
+    _check_names(table, new, old)
+    solved = estimator.solve(table)
+    found = contrast(solved, new, old)
+    selected = solved.fit_input.selected
+    ours = _of_either(selected.table, new, old)
+    direct = _head_to_head(selected.table, selected.both_bad, new, old, estimator, level, anytime=anytime)
+    estimate = _estimate(found, solved, level, ours.n_battles, anytime=anytime)
+    remarks = [*solved.fit_input.remarks, *_disagreement(direct, found, level)]
+    if not found.known:
+        remarks.append("no interval: the battles of one of the two come from too few prompts or voters")
+    return Difference(
+        new=new,
+        old=old,
+        estimate=estimate,
+        contrast=found,
+        level=level,
+        direct=direct,
+        parts=_parts(table, new, old, estimator, by, level, anytime=anytime),
+        prompts=prompt_scores(concat([selected.table, selected.both_bad]), new, old, texts),
+        n_battles=ours.n_battles,
+        n_prompts=_distinct(ours, PROMPT),
+        n_voters=_distinct(ours, VOTER),
+        interval={"level": level, **interval_settings(solved.covariance, solved.fit_input.clusters)},
+        left_out=selected.left_out,
+        remarks=tuple(dict.fromkeys(remarks)),
+        anytime=anytime,
+    )
+
+
+def _check_names(table: BattleTable, new: str, old: str) -> None:
+    if new == old:
+        raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
+    for name in (new, old):
+        if name not in table.models:
+            raise OptionError(f"no battle of {name!r}. {known_models(table)}")
+
+
+def _of_either(table: BattleTable, new: str, old: str) -> BattleTable:
+    """The battles in which one of the two took part."""
+    codes = [table.models.index(new), table.models.index(old)]
+    return table.take(np.isin(table.model_a, codes) | np.isin(table.model_b, codes))
+
+
+def _between(table: BattleTable, new: str, old: str) -> BattleTable:
+    """The battles between the two, the new one always on side A."""
+    i, j = table.models.index(new), table.models.index(old)
+    forward = table.take((table.model_a == i) & (table.model_b == j))
+    backward = table.take((table.model_a == j) & (table.model_b == i)).swapped()
+    return forward if not len(backward) else backward if not len(forward) else concat([forward, backward])
+
+
+def _estimate(found: Contrast, solved: Solved, level: float, n_battles: float, *, anytime: bool) -> EstimatedDifference:
+    """The difference in points, and the mean result that the fit expects of such a difference."""
+    low, high = found.ends(level, anytime=anytime)
+    rate, rate_low, rate_high = (_mean_result(solved, points) for points in (found.points, low, high))
+    assert rate is not None
+    if found.known:
+        rate_low = 0.0 if rate_low is None else rate_low
+        rate_high = 1.0 if rate_high is None else rate_high
+    return EstimatedDifference(found.points, low, high, found.probability_above(), rate, rate_low, rate_high, n_battles)
+
+
+def _mean_result(solved: Solved, points: float | None) -> float | None:
+    """What a model that many points ahead gets on average: 1 for a win, a half for a tie; ties of the first kind."""
+    if points is None:
+        return None
+    fit = solved.fit
+    tie = fit.parameters.tie[fit.tied_groups[:1]] if len(fit.tied_groups) else np.zeros(1)
+    won, _, tied = fit.tie_model.chances(np.array([points / POINTS_PER_LOGIT]), tie)[0]
+    return float(won + 0.5 * tied)
+
+
+def _head_to_head(
+    table: BattleTable,
+    both_bad: BattleTable,
+    new: str,
+    old: str,
+    estimator: BradleyTerry,
+    level: float,
+    *,
+    anytime: bool,
+) -> HeadToHead | None:
+    """What the battles between the two alone say; None where they never met.
+
+    The mean result of two models is the chance that Bradley–Terry with ties as half-wins gives, so the interval of
+    the one is that of the other: it never leaves 0 to 1, and is clustered in the same way.
+    """
+    rated, bad = _between(table, new, old), _between(both_bad, new, old)
+    if not len(rated) and not len(bad):
+        return None
+    won, lost, tied = (
+        float(rated.weight[rated.outcome == result].sum()) for result in (Outcome.A, Outcome.B, Outcome.TIE)
+    )
+    estimate = None
+    if len(rated):
+        estimate = _direct_estimate(rated, new, old, estimator, level, anytime=anytime)
+    return HeadToHead(won, lost, tied, bad.n_battles, estimate)
+
+
+def _direct_estimate(
+    rated: BattleTable, new: str, old: str, estimator: BradleyTerry, level: float, *, anytime: bool
+) -> EstimatedDifference | None:
+    """The difference of the two from their own battles, and their mean result with its interval."""
+    rate = float((rated.weight * scores(rated)).sum() / rated.n_battles)
+    already = replace(estimator, selection=Selection())
+    try:
+        solved = already.solve(rated.compact())
+        halves = replace(already, ties="half").solve(rated.compact())
+    except (BattleError, RatingError):  # ties alone: nothing to tell the two apart by
+        return EstimatedDifference(0.0, None, None, None, rate, None, None, rated.n_battles)
+    found, half = contrast(solved, new, old), contrast(halves, new, old)
+    rates = _estimate(half, halves, level, rated.n_battles, anytime=anytime)
+    return replace(
+        _estimate(found, solved, level, rated.n_battles, anytime=anytime),
+        win_rate=rate,
+        win_rate_low=rates.win_rate_low,
+        win_rate_high=rates.win_rate_high,
+    )
+
+
+def _disagreement(direct: HeadToHead | None, found: Contrast, level: float) -> list[str]:
+    """A sentence where the battles between the two and those through the field tell different stories.
+
+    The difference between them is set against the part of the variance that the field takes away (Hausman's test).
+    """
+    if direct is None or direct.estimate is None or not found.known:
+        return []
+    own = direct.estimate
+    if own.low is None or own.high is None:
+        return []
+    from scipy.special import ndtr, ndtri
+
+    error = (own.high - own.low) / (2.0 * float(ndtri(0.5 + 0.5 * level)))
+    gap = own.difference - found.points
+    spread = error * error - found.error * found.error
+    if spread <= 0.05 * error * error or 2.0 * float(ndtr(-abs(gap) / spread**0.5)) > UNLIKE:
+        return []
+    return [
+        f"their own battles say {signed(own.difference)} points, all battles together {signed(found.points)}: more "
+        "apart than chance explains, so the field may rate them on other things than they differ in"
+    ]
+
+
+def _parts(
+    table: BattleTable,
+    new: str,
+    old: str,
+    estimator: BradleyTerry,
+    by: Sequence[str] | None,
+    level: float,
+    *,
+    anytime: bool,
+) -> tuple[PartDifference, ...]:
+    """The difference for each value of each column, with intervals that hold for all values of a column at once."""
+    parts: list[PartDifference] = []
+    for column in PARTS if by is None else by:
+        if column not in table.columns or (column == "dimension" and estimator.selection.dimension is not None):
+            continue
+        values = dict(table.split(column))
+        if len(values) < 2 or (by is None and len(values) > MANY_VALUES):
+            continue
+        inside = 1.0 - (1.0 - level) / len(values)
+        for value, battles in values.items():
+            estimate, found, reason = None, None, None
+            try:
+                _check_names(battles, new, old)
+                solved = replace(estimator, only_connected=True).solve(battles)
+                found = contrast(solved, new, old)
+                ours = _of_either(solved.fit_input.selected.table, new, old)
+                estimate = _estimate(found, solved, inside, ours.n_battles, anytime=anytime)
+            except (BattleError, RatingError, OptionError) as error:
+                reason = str(error)
+            parts.append(PartDifference(column, value, estimate, found, reason))
+    return tuple(parts)
+
+
+def _distinct(table: BattleTable, column: str) -> int | None:
+    """How many values of a column these battles have; None without the column."""
+    if column not in table.columns:
+        return None
+    codes = table.text_column(column).codes
+    return len(np.unique(codes[codes >= 0]))

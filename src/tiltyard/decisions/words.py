@@ -1,0 +1,255 @@
+"""A difference in words: one sentence first, then a table, Markdown, or HTML for notebooks."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import TYPE_CHECKING, Literal
+
+from tiltyard.boards.text import CLUSTER_NAMES, percent
+from tiltyard.decisions.prompts import changed_most, lost_most, won_most
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.decisions.prompts import PromptScore
+    from tiltyard.decisions.records import Difference, EstimatedDifference
+
+SHOWN = 5
+"""Prompts in each list of a table."""
+TEXT_WIDTH = 60
+
+Side = Literal["better", "worse", "unclear"]
+
+
+def side(low: float | None, high: float | None) -> Side:
+    """What an interval says: wholly above zero, wholly below, or neither."""
+    if low is not None and low > 0.0:
+        return "better"
+    return "worse" if high is not None and high < 0.0 else "unclear"
+
+
+def signed(points: float) -> str:
+    """+37, −4, 0: a real minus sign."""
+    whole = round(points)
+    return f"{whole:+d}".replace("-", "−") if whole else "0"
+
+
+def plain(points: float) -> str:
+    """37, −4: a real minus sign."""
+    return f"{round(points):d}".replace("-", "−")
+
+
+def between(low: float | None, high: float | None) -> str:
+    """`12 to 61`, `12 or more`, `61 or less`, or nothing known."""
+    if low is None and high is None:
+        return "no interval"
+    if high is None:
+        return f"{plain(low or 0.0)} or more"
+    return f"{plain(high)} or less" if low is None else f"{plain(low)} to {plain(high)}"
+
+
+def sureness(probability: float | None) -> str:
+    """99.4 %, above 99.9 %, below 0.1 %: never a certainty."""
+    if probability is None:
+        return "unknown"
+    if probability > 0.999:
+        return "more than 99.9 %"
+    if probability < 0.001:
+        return "less than 0.1 %"
+    return f"{100 * probability:.{1 if probability > 0.99 or probability < 0.01 else 0}f} %"
+
+
+def share(value: float | None) -> str:
+    """A part of 1 as a percentage."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def sentence(found: Difference) -> str:
+    """The answer in one sentence, for a chat or the first line of a page."""
+    size = f"{signed(found.difference)} points ({between(found.low, found.high)})"
+    chance = found.probability_better
+    which = side(found.low, found.high)
+    if which == "better":
+        text = f"{found.new} is better than {found.old}: {size}, {sureness(chance)} sure"
+    elif which == "worse":
+        text = f"{found.new} is worse than {found.old}: {size}, {sureness(None if chance is None else 1 - chance)} sure"
+    elif chance is None:
+        text = f"cannot tell {found.new} from {found.old}: {size}"
+    else:
+        text = f"cannot tell {found.new} from {found.old}: {size}, {sureness(chance)} sure that {found.new} is better"
+    return f"{text}; {sample(found)}."
+
+
+def sample(found: Difference) -> str:
+    """How much data: battles, prompts, voters, and how many of the battles are between the two."""
+    text = f"{found.n_battles:,.0f} battle{'s' if found.n_battles != 1 else ''}"
+    places = []
+    if found.n_prompts is not None:
+        places.append(f"on {found.n_prompts:,} prompt{'s' if found.n_prompts != 1 else ''}")
+    if found.n_voters is not None:
+        places.append(f"by {found.n_voters:,} voter{'s' if found.n_voters != 1 else ''}")
+    text = " ".join([text, *places])
+    met = 0.0 if found.direct is None else found.direct.n_battles - found.direct.both_bad
+    if met == 0:
+        return f"{text}, none between the two"
+    return text if met >= found.n_battles else f"{text}, {met:,.0f} of them between the two"
+
+
+def as_table(found: Difference, shown: int = SHOWN) -> str:
+    """The table for people.
+
+    Parameters:
+        found: The difference.
+        shown: Prompts in each list.
+    """
+    lines = [found.sentence, "", *_grid(_estimates(found)), *_counts(found)]
+    for column in dict.fromkeys(part.column for part in found.parts):
+        lines += ["", f"by {column} (intervals hold for all values at once):", *_grid(_part_rows(found, column))]
+    for title, prompts in prompt_lists(found, shown):
+        lines += ["", f"{title}:", *_grid(_prompt_rows(found, prompts))]
+    lines += ["", *footnotes(found)]
+    return "\n".join(lines)
+
+
+def as_markdown(found: Difference, shown: int = SHOWN) -> str:
+    """The same as Markdown.
+
+    Parameters:
+        found: The difference.
+        shown: Prompts in each list.
+    """
+    blocks = [f"**{found.sentence}**", _pipes(_estimates(found))]
+    blocks += [line for line in _counts(found) if line]
+    for column in dict.fromkeys(part.column for part in found.parts):
+        blocks += [f"By {column} (intervals hold for all values at once):", _pipes(_part_rows(found, column))]
+    for title, prompts in prompt_lists(found, shown):
+        blocks += [f"{title[0].upper()}{title[1:]}:", _pipes(_prompt_rows(found, prompts))]
+    blocks.append("\n".join(f"- {note}" for note in footnotes(found)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def as_html(found: Difference) -> str:
+    """The same as a small piece of HTML, for notebooks."""
+    tables = [_estimates(found)]
+    tables += [_part_rows(found, column) for column in dict.fromkeys(part.column for part in found.parts)]
+    body = "".join(_html_table(rows) for rows in tables)
+    for title, prompts in prompt_lists(found, SHOWN):
+        body += f"<p>{html.escape(title)}</p>{_html_table(_prompt_rows(found, prompts))}"
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in footnotes(found))
+    return f"<p><strong>{html.escape(found.sentence)}</strong></p>{body}<ul>{notes}</ul>"
+
+
+def prompt_lists(found: Difference, n: int) -> list[tuple[str, list[PromptScore]]]:
+    """The prompts that decide it, each list with its title; empty lists are left out.
+
+    Parameters:
+        found: The difference.
+        n: Prompts in each list.
+    """
+    lists = [
+        (f"prompts where {found.new} lost most to {found.old}", lost_most(found.prompts, n)),
+        (f"prompts where {found.new} won most against {found.old}", won_most(found.prompts, n)),
+    ]
+    met = 0.0 if found.direct is None else found.direct.n_battles
+    if found.n_battles > met:
+        lists.append(("prompts where the two fared most differently against everybody", changed_most(found.prompts, n)))
+    return [(title, prompts) for title, prompts in lists if prompts]
+
+
+def footnotes(found: Difference) -> list[str]:
+    """What a reader should know about the numbers."""
+    names = [CLUSTER_NAMES.get(way["column"], way["column"]) for way in found.interval.get("clusters", ())]
+    how = f"{percent(found.level)} intervals by {' and '.join(names) if names else 'battle'}"
+    if found.anytime:
+        how += ", valid however often you look"
+    left = [f"left out: {count:,.0f} × {reason}" for reason, count in found.left_out.items() if count]
+    return [how, *found.remarks, *left]
+
+
+def _estimates(found: Difference) -> list[list[str]]:
+    rows = [
+        ["", "difference", percent(found.level), f"{found.new} is better", "win rate", percent(found.level), "battles"]
+    ]
+    if found.direct is not None and found.direct.estimate is not None:
+        rows.append(["against each other", *_numbers(found.direct.estimate)])
+    only_direct = found.direct is not None and found.direct.n_battles - found.direct.both_bad >= found.n_battles
+    if not only_direct:
+        rows.append(["all battles", *_numbers(found.estimate)])
+    return rows
+
+
+def _numbers(estimate: EstimatedDifference) -> list[str]:
+    rates = (
+        "–" if estimate.win_rate_low is None else f"{share(estimate.win_rate_low)} to {share(estimate.win_rate_high)}"
+    )
+    return [
+        signed(estimate.difference),
+        between(estimate.low, estimate.high),
+        sureness(estimate.probability_better),
+        share(estimate.win_rate),
+        rates,
+        f"{estimate.n_battles:,.0f}",
+    ]
+
+
+def _counts(found: Difference) -> list[str]:
+    if found.direct is None:
+        return ["", f"{found.new} and {found.old} never met: the difference comes through the models both met"]
+    one = found.direct
+    parts = [f"{one.wins:,.0f} won", f"{one.losses:,.0f} lost", f"{one.ties:,.0f} tied"]
+    if one.both_bad:
+        parts.append(f"{one.both_bad:,.0f} both bad")
+    return ["", f"{found.new} against {found.old}: {', '.join(parts)}"]
+
+
+def _part_rows(found: Difference, column: str) -> list[list[str]]:
+    rows = [[column, "difference", "interval", f"{found.new} is better", "win rate", "interval", "battles"]]
+    for part in found.parts:
+        if part.column != column:
+            continue
+        if part.estimate is None:
+            rows.append([part.value, part.reason or "", "", "", "", "", ""])
+        else:
+            rows.append([part.value, *_numbers(part.estimate)])
+    return rows
+
+
+def _prompt_rows(found: Difference, prompts: Sequence[PromptScore]) -> list[list[str]]:
+    rows = [["prompt", "won", "lost", "tied", f"mean of {found.new}", f"mean of {found.old}", "text"]]
+    for one in prompts:
+        text = " ".join((one.text or "").split())
+        text = text if len(text) <= TEXT_WIDTH else text[: TEXT_WIDTH - 1] + "…"
+        name = one.prompt if len(one.prompt) <= TEXT_WIDTH else one.prompt[: TEXT_WIDTH - 1] + "…"
+        counts = [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
+        rows.append([name, *counts, _score(one.new_score), _score(one.old_score), text])
+    return rows if any(row[-1] for row in rows[1:]) else [row[:-1] for row in rows]
+
+
+def _score(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.2f}"
+
+
+def _grid(rows: list[list[str]]) -> list[str]:
+    """Rows as aligned columns: the first (and a text) to the left, numbers to the right; a long reason runs on."""
+    widths = [max((len(row[i]) for row in rows if any(row[2:]) or i == 0), default=0) for i in range(len(rows[0]))]
+    left = {0, len(rows[0]) - 1} if rows[0][-1] == "text" else {0}
+    lines = []
+    for row in rows:
+        cells = [row[i].ljust(w) if i in left else row[i].rjust(w) for i, w in enumerate(widths)]
+        lines.append("  ".join(cells).rstrip())
+    return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
+
+
+def _pipes(rows: list[list[str]]) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    ruler = "|" + "|".join(" --- " if i == 0 or name == "text" else " ---: " for i, name in enumerate(rows[0])) + "|"
+    return "\n".join([line(rows[0]), ruler, *map(line, rows[1:])])
+
+
+def _html_table(rows: list[list[str]]) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[1:])
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
