@@ -65,6 +65,7 @@ ENVIRONMENT = {
     "TILTYARD_COMPILE": ("Whether Elo and Glicko-2 loops are compiled (numba): `auto`, `always` or `never`.", "`auto`"),
     "TILTYARD_CACHE_DIR": ("Folder for compiled code.", "`~/.cache/tiltyard`"),
     "XDG_CACHE_HOME": ("Where that folder lies on Linux, if `TILTYARD_CACHE_DIR` is not set.", "`~/.cache`"),
+    "XDG_CONFIG_HOME": ("Where `tiltyard/prices.yaml`, your own prices, lies.", "`~/.config`"),
     "OPENBLAS_NUM_THREADS": (
         "Threads of the linear algebra; the command line sets 1 unless you set it, because many "
         "small systems are slower with two.",
@@ -169,12 +170,14 @@ def _plain(kind: Any, prefix: str = "") -> list[tuple[str, str, str]]:
 
 
 def _tournament() -> list[str]:
+    from tiltyard.llm.prices import StatedPrice
     from tiltyard.tournament import config
 
     rows = _plain(config.Entrant, "entrants[].")
     for section, kind in config.KNOWN.items():
-        rows += _plain(kind, f"{section}.")
+        rows += [row for row in _plain(kind, f"{section}.") if row[0] != "`judge.prices`"]
         if section == "judge":
+            rows += _plain(StatedPrice, "judge.prices.<model>.")
             rows += _plain(config.RubricSettings, "rubrics.<dimension>.")
     said = meanings(config.Config)
     for name, value in defaults(config.Config).items():

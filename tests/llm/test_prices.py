@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 
@@ -10,7 +11,16 @@ import pytest
 from tests.llm.providers_in_memory import MODEL, asks, request
 from tiltyard.errors import ConfigError
 from tiltyard.llm.asking import Ask
-from tiltyard.llm.prices import PriceTable, estimate_tokens, quote, without_date
+from tiltyard.llm.prices import (
+    PriceTable,
+    StatedPrice,
+    estimate_tokens,
+    how_to_state_prices,
+    is_old,
+    quote,
+    user_price_file,
+    without_date,
+)
 from tiltyard.llm.records import Usage
 
 PRICES = PriceTable.load()
@@ -73,6 +83,73 @@ def test_a_price_file_that_is_none_is_named(tmp_path: Path, text: str) -> None:
         PriceTable.load(tmp_path / "p.json")
     with pytest.raises(ConfigError, match="cannot read the price file"):
         PriceTable.load(tmp_path / "absent.json")
+
+
+def test_the_last_that_knows_a_model_says_its_price(tmp_path: Path) -> None:
+    """Shipped, then the user's file, then the command's, then what the tournament file states."""
+    user = tmp_path / "prices.yaml"
+    user.write_text("as_of: 2026-11-01\nmodels:\n" + "".join(
+        f"  {name}: {{input: 2, output: 8}}\n" for name in ("gpt-4o", "gpt-5", "gpt-4.1", "llama")))  # fmt: skip
+    command = tmp_path / "prices.json"
+    models = {name: {"input": 3, "output": 9} for name in ("gpt-5", "gpt-4.1")}
+    command.write_text(json.dumps({"as_of": "2026-11-02", "models": models}))
+    stated = {"gpt-4.1": StatedPrice(input=4, output=10)}
+    table = PriceTable.load(command, user_file=user, stated=stated)
+    found = {name: table.price(name) for name in ("gpt-4o-mini", "gpt-4o", "gpt-5", "gpt-4.1", "llama")}
+    assert [price.input for price in found.values() if price] == [0.15, 2, 3, 4, 2]
+    dates = ["2025-12-01", "2026-11-01", "2026-11-02", "no date", "2026-11-01"]
+    assert [table.date_of(name) for name in found] == dates
+    assert table.date_of("gpt-9") is None
+    # Whoever states no price for the provider's cache is on the safe side: as dear as plain input.
+    assert found["llama"] is not None
+    assert (found["llama"].cache_write_1h, found["llama"].cache_read, found["llama"].batch_discount) == (2, 2, 0.5)
+    assert PriceTable.load(user_file=tmp_path / "absent.yaml").price("gpt-4o") == PRICES.price("gpt-4o")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("as_of: 2026-11-01\nmodels: {m: {input: 1}}", "output"),
+        ("as_of: 2026-11-01\nmodels: {m: {input: -1, output: 2}}", ">= 0"),
+        ("as_of: 2026-11-01\nmodels: {m: {inptu: 1, input: 1, output: 2}}", "inptu"),
+        ("as_of: 7\nmodels: {}", "Write a date"),
+        ("as_of: [", "not a price file"),
+        ("- 1", "not a price file"),
+    ],
+)
+def test_a_users_price_file_that_is_wrong_is_one_line_with_its_name(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "prices.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        PriceTable.load(user_file=tmp_path / "prices.yaml")
+    assert words in str(caught.value)
+    assert "prices.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_users_file_is_where_settings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert user_price_file({"XDG_CONFIG_HOME": "/etc/mine"}) == Path("/etc/mine/tiltyard/prices.yaml")
+    assert user_price_file({"XDG_CONFIG_HOME": "relative"}) == Path.home() / ".config/tiltyard/prices.yaml"
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert "~/.config/tiltyard/prices.yaml" in how_to_state_prices(["llama"])
+
+
+def test_a_price_is_old_after_a_year() -> None:
+    today = datetime.date(2026, 12, 2)
+    assert is_old("2025-12-01", today)
+    assert not is_old("2025-12-02", today)
+    assert not is_old("no date", today)
+
+
+def test_replies_as_long_as_earlier_ones_give_a_second_estimate() -> None:
+    """12 tokens in; 10 out at the most, 4 as a rule."""
+    what = [Ask(f"{kept}{n}", request("u" * 40, system="s" * 8), kept) for kept in ("tone", "facts") for n in range(5)]
+    found = quote(what, PRICES, expected_tokens={"tone": 4, "facts": 40})
+    assert found.all.direct == pytest.approx(10 * (12 * 1 + 10 * 5) / MILLION)
+    assert found.expected["tone"].direct == pytest.approx(5 * (12 * 1 + 4 * 5) / MILLION)
+    assert found.expected["facts"].direct == found.groups["facts"].direct  # never more than is possible
+    assert found.all_expected.queries == 10
+    assert found.dates == {MODEL: "2025-12-01"}
+    assert quote(what, PRICES).expected == {}
 
 
 def test_tokens_are_a_quarter_of_the_bytes() -> None:

@@ -98,7 +98,8 @@ def keys_of(kind: Any, prefix: str = "") -> dict[str, Any]:
             found[prefix + field.name] = plain(_of_struct(field))
         else:
             whole = getattr(field.type, "__origin__", None)
-            many = {tuple: "[]", dict: ".<dimension>"}.get(whole, "") if whole else ""
+            each = "model" if field.name == "prices" else "dimension"
+            many = {tuple: "[]", dict: f".<{each}>"}.get(whole, "") if whole else ""
             found |= keys_of(inside, f"{prefix}{field.name}{many}.")
     return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import tiltyard, tiltyard_from_scratch
@@ -14,8 +16,9 @@ KEY = "sk-test-0123456789abcdef"
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever keys and addresses are in the environment, the tests do not see them."""
+def no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever keys, addresses and prices the user has, the tests do not see them."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     for maker in ("ANTHROPIC", "OPENAI", "LOCAL"):
         for what in ("API_KEY", "BASE_URL", "AUTH_TOKEN"):
             monkeypatch.delenv(f"{maker}_{what}", raising=False)

@@ -14,9 +14,12 @@ import typer
 
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError, Refused, TiltyardError
-from tiltyard.llm.prices import how_to_state_prices
+from tiltyard.llm.prices import how_to_state_prices, shown_path, user_price_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.judging.cache import ReplyLengths
     from tiltyard.judging.judge import Judge
     from tiltyard.judging.plan import JudgingPlan
     from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
@@ -24,12 +27,15 @@ if TYPE_CHECKING:
     from tiltyard.llm.prices import GroupQuote, PriceTable, Quote
 
 PricesOption = Annotated[
-    Path | None, typer.Option(help="A price file (JSON) that adds models to those whose price is known.")
+    Path | None, typer.Option(help="A price file (JSON or YAML) that adds models to those whose price is known.")
 ]
 
 
-def quote_table(quote: Quote) -> str:
-    """Queries, tokens and price per group, with and without batch and cache."""
+def quote_table(quote: Quote, lengths: Mapping[str, ReplyLengths] | None = None) -> str:
+    """Queries, tokens and price per group, with and without batch and cache; below it, the price to expect.
+
+    `lengths` are the earlier replies that the expected price goes by.
+    """
     header = ["", "queries", "input tokens", "output ≤", "direct", "+ cache", "batch", "batch + cache"]
     rows = [[group, *_quote_cells(row)] for group, row in quote.groups.items()]
     if len(rows) > 1:
@@ -43,14 +49,41 @@ def quote_table(quote: Quote) -> str:
     lines = [
         line(header),
         *map(line, rows),
-        f"prices in USD as of {quote.as_of}, tokens estimated; replies at full length",
+        f"the most it can cost, in USD at prices of {quote.as_of}: tokens estimated, replies at full length",
     ]
+    lines += [_expected_line(quote, lengths)] if quote.expected and lengths and quote.all.direct is not None else []
+    lines += _old_prices(quote)
     lines += [how_to_state_prices(quote.unknown_models)] if quote.unknown_models else []
     lines += [
         f"{group}: the rubric is shorter than the provider caches, so every query pays for it in full"
         for group in sorted(quote.too_short_to_cache)
     ]
     return "\n".join(lines)
+
+
+def _expected_line(quote: Quote, lengths: Mapping[str, ReplyLengths]) -> str:
+    """The price with replies as long as earlier ones."""
+    row = quote.all_expected
+    replies = sum(length.replies for length in lengths.values())
+    mean = row.output_tokens / max(1, row.queries)
+    named = {"direct": row.direct, "+ cache": row.direct_cached, "batch": row.batch, "batch + cache": row.batch_cached}
+    sums = ", ".join(f"{name} {money(value)}" for name, value in named.items())
+    return f"expected: {sums}, if replies are as long as the {replies:,} so far ({mean:,.0f} tokens on average)"
+
+
+def _old_prices(quote: Quote) -> list[str]:
+    """A line for prices that are older than a year."""
+    from tiltyard.judging.run_folder import utc_now
+    from tiltyard.llm.prices import is_old
+
+    old = {model: as_of for model, as_of in quote.dates.items() if is_old(as_of, utc_now().date())}
+    if not old:
+        return []
+    named = ", ".join(f"{model} ({as_of})" for model, as_of in sorted(old.items()))
+    return [
+        f"this price is more than a year old: {named}. Check it, and state today's under `judge.prices`, in a price "
+        f"file, or for all your runs in {shown_path(user_price_file())}"
+    ]
 
 
 def _quote_cells(row: GroupQuote) -> list[str]:
@@ -74,19 +107,31 @@ def confirm(question: str, *, yes: bool) -> None:
         raise OptionError("nothing was asked.")
 
 
-def agree_to_price(
-    judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, yes: bool, retry_failed: bool = False
-) -> None:
-    """Show what a judge will be asked and what that costs, and ask for confirmation; silent if nothing is asked."""
+def judging_quote(
+    judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, retry_failed: bool = False
+) -> tuple[int, str]:
+    """How many questions a judge will be asked, and the table of what that costs."""
+    from tiltyard.judging.cache import ReplyLengths
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.llm.prices import quote
 
     if not isinstance(judge, LanguageModelJudge):
-        return
-    needed = quote(judge.pending(judging_plan, retry_failed=retry_failed), prices)
-    if needed.all.queries:
-        note(quote_table(needed))
-        confirm(f"Ask {judge.name} {needed.all.queries:,} questions?", yes=yes)
+        return 0, ""
+    lengths = judge.reply_lengths(judging_plan)
+    known = sum(lengths.values(), ReplyLengths())
+    usual = {name: round((length if length.replies else known).mean) for name, length in lengths.items()}
+    needed = quote(judge.pending(judging_plan, retry_failed=retry_failed), prices, expected_tokens=usual)
+    return needed.all.queries, quote_table(needed, lengths)
+
+
+def agree_to_price(
+    judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, yes: bool, retry_failed: bool = False
+) -> None:
+    """Show what a judge will be asked and what that costs, and ask for confirmation; silent if nothing is asked."""
+    queries, table = judging_quote(judge, judging_plan, prices, retry_failed=retry_failed)
+    if queries:
+        note(table)
+        confirm(f"Ask {judge.name} {queries:,} questions?", yes=yes)
 
 
 @contextmanager

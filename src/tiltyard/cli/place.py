@@ -195,9 +195,9 @@ def _place(
     with interruptible("run the same command again; nothing was asked yet."):
         model, known = name_of(options)
         plan = make_plan(options, model, known)
-        judge = make_judge(options, asking)
+        judge = make_judge(options, asking, silent=dry_run)
         plan = with_judge(plan, judge.name)
-        answers = make_answers(plan, known, asking)
+        answers = make_answers(plan, known, asking, silent=dry_run)
         for line in plan.announcements():
             note(line)
         _quote(plan, judge, answers, asking, yes=yes or dry_run)

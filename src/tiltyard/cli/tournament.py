@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.asking import ProgressView, agree_to_price, confirm, interruptible, money
+from tiltyard.cli.asking import ProgressView, confirm, interruptible, judging_quote, money
 from tiltyard.cli.output import THE_ANSWER_IS_NO, note
 from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardError
 
 if TYPE_CHECKING:
+    from tiltyard.judging.judge import Judge
+    from tiltyard.judging.plan import JudgingPlan
+    from tiltyard.llm.runner import AskingParts
     from tiltyard.tournament.config import Setup
     from tiltyard.tournament.plan import RunPlan
     from tiltyard.tournament.run import RunResult
@@ -48,6 +51,9 @@ def run_command(
     without_missing: Annotated[
         bool, typer.Option("--without-missing", help="Go on without entrants that have no answers, and say which.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be asked and what that costs; needs no key.")
+    ] = False,
     yes: YesOption = False,
     budget: BudgetOption = None,
     max_batch: Annotated[int | None, typer.Option(min=1, help="Requests per batch.")] = None,
@@ -73,6 +79,9 @@ def run_command(
     plan = make_plan(setup, options)
     for line in plan.announcements():
         note(line)
+    if dry_run:
+        _dry_run(plan)
+        return
     finished = _run(plan, yes=yes)
     if not passes(finished.checks):
         raise typer.Exit(THE_ANSWER_IS_NO)
@@ -84,13 +93,11 @@ def _run(plan: RunPlan, *, yes: bool) -> RunResult:
 
     from tiltyard.judging.run_folder import utc_now
     from tiltyard.report import write_report
-    from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan, run_folder
+    from tiltyard.tournament.run import asking_parts, carry_out, make_judging_plan, run_folder
 
     judging_plan = make_judging_plan(plan)
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
-    judge = make_judge(plan.setup, plan.judge_model, asking, silent=plan.options.skip_judging)
-    if not plan.options.skip_judging:
-        agree_to_price(judge, judging_plan, asking.prices, yes=yes, retry_failed=plan.options.retry_failed)
+    judge = _agreed_judge(plan, judging_plan, asking, yes=yes)
     folder = run_folder(plan, utc_now)
     again = _again(plan, folder, yes=yes)
     limit = "" if plan.options.budget_usd is None else f" --budget {plan.options.budget_usd:g}"
@@ -117,6 +124,37 @@ def _run(plan: RunPlan, *, yes: bool) -> RunResult:
         ) from None
     _say_what_came_out(finished)
     return finished
+
+
+def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts, *, yes: bool) -> Judge:
+    """The judge, after its price was shown (before a key is needed) and agreed to."""
+    from tiltyard.tournament.run import make_judge
+
+    silent = make_judge(plan.setup, plan.judge_model, asking, silent=True)
+    if plan.options.skip_judging:
+        return silent
+    queries, table = judging_quote(silent, judging_plan, asking.prices, retry_failed=plan.options.retry_failed)
+    if queries:
+        note(table)
+    judge = make_judge(plan.setup, plan.judge_model, asking)
+    if queries:
+        confirm(f"Ask {judge.name} {queries:,} questions?", yes=yes)
+    return judge
+
+
+def _dry_run(plan: RunPlan) -> None:
+    """What a run would ask and cost, without a key and without writing anything."""
+    from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan
+
+    asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
+    silent = make_judge(plan.setup, plan.judge_model, asking, silent=True)
+    judging_plan = make_judging_plan(plan)
+    queries, table = judging_quote(silent, judging_plan, asking.prices, retry_failed=plan.options.retry_failed)
+    if queries and not plan.options.skip_judging:
+        typer.echo(table)
+        note(f"dry run: {plan.judge_model} would be asked {queries:,} questions; nothing was asked or written")
+    else:
+        note("dry run: nothing would be asked; nothing was written")
 
 
 def _say_what_came_out(finished: RunResult) -> None:

@@ -18,7 +18,7 @@ import weakref
 from array import array
 from bisect import bisect_left
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -47,11 +47,28 @@ def cache_path(folder: str | Path, dimension: str) -> Path:
     return Path(folder) / f"judgments_{_NOT_IN_A_NAME.sub('_', dimension)}.jsonl"
 
 
+class ReplyLengths(NamedTuple):
+    """How many replies there were, and how many tokens they had together."""
+
+    replies: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: object) -> ReplyLengths:
+        replies, tokens = other if isinstance(other, ReplyLengths) else (0, 0)
+        return ReplyLengths(self.replies + replies, self.tokens + tokens)
+
+    @property
+    def mean(self) -> float:
+        """Tokens of a reply, on average."""
+        return self.tokens / max(1, self.replies)
+
+
 class VerdictCache:
     """The verdicts of one dimension by cache key. Several processes may add to the same file at once.
 
     The file and its folder are created when the first verdict is added: a quote or a dry run leaves nothing behind.
-    What another process adds is seen at the next `add` or `refresh`. `unreadable_lines` counts the skipped lines.
+    What another process adds is seen at the next `add` or `refresh`. `unreadable_lines` counts the skipped lines;
+    `reply_lengths` knows how long the replies were that were found in the file.
 
     Parameters:
         folder: The judge's folder.
@@ -62,6 +79,7 @@ class VerdictCache:
     def __init__(self, folder: str | Path, dimension: str, *, sync_seconds: float = SYNC_SECONDS) -> None:
         self.path = cache_path(folder, dimension)
         self.unreadable_lines = 0
+        self.reply_lengths: dict[str, ReplyLengths] = {}
         self._lock = threading.Lock()
         self._sync_seconds = sync_seconds
         self._synced_at = 0.0
@@ -191,7 +209,11 @@ class VerdictCache:
         """Every verdict added since the last time, with its position; unreadable lines are counted and skipped."""
         for offset, line, complete in self._new_lines():
             try:
-                yield offset, _VERDICT.decode(line)
+                verdict = _VERDICT.decode(line)
+                if complete and verdict.output_tokens:
+                    old = self.reply_lengths.get(verdict.judge_model, ReplyLengths())
+                    self.reply_lengths[verdict.judge_model] = old + ReplyLengths(1, verdict.output_tokens)
+                yield offset, verdict
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 self.unreadable_lines += complete and bool(line.strip())
 

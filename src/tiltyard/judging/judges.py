@@ -41,7 +41,7 @@ def judge_by_name(
     if name.provider == "recorded":
         return RecordedJudge(_find(name.model, look_in))
     provider = (
-        _SilentProvider(name.provider)
+        SilentProvider(name.provider)
         if silent
         else make_provider(name, base_url=base_url, env=load_env(look_in), folders=look_in)
     )
@@ -49,7 +49,7 @@ def judge_by_name(
     return LanguageModelJudge(provider, known, folder=folder, asking=asking)
 
 
-class _SilentProvider:
+class SilentProvider:
     """Stands in for a provider in a run that asks nothing."""
 
     def __init__(self, name: str) -> None:

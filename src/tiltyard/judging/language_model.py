@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging.cache import VerdictCache
+from tiltyard.judging.cache import ReplyLengths, VerdictCache
 from tiltyard.judging.judge import JudgingStats
 from tiltyard.judging.open_questions import (
     OpenQuestions,
@@ -130,6 +130,20 @@ class LanguageModelJudge:
         questions, caches = self._prepare(plan)
         pending = open_questions(questions, caches, retry_failed=retry_failed)
         return make_asks(pending, pending, questions, caches)
+
+    def reply_lengths(self, plan: JudgingPlan) -> dict[str, ReplyLengths]:
+        """By dimension, how long earlier replies were: this judge's own, else those of the judges before it.
+
+        Without any reply, this is empty.
+        """
+        _, caches = self._prepare(plan)
+        kept = {name: cache.reply_lengths for name, cache in caches.items()}
+        mine = any(self.name in by_judge for by_judge in kept.values())
+        found = {}
+        for name, by_judge in kept.items():
+            counted = [length for judge, length in by_judge.items() if judge == self.name or not mine]
+            found[name] = sum(counted, ReplyLengths())
+        return found if any(length.replies for length in found.values()) else {}
 
     async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
         """Ask what is not cached (nothing with `skip_judging`), and return what the cache then holds."""

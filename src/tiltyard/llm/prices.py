@@ -1,11 +1,17 @@
-"""Prices: a dated table, the cost of a reply, the most a request can cost, and quotes."""
+"""Prices: a dated table, the cost of a reply, the most a request can cost, and quotes.
+
+A model's price is looked up in the table that ships with Tiltyard, then in the user's own file, then in the price file
+of a command, then in what a tournament file states; the last one that knows the model counts.
+"""
 
 from __future__ import annotations
 
+import datetime
+import os
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -19,6 +25,10 @@ if TYPE_CHECKING:
 
 
 PER = 1_000_000
+OLD_DAYS = 365
+"""A price that was stated longer ago than this is called old."""
+
+Usd = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +49,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What a batch takes off (0.5: half price)."""
     cache_minimum_tokens: int = 1024
     """A shorter prefix is not kept by the provider, and costs the plain price each time."""
+    as_of: str = ""
+    """The date of the price; empty means that of its table."""
 
     def cost(self, usage: Usage, *, batched: bool) -> float:
         """What these tokens cost."""
@@ -51,9 +63,50 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return tokens / PER * (1 - self.batch_discount if batched else 1)
 
 
+class StatedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model's price as a user states it, in USD per million tokens. Only `input` and `output` are needed."""
+
+    input: Usd
+    """Plain input tokens."""
+    output: Usd
+    """Output tokens."""
+    cache_write_1h: Usd | None = None
+    """Input tokens written to the provider's cache for an hour; – means as plain input."""
+    cache_read: Usd | None = None
+    """Input tokens read from it; – means as plain input."""
+    batch_discount: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+    """What a batch takes off (0.5: half price)."""
+    cache_minimum_tokens: int = 1024
+    """A shorter prefix is not kept by the provider, and costs the plain price each time."""
+    as_of: datetime.date | None = None
+    """When it was looked up; – means the date of the file."""
+
+    def price(self, as_of: str) -> Price:
+        """The same with everything filled in."""
+        return Price(
+            input=self.input,
+            output=self.output,
+            cache_write_1h=self.input if self.cache_write_1h is None else self.cache_write_1h,
+            cache_read=self.input if self.cache_read is None else self.cache_read,
+            batch_discount=self.batch_discount,
+            cache_minimum_tokens=self.cache_minimum_tokens,
+            as_of=as_of if self.as_of is None else self.as_of.isoformat(),
+        )
+
+
 class _File(msgspec.Struct, frozen=True, kw_only=True):
-    as_of: str
-    models: dict[str, Price]
+    as_of: Any
+    models: dict[str, StatedPrice]
+
+    def prices(self) -> dict[str, Price]:
+        return {name: stated.price(str(self.as_of)) for name, stated in self.models.items()}
+
+
+def user_price_file(environ: Mapping[str, str] | None = None) -> Path:
+    """Where a user's own prices are: `tiltyard/prices.yaml` in the folder for settings (`~/.config`)."""
+    env = os.environ if environ is None else environ
+    given = env.get("XDG_CONFIG_HOME", "")
+    return (Path(given) if Path(given).is_absolute() else Path.home() / ".config") / "tiltyard" / "prices.yaml"
 
 
 class PriceTable:
@@ -69,20 +122,26 @@ class PriceTable:
         self.as_of = as_of
 
     @classmethod
-    def load(cls, override_path: str | Path | None = None) -> PriceTable:
-        """The table that ships with Tiltyard, extended or overridden by a file in the same format."""
+    def load(
+        cls,
+        override_path: str | Path | None = None,
+        *,
+        user_file: Path | None = None,
+        stated: Mapping[str, StatedPrice] | None = None,
+    ) -> PriceTable:
+        """The table that ships with Tiltyard, extended or overridden by a user's file, a file, and stated prices.
+
+        The `user_file` need not exist.
+        """
         shipped = resources.files("tiltyard.llm").joinpath("prices.json").read_bytes()
-        table = _decode(shipped, "prices.json")
-        if override_path is None:
-            return cls(table.models, table.as_of)
-        try:
-            data = Path(override_path).read_bytes()
-        except OSError as error:
-            raise ConfigError(
-                f"cannot read the price file {override_path}: {error.strerror}. Check the path."
-            ) from None
-        override = _decode(data, str(override_path))
-        return cls({**table.models, **override.models}, override.as_of)
+        files = [_decode(shipped, "prices.json")]
+        if user_file is not None and user_file.is_file():
+            files.append(_read(user_file))
+        if override_path is not None:
+            files.append(_read(Path(override_path)))
+        models = {name: price for file in files for name, price in file.prices().items()}
+        models |= {name: price.price("no date") for name, price in (stated or {}).items()}
+        return cls(models, str(files[-1].as_of))
 
     def price(self, model: str) -> Price | None:
         """A model's price, or None. A provider prefix and a date at the end of the name are ignored."""
@@ -103,6 +162,19 @@ class PriceTable:
         if price is None:
             return None
         return price.cost(most_usage(request), batched=batched)
+
+    def date_of(self, model: str) -> str | None:
+        """When a model's price was looked up; None if it has none."""
+        price = self.price(model)
+        return None if price is None else price.as_of or self.as_of
+
+
+def is_old(as_of: str, today: datetime.date) -> bool:
+    """Whether a price of that date is older than a year; one without a date is not."""
+    try:
+        return (today - datetime.date.fromisoformat(as_of)).days > OLD_DAYS
+    except ValueError:
+        return False
 
 
 def without_date(model: str) -> str:
@@ -139,21 +211,40 @@ def most_usage(request: Request) -> Usage:
 def how_to_state_prices(models: Iterable[str]) -> str:
     """Advice about unknown prices, in a sentence with the file to write."""
     names = sorted(models)
-    entries = ", ".join(
-        f'"{name}": {{"input": USD, "output": USD, "cache_write_1h": USD, "cache_read": USD}}' for name in names
-    )
+    entries = ", ".join(f"{name}: {{input: USD, output: USD}}" for name in names)
     return (
-        f"the price of {' and '.join(names)} is not known. State it per million tokens in a file, "
-        f'{{"as_of": "DATE", "models": {{{entries}}}}}, and name the file: `judge.prices_path` in a tournament file, '
-        "the price file elsewhere. Without a budget no price is needed."
+        f"the price of {' and '.join(names)} is not known. State it per million tokens, {entries}: under "
+        "`judge.prices` of the tournament file, under `models` of a price file (`judge.prices_path`, --prices), or "
+        f"for all your runs in {shown_path(user_price_file())}. Without a budget no price is needed."
     )
+
+
+def shown_path(path: Path) -> str:
+    """A path for messages, with `~` for the home folder."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def _read(path: Path) -> _File:
+    try:
+        return _decode(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ConfigError(f"cannot read the price file {path}: {error.strerror}. Check the path.") from None
 
 
 def _decode(data: bytes, where: str) -> _File:
+    """A price file: YAML by its name, else JSON."""
+    import yaml
+
     try:
-        return msgspec.json.decode(data, type=_File)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: not a price file ({error}). It holds `as_of` and `models`.") from None
+        raw = yaml.safe_load(data) if where.endswith((".yaml", ".yml")) else msgspec.json.decode(data)
+        file = msgspec.convert(raw, _File)
+    except (msgspec.MsgspecError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise ConfigError(f"{where}: not a price file ({why}). It holds `as_of` and `models`.") from None
+    if not isinstance(file.as_of, str | datetime.date):
+        raise ConfigError(f"{where}: not a price file (`as_of` is {file.as_of!r}). Write a date, such as 2026-11-15.")
+    return file
 
 
 def add_costs(first: float | None, second: float | None) -> float | None:
@@ -198,22 +289,40 @@ class Quote:
     unknown_models: frozenset[str] = frozenset()
     too_short_to_cache: frozenset[str] = frozenset()
     """Groups whose system text is to be cached but is shorter than the provider caches."""
+    expected: Mapping[str, GroupQuote] = field(default_factory=dict)
+    """The same with replies as long as earlier ones; empty if there are none."""
+    dates: Mapping[str, str] = field(default_factory=dict)
+    """When the price of each model was looked up."""
 
     @property
     def all(self) -> GroupQuote:
         """All groups together."""
         return sum(self.groups.values(), GroupQuote())
 
+    @property
+    def all_expected(self) -> GroupQuote:
+        """All groups together, with replies as long as earlier ones."""
+        return sum(self.expected.values(), GroupQuote())
 
-def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str, int] | None = None) -> Quote:
+
+def quote(
+    asks: Iterable[Ask],
+    prices: PriceTable,
+    *,
+    output_tokens: Mapping[str, int] | None = None,
+    expected_tokens: Mapping[str, int] | None = None,
+) -> Quote:
     """The quote for these asks, by the rule of thumb of `estimate_tokens`.
 
     A reply is assumed to have the full length (`max_tokens`), so that a quote is on the safe side; if the length of a
-    group's replies is known, pass it in `output_tokens`. Earlier turns count as input each time they are sent.
-    Follow-up asks (a larger token limit, one more try) are not included.
+    group's replies is known, pass it in `output_tokens`; if it is known from experience, in `expected_tokens`, which
+    gives a second estimate beside the safe one. Earlier turns count as input each time they are sent. Follow-up asks
+    (a larger token limit, one more try) are not included.
     """
-    lengths = output_tokens or {}
+    lengths, usual = output_tokens or {}, expected_tokens or {}
     groups: dict[str, GroupQuote] = {}
+    expected: dict[str, GroupQuote] = {}
+    dates: dict[str, str] = {}
     unknown, short = set(), set()
     system_tokens: dict[str, int] = {}
     sent: set[tuple[str, str]] = set()
@@ -227,13 +336,20 @@ def quote(asks: Iterable[Ask], prices: PriceTable, *, output_tokens: Mapping[str
         price = prices.price(request.model)
         if price is None:
             unknown.add(request.model)
-        elif request.cache_system and system < price.cache_minimum_tokens:
-            short.add(ask.group)
+        else:
+            dates[request.model] = price.as_of or prices.as_of
+            if request.cache_system and system < price.cache_minimum_tokens:
+                short.add(ask.group)
         again = (request.model, request.system) in sent
         sent.add((request.model, request.system))
         step = _one(price, system, spoken, output, cache=request.cache_system, again=again)
         groups[ask.group] = groups.get(ask.group, GroupQuote()) + step
-    return Quote(prices.as_of, groups, frozenset(unknown), frozenset(short))
+        if usual:
+            length = min(usual.get(ask.group, output), output)
+            step = _one(price, system, spoken, length, cache=request.cache_system, again=again)
+            expected[ask.group] = expected.get(ask.group, GroupQuote()) + step
+    as_of = ", ".join(sorted(set(dates.values()))) or prices.as_of
+    return Quote(as_of, groups, frozenset(unknown), frozenset(short), expected, dates)
 
 
 def _one(price: Price | None, system: int, spoken: int, output: int, *, cache: bool, again: bool) -> GroupQuote:

@@ -17,13 +17,15 @@ from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.batches import Batches
 from tiltyard.llm.direct import DirectAsking
 from tiltyard.llm.journal import Journal, OpenIntent, folder_lock
-from tiltyard.llm.prices import PriceTable
+from tiltyard.llm.prices import PriceTable, user_price_file
 from tiltyard.llm.provider import BatchProvider, Provider
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tiltyard.llm.asking import Ask, Recall, Sink, Watch
+    from tiltyard.llm.prices import StatedPrice
     from tiltyard.llm.trial import Trial
 
 Notice = Callable[[str], None]
@@ -52,9 +54,16 @@ class AskingParts:
     """Random numbers, for pauses."""
 
     @classmethod
-    def for_command(cls, settings: AskingSettings, notice: Notice, prices_path: Path | None = None) -> AskingParts:
-        """The parts of one command, with one budget for everything it asks."""
-        prices = PriceTable.load(prices_path)
+    def for_command(
+        cls,
+        settings: AskingSettings,
+        notice: Notice,
+        prices_path: Path | None = None,
+        *,
+        stated: Mapping[str, StatedPrice] | None = None,
+    ) -> AskingParts:
+        """The parts of one command, with one budget for everything it asks, and the user's own prices."""
+        prices = PriceTable.load(prices_path, user_file=user_price_file(), stated=stated)
         return cls(prices=prices, settings=settings, budget=Budget(settings.budget_usd), notice=notice)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from tiltyard.bank import Prompt, Response, read_responses, responses_path
 from tiltyard.bank.records import convert, read_objects
 from tiltyard.errors import BankError, OptionError
-from tiltyard.judging.judges import judge_by_name
+from tiltyard.judging.judges import SilentProvider, judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.llm.accounting import Totals
 from tiltyard.llm.asking import BATCH_FLOOR, Ask, AskingSettings
@@ -212,14 +212,16 @@ def _is_file(model: str) -> bool:
     return False
 
 
-def make_judge(options: PlaceOptions, asking: AskingParts) -> Judge:
-    """The judge, shown both orders or one."""
+def make_judge(options: PlaceOptions, asking: AskingParts, *, silent: bool = False) -> Judge:
+    """The judge, shown both orders or one; a `silent` one is asked nothing and needs no key."""
     settings = JudgeSettings(model=options.judge, orders="both" if options.swap == "both" else "forward")
-    return judge_by_name(settings, folder=options.cache_dir, asking=asking, base_url=options.base_url)
+    return judge_by_name(settings, folder=options.cache_dir, asking=asking, base_url=options.base_url, silent=silent)
 
 
-def make_answers(plan: PlacementPlan, known: Mapping[str, str] | None, asking: AskingParts) -> Answers:
-    """The source of the new model's answers."""
+def make_answers(
+    plan: PlacementPlan, known: Mapping[str, str] | None, asking: AskingParts, *, silent: bool = False
+) -> Answers:
+    """The source of the new model's answers; a `silent` one is asked nothing and needs no key."""
     options = plan.options
     if options.leave_one_out:
         return SavedAnswers(answers_in_arena(plan.arena, plan.model))
@@ -227,7 +229,11 @@ def make_answers(plan: PlacementPlan, known: Mapping[str, str] | None, asking: A
         return SavedAnswers(known)
     name = parse_model_name(options.model)
     base_url = options.model_base_url or name.shared_address(options.base_url)
-    provider = make_provider(name, base_url=base_url, env=load_env((Path(),)), folders=(Path(),))
+    provider = (
+        SilentProvider(name.provider)
+        if silent
+        else make_provider(name, base_url=base_url, env=load_env((Path(),)), folders=(Path(),))
+    )
     suffix = "" if options.turns == "first" else "-all-turns"
     settings = EntrantSettings(
         entrant_id=re.sub(r"[^\w.+-]+", "-", plan.model) + suffix, model=name.model, max_tokens=options.max_tokens

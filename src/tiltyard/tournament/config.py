@@ -13,6 +13,7 @@ import msgspec
 
 from tiltyard.bank import PILOT_SEED, PILOT_SIZE
 from tiltyard.errors import ConfigError
+from tiltyard.llm.prices import StatedPrice  # noqa: TC001 - read at run time, with the file
 from tiltyard.ratings.elo import K_MAX
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Address of the judge's server, for `local/…`."""
     prices_path: str | None = None
     """A price file whose models replace or extend the built-in table."""
+    prices: dict[str, StatedPrice] = {}
+    """Prices by model, stated here; they count before every price file."""
     reply: Literal["reasoned", "label", "choice"] = "reasoned"
     """`reasoned`, `label` or `choice`: a few sentences and a verdict line; or only the label, with its probabilities if
     the server gives them; or the letter of an option, for judges too small for instructions."""
@@ -206,7 +209,7 @@ class _Problems(list[str]):
 def _read_sections(raw: Mapping[str, Any], problems: _Problems) -> dict[str, Any]:
     """Every section of the file that is well-formed; the others are among the problems, setting by setting."""
     sections: dict[str, Any] = {}
-    kinds = get_type_hints(Config)
+    kinds = get_type_hints(Config, include_extras=True)
     for field in msgspec.structs.fields(Config):
         found = list(_wrong_values(raw.get(field.name, msgspec.UNSET), kinds[field.name], field.name, field.required))
         if not found and field.name in raw:
@@ -226,7 +229,10 @@ def _wrong_values(value: Any, kind: Any, name: str, required: bool) -> Iterator[
         if not isinstance(value, Mapping):
             yield f"{name} is {_shown(value)}: expected a mapping with {', '.join(kind.__struct_fields__[:3])}."
             return
-        kinds = get_type_hints(kind)
+        kinds = get_type_hints(kind, include_extras=True)
+        for key in value if kind.__struct_config__.forbid_unknown_fields else ():
+            if key not in kinds:
+                yield f"{name}.{key} means nothing here; there are {', '.join(kind.__struct_fields__)}."
         for field in msgspec.structs.fields(kind):
             given = value.get(field.name, msgspec.UNSET)
             yield from _wrong_values(given, kinds[field.name], f"{name}.{field.name}", field.required)

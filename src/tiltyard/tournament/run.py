@@ -102,7 +102,7 @@ def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_
         poll_max_seconds=config.poll_max_seconds,
         budget_usd=config.budget_usd if budget_usd is None else budget_usd,
     )
-    return AskingParts.for_command(settings, notice, setup.prices_path)
+    return AskingParts.for_command(settings, notice, setup.prices_path, stated=config.prices)
 
 
 def run_folder(plan: RunPlan, now: Clock) -> Path:
