@@ -49,7 +49,7 @@ def prompt_view(here: Here, prompt_id: str) -> Html:
     prompt = run.prompts[prompt_id]
     about = [word for word in (prompt.source, prompt.subject) if word]
     answers = [
-        _answer(site_map.entrants[name], name, run.answers[prompt_id, name])
+        answer_block(site_map.entrants[name], name, run.answers[prompt_id, name])
         for name in run.entrants
         if (prompt_id, name) in run.answers
     ]
@@ -58,7 +58,7 @@ def prompt_view(here: Here, prompt_id: str) -> Html:
         el("p", link(here.section("prompts"), "Prompts"), *[f" / {word}" for word in about], class_="up"),
         el("h3", prompt_id),
         words(prompt.text, "question", "Prompt"),
-        *_expected(prompt),
+        *expected(prompt),
         el("div", *answers, class_="answers"),
         *[_battle(here, battle) for battle in site_map.by_prompt[prompt_id]],
         class_="view prompt",
@@ -81,7 +81,8 @@ def words(value: str, class_: str, label: str | None = None) -> Html:
     )
 
 
-def _expected(prompt: Prompt) -> list[Html]:
+def expected(prompt: Prompt) -> list[Html]:
+    """The gold answer and the expected behavior of a prompt, where it has them."""
     known = (("Gold answer", prompt.gold_answer), ("Expected", prompt.expected_behavior))
     return [
         el("div", el("b", what), " ", el("span", value, dir="auto", class_="words"), class_="gold")
@@ -90,7 +91,8 @@ def _expected(prompt: Prompt) -> list[Html]:
     ]
 
 
-def _answer(place: int, name: str, answer: str) -> Html:
+def answer_block(place: int, name: str, answer: str) -> Html:
+    """One answer under the name of its entrant, which has this number."""
     return el(
         "div",
         el("h4", name, " ", el("small", number(len(answer)), " characters")),
@@ -107,13 +109,14 @@ def _battle(here: Here, battle: JudgedBattle) -> Html:
         "section",
         el("span", class_=f"mark x{numbers[0]} x{numbers[1]}", id=f"b{battle.number}"),
         el("h4", battle.dimension, ": ", join(battle.entrants, " against "), " ", badge(battle)),
-        el("div", *_verdicts(battle, judgment), class_="verdicts"),
+        el("div", *verdict_blocks(battle, judgment), class_="verdicts"),
         _ways_on(here, battle),
         class_="battle",
     )
 
 
-def _verdicts(battle: JudgedBattle, judgment: Judgment) -> Sequence[Html]:
+def verdict_blocks(battle: JudgedBattle, judgment: Judgment) -> Sequence[Html]:
+    """What the judge said in each order."""
     if not judgment.raw:
         return [el("p", "No verdict: this match was not judged.", class_="note")]
     return [_verdict(battle, place, verdict) for place, verdict in enumerate(judgment.raw)]

@@ -1,0 +1,316 @@
+"""The grid of prompts × models: how each model fared on each prompt, with a way to the answers behind a cell.
+
+It is a plain table. Where scripts run, `grid.js` sorts it by any column, filters it, and shows long ones in portions.
+A cell says with a sign, a number and a color whether its model won or lost there, so no color is needed to read it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.battles.outcome import Outcome
+from tiltyard.decisions.prompts import PROMPT, scores
+from tiltyard.pages import figures
+from tiltyard.pages.markup import Html, el, join, link, shortened, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tiltyard.battles.table import BattleTable
+
+MOST_CELLS = 40_000
+"""Cells of one grid at the most: about 4 MB of page, which a browser sorts in a moment."""
+TEXT_WIDTH = 160
+"""Characters of a prompt in its row; a longer one unfolds, or is on the view that the row leads to."""
+MOST_TEXT = 2_000_000
+"""Characters of prompts that unfold in their rows; above that all are cut."""
+EVEN = 0.5
+
+LEGEND = (
+    "▲ won more than it lost, ▼ lost more, = even. The percentage is the mean result, ties counting half; below it "
+    "won–lost–tied."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GridCell:
+    """How one model fared on one prompt.
+
+    Parameters:
+        score: The mean result: 1 won, 0 lost, a half for a tie; None: only both-bad battles.
+        won: Battles it won.
+        lost: Battles it lost.
+        tied: Battles that were tied.
+        both_bad: Battles in which both answers were bad.
+    """
+
+    score: float | None
+    won: float
+    lost: float
+    tied: float
+    both_bad: float = 0.0
+
+    @property
+    def net(self) -> float:
+        """Wins minus losses."""
+        return self.won - self.lost
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCell:
+    """By how much one model's mean result on a prompt is above another's.
+
+    Parameters:
+        change: The one mean minus the other.
+    """
+
+    change: float
+
+
+@dataclass(frozen=True, slots=True)
+class GridColumn:
+    """A column of the grid.
+
+    Parameters:
+        title: Its head.
+        lost: What the filter calls the prompts on which it shows a loss; empty: they cannot be chosen.
+    """
+
+    title: str
+    lost: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """A prompt and what happened on it.
+
+    Parameters:
+        prompt: The prompt's id.
+        cells: One for each column; None: no battle.
+        text: The prompt's text, where it is known.
+        category: What kind of prompt it is, where that is known.
+        target: The address of its answers and the judge's words; empty: they are not at hand.
+        targets: Addresses for single columns, where they differ from `target`.
+    """
+
+    prompt: str
+    cells: tuple[GridCell | ChangeCell | None, ...]
+    text: str | None = None
+    category: str | None = None
+    target: str = ""
+    targets: tuple[str, ...] = ()
+
+
+def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, tuple[GridCell | None, ...]]:
+    """For every prompt a cell for each of these models, in their order; empty where prompts are unknown.
+
+    Parameters:
+        battles: The battles, both-bad ones included.
+        models: The models, all of them in the table.
+    """
+    if PROMPT not in battles.columns or not models:
+        return {}
+    prompts = battles.text_column(PROMPT)
+    place = np.full(len(battles.models), -1)
+    place[[battles.models.index(name) for name in models]] = np.arange(len(models))
+    shape = (len(prompts.labels), len(models))
+    score_a, bad = scores(battles), battles.outcome == Outcome.BOTH_BAD
+    sums = np.zeros((5, *shape))
+    for model, score, won, lost in (
+        (battles.model_a, score_a, Outcome.A, Outcome.B),
+        (battles.model_b, 1.0 - score_a, Outcome.B, Outcome.A),
+    ):
+        ours = (prompts.codes >= 0) & (place[model] >= 0)
+        cell = prompts.codes[ours] * len(models) + place[model[ours]]
+        outcome = battles.outcome[ours]
+        kinds = (outcome == won, outcome == lost, outcome == Outcome.TIE, bad[ours], np.where(bad, 0.0, score)[ours])
+        for i, kind in enumerate(kinds):
+            sums[i] += np.bincount(cell, battles.weight[ours] * kind, shape[0] * shape[1]).reshape(shape)
+    seen = np.flatnonzero(sums[:4].sum(axis=(0, 2)) > 0)
+    return {prompts.labels[p]: tuple(_cell(*sums[:, p, m].tolist()) for m in range(len(models))) for p in seen.tolist()}
+
+
+def _cell(won: float, lost: float, tied: float, both_bad: float, points: float) -> GridCell | None:
+    met = won + lost + tied
+    if met + both_bad == 0.0:
+        return None
+    return GridCell(points / met if met else None, won, lost, tied, both_bad)
+
+
+def categories_by_prompt(battles: BattleTable, column: str = "category") -> dict[str, str]:
+    """The category of every prompt that has one; of several the most frequent.
+
+    Parameters:
+        battles: The battles.
+        column: The column with the categories.
+    """
+    if PROMPT not in battles.columns or column not in battles.columns:
+        return {}
+    prompts, values = battles.text_column(PROMPT), battles.text_column(column)
+    both = (prompts.codes >= 0) & (values.codes >= 0)
+    pairs = np.unique(np.stack([prompts.codes[both], values.codes[both]]), axis=1, return_counts=True)
+    counts: dict[str, Counter[str]] = {}
+    for p, v, n in zip(*pairs[0].tolist(), pairs[1].tolist(), strict=True):
+        counts.setdefault(prompts.labels[p], Counter())[values.labels[v]] += n
+    return {prompt: count.most_common(1)[0][0] for prompt, count in counts.items()}
+
+
+def room_for(n_columns: int) -> int:
+    """How many prompts a grid of that many columns may show.
+
+    Parameters:
+        n_columns: Its columns.
+    """
+    return max(1, MOST_CELLS // max(1, n_columns))
+
+
+def grid(columns: Sequence[GridColumn], rows: Sequence[GridRow], *, label: str, left_out: str = "") -> Html:
+    """The grid with its filter, which appears only where scripts run.
+
+    Parameters:
+        columns: The columns.
+        rows: The prompts, in the order in which they are shown first.
+        label: What the table is called aloud.
+        left_out: A sentence about what is not in it.
+    """
+    unfold = sum(len(row.text or "") for row in rows if not row.target) <= MOST_TEXT
+    head: list[str | tuple[str, str]] = ["prompt", *((column.title, "res") for column in columns)]
+    body = [_row(row, unfold=unfold) for row in rows]
+    notes = [LEGEND]
+    if any(row.target for row in rows):
+        notes.append(" A prompt or a cell leads to the answers and the judge’s words.")
+    if not unfold:
+        left_out = f"{left_out} Long prompts are cut.".strip()
+    return el(
+        "div",
+        el("p", *notes, class_="note"),
+        el("p", left_out, class_="note omitted") if left_out else Html(""),
+        _filter(columns, rows),
+        table(head, body, caption=label, class_="grid-table"),
+        class_="results",
+    )
+
+
+def _filter(columns: Sequence[GridColumn], rows: Sequence[GridRow]) -> Html:
+    """Search, category and losses; hidden until a script makes it work."""
+    names = sorted({row.category for row in rows if row.category})
+    searched = "prompt, answer, judge’s words" if any(row.target for row in rows) else "prompt"
+    lost = [(str(place), column.lost) for place, column in enumerate(columns, start=1) if column.lost]
+    choices = [
+        _choice("Category", "category", [("", "all"), *((name, name) for name in names)] if len(names) > 1 else []),
+        _choice("Prompts", "losses", [("", "all"), *lost] if lost else []),
+    ]
+    return el(
+        "div",
+        el("label", "Search ", el("input", type="search", placeholder=searched)),
+        *choices,
+        el("output", aria_live="polite"),
+        class_="filter",
+        hidden=True,
+    )
+
+
+def _choice(label: str, class_: str, options: Sequence[tuple[str, str]]) -> Html:
+    if not options:
+        return Html("")
+    return el(
+        "label", label, " ", el("select", *[el("option", name, value=value) for value, name in options], class_=class_)
+    )
+
+
+def _row(row: GridRow, *, unfold: bool) -> list[str]:
+    targets = row.targets or (row.target,) * len(row.cells)
+    return [
+        el("th", *_prompt(row, unfold=unfold), scope="row"),
+        *(_shown(cell, target) for cell, target in zip(row.cells, targets, strict=True)),
+    ]
+
+
+def _prompt(row: GridRow, *, unfold: bool) -> list[Html]:
+    """The prompt's text, or its id where the text is unknown; below it id and category."""
+    short = shortened(row.text or row.prompt, TEXT_WIDTH)
+    name = el("bdi", short or "(empty)")
+    if row.target:
+        name = link(row.target, name)
+    elif unfold and row.text and short.endswith("…"):
+        name = el("details", el("summary", name), el("div", row.text, class_="words", dir="auto"))
+    about: list[str] = [] if row.text is None else [shortened(row.prompt, 60)]
+    if row.category:
+        about.append(el("span", row.category, class_="cat"))
+    return [name, el("small", join(about, " · "))] if about else [name]
+
+
+def _shown(cell: GridCell | ChangeCell | None, target: str) -> Html:
+    if cell is None:
+        return el("td", "–", class_="none")
+    if isinstance(cell, ChangeCell):
+        lean = round(cell.change, 9)
+        shown, shade = f"{_sign(lean)} {figures.signed(100 * lean) if lean else 0}", _shade(lean)
+    else:
+        lean = 0.0 if cell.score is None else round(2.0 * (cell.score - EVEN), 9)
+        share = "both bad" if cell.score is None else f"{_sign(lean)} {figures.percent(cell.score)}"
+        shown, shade = join([share, el("small", _counts(cell))]), _shade(lean)
+    return el("td", link(target, shown) if target else shown, class_=f"g{shade}")
+
+
+def _sign(lean: float) -> str:
+    return "▲" if lean > 0 else "▼" if lean < 0 else "="
+
+
+def _shade(lean: float) -> int:
+    """From 0 (lost all) to 6 (won all); 3 only where it is even."""
+    return 3 + round(min(max(abs(lean) * 3.0, 0.51), 3.0)) * (1 if lean > 0 else -1 if lean < 0 else 0)
+
+
+def _counts(cell: GridCell) -> str:
+    counts = "–".join(figures.count(n, 0 if n == round(n) else 1) for n in (cell.won, cell.lost, cell.tied))
+    bad = cell.both_bad
+    return f"{counts}, {figures.count(bad)} bad" if bad else counts
+
+
+def losses_first(row: GridRow) -> tuple[tuple[float, float], ...]:
+    """A key that puts the prompts first on which the first column shows most losses, then the second, and so on.
+
+    Prompts without a battle come last.
+
+    Parameters:
+        row: The row.
+    """
+    return tuple(_loss(cell) for cell in row.cells)
+
+
+def _loss(cell: GridCell | ChangeCell | None) -> tuple[float, float]:
+    if cell is None:
+        return (math.inf, 0.0)
+    if isinstance(cell, ChangeCell):
+        return (0.0, cell.change)
+    return (cell.net, EVEN if cell.score is None else cell.score)
+
+
+def spread(row: GridRow) -> float:
+    """How differently the columns fared on a prompt: the best mean result minus the worst.
+
+    Parameters:
+        row: The row.
+    """
+    means = [cell.score for cell in row.cells if isinstance(cell, GridCell) and cell.score is not None]
+    return max(means) - min(means) if means else -1.0
+
+
+def most_telling(rows: Sequence[GridRow], weights: Mapping[str, tuple[float, ...]], most: int) -> list[GridRow]:
+    """These many of the rows, those with the largest weights, in their old order.
+
+    Parameters:
+        rows: The rows.
+        weights: How telling each prompt is, by id.
+        most: How many.
+    """
+    if len(rows) <= most:
+        return list(rows)
+    kept = sorted(range(len(rows)), key=lambda i: (*(-w for w in weights[rows[i].prompt]), i))[:most]
+    return [rows[i] for i in sorted(kept)]
