@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
-from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle
+from tiltyard.bank import Prompt
+from tiltyard.judging.bias import length_preference, measure_bias
+from tiltyard.judging.plan import Case
+from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle, settle_one
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.ratings import rate_dimension
 
@@ -74,6 +78,63 @@ def test_permutation_elo_equals_the_plain_loop_over_decisive_judgments() -> None
     assert list(standing.sweep) == [1.0, 4.0, 8.0, 16.0, 32.0]
     assert standing.board is not None
     assert all(line.sampling_low < line.mean < line.sampling_high for line in standing.elo.values())
+
+
+def case(judgment: Judgment, a: str, b: str) -> Case:
+    matchup = Matchup(**{name: getattr(judgment, name) for name in Matchup.__struct_fields__})
+    return Case(matchup, Prompt(prompt_id=judgment.prompt_id, text="?"), a, b)
+
+
+def test_the_habits_of_a_run_are_those_that_are_measured_elsewhere() -> None:
+    rng = np.random.default_rng(3)
+    labels = [VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE, VerdictLabel.UNPARSED]
+    rows = [
+        judged("otter", "heron", *(labels[rng.choice(4, p=[0.6, 0.2, 0.1, 0.1])] for _ in "AB"), prompt=f"p{n // 3}")
+        for n in range(120)
+    ]
+    cases = [case(row, "x" * int(rng.integers(1, 5)), "x" * int(rng.integers(1, 5))) for row in rows]
+    habits = rate_dimension("d", rows, EloSettings(n_perms=2), "j", cases=cases).habits
+    bias = measure_bias(rows)
+    assert habits.flips == bias.flip_rate
+    assert habits.first_slot == bias.first_slot_rate
+    longer = length_preference(cases, rows)  # clustered by the text of the prompt, which is the same for all here
+    assert (habits.longer.value, habits.longer.n) == (longer.value, longer.n)
+    assert rate_dimension("d", rows, EloSettings(n_perms=2), "j").habits.longer.value is None
+
+
+def test_a_judge_that_goes_by_the_order_draws_a_warning_and_a_steady_one_does_not() -> None:
+    first = [judged("otter", "heron", VerdictLabel.A, VerdictLabel.A, prompt=f"p{n}") for n in range(40)]
+    steady = [judged("otter", "heron", VerdictLabel.A, VerdictLabel.B, prompt=f"p{n}") for n in range(40)]
+    for flipped, warned in ((13, False), (15, True)):  # more than 35 % of 40 is 15
+        habits = rate_dimension("d", first[:flipped] + steady[flipped:], EloSettings(n_perms=2), "j").habits
+        assert habits.unreliable is warned
+        (line, *more) = habits.lines()
+        assert line.startswith("WARNING: the judge" if warned else "judge: ")
+        assert f"in {flipped} of 40 judgments" in line
+        assert any("preferred the answer shown first" in other for other in more)
+    (line, other) = rate_dimension("d", steady, EloSettings(n_perms=2), "j").habits.lines()
+    assert "in 0 of 40 judgments (0 %)" in line
+    assert "no clear preference" in other
+    assert rate_dimension("d", [], EloSettings(), "j").habits.lines() == []
+
+
+def test_length_is_named_where_it_goes_with_winning() -> None:
+    rows = [judged("otter", "heron", VerdictLabel.A, VerdictLabel.B, prompt=f"p{n}") for n in range(30)]
+    for (a, b), word in ((("long", "x"), "longer"), (("x", "long"), "shorter")):
+        cases = [case(row, a, b) for row in rows]
+        lines = rate_dimension("d", rows, EloSettings(n_perms=2), "j", cases=cases).habits.lines()
+        assert any(line.startswith(f"judge: {word} answers won more often") for line in lines)
+
+
+def test_a_judge_of_one_order_has_no_flips_and_its_preference_is_in_the_ratings() -> None:
+    matchup = Matchup(prompt_id="p", dimension="d", entrant_a="otter", entrant_b="heron")
+    rows = [
+        settle_one(msgspec.structs.replace(matchup, prompt_id=f"p{n}"), verdict(VerdictLabel.A, swapped=False))
+        for n in range(30)
+    ]
+    (line,) = rate_dimension("d", rows, EloSettings(n_perms=2), "j").habits.lines()
+    assert "preferred the answer shown first" in line
+    assert "saw one order only" in line
 
 
 def test_a_dimension_without_a_decisive_match_is_empty_not_a_crash() -> None:

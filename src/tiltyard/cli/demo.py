@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tiltyard.tournament.run import RunResult
 
 DEFAULT_FOLDER = Path("tiltyard-demo")
+WIDTH = 97
 
 
 def demo_command(
@@ -76,7 +78,8 @@ def _pilot(out: Path) -> None:
 
 
 def _headline(out: Path) -> None:
-    from tiltyard.demo.steps import board_text, said_of
+    from tiltyard.demo.steps import said_of
+    from tiltyard.tournament.summary import board_text
 
     _step(3, "The headline run: all prompts")
     finished = _run(out, "headline")
@@ -84,7 +87,8 @@ def _headline(out: Path) -> None:
     for dimension, standing in finished.standings.items():
         typer.echo(f"\n   {dimension}")
         for line in board_text(standing).splitlines():
-            typer.echo(f"   {line}".rstrip())
+            for part in [line] if len(line) <= WIDTH else textwrap.wrap(line, WIDTH, subsequent_indent="  "):
+                typer.echo(f"   {part}".rstrip())
 
 
 def _run(out: Path, mode: str) -> RunResult:

@@ -158,11 +158,13 @@ def _dry_run(plan: RunPlan) -> None:
 
 
 def _say_what_came_out(finished: RunResult) -> None:
-    """Ratings and the gate on standard output; usage and the folder on standard error."""
+    """Ratings, boards and the gate on standard output; usage and the folder on standard error."""
     from tiltyard.tournament.gate import verdict_lines
-    from tiltyard.tournament.summary import failure_lines, summary_table, usage_lines
+    from tiltyard.tournament.summary import board_text, failure_lines, summary_table, usage_lines
 
     typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
+    for dimension, standing in finished.standings.items():
+        typer.echo(f"\n{dimension}\n{board_text(standing)}")
     if not finished.judged.both_orders:
         note(f"{finished.judged.judge_model} saw one order only: its position bias is in these numbers")
     for line in usage_lines(finished.judged):

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING
 
 from tiltyard.bank import read_prompts, responses_path, stratified_subset
 from tiltyard.bank.records import read_objects
-from tiltyard.battles import read_battles
-from tiltyard.boards import BradleyTerry
-from tiltyard.boards.text import as_table
 from tiltyard.demo.shipped import BANK, CARDS, CONFIG, RESPONSES, VERDICTS
-from tiltyard.errors import MissingExtra, TiltyardError
+from tiltyard.errors import MissingExtra
 from tiltyard.files import copy_file
 from tiltyard.llm.generation import Generated, generate
 from tiltyard.llm.provider import parse_model_name
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import Watch
     from tiltyard.tournament.config import Mode
     from tiltyard.tournament.plan import RunPlan
-    from tiltyard.tournament.ratings import DimensionRatings
     from tiltyard.tournament.run import RunResult
 
 DATABASE = "arena.db"
@@ -74,16 +70,6 @@ def run_plan(plan: RunPlan, folder: Path, notice: Callable[[str], None]) -> RunR
     return asyncio.run(
         carry_out(plan, make_judging_plan(plan), judge, folder, prices=asking.prices, finish=write_report)
     )
-
-
-def board_text(standing: DimensionRatings) -> str:
-    """A dimension's Bradley–Terry board with its intervals, or why there is none."""
-    if standing.board is None:
-        return f"no board: {standing.board_missing}"
-    try:
-        return as_table(BradleyTerry(only_connected=True).fit(read_battles(standing.battles)))
-    except TiltyardError as error:
-        return f"no board: {error}"
 
 
 def said_of(finished: RunResult) -> str:

@@ -20,12 +20,16 @@ from tiltyard.boards import BradleyTerry, EloReport
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.records import to_battle
 from tiltyard.ratings import elo
+from tiltyard.tournament.habits import HabitCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from tiltyard.boards import Leaderboard
+    from tiltyard.judging.plan import Case
     from tiltyard.judging.records import Judgment
     from tiltyard.tournament.config import EloSettings
+    from tiltyard.tournament.habits import JudgeHabits
 
 
 @dataclass(slots=True)
@@ -97,10 +101,19 @@ class DimensionRatings:
     board: EloReport | None
     board_missing: str | None
     """Why there is no Bradley–Terry board, if so."""
+    leaderboard: Leaderboard | None
+    """The same board as people read it."""
+    habits: JudgeHabits
+    """How the judge behaved."""
 
 
 def rate_dimension(
-    dimension: str, judgments: Iterable[Judgment], settings: EloSettings, judge: str
+    dimension: str,
+    judgments: Iterable[Judgment],
+    settings: EloSettings,
+    judge: str,
+    *,
+    cases: Sequence[Case] | None = None,
 ) -> DimensionRatings:
     """Rate one dimension: permutation Elo over the decisive judgments, Bradley–Terry over all settled ones.
 
@@ -111,10 +124,12 @@ def rate_dimension(
         judgments: Settled judgments.
         settings: Settings of permutation Elo.
         judge: The judge's name, for the ratings file.
+        cases: What the judgments are about, in the same order, to see whether the judge prefers longer answers.
     """
-    battles = SettledBattles(dimension, judgments)
+    counts = HabitCounts(cases)
+    battles = SettledBattles(dimension, counts.watch(judgments))
     table = battles.table()
-    board, why = _board(dimension, table, judge)
+    board, why = _board(table)
     decisive = table.take(table.outcome != Outcome.TIE).compact()
     lines: dict[str, EloLine] = {}
     sweep: dict[float, dict[str, EloLine]] = {}
@@ -130,8 +145,10 @@ def rate_dimension(
         entrants=decisive.models if len(decisive) else (),
         pairs=_tallies(dimension, battles),
         battles=battles,
-        board=board,
+        board=None if board is None else EloReport.of(board, arena=dimension, judge_model=judge),
         board_missing=why,
+        leaderboard=board,
+        habits=counts.habits(),
     )
 
 
@@ -189,15 +206,14 @@ def _end(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _board(dimension: str, table: BattleTable, judge: str) -> tuple[EloReport | None, str | None]:
+def _board(table: BattleTable) -> tuple[Leaderboard | None, str | None]:
     """Bradley–Terry with intervals by prompt, or the reason why there is none, which does not end the run."""
     if not len(table):
         return None, "no judgment was settled"
     try:
-        board = BradleyTerry(only_connected=True).fit(table)
+        return BradleyTerry(only_connected=True).fit(table), None
     except TiltyardError as error:
         return None, str(error)
-    return EloReport.of(board, arena=dimension, judge_model=judge), None
 
 
 def _tallies(dimension: str, battles: SettledBattles) -> tuple[PairTally, ...]:

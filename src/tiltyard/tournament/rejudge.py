@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import Watch
     from tiltyard.llm.runner import AskingParts
     from tiltyard.tournament.config import EloSettings
+    from tiltyard.tournament.habits import JudgeHabits
     from tiltyard.tournament.ratings import DimensionRatings
     from tiltyard.tournament.run import Notice
 
@@ -90,6 +91,7 @@ class Change:
     winner_to_none: int
     none_to_winner: int
     ranks: Mapping[str, Any] | None
+    habits: JudgeHabits
 
 
 def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float | None, notice: Notice) -> Job:
@@ -151,7 +153,7 @@ async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
     job.folder.mkdir(parents=True, exist_ok=True)
     async with aclosing(job.judge):
         judged = await judge(job.judging_plan, job.judge, single_order=True, watch=watch)
-    standings = rate_all(judged, job.elo, job.folder)
+    standings = rate_all(judged, job.elo, job.folder, cases=job.judging_plan.cases)
     write_json(job.folder / "usage.json", usage_report(judged, job.asking.prices))
     changes = [
         compare_dimension(job, dimension, list(judgments), standings[dimension])
@@ -195,6 +197,7 @@ def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing:
         winner_to_none=sum(old is not None and new is None for old, new in pairs),
         none_to_winner=sum(old is None and new is not None for old, new in pairs),
         ranks=_ranks(job.source / "ratings" / f"{dimension}.json", standing),
+        habits=standing.habits,
     )
 
 
@@ -222,4 +225,6 @@ def change_lines(changes: list[Change]) -> list[str]:
             moved = [row for row in change.ranks["changes"] if row["places_gained"]]
             moves = ", ".join(f"{row['model']} {row['rank_before']}→{row['rank_after']}" for row in moved)
             lines.append(f"  ranks: Kendall τ {change.ranks['kendall_tau']:.3f}; {moves or 'nobody moved'}")
+        if change.habits.unreliable:
+            lines.append(f"  {change.habits.lines()[0]}")
     return lines

@@ -30,7 +30,10 @@ from tiltyard.tournament.gate import Check, gate
 from tiltyard.tournament.ratings import DimensionRatings, rate_dimension
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from tiltyard.judging.judge import OnVerdict
+    from tiltyard.judging.plan import Case
     from tiltyard.judging.run_folder import Finish
     from tiltyard.llm.asking import Watch
     from tiltyard.llm.prices import PriceTable
@@ -143,7 +146,7 @@ async def carry_out(
             watch=watch,
             on_verdict=on_verdict,
         )
-    standings = rate_all(judged, plan.elo, folder)
+    standings = rate_all(judged, plan.elo, folder, cases=judging_plan.cases)
     write_json(folder / "usage.json", usage_report(judged, prices))
     results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
     if judging_plan.canaries:
@@ -158,12 +161,16 @@ async def carry_out(
     return RunResult(folder, standings, judged, checks)
 
 
-def rate_all(judged: JudgingResult, elo: EloSettings, folder: Path) -> dict[str, DimensionRatings]:
-    """Rate every dimension, and write verdicts and numbers."""
+def rate_all(
+    judged: JudgingResult, elo: EloSettings, folder: Path, *, cases: Mapping[str, Sequence[Case]] | None = None
+) -> dict[str, DimensionRatings]:
+    """Rate every dimension, and write verdicts and numbers; `cases` are what was judged, by dimension."""
     standings = {}
     for dimension, judgments in judged.judgments.items():
         write_verdicts(folder, dimension, judgments)
-        standings[dimension] = rate_dimension(dimension, judgments, elo, judged.judge_model)
+        standings[dimension] = rate_dimension(
+            dimension, judgments, elo, judged.judge_model, cases=(cases or {}).get(dimension)
+        )
     write_standings(folder, standings, elo.default_k)
     forget_other_dimensions(folder, standings)
     return standings

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tiltyard.boards.text import as_table
 from tiltyard.judging.records import VerdictLabel
 
 if TYPE_CHECKING:
@@ -32,8 +33,15 @@ def _range(line: EloLine) -> str:
 
 
 def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
-    """Entrants × dimensions: permutation Elo ± shuffle error, the sampling interval below, decisive matches last."""
-    entrants = sorted({name for standing in standings.values() for name in standing.elo})
+    """Entrants × dimensions: permutation Elo ± shuffle error, the sampling interval below, decisive matches last.
+
+    The highest mean over the dimensions comes first.
+    """
+    ratings: dict[str, list[float]] = {}
+    for standing in standings.values():
+        for name, found in standing.elo.items():
+            ratings.setdefault(name, []).append(found.mean)
+    entrants = sorted(ratings, key=lambda name: (-sum(ratings[name]) / len(ratings[name]), name))
     if not entrants:
         return "no Elo results: no dimension has a decisive match"
     header = ["entrant", *standings]
@@ -60,6 +68,13 @@ def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
             line(rows[-1]),
         ]
     )
+
+
+def board_text(standing: DimensionRatings) -> str:
+    """A dimension's Bradley–Terry board, or why there is none, and below it what the judge's habits mean for it."""
+    board = standing.leaderboard
+    table = f"no board: {standing.board_missing}" if board is None else as_table(board)
+    return "\n".join([table, *standing.habits.lines()])
 
 
 def failure_lines(judged: JudgingResult) -> list[str]:
