@@ -10,7 +10,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from bench import rows, rows_arena, rows_files, rows_growth, rows_judging, rows_placement
+from bench import gates, rows, rows_arena, rows_files, rows_growth, rows_judging, rows_placement
 from bench.measure import ONE_THREAD, QUICK, ROOT
 from bench.report import Row, print_row, print_summary
 
@@ -37,6 +37,7 @@ GROWTH = {
     "growth-votes": rows_growth.votes,
     "growth-pairs": rows_growth.pairs,
     "watched": rows_arena.watched,
+    "gates": gates.gates,
 }
 """Rows that take an hour: run only on request."""
 PACKAGES = (

@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 
 import bench.coverage
+import bench.gates
 import bench.judging
 import bench.watched  # noqa: F401 - these list their jobs
 from bench.jobs import JOBS

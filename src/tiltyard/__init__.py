@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         rate,
         rate_by,
     )
-    from tiltyard.decisions import Difference, difference
+    from tiltyard.decisions import Difference, RunComparison, compare_runs, difference
     from tiltyard.errors import TiltyardError
 
 __version__ = "0.1.0"
@@ -54,11 +54,13 @@ __all__ = [
     "Outcome",
     "PermutationElo",
     "RatingEntry",
+    "RunComparison",
     "Source",
     "TiltyardError",
     "WinRate",
     "battles_to_frame",
     "compare_boards",
+    "compare_runs",
     "difference",
     "rate",
     "rate_by",
@@ -90,7 +92,7 @@ _HOMES = {
         "rate",
         "rate_by",
     ),
-    "tiltyard.decisions": ("Difference", "difference"),
+    "tiltyard.decisions": ("Difference", "RunComparison", "compare_runs", "difference"),
     "tiltyard.errors": ("TiltyardError",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

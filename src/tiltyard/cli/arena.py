@@ -227,26 +227,16 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
     """
     need_arena()
 
-    from tiltyard.arena.offline import rate_options
-    from tiltyard.arena.service import clock
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.reading import final_votes
-    from tiltyard.arena.votes import battle_rows
+    from tiltyard.arena.exporting import open_export
     from tiltyard.files import json_line, write_lines
 
-    store = Store.open(db)
-    try:
-        replica = store.load()
-        store.follow(replica, wait=True)
-        rows = battle_rows(final_votes(store, replica.state.seq, clock()), replica.state.catalog)
+    with open_export(db) as export:
         if out is not None:
-            write_lines(out, rows)
-            note(f"wrote {out}. Rate it: tiltyard rate {out} {rate_options(replica.state.policy.intervals)}")
+            write_lines(out, export.rows)
+            note(f"wrote {out}. Rate it: tiltyard rate {out} {export.rate_options}")
             return
-        for row in rows:
+        for row in export.rows:
             sys.stdout.write(json_line(row).decode())
-    finally:
-        store.close()
 
 
 @app.command("verify")

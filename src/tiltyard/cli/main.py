@@ -16,7 +16,9 @@ import typer
 from tiltyard import __version__
 from tiltyard.cli.arena import app as arena_app
 from tiltyard.cli.battles import app as battles_app
+from tiltyard.cli.compare import compare_command
 from tiltyard.cli.demo import demo_command
+from tiltyard.cli.gate import gate_command
 from tiltyard.cli.judge import app as judge_app
 from tiltyard.cli.output import as_options
 from tiltyard.cli.place import place_command
@@ -30,6 +32,8 @@ Tiltyard {version}: which model is better, and how sure are we?
 Start here
   tiltyard demo                      the full workflow in a minute, no key
   tiltyard rate FILE                 a leaderboard from any file of battles
+  tiltyard compare v2 v1 --in FILE   is v2 better than v1, and how sure?
+  tiltyard gate v2 v1 --in FILE      may v2 ship? exit code 0 or 3
 
 The three jobs
   tiltyard run CONFIG --mode pilot   judge the answers of several models
@@ -63,6 +67,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo_command)
 app.command("rate")(rate_command)
+app.command("compare")(compare_command)
+app.command("gate")(gate_command)
 app.add_typer(battles_app, name="battles")
 app.command("generate")(generate_command)
 app.command("run")(run_command)

@@ -7,5 +7,6 @@ and `words` how they read.
 from tiltyard.decisions.gate import GateResult
 from tiltyard.decisions.records import Difference
 from tiltyard.decisions.two_models import difference
+from tiltyard.decisions.two_runs import RunComparison, compare_runs
 
-__all__ = ["Difference", "GateResult", "difference"]
+__all__ = ["Difference", "GateResult", "RunComparison", "compare_runs", "difference"]

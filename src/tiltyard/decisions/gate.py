@@ -12,9 +12,11 @@ import json
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
+from xml.etree import ElementTree  # written only, never read
 
 from tiltyard.boards.estimator import check_number
-from tiltyard.decisions.words import between, plain, sample, share, signed
+from tiltyard.decisions.words import as_markdown as difference_markdown
+from tiltyard.decisions.words import between, footnotes, plain, sample, share, signed
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -207,6 +209,60 @@ def gate_sentence(result: GateResult) -> str:
     else:
         text = f"cannot tell whether {new} is worse than {old} by more than {margin} points: {size}"
     return f"{text}; {sample(found)}."
+
+
+def as_table(result: GateResult) -> str:
+    """The verdict for a terminal: the sentence, the difference, categories, and what the margin asks for."""
+    lines = [result.sentence, "", *_part_lines(result), *advice(result)]
+    return "\n".join([*lines, *footnotes(result.difference)])
+
+
+def as_markdown(result: GateResult) -> str:
+    """The verdict for a pull request or a step summary: sentence, numbers, and the prompts that decide it."""
+    mark = {"better": "✅", "not_worse": "✅", "worse": "❌", "unknown": "❔"}[result.verdict]
+    head = f"## {mark} {result.difference.new} against {result.difference.old}"
+    parts = [f"- {line.strip()}" for line in _part_lines(result) if line.strip()]
+    notes = [f"- {line}" for line in advice(result)]
+    return "\n".join([head, "", difference_markdown(result.difference, first=result.sentence), *parts, *notes]) + "\n"
+
+
+def as_junit(result: GateResult) -> str:
+    """The verdict as JUnit XML: one test case for the whole and one for each category."""
+    cases = [("gate", result.verdict, result.sentence)]
+    cases += [(f"{one.column} {one.value}", one.verdict, one.reason or _part_line(one)) for one in result.parts]
+    suite = ElementTree.Element(
+        "testsuite",
+        name="tiltyard gate",
+        tests=str(len(cases)),
+        failures=str(sum(verdict == "worse" for _, verdict, _ in cases) + (result.verdict == "unknown")),
+        skipped=str(sum(verdict == "unknown" for _, verdict, _ in cases[1:])),
+    )
+    name = f"{result.difference.new} against {result.difference.old}"
+    for place, (title, verdict, text) in enumerate(cases):
+        case = ElementTree.SubElement(suite, "testcase", classname=name, name=title)
+        if verdict == "worse" or (verdict == "unknown" and place == 0):
+            ElementTree.SubElement(case, "failure", message=_printable(text), type=verdict)
+        elif verdict == "unknown":
+            ElementTree.SubElement(case, "skipped", message=_printable(text))
+        else:
+            ElementTree.SubElement(case, "system-out").text = _printable(text)
+    ElementTree.indent(suite)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
+
+
+def _printable(text: str) -> str:
+    """The text without characters that XML forbids."""
+    return "".join(letter if letter in "\t\n" or letter >= " " else "\ufffd" for letter in text)
+
+
+def _part_lines(result: GateResult) -> list[str]:
+    return [*(f"{one.column} {one.value}: {_part_line(one)}" for one in result.parts), ""] if result.parts else []
+
+
+def _part_line(one: PartVerdict) -> str:
+    if one.difference is None:
+        return one.reason or "cannot tell"
+    return f"{one.verdict.replace('_', ' ').replace('unknown', 'cannot tell')}, {signed(one.difference)} points"
 
 
 def advice(result: GateResult) -> list[str]:

@@ -179,3 +179,25 @@ def changed_most(prompts: Sequence[PromptScore], n: int) -> list[PromptScore]:
     """
     moved = [p for p in prompts if p.change]
     return sorted(moved, key=lambda p: (-abs(p.change or 0.0), p.change or 0.0, p.prompt))[:n]
+
+
+def fell_most(prompts: Sequence[PromptScore], n: int) -> list[PromptScore]:
+    """The prompts on which the new mean result is furthest below the old one.
+
+    Parameters:
+        prompts: The prompts.
+        n: How many at the most.
+    """
+    fallen = [p for p in prompts if p.change is not None and p.change < 0.0]
+    return sorted(fallen, key=lambda p: (p.change or 0.0, p.prompt))[:n]
+
+
+def rose_most(prompts: Sequence[PromptScore], n: int) -> list[PromptScore]:
+    """The prompts on which the new mean result is furthest above the old one.
+
+    Parameters:
+        prompts: The prompts.
+        n: How many at the most.
+    """
+    risen = [p for p in prompts if p.change is not None and p.change > 0.0]
+    return sorted(risen, key=lambda p: (-(p.change or 0.0), p.prompt))[:n]

@@ -121,6 +121,7 @@ class Difference:
         left_out: Battles that were not rated, by reason.
         remarks: Sentences a reader should not miss.
         anytime: Whether the intervals hold however often one looks while battles come in.
+        then_and_now: Whether the two are one entrant in two runs.
     """
 
     new: str
@@ -138,6 +139,7 @@ class Difference:
     left_out: Mapping[str, float]
     remarks: tuple[str, ...]
     anytime: bool = False
+    then_and_now: bool = False
 
     @property
     def difference(self) -> float:

@@ -18,6 +18,7 @@ from tiltyard.boards.selection import BothBad, Inconsistent, Selection, known_mo
 from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
 from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference
+from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.words import signed
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -61,7 +62,7 @@ def difference(
     """Whether `new` is better than `old`, by how much, and how sure that is.
 
     Parameters:
-        battles: A path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
+        battles: A run folder, a path, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
         new: The model that stands first.
         old: The model it is compared with.
         level: Confidence level.
@@ -76,7 +77,7 @@ def difference(
         source: Only battles decided by `human` or `llm-judge`.
         dimension: Only battles of this dimension.
         by: Columns by whose values the difference is also given; None: `dimension` and `category`, where they are.
-        texts: Texts of prompts by id, shown with the prompts that decide it.
+        texts: Texts of prompts by id, shown with the prompts that decide it; None: those of a run folder.
         format: The format of the battles; `auto` recognises it by the header.
         where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
@@ -88,8 +89,10 @@ def difference(
     )
     assert isinstance(estimator, BradleyTerry)
     reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad)
-    table = read_to_compare(battles, estimator, reading, by)
-    return compare_in(table, new, old, estimator, by=by, texts=texts, anytime=anytime)
+    where_from = open_source(battles)
+    table = read_to_compare(where_from.battles, estimator, reading, by)
+    known = where_from.prompt_texts() if texts is None else texts
+    return compare_in(table, new, old, estimator, by=by, texts=known, anytime=anytime)
 
 
 def read_to_compare(
@@ -189,7 +192,7 @@ def _between(table: BattleTable, new: str, old: str) -> BattleTable:
 def _estimate(found: Contrast, solved: Solved, level: float, n_battles: float, *, anytime: bool) -> EstimatedDifference:
     """The difference in points, and the mean result that the fit expects of such a difference."""
     low, high = found.ends(level, anytime=anytime)
-    rate, rate_low, rate_high = (_mean_result(solved, points) for points in (found.points, low, high))
+    rate, rate_low, rate_high = (mean_result(solved, points) for points in (found.points, low, high))
     assert rate is not None
     if found.known:
         rate_low = 0.0 if rate_low is None else rate_low
@@ -197,7 +200,7 @@ def _estimate(found: Contrast, solved: Solved, level: float, n_battles: float, *
     return EstimatedDifference(found.points, low, high, found.probability_above(), rate, rate_low, rate_high, n_battles)
 
 
-def _mean_result(solved: Solved, points: float | None) -> float | None:
+def mean_result(solved: Solved, points: float | None) -> float | None:
     """What a model that many points ahead gets on average: 1 for a win, a half for a tie; ties of the first kind."""
     if points is None:
         return None

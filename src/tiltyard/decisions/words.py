@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
-from tiltyard.decisions.prompts import changed_most, lost_most, won_most
+from tiltyard.decisions.prompts import changed_most, fell_most, lost_most, rose_most, won_most
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +90,8 @@ def sample(found: Difference) -> str:
     if found.n_voters is not None:
         places.append(f"by {found.n_voters:,} voter{'s' if found.n_voters != 1 else ''}")
     text = " ".join([text, *places])
+    if found.then_and_now:
+        return text
     met = 0.0 if found.direct is None else found.direct.n_battles - found.direct.both_bad
     if met == 0:
         return f"{text}, none between the two"
@@ -103,41 +105,47 @@ def as_table(found: Difference, shown: int = SHOWN) -> str:
         found: The difference.
         shown: Prompts in each list.
     """
-    lines = [found.sentence, "", *_grid(_estimates(found)), *_counts(found)]
+    lines = [found.sentence, "", *text_grid(_estimates(found)), *_counts(found)]
     for column in dict.fromkeys(part.column for part in found.parts):
-        lines += ["", f"by {column} (intervals hold for all values at once):", *_grid(_part_rows(found, column))]
+        lines += ["", f"by {column} (intervals hold for all values at once):", *text_grid(_part_rows(found, column))]
     for title, prompts in prompt_lists(found, shown):
-        lines += ["", f"{title}:", *_grid(_prompt_rows(found, prompts))]
+        lines += ["", f"{title}:", *text_grid(prompt_rows(found, prompts))]
     lines += ["", *footnotes(found)]
     return "\n".join(lines)
 
 
-def as_markdown(found: Difference, shown: int = SHOWN) -> str:
+def as_markdown(found: Difference, shown: int = SHOWN, *, first: str | None = None) -> str:
     """The same as Markdown.
 
     Parameters:
         found: The difference.
         shown: Prompts in each list.
+        first: The first sentence; None: the difference's own.
     """
-    blocks = [f"**{found.sentence}**", _pipes(_estimates(found))]
+    blocks = [f"**{first or found.sentence}**", pipes(_estimates(found))]
     blocks += [line for line in _counts(found) if line]
     for column in dict.fromkeys(part.column for part in found.parts):
-        blocks += [f"By {column} (intervals hold for all values at once):", _pipes(_part_rows(found, column))]
+        blocks += [f"By {column} (intervals hold for all values at once):", pipes(_part_rows(found, column))]
     for title, prompts in prompt_lists(found, shown):
-        blocks += [f"{title[0].upper()}{title[1:]}:", _pipes(_prompt_rows(found, prompts))]
+        blocks += [f"{title[0].upper()}{title[1:]}:", pipes(prompt_rows(found, prompts))]
     blocks.append("\n".join(f"- {note}" for note in footnotes(found)))
     return "\n\n".join(blocks) + "\n"
 
 
 def as_html(found: Difference) -> str:
     """The same as a small piece of HTML, for notebooks."""
-    tables = [_estimates(found)]
-    tables += [_part_rows(found, column) for column in dict.fromkeys(part.column for part in found.parts)]
-    body = "".join(_html_table(rows) for rows in tables)
-    for title, prompts in prompt_lists(found, SHOWN):
-        body += f"<p>{html.escape(title)}</p>{_html_table(_prompt_rows(found, prompts))}"
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in footnotes(found))
-    return f"<p><strong>{html.escape(found.sentence)}</strong></p>{body}<ul>{notes}</ul>"
+    tables = [("", html_table(_estimates(found)))]
+    columns = dict.fromkeys(part.column for part in found.parts)
+    tables += [(f"by {column}", html_table(_part_rows(found, column))) for column in columns]
+    tables += [(title, html_table(prompt_rows(found, some))) for title, some in prompt_lists(found, SHOWN)]
+    return html_paragraphs(found.sentence, tables, footnotes(found))
+
+
+def html_paragraphs(first: str, tables: Sequence[tuple[str, str]], notes: Sequence[str]) -> str:
+    """A sentence, titled tables (HTML already) and notes, for notebooks."""
+    body = "".join(f"<p>{html.escape(title)}</p>{table}" if title else table for title, table in tables)
+    items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    return f"<p><strong>{html.escape(first)}</strong></p>{body}<ul>{items}</ul>"
 
 
 def prompt_lists(found: Difference, n: int) -> list[tuple[str, list[PromptScore]]]:
@@ -147,6 +155,10 @@ def prompt_lists(found: Difference, n: int) -> list[tuple[str, list[PromptScore]
         found: The difference.
         n: Prompts in each list.
     """
+    if found.then_and_now:
+        fell, rose = fell_most(found.prompts, n), rose_most(found.prompts, n)
+        lists = [("prompts where it fell most", fell), ("prompts where it rose most", rose)]
+        return [(title, prompts) for title, prompts in lists if prompts]
     lists = [
         (f"prompts where {found.new} lost most to {found.old}", lost_most(found.prompts, n)),
         (f"prompts where {found.new} won most against {found.old}", won_most(found.prompts, n)),
@@ -215,22 +227,25 @@ def _part_rows(found: Difference, column: str) -> list[list[str]]:
     return rows
 
 
-def _prompt_rows(found: Difference, prompts: Sequence[PromptScore]) -> list[list[str]]:
-    rows = [["prompt", "won", "lost", "tied", f"mean of {found.new}", f"mean of {found.old}", "text"]]
+def prompt_rows(found: Difference, prompts: Sequence[PromptScore]) -> list[list[str]]:
+    """One row for each prompt; texts only where there are some."""
+    names = ("now", "then") if found.then_and_now else (f"mean of {found.new}", f"mean of {found.old}")
+    rows = [["prompt", "won", "lost", "tied", *names, "text"]]
     for one in prompts:
         text = " ".join((one.text or "").split())
         text = text if len(text) <= TEXT_WIDTH else text[: TEXT_WIDTH - 1] + "…"
         name = one.prompt if len(one.prompt) <= TEXT_WIDTH else one.prompt[: TEXT_WIDTH - 1] + "…"
         counts = [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
         rows.append([name, *counts, _score(one.new_score), _score(one.old_score), text])
-    return rows if any(row[-1] for row in rows[1:]) else [row[:-1] for row in rows]
+    rows = rows if any(row[-1] for row in rows[1:]) else [row[:-1] for row in rows]
+    return [[row[0], *row[4:]] for row in rows] if found.then_and_now else rows
 
 
 def _score(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.2f}"
 
 
-def _grid(rows: list[list[str]]) -> list[str]:
+def text_grid(rows: list[list[str]]) -> list[str]:
     """Rows as aligned columns: the first (and a text) to the left, numbers to the right; a long reason runs on."""
     widths = [max((len(row[i]) for row in rows if any(row[2:]) or i == 0), default=0) for i in range(len(rows[0]))]
     left = {0, len(rows[0]) - 1} if rows[0][-1] == "text" else {0}
@@ -241,7 +256,9 @@ def _grid(rows: list[list[str]]) -> list[str]:
     return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
 
 
-def _pipes(rows: list[list[str]]) -> str:
+def pipes(rows: list[list[str]]) -> str:
+    """Rows as a Markdown table."""
+
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
@@ -249,7 +266,8 @@ def _pipes(rows: list[list[str]]) -> str:
     return "\n".join([line(rows[0]), ruler, *map(line, rows[1:])])
 
 
-def _html_table(rows: list[list[str]]) -> str:
+def html_table(rows: list[list[str]]) -> str:
+    """Rows as an HTML table, the first as its head."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[1:])
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

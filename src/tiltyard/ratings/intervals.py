@@ -348,6 +348,30 @@ def clustered_rows(
         )
 
 
+def cluster_moves(
+    fit: BradleyTerryFit, rows: Comparisons, counted: Counted, cluster: Ints, n_clusters: int, *, corrected: bool = True
+) -> Floats:
+    """How far leaving each cluster out moves every strength, in one step: (clusters, models).
+
+    Every row has a cluster below `n_clusters`. The sum of the squares is the clustered variance; moves of two fits that
+    share clusters can be subtracted first. Without `corrected` the scores are those at the fit.
+    """
+    derivatives = BattleDerivatives.of(fit, fit.inverse_information())
+    m = fit.cells.n_models
+    moves = np.zeros((n_clusters, m))
+    used, done = np.unique(cluster), 0  # pieces hold whole clusters, in the order of their numbers
+    for piece in clustered_rows(fit, derivatives, rows, counted, cluster, np.arange(len(rows))):
+        part = leave_one_out(piece, derivatives.inverse) if corrected else piece
+        size = part.n_clusters * m
+        place = part.cluster * m
+        score = sum_by(place + part.first, part.pull, size) - sum_by(place + part.second, part.pull, size)
+        others = [sum_by(part.cluster, column, part.n_clusters) for column in part.rest().T]
+        scores = np.column_stack([score.reshape(-1, m), *others])
+        moves[used[done : done + part.n_clusters]] = scores @ derivatives.inverse[:, :m]
+        done += part.n_clusters
+    return moves
+
+
 def half_widths(covariance: Uncertainty, level: float, zero: Floats | None = None) -> Floats:
     """Half the width of each model's interval, measured from a weighted mean of strengths; infinite where unknown.
 

@@ -1,0 +1,45 @@
+"""An arena's counted votes as battle rows, straight from its database: what `arena export` writes and others read."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.arena.offline import CLUSTERS, rate_options
+from tiltyard.arena.service import clock
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.reading import final_votes, prompt_texts
+from tiltyard.arena.votes import battle_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArenaExport:
+    """The battles of an arena: rows to go through once, prompt texts by id, and how its board is rated."""
+
+    rows: Iterator[dict[str, Any]]
+    texts: Mapping[str, str]
+    cluster: str
+    rate_options: str
+
+
+@contextmanager
+def open_export(db: str) -> Iterator[ArenaExport]:
+    """Every counted vote that can no longer be undone, while the database is open."""
+    store = Store.open(db)
+    try:
+        replica = store.load()
+        store.follow(replica, wait=True)
+        state = replica.state
+        rules = state.policy.intervals
+        yield ArenaExport(
+            battle_rows(final_votes(store, state.seq, clock()), state.catalog),
+            prompt_texts(store),
+            CLUSTERS[rules.speak_for],
+            rate_options(rules),
+        )
+    finally:
+        store.close()

@@ -1,0 +1,136 @@
+"""`tiltyard compare`: is the new one better than the old one, by how much, and how sure are we."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tiltyard.cli.decision_options import (
+    AnytimeOption,
+    AnywayOption,
+    ByPartsOption,
+    InOption,
+    NewArgument,
+    OldArgument,
+    Question,
+    run_of,
+)
+from tiltyard.cli.output import deliver
+from tiltyard.cli.rate_options import (
+    OUTPUT,
+    BothBadOption,
+    ClusterOption,
+    ControlOption,
+    DefaultSourceOption,
+    DimensionOption,
+    FromFormatOption,
+    InconsistentOption,
+    LevelOption,
+    OnBadOption,
+    SourceOption,
+    TiesOption,
+    WhereOption,
+)
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.decisions import Difference, RunComparison
+
+Shape = Literal["table", "json", "md", "html"]
+SHAPES: dict[str, Shape] = {".txt": "table", ".json": "json", ".md": "md", ".html": "html", ".htm": "html"}
+
+ShapeOption = Annotated[
+    Shape | None,
+    typer.Option("--format", help="How to write it. (default: table, or what --out ends in)", rich_help_panel=OUTPUT),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(help="Write it here instead of printing it: .html, .json, .md or .txt.", rich_help_panel=OUTPUT),
+]
+PromptsOption = Annotated[
+    int, typer.Option("--prompts", min=0, help="How many prompts to list of each kind.", rich_help_panel=OUTPUT)
+]
+
+
+def compare_command(
+    new: NewArgument,
+    old: OldArgument,
+    places: InOption = None,
+    anyway: AnywayOption = False,
+    ties: TiesOption = None,
+    both_bad: BothBadOption = "separate",
+    inconsistent: InconsistentOption = "tie",
+    control: ControlOption = None,
+    level: LevelOption = None,
+    cluster: ClusterOption = None,
+    anytime: AnytimeOption = False,
+    by: ByPartsOption = None,
+    source: SourceOption = None,
+    dimension: DimensionOption = None,
+    where: WhereOption = None,
+    from_format: FromFormatOption = "auto",
+    default_source: DefaultSourceOption = None,
+    on_bad: OnBadOption = "error",
+    prompts: PromptsOption = 5,
+    format: ShapeOption = None,
+    out: OutOption = None,
+) -> None:
+    """Is NEW better than OLD, by how much, how sure, and on which prompts.
+
+    Two models: `tiltyard compare v2 v1 --in battles.jsonl`. Two runs of the same prompts, or two ratings files:
+    `tiltyard compare runs/today runs/last-week`.
+    """
+    shape = choose_shape(format, out)
+    options = {
+        "ties": ties,
+        "both_bad": None if both_bad == "separate" else both_bad,
+        "inconsistent": None if inconsistent == "tie" else inconsistent,
+        "control": None if control is None else tuple(name.strip() for name in control.split(",") if name.strip()),
+        "level": level,
+        "cluster": cluster,
+        "anytime": anytime or None,
+        "by": by,
+        "source": source,
+        "dimension": dimension,
+        "where": where,
+        "format": None if from_format == "auto" else from_format,
+        "default_source": default_source,
+        "on_bad": None if on_bad == "error" else on_bad,
+    }
+    question = Question(new, old, tuple(places or ()), anyway, options)
+    deliver(_text(question, question.answer(), shape, prompts), out)
+
+
+def choose_shape(asked: Shape | None, out: Path | None) -> Shape:
+    """The requested format, else the one of the file's suffix; a table on the screen."""
+    if asked is not None or out is None or not out.suffix:
+        return asked or "table"
+    if out.suffix.lower() not in SHAPES:
+        raise OptionError(f"--out {out.name}: a comparison is written as {', '.join(SHAPES)}, or say --format.")
+    return SHAPES[out.suffix.lower()]
+
+
+def _text(question: Question, found: Difference | RunComparison, shape: Shape, prompts: int) -> str:
+    from tiltyard.decisions import RunComparison
+    from tiltyard.decisions.run_words import changes_table
+    from tiltyard.decisions.words import as_markdown, as_table
+
+    if shape == "json":
+        return found.to_json()
+    if isinstance(found, RunComparison):
+        from tiltyard.report.comparison import runs_page
+
+        return runs_page(found) if shape == "html" else changes_table(found, shape, prompts)
+    if shape == "html":
+        return _page(question, found)
+    return as_markdown(found, prompts) if shape == "md" else as_table(found, prompts)
+
+
+def _page(question: Question, found: Difference) -> str:
+    """The self-contained page with the grid of prompts."""
+    from tiltyard.report.comparison import comparison_page
+
+    table, run = run_of(question)
+    return comparison_page(found, table, run=run)

@@ -1,0 +1,107 @@
+"""Two ratings files compared: what moved between two boards, where nothing but the boards is left."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.boards.bradley_terry import CENTRE
+from tiltyard.decisions.contrast import Contrast
+from tiltyard.decisions.gate import even_odds
+from tiltyard.decisions.records import Difference, EstimatedDifference
+from tiltyard.decisions.two_runs import FEWEST_SHARED, EntrantChange, RunComparison
+from tiltyard.errors import OptionError
+from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.ratings.ranks import ranks
+
+if TYPE_CHECKING:
+    from tiltyard.boards.leaderboard import EloReport, RatingEntry
+
+WELL_KNOWN = 1e6
+"""Degrees of freedom of a board's interval: its own were spent when it was made."""
+
+
+def compare_ratings(
+    new: EloReport, old: EloReport, names: tuple[str, str] = ("new board", "old board"), *, level: float = 0.95
+) -> RunComparison:
+    """What moved between two ratings files. Their errors are counted as independent, which is wider than paired.
+
+    Parameters:
+        new: The newer ratings.
+        old: The older ratings.
+        names: What to call the two.
+        level: Confidence level.
+    """
+    now, then = ({entry.model: entry for entry in report.ratings} for report in (new, old))
+    shared = [name for name in now if name in then]
+    if len(shared) < FEWEST_SHARED:
+        raise OptionError(
+            f"the boards share too few models to compare ({', '.join(shared) or 'none'}): two are needed."
+        )
+    both = [np.array([entries[name].rating for name in shared]) for entries in (now, then)]
+    centred = [rating - rating.mean() + CENTRE for rating in both]
+    places = [ranks(rating) for rating in centred]
+    changes = []
+    for i, name in enumerate(shared):
+        errors = [_error(entries[name], report) for entries, report in ((now, new), (then, old))]
+        one = Contrast(
+            value=float(centred[0][i] - centred[1][i]) / POINTS_PER_LOGIT,
+            variance=sum((error / POINTS_PER_LOGIT) ** 2 for error in errors if error is not None),
+            own_variance=0.0,
+            degrees=0.0 if None in errors else WELL_KNOWN,
+            clustered=False,
+            battles=min(now[name].n_battles, then[name].n_battles),
+        )
+        low, high = one.ends(1.0 - (1.0 - level) / len(shared))
+        changes.append(
+            EntrantChange(
+                name,
+                float(centred[0][i]),
+                float(centred[1][i]),
+                int(places[0][i]),
+                int(places[1][i]),
+                answers_changed=None,
+                beyond_noise=bool((low is not None and low > 0.0) or (high is not None and high < 0.0)),
+                difference=_difference(name, one, names, level, now[name].n_battles + then[name].n_battles),
+            )
+        )
+    changes.sort(key=lambda change: change.rank_new)
+    note = (
+        "two boards alone: their errors are counted as independent, and no prompt is known; compare the runs for more"
+    )
+    return RunComparison(names[0], names[1], tuple(changes), tuple(shared), None, level, (note,))
+
+
+def _error(entry: RatingEntry, report: EloReport) -> float | None:
+    """The standard error that an entry's interval tells; None where it has none."""
+    if entry.ci_low is None or entry.ci_high is None:
+        return None
+    level = (report.details.get("interval") or {}).get("level", 0.95)
+    return (entry.ci_high - entry.ci_low) / (2.0 * normal_quantile(level))
+
+
+def _difference(name: str, one: Contrast, names: tuple[str, str], level: float, n_battles: float) -> Difference:
+    low, high = one.ends(level)
+    rates = [None if points is None or math.isinf(points) else even_odds(points) for points in (low, high)]
+    return Difference(
+        new=f"{name} in {names[0]}",
+        old=f"{name} in {names[1]}",
+        estimate=EstimatedDifference(
+            one.points, low, high, one.probability_above(), even_odds(one.points), rates[0], rates[1], n_battles
+        ),
+        contrast=one,
+        level=level,
+        direct=None,
+        parts=(),
+        prompts=(),
+        n_battles=n_battles,
+        n_prompts=None,
+        n_voters=None,
+        interval={"level": level, "cluster": None, "clusters": []},
+        left_out={},
+        remarks=(),
+        then_and_now=True,
+    )

@@ -1,0 +1,432 @@
+"""`compare_runs`: each entrant then and now, in two runs over the same prompts.
+
+Each run is rated on its own, and errors are paired by prompt (`paired_fits`). Changes are measured from the entrants
+whose answers are the same in both runs, where that is known, and from the mean of all that both have where it is not.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.table import BattleTable, concat
+from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
+from tiltyard.boards.rating import InputOptions, make_estimator
+from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.decisions.paired_fits import TwoFits
+from tiltyard.decisions.prompts import PROMPT, PromptScore, scores
+from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
+from tiltyard.decisions.run_words import changes_table, run_sentence
+from tiltyard.decisions.sources import BattleSource, open_source
+from tiltyard.decisions.two_models import MANY_VALUES, PARTS, VOTER, mean_result, read_to_compare
+from tiltyard.errors import BattleError, OptionError, RatingError
+from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings.comparisons import sum_by
+from tiltyard.ratings.ranks import ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tiltyard.battles.reading import BattleData, OnBad
+    from tiltyard.boards.preparation import Ties
+    from tiltyard.decisions.contrast import Contrast
+
+FEWEST_SHARED = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntrantChange:
+    """One entrant then and now.
+
+    Parameters:
+        entrant: The entrant.
+        rating_new: Its rating in the new run.
+        rating_old: Its rating in the old run, on the same scale.
+        rank_new: Its place among the shared entrants now.
+        rank_old: Its place then.
+        answers_changed: Whether its answers differ between the runs; None where that is not known.
+        beyond_noise: Whether it moved by more than chance explains, all entrants looked at together.
+        difference: The change with its interval and everything else, as of two models.
+    """
+
+    entrant: str
+    rating_new: float
+    rating_old: float
+    rank_new: int
+    rank_old: int
+    answers_changed: bool | None
+    beyond_noise: bool
+    difference: Difference
+
+    def to_dict(self) -> dict[str, Any]:
+        """The change as plain values."""
+        own = {name: getattr(self, name) for name in self.__slots__ if name != "difference"}
+        return {**own, **self.difference.to_dict()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunComparison:
+    """Two runs, and what moved between them.
+
+    Parameters:
+        new: The newer run's name.
+        old: The older run's name.
+        changes: Every entrant that both runs have, best first.
+        zero: The entrants that changes are measured from: those with the same answers in both runs, or all.
+        n_prompts: Prompts that both runs have; None where prompts are unknown.
+        level: Confidence level.
+        notes: How the runs differ besides: judge, rubrics, bank, entrants, prompts.
+    """
+
+    new: str
+    old: str
+    changes: tuple[EntrantChange, ...]
+    zero: tuple[str, ...]
+    n_prompts: int | None
+    level: float
+    notes: tuple[str, ...]
+
+    def __getitem__(self, entrant: str) -> Difference:
+        for change in self.changes:
+            if change.entrant == entrant:
+                return change.difference
+        raise KeyError(entrant)
+
+    @property
+    def changed(self) -> list[EntrantChange]:
+        """The entrants whose answers are known to differ."""
+        return [change for change in self.changes if change.answers_changed]
+
+    @property
+    def subject(self) -> Difference:
+        """The entrant that the comparison is about: the only one with new answers; an error where there are more."""
+        if len(self.changed) == 1:
+            return self.changed[0].difference
+        which = [change.entrant for change in self.changed] or [change.entrant for change in self.changes]
+        raise OptionError(f"which entrant is meant? Say it with model=...: one of {', '.join(which)}.")
+
+    @property
+    def sentence(self) -> str:
+        """What moved, in one sentence."""
+        return run_sentence(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain values: what `--format json` prints."""
+        return {
+            "new_run": self.new,
+            "old_run": self.old,
+            "sentence": self.sentence,
+            "level": self.level,
+            "n_prompts": self.n_prompts,
+            "measured_from": list(self.zero),
+            "notes": list(self.notes),
+            "changes": [change.to_dict() for change in self.changes],
+        }
+
+    def to_json(self) -> str:
+        """The comparison as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def __str__(self) -> str:
+        return changes_table(self, "table")
+
+    def __repr__(self) -> str:
+        return f"<RunComparison: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        return changes_table(self, "html")
+
+
+def compare_runs(
+    new: BattleData,
+    old: BattleData,
+    *,
+    anyway: bool = False,
+    level: float = 0.95,
+    cluster: str = "auto",
+    anytime: bool = False,
+    ties: Ties = "davidson",
+    both_bad: BothBad = "separate",
+    inconsistent: Inconsistent = "tie",
+    source: str | None = None,
+    dimension: str | None = None,
+    format: str = "auto",
+    where: str | None = None,
+    default_source: str | None = None,
+    on_bad: OnBad = "error",
+) -> RunComparison:
+    """What moved between two runs over the same prompts, and whether that is more than noise.
+
+    Parameters:
+        new: The newer run: a run folder, or battles as `read_battles` takes them.
+        old: The older run.
+        anyway: Compare runs of different judges or rubrics too.
+        level: Confidence level.
+        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
+            each of the two that is known, `none` treats every battle as independent.
+        anytime: Whether intervals hold however often one looks while battles come in; they are wider.
+        ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
+        both_bad: Battles in which both answers were bad: `separate` counts them beside the rating, `half` rates
+            them as ties, `drop` leaves them out.
+        inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
+        source: Only battles decided by `human` or `llm-judge`.
+        dimension: Only battles of this dimension.
+        format: The format of the battles; `auto` recognises it by the header.
+        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+    """
+    selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
+    estimator = make_estimator("bt", selection, ties=ties, level=level, cluster=cluster, misfit=False)
+    assert isinstance(estimator, BradleyTerry)
+    reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad)
+    runs = (open_source(new, unnamed="new run"), open_source(old, unnamed="old run"))
+    if runs[0].name == runs[1].name:
+        runs = (replace(runs[0], name=str(runs[0].folder)), replace(runs[1], name=str(runs[1].folder)))
+    tables = tuple(read_to_compare(run.battles, estimator, reading) for run in runs)
+    notes = _unlike(runs, tables, anyway=anyway)
+    return _compare((tables[0], tables[1]), runs, estimator, notes, anytime=anytime)
+
+
+def _unlike(runs: tuple[BattleSource, BattleSource], tables: Sequence[BattleTable], *, anyway: bool) -> list[str]:
+    """How the runs differ in judge, rubrics and bank; another judge or rubric is an error unless `anyway`."""
+    notes = []
+    new, old = (_judges(run, table) for run, table in zip(runs, tables, strict=True))
+    if new and old and new != old:
+        notes.append(f"another judge: {', '.join(sorted(new))} (new), {', '.join(sorted(old))} (old)")
+    shared = sorted(runs[0].rubrics.keys() & runs[1].rubrics.keys())
+    changed = [name for name in shared if runs[0].rubrics[name] != runs[1].rubrics[name]]
+    if changed:
+        notes.append(f"another rubric: {', '.join(changed)}")
+    if notes and not anyway:
+        raise OptionError(
+            f"the runs are not alike: {'; '.join(notes)}. What moved would be the judge's doing as much as the "
+            "entrants'. Judge both alike, or pass anyway=True."
+        )
+    if runs[0].bank and runs[1].bank and runs[0].bank != runs[1].bank:
+        notes.append("the prompt banks differ: only prompts of both runs are compared")
+    return notes
+
+
+def _judges(run: BattleSource, table: BattleTable) -> set[str]:
+    if run.judge is not None:
+        return {run.judge}
+    if "judge_model" not in table.columns:
+        return set()
+    judges = table.text_column("judge_model")
+    return {judges.labels[code] for code in np.unique(judges.codes[judges.codes >= 0])}
+
+
+def _compare(
+    tables: tuple[BattleTable, BattleTable],
+    runs: tuple[BattleSource, BattleSource],
+    estimator: BradleyTerry,
+    notes: list[str],
+    *,
+    anytime: bool,
+) -> RunComparison:
+    tables = _shared_only(tables, notes)
+    same = {
+        name: runs[0].answers[name] == runs[1].answers[name]
+        for name in tables[0].models
+        if name in runs[0].answers and name in runs[1].answers
+    }
+    fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
+    parts = _parts(tables, estimator, fits.zero_names)
+    texts = {**runs[1].prompt_texts(), **runs[0].prompt_texts()}
+    ratings = [CENTRE + POINTS_PER_LOGIT * fits.from_zero(side) for side in (0, 1)]
+    places = [ranks(rating) for rating in ratings]
+    changes = []
+    for i, name in enumerate(fits.models):
+        one = fits.contrast(i)
+        low, high = one.ends(1.0 - (1.0 - estimator.level) / len(fits.models), anytime=anytime)
+        found = _difference(name, one, fits, tables, runs, estimator.level, parts.get(name, ()), texts, anytime=anytime)
+        changes.append(
+            EntrantChange(
+                entrant=name,
+                rating_new=float(ratings[0][i]),
+                rating_old=float(ratings[1][i]),
+                rank_new=int(places[0][i]),
+                rank_old=int(places[1][i]),
+                answers_changed=None if name not in same else not same[name],
+                beyond_noise=bool((low is not None and low > 0.0) or (high is not None and high < 0.0)),
+                difference=found,
+            )
+        )
+    changes.sort(key=lambda change: change.rank_new)
+    prompts = max((change.difference.n_prompts or 0 for change in changes), default=0) or None
+    remarks = tuple(dict.fromkeys([*notes, *fits.remarks]))
+    return RunComparison(
+        runs[0].name, runs[1].name, tuple(changes), tuple(fits.zero_names), prompts, estimator.level, remarks
+    )
+
+
+def _shared_only(tables: tuple[BattleTable, BattleTable], notes: list[str]) -> tuple[BattleTable, BattleTable]:
+    """The battles among entrants, and on prompts, that both runs have."""
+    new, old = tables
+    for table, side in ((new, "new"), (old, "old")):
+        only = sorted(set(table.models) - set((old if side == "new" else new).models))
+        if only:
+            notes.append(f"only in the {side} run: {', '.join(only[:6])}{', …' if len(only) > 6 else ''}")
+    if PROMPT in new.columns and PROMPT in old.columns:
+        asked = [set(np.asarray(table.text_column(PROMPT).labels, dtype=object)) for table in tables]
+        both = asked[0] & asked[1]
+        if both:
+            lost = len(asked[0] | asked[1]) - len(both)
+            if lost:
+                notes.append(f"{len(both):,} prompts are in both runs; {lost:,} that are only in one are left out")
+            new, old = (_on(table, both) for table in (new, old))
+        else:
+            notes.append("the runs share no prompt: they are compared as independent")
+    before = -1
+    while len(new) + len(old) != before:
+        before = len(new) + len(old)
+        shared = set(new.models) & set(old.models)
+        if len(shared) < FEWEST_SHARED:
+            names = ", ".join(sorted(shared)) or "none"
+            raise OptionError(f"the runs share too few entrants to compare ({names}): two are needed.")
+        new, old = (_among(table, shared) for table in (new, old))
+    return new, old
+
+
+def _on(table: BattleTable, prompts: set[str]) -> BattleTable:
+    column = table.text_column(PROMPT)
+    keep = np.array([label in prompts for label in column.labels] + [False], dtype=bool)
+    return table.take(keep[column.codes]).compact()
+
+
+def _among(table: BattleTable, models: set[str]) -> BattleTable:
+    inside = np.array([name in models for name in table.models], dtype=bool)
+    return table.take(inside[table.model_a] & inside[table.model_b]).compact()
+
+
+def _parts(
+    tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry, zero: Sequence[str]
+) -> dict[str, tuple[PartDifference, ...]]:
+    """For each entrant what changed in each dimension and category; intervals hold for all values of a column."""
+    found: dict[str, list[PartDifference]] = {}
+    for column in PARTS:
+        if any(column not in table.columns for table in tables):
+            continue
+        values = [dict(table.split(column)) for table in tables]
+        shared = sorted(values[0].keys() & values[1].keys())
+        if not 2 <= len(shared) <= MANY_VALUES:
+            continue
+        level = 1.0 - (1.0 - estimator.level) / len(shared)
+        for value in shared:
+            try:
+                pair = _shared_only((values[0][value], values[1][value]), [])
+                fits = TwoFits.of(pair, estimator, zero)
+            except (BattleError, RatingError, OptionError) as error:
+                for name in tables[0].models:
+                    found.setdefault(name, []).append(PartDifference(column, value, None, None, str(error)))
+                continue
+            for i, name in enumerate(fits.models):
+                one = fits.contrast(i)
+                estimate = _estimate(one, fits, level, _battles(pair, name))
+                found.setdefault(name, []).append(PartDifference(column, value, estimate, one))
+    return {name: tuple(parts) for name, parts in found.items()}
+
+
+def _battles(tables: Sequence[BattleTable], name: str) -> float:
+    """How many battles an entrant has in both runs."""
+    total = 0.0
+    for table in tables:
+        code = table.models.index(name)
+        rows = ((table.model_a == code) | (table.model_b == code)) & (table.outcome != Outcome.BOTH_BAD)
+        total += float(table.weight[rows].sum())
+    return total
+
+
+def _estimate(
+    one: Contrast, fits: TwoFits, level: float, n_battles: float, *, anytime: bool = False
+) -> EstimatedDifference:
+    low, high = one.ends(level, anytime=anytime)
+    rate, rate_low, rate_high = (mean_result(fits.new, points) for points in (one.points, low, high))
+    assert rate is not None
+    return EstimatedDifference(one.points, low, high, one.probability_above(), rate, rate_low, rate_high, n_battles)
+
+
+def _difference(
+    name: str,
+    one: Contrast,
+    fits: TwoFits,
+    tables: tuple[BattleTable, BattleTable],
+    runs: tuple[BattleSource, BattleSource],
+    level: float,
+    parts: tuple[PartDifference, ...],
+    texts: Mapping[str, str],
+    *,
+    anytime: bool,
+) -> Difference:
+    """The change of one entrant in the form of a difference of two models."""
+    n_battles = _battles(tables, name)
+    prompts = _prompt_changes(name, tables, texts)
+    errors = fits.new.covariance
+    assert errors is not None
+    clusters = [
+        {"column": column, "count": way.count, "effective": way.effective_count, "largest_share": way.largest_share}
+        for column, way in zip(fits.new.fit_input.clusters, errors.ways, strict=True)
+    ]
+    return Difference(
+        new=f"{name} in {runs[0].name}",
+        old=f"{name} in {runs[1].name}",
+        estimate=_estimate(one, fits, level, n_battles, anytime=anytime),
+        contrast=one,
+        level=level,
+        direct=None,
+        parts=parts,
+        prompts=prompts,
+        n_battles=n_battles,
+        n_prompts=len(prompts) if PROMPT in tables[0].columns and PROMPT in tables[1].columns else None,
+        n_voters=_voters(tables),
+        interval={"level": level, "cluster": ",".join(fits.new.fit_input.clusters) or None, "clusters": clusters},
+        left_out={},
+        remarks=fits.remarks,
+        anytime=anytime,
+        then_and_now=True,
+    )
+
+
+def _voters(tables: Sequence[BattleTable]) -> int | None:
+    if any(VOTER not in table.columns for table in tables):
+        return None
+    codes = concat(list(tables)).text_column(VOTER).codes
+    return len(np.unique(codes[codes >= 0]))
+
+
+def _prompt_changes(name: str, tables: Sequence[BattleTable], texts: Mapping[str, str]) -> tuple[PromptScore, ...]:
+    """An entrant's mean result on every prompt, then and now."""
+    if any(PROMPT not in table.columns for table in tables):
+        return ()
+    results = [_mean_results(table, name) for table in tables]
+    shared = sorted(results[0].keys() & results[1].keys())
+    return tuple(
+        PromptScore(
+            prompt,
+            wins=0.0,
+            losses=0.0,
+            ties=0.0,
+            both_bad=0.0,
+            new_score=results[0][prompt],
+            old_score=results[1][prompt],
+            text=texts.get(prompt),
+        )
+        for prompt in shared
+    )
+
+
+def _mean_results(table: BattleTable, name: str) -> dict[str, float]:
+    """An entrant's mean result on each prompt: 1 won, 0 lost, a half for ties."""
+    code, prompts = table.models.index(name), table.text_column(PROMPT)
+    rated = (table.outcome != Outcome.BOTH_BAD) & (prompts.codes >= 0)
+    first, second = rated & (table.model_a == code), rated & (table.model_b == code)
+    score, n = scores(table), len(prompts.labels)
+    won = sum_by(prompts.codes[first], (table.weight * score)[first], n)
+    won += sum_by(prompts.codes[second], (table.weight * (1.0 - score))[second], n)
+    met = sum_by(prompts.codes[first | second], table.weight[first | second], n)
+    return {prompts.labels[p]: float(won[p] / met[p]) for p in np.flatnonzero(met).tolist()}
