@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.jobs import job
 from bench.measure import ROOT, Task, in_worker
 from bench.report import Row
-from bench.rows import Plan
+
+if TYPE_CHECKING:
+    from bench.rows import Plan
 
 EQUAL = {
     "10 prompts, 1 verdict, no prompt effects": {"prompts": 10, "verdicts": 1, "spread": 0.0},
@@ -61,8 +63,11 @@ def gates(plan: Plan) -> Row:
             row.check(text, shares["better"] <= 0.05 + slack and shares["worse"] <= 0.05 + slack)
     for size_and_gap, shares in ((found or {}).get("power") or {}).items():
         parts = ", ".join(f"{name} {100 * shares[name]:.0f} %" for name in ("better", "not_worse", "worse", "unknown"))
-        row.check(f"margin 30, {size_and_gap}: {parts}", ok=True)
+        row.check(f"margin 30, {size_and_gap}: {parts}", shares["worse"] <= 0.05 + slack)
     clear = (found or {}).get("clear")
     if clear:
-        row.check(f"200 points apart, asked after every prompt: decided after {clear['prompts']:.0f} prompts", ok=True)
+        text = (
+            f"200 points apart, asked after every prompt: decided after {clear['prompts']:.0f} of 200 prompts (median)"
+        )
+        row.goal(text, clear["prompts"] <= 100)
     return row

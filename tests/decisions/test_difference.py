@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
+from decision_rows import battle, field
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sizes import size
@@ -16,28 +16,6 @@ from tiltyard.decisions import difference
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.errors import NotConnected, OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
-
-
-def battle(a: str, b: str, winner: str, prompt: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"model_a": a, "model_b": b, "winner": winner, "source": "llm-judge", "question_id": prompt, **more}
-
-
-def field(seed: int, prompts: int = 60, gap: float = 0.3, taste: float = 0.7) -> list[dict[str, Any]]:
-    """Four models on prompts that each like some of them more; v2 is `gap` logits above v1."""
-    rng = np.random.default_rng(seed)
-    strength = {"base": -0.4, "top": 0.5, "v1": 0.0, "v2": gap}
-    rows = []
-    for p in range(prompts):
-        likes = {name: value + rng.normal(0.0, taste) for name, value in strength.items()}
-        for a in strength:
-            for b in strength:
-                if a >= b:
-                    continue
-                first, second = (a, b) if rng.random() < 0.5 else (b, a)
-                wins = rng.random() < 1.0 / (1.0 + math.exp(likes[second] - likes[first]))
-                winner = "tie" if rng.random() < 0.15 else "model_a" if wins else "model_b"
-                rows.append(battle(first, second, winner, f"q{p}", category=("code", "chat")[p % 2]))
-    return rows
 
 
 def test_it_is_the_interval_of_a_board_anchored_at_the_old_model():
@@ -204,10 +182,9 @@ def test_the_interval_excludes_zero_exactly_when_the_probability_says_so(value, 
 
 def test_probabilities_are_p_values_under_equal_models():
     """A/A: prompts with tastes, several verdicts a prompt. One in ten is below 0.1, and one in ten above 0.9."""
-    n = size(150, soak=3000)
-    found = [
-        difference(field(1000 + i, prompts=30, gap=0.0, taste=1.0), "v2", "v1").probability_better for i in range(n)
-    ]
+    n = size(80, soak=3000)
+    runs = (field(1000 + i, prompts=30, gap=0.0, taste=1.0) for i in range(n))
+    found = [difference(rows, "v2", "v1", by=()).probability_better for rows in runs]
     below, above = np.mean([p < 0.1 for p in found]), np.mean([p > 0.9 for p in found])
     margin = 3.5 * math.sqrt(0.1 * 0.9 / n)
     assert below < 0.1 + margin

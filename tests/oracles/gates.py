@@ -1,4 +1,4 @@
-"""Simulated gates: two models on prompts that like the one or the other, asked once at the end or after every prompt."""
+"""Simulated gates: two models on prompts that like the one or the other, asked once or after every prompt."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def asked_once(table: BattleTable, margin: float, alpha: float = 0.05, *, anytim
 
 
 def asked_after_every_prompt(
-    table: BattleTable, margin: float, alpha: float = 0.05, *, anytime: bool = True, first: int = 3
+    table: BattleTable, margin: float, alpha: float = 0.05, *, anytime: bool = True, first: int = 8
 ) -> tuple[Decision, int]:
     """The first verdict that is not `unknown`, and after how many prompts it came."""
     prompt = table.text_column("question_id").codes

@@ -239,7 +239,7 @@ def as_junit(result: GateResult) -> str:
     )
     name = f"{result.difference.new} against {result.difference.old}"
     for place, (title, verdict, text) in enumerate(cases):
-        case = ElementTree.SubElement(suite, "testcase", classname=name, name=title)
+        case = ElementTree.SubElement(suite, "testcase", classname=_printable(name), name=_printable(title))
         if verdict == "worse" or (verdict == "unknown" and place == 0):
             ElementTree.SubElement(case, "failure", message=_printable(text), type=verdict)
         elif verdict == "unknown":

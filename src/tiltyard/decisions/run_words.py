@@ -32,9 +32,7 @@ def run_sentence(runs: RunComparison) -> str:
     moved = sorted((one for one in runs.changes if one.beyond_noise), key=lambda one: -abs(one.difference.difference))
     on = "" if runs.n_prompts is None else f" on {runs.n_prompts:,} shared prompts"
     if not moved:
-        return (
-            f"no entrant moved by more than noise between {runs.old} and {runs.new}: {len(runs.changes)} compared{on}."
-        )
+        return f"no entrant of {len(runs.changes)} moved by more than noise between {runs.old} and {runs.new}{on}."
     some = ", ".join(
         f"{one.entrant} {signed(one.difference.difference)} ({between(one.difference.low, one.difference.high)})"
         for one in moved[:5]
