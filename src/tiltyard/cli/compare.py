@@ -14,8 +14,8 @@ from tiltyard.cli.decision_options import (
     InOption,
     NewArgument,
     OldArgument,
-    Question,
-    run_of,
+    TwoNames,
+    battles_behind,
 )
 from tiltyard.cli.output import deliver
 from tiltyard.cli.rate_options import (
@@ -99,7 +99,7 @@ def compare_command(
         "default_source": default_source,
         "on_bad": None if on_bad == "error" else on_bad,
     }
-    question = Question(new, old, tuple(places or ()), anyway, options)
+    question = TwoNames(new, old, tuple(places or ()), anyway, options)
     deliver(_text(question, question.answer(), shape, prompts), out)
 
 
@@ -112,7 +112,7 @@ def choose_shape(asked: Shape | None, out: Path | None) -> Shape:
     return SHAPES[out.suffix.lower()]
 
 
-def _text(question: Question, found: Difference | RunComparison, shape: Shape, prompts: int) -> str:
+def _text(question: TwoNames, found: Difference | RunComparison, shape: Shape, prompts: int) -> str:
     from tiltyard.decisions import RunComparison
     from tiltyard.decisions.run_words import changes_table
     from tiltyard.decisions.words import as_markdown, as_table
@@ -128,9 +128,10 @@ def _text(question: Question, found: Difference | RunComparison, shape: Shape, p
     return as_markdown(found, prompts) if shape == "md" else as_table(found, prompts)
 
 
-def _page(question: Question, found: Difference) -> str:
+def _page(question: TwoNames, found: Difference) -> str:
     """The self-contained page with the grid of prompts."""
     from tiltyard.report.comparison import comparison_page
 
-    table, run = run_of(question)
-    return comparison_page(found, table, run=run)
+    table, run = battles_behind(question)
+    texts = {prompt.prompt: prompt.text for prompt in found.prompts if prompt.text is not None}
+    return comparison_page(found, table, run=run, texts=texts)

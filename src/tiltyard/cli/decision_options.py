@@ -47,7 +47,7 @@ TWO_RUNS_ALONE = ("control", "by")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class TwoNames:
     """What was asked: two names, where to look, and the options of the library's functions."""
 
     new: str
@@ -128,17 +128,19 @@ def read_places(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
         return list(export.rows), {"texts": export.texts, "cluster": export.cluster}
 
 
-def run_of(question: Question) -> tuple[BattleTable | None, Run | None]:
-    """The battles and the run folder behind an answer about two models, for a page with answers and verdicts."""
+def battles_behind(question: TwoNames) -> tuple[BattleTable, Run | None]:
+    """The counted battles behind an answer about two models, and the run folder that they come from if there is one."""
     from tiltyard.battles.reading import read_battles
-    from tiltyard.decisions.sources import is_run_folder, open_source
+    from tiltyard.battles.table import concat
+    from tiltyard.boards.selection import Selection, select
+    from tiltyard.decisions.sources import open_source
     from tiltyard.report.run import read_run
 
-    if not question.of_models or any(is_database(place) for place in question.places):
-        return None, None
-    source = open_source(list(question.places))
-    names = ("format", "where", "default_source", "on_bad")
-    reading = {name: question.options[name] for name in names if question.options.get(name) is not None}
-    table = read_battles(source.battles, **reading)
-    folder = source.folder
-    return table, read_run(folder) if folder is not None and is_run_folder(folder) else None
+    data, _ = read_places(question.places)
+    origin = open_source(data)
+    given = {name: value for name, value in question.options.items() if value is not None}
+    reading = ("format", "where", "default_source", "on_bad")
+    table = read_battles(origin.battles, **{name: given[name] for name in reading if name in given})
+    filters = ("source", "dimension", "both_bad", "inconsistent")
+    kept = select(table, Selection(**{name: given[name] for name in filters if name in given}))
+    return concat([kept.table, kept.both_bad]), None if origin.folder is None else read_run(origin.folder)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.decision_options import AnytimeOption, AnywayOption, InOption, NewArgument, OldArgument, Question
+from tiltyard.cli.decision_options import AnytimeOption, AnywayOption, InOption, NewArgument, OldArgument, TwoNames
 from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver
 from tiltyard.cli.rate_options import (
     OUTPUT,
@@ -108,7 +108,7 @@ def gate_command(
         "default_source": default_source,
         "on_bad": None if on_bad == "error" else on_bad,
     }
-    question = Question(new, old, tuple(places or ()), anyway, options)
+    question = TwoNames(new, old, tuple(places or ()), anyway, options)
     result = _about(question.answer(), model).gate(margin=margin, alpha=alpha, by=by)
     for path, text in ((markdown, words.as_markdown), (junit, words.as_junit), (json, _json)):
         if path is not None:

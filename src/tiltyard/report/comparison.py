@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.boards.text import percent as level_text
+from tiltyard.decisions.run_words import changes_table
 from tiltyard.decisions.words import between, footnotes, share, side, signed, sureness
 from tiltyard.pages import document as pages
 from tiltyard.pages import svg
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tiltyard.battles.table import BattleTable
     from tiltyard.decisions.prompts import PromptScore
     from tiltyard.decisions.records import Difference, EstimatedDifference
+    from tiltyard.decisions.two_runs import RunComparison
     from tiltyard.report.judged import JudgedBattle
     from tiltyard.report.run import Run
 
@@ -71,6 +73,18 @@ def comparison_page(
     ]
     style = own_file("style.css") + own_file("grid.css") + own_file("comparison.css")
     return pages.document(f"{found.new} against {found.old}", body, style=style, script=own_file("grid.js"))
+
+
+def runs_page(found: RunComparison) -> str:
+    """The text of a page about two runs: the sentence, who moved, and on which prompts; one self-contained file.
+
+    Parameters:
+        found: The comparison.
+    """
+    header = el("header", el("p", "Tiltyard · two runs", class_="over"), el("h1", f"{found.new} against {found.old}"))
+    body = [header, el("main", el("section", Html(changes_table(found, "html")), id="changes"))]
+    style = own_file("style.css") + own_file("comparison.css")
+    return pages.document(f"{found.new} against {found.old}", body, style=style)
 
 
 def _columns(found: Difference) -> list[str]:
