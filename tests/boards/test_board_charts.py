@@ -34,6 +34,11 @@ def test_a_png_is_a_picture(board, tmp_path):
     assert len(content) > 5000
 
 
+def test_a_pdf_is_for_print(board, tmp_path):
+    board.plot(tmp_path / "board.pdf")
+    assert (tmp_path / "board.pdf").read_bytes().startswith(b"%PDF-")
+
+
 def test_an_html_page_needs_nothing_from_elsewhere(board, tmp_path):
     board.plot(tmp_path / "board.html")
     text = (tmp_path / "board.html").read_text()
@@ -54,7 +59,7 @@ def test_every_method_can_be_plotted(method, tmp_path):
 
 
 def test_another_kind_of_file_is_refused(board, tmp_path):
-    with pytest.raises(OptionError, match=r"\.svg, \.png, \.html"):
+    with pytest.raises(OptionError, match=r"\.svg, \.png, \.pdf, \.html"):
         board.plot(tmp_path / "board.jpeg")
 
 

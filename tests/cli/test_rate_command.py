@@ -203,7 +203,7 @@ def test_an_anchor_moves_the_board_and_intervals_are_those_of_the_difference_fro
         (("--from", "martian"), "martian"),
         (("--k-sweep", "1,x", "--method", "elo-perm"), "1,x"),
         (("--level", "95"), "95"),
-        (("--plot", "board.pdf"), ".svg"),
+        (("--plot", "board.jpg"), ".svg"),
         (("--out", "no/such/folder/x.json"), "no/such/folder"),
         (("--compare", "nothing.json"), "nothing.json"),
         (("--source", "llm-judge"), "no battle is left"),
@@ -267,8 +267,11 @@ def test_a_board_too_large_for_memory_is_refused_before_work_starts(tiltyard: Ru
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--out", "board.pdf"), "--out board.pdf: a leaderboard is written as .json, .csv, .md, .txt"),
-        (("--plot", "board.pdf"), "cannot plot to board.pdf: the name must end in .svg, .png, .html"),
+        (
+            ("--out", "board.doc"),
+            "--out board.doc: a leaderboard is written as .json, .csv, .md, .txt, or drawn as .svg",
+        ),
+        (("--plot", "board.jpg"), "cannot plot to board.jpg: the name must end in .svg, .png, .pdf, .html"),
     ],
 )
 def test_an_ending_that_cannot_be_written_is_refused_before_the_battles_are_read(
@@ -279,6 +282,46 @@ def test_an_ending_that_cannot_be_written_is_refused_before_the_battles_are_read
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_ending_of_a_picture_is_drawn(tiltyard: Run, birds: str, tmp_path: Path) -> None:
+    done = tiltyard("rate", birds, "--out", "board.pdf", "--plot", "board.svg")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr.splitlines() == ["wrote board.pdf", "wrote board.svg"]
+    content = (tmp_path / "board.pdf").read_bytes()
+    assert content.startswith(b"%PDF-")
+    assert content.rstrip().endswith(b"%%EOF")
+    assert "osprey" in (tmp_path / "board.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"%PDF-1.7\n1 0 obj", "is a PDF, not a file of battles"),
+        (b"\x89PNG\r\n", "is a picture"),
+        (b"SQLite format 3\0", "is a database"),
+        (b"\x00\x01\x02", "is binary data"),
+        ("model_a,model_b,winner\n".encode("utf-16"), "is UTF-16 text. Save it as UTF-8"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_as_what_it_is(
+    tiltyard: Run, tmp_path: Path, content: bytes, words: str
+) -> None:
+    (tmp_path / "battles").write_bytes(content)
+    done = tiltyard("rate", "battles")
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_folder_of_a_run_stands_for_its_battles(tiltyard: Run, birds: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "battles.jsonl").write_bytes(Path(birds).read_bytes())
+    (folder / "elo_results.json").write_text("{}", encoding="utf-8")
+    assert tiltyard("rate", "run").returncode == 1  # a folder of files that are not all battles
+    (folder / "manifest.json").write_text("{}", encoding="utf-8")
+    assert tiltyard("rate", "run").stdout == tiltyard("rate", birds).stdout
 
 
 def test_a_format_that_is_named_goes_into_a_file_of_any_name(tiltyard: Run, birds: str, tmp_path: Path) -> None:

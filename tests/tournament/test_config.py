@@ -155,6 +155,16 @@ def test_only_the_judge_of_the_mode_is_needed(tmp_path: Path) -> None:
     assert load_setup(path).config.judge.model_of("pilot") is None
 
 
+def test_a_folder_or_another_kind_of_file_is_one_line(tmp_path: Path) -> None:
+    path = make_folder(tmp_path)
+    with pytest.raises(ConfigError, match=r"is a folder\. Name the tournament file in it, such as .*tournament\.yaml"):
+        load_setup(tmp_path)
+    for content in (b"\xff\xfe\x00", b"a,b\n1,2\n", b"- 1\n"):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match="is not a tournament file"):
+            load_setup(path)
+
+
 def test_a_misspelt_setting_is_pointed_out(tmp_path: Path) -> None:
     path = make_folder(tmp_path)
     judge = yaml.safe_load(path.read_text(encoding="utf-8"))["judge"]

@@ -51,6 +51,18 @@ SUFFIXES = {
 KNOWN_SUFFIXES = ".jsonl, .ndjson, .json, .csv, .tsv (each also .gz) or .parquet"
 
 
+BATTLES = "battles.jsonl"
+RUN_FOLDER = ("manifest.json", BATTLES)
+"""A folder with these is that of a run or a placement, and its battles are in the second."""
+
+OTHER_KINDS = {
+    b"%PDF": "a PDF",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"SQLite format 3": "a database",
+}
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 """What unzipping raises on a file that is cut off or damaged."""
 
@@ -98,6 +110,8 @@ def _expand(path: PathLike) -> list[Part]:
     if str(path) == "-":
         return [_spooled(sys.stdin.buffer, sys.stdin.buffer, "stdin")]
     place = Path(path)
+    if place.is_dir() and all((place / name).is_file() for name in RUN_FOLDER):
+        return [_part(place / BATTLES, str(place / BATTLES))]
     if place.is_dir():
         return _folder(place)
     if not place.exists():
@@ -139,6 +153,16 @@ def _part(path: Path, name: str) -> Part:
     return Part(path, name, kind, zipped)
 
 
+def _refuse_other_kinds(start: bytes, name: str) -> None:
+    """A file that is no text is named as what it is, instead of having its bytes taken for columns."""
+    if start.startswith(UTF_16):
+        raise BattleError(f"{name} is UTF-16 text. Save it as UTF-8.")
+    kind = next((kind for magic, kind in OTHER_KINDS.items() if start.startswith(magic)), None)
+    if kind or b"\0" in start:
+        what = kind or "binary data"
+        raise BattleError(f"{name} is {what}, not a file of battles. Expected a file ending in {KNOWN_SUFFIXES}.")
+
+
 def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
     """The kind that a file's first bytes tell."""
     with path.open("rb") as file:
@@ -150,6 +174,7 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
             raise damage(name, error) from None
     if start.startswith(b"PAR1"):
         return FileKind.PARQUET, zipped
+    _refuse_other_kinds(start, name)
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text:
         raise BattleError(f"{name} is empty. Remove it, or check what wrote it.")

@@ -20,7 +20,7 @@ DOT = "#1b5e9e"
 EVALUATED = "#c2410c"
 ROW_HEIGHT = 18
 WIDTH = 460
-SUFFIXES = (".svg", ".png", ".html")
+SUFFIXES = (".svg", ".png", ".pdf", ".html")
 
 
 def interval_chart(board: Leaderboard) -> Any:
@@ -76,7 +76,7 @@ def interval_chart(board: Leaderboard) -> Any:
 
 
 def save_chart(chart: Any, path: Path) -> None:
-    """Save as SVG, PNG (twice the size, for print) or one self-contained HTML page, by the file's suffix."""
+    """Save as SVG, PDF, PNG (twice the size, for print) or one self-contained HTML page, by the file's suffix."""
     check_path(path)
     kind = path.suffix.lower().removeprefix(".")
     options: dict[str, dict[str, Any]] = {"png": {"scale_factor": 2}, "html": {"inline": True}}

@@ -34,8 +34,8 @@ def choose_format(asked: Format | None, out: Path | None) -> Format:
         return asked or "table"
     if out.suffix.lower() not in BY_SUFFIX:
         raise OptionError(
-            f"--out {out.name}: a leaderboard is written as {', '.join(BY_SUFFIX)}. End the name in one of these, say "
-            "which with --format, or draw a picture with --plot (.svg, .png, .html)."
+            f"--out {out.name}: a leaderboard is written as {', '.join(BY_SUFFIX)}, or drawn as .svg, .png, .pdf, "
+            ".html. End the name in one of these, or say which text it is with --format."
         )
     return BY_SUFFIX[out.suffix.lower()]
 

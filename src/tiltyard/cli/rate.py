@@ -93,12 +93,14 @@ def rate_command(
 ) -> None:
     """Rate models from files of battles: battles in, a leaderboard with intervals out."""
     from tiltyard.boards import InputOptions, Selection, make_estimator, rate_by
-    from tiltyard.boards.charts import check_path
+    from tiltyard.boards.charts import SUFFIXES, check_path
     from tiltyard.boards.rating import rate_with
 
-    if plot is not None:
-        check_path(plot)
-    shape = choose_format(format, out)
+    drawn = out if out is not None and format is None and out.suffix.lower() in SUFFIXES else None
+    for picture in (plot, drawn):
+        if picture is not None:
+            check_path(picture)
+    shape = choose_format(format, None if drawn is not None else out)
     selection = Selection(
         source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent, min_battles=min_battles
     )
@@ -134,9 +136,11 @@ def rate_command(
         )
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}
-    deliver(_text(boards, by, shape), out)
-    if plot is not None:
-        _plot(boards, plot)
+    if drawn is None:
+        deliver(_text(boards, by, shape), out)
+    for picture in (drawn, plot):
+        if picture is not None:
+            _plot(boards, picture)
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -198,10 +198,15 @@ CompareOption = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path | None, typer.Option(help="Write the leaderboard here instead of printing it.", rich_help_panel=OUTPUT)
+    Path | None,
+    typer.Option(
+        help="Write the leaderboard here instead of printing it; .svg, .png, .pdf or .html is drawn.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 PlotOption = Annotated[
-    Path | None, typer.Option(help="Draw it: a file that ends in .svg, .png or .html.", rich_help_panel=OUTPUT)
+    Path | None,
+    typer.Option(help="Draw it too: a file that ends in .svg, .png, .pdf or .html.", rich_help_panel=OUTPUT),
 ]
 
 

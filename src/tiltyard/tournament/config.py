@@ -274,8 +274,14 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"there is no tournament file {path}. Check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}.") from None
+    except IsADirectoryError:
+        there = sorted(path.glob("*.yaml"), key=lambda file: (file.name != "tournament.yaml", file.name))
+        hint = f", such as {there[0]}" if there else ""
+        raise ConfigError(f"{path} is a folder. Name the tournament file in it{hint}.") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}. Check the path and its rights.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not a tournament file, which is YAML text in UTF-8.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
@@ -283,7 +289,9 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # an impossible date or number, nesting that is too deep, …
         raise ConfigError(f"{path}: holds a value that cannot be read: {error}. Correct it, or quote it.") from None
     if not isinstance(raw, dict):
-        raise ConfigError(f"{path}: expected a mapping with entrants, prompts, caches, judge, elo and rubrics.")
+        raise ConfigError(
+            f"{path} is not a tournament file, which is YAML with entrants, prompts, caches, judge, elo and rubrics."
+        )
     return raw
 
 
