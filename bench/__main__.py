@@ -26,6 +26,7 @@ ROWS = {
     "many": rows.many,
     "control": rows.control,
     "coverage": rows.coverage,
+    "pooling": rows.pooling,
     "judging": rows_judging.judging,
     "placement": rows_placement.placement,
     "arena": rows_arena.arena,

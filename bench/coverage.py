@@ -1,19 +1,27 @@
 """Do 95 % intervals contain the truth 95 % of the time? Counted in simulated worlds with known truth.
 
-Two worlds. An arena: 30 models met with power-law frequencies, every battle on a different prompt, Davidson ties. A
-tournament: 12 entrants meet, all pairs, on the same prompts, and every entrant is better on some prompts than on
-others, so battles of one prompt depend on each other. There the truth is what a fit of very many prompts converges to.
+In `against_peers` the worlds are those of the tests (`tests/oracles/worlds.py`), and arena-rank's closed-form intervals
+and FastChat's bootstrap are counted beside ours, each against what its own way to read ties tends to.
+
+`simulate` has two more worlds. An arena: 30 models met with power-law frequencies, every battle on a different prompt,
+Davidson ties. A tournament: 12 entrants meet, all pairs, on the same prompts, and every entrant is better on some
+prompts than on others, so battles of one prompt depend on each other. There the truth is what a fit of very many
+prompts converges to.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench.data import World, names_of
 from bench.jobs import job
-from bench.measure import Task
+from bench.measure import ROOT, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ARENA_MODELS, ARENA_BATTLES = 30, 6_000
 ENTRANTS, PROMPTS, PROMPTS_FOR_TRUTH, PROMPT_SPREAD = 12, 60, 20_000, 0.8
@@ -114,3 +122,152 @@ def _hits(table: Any, truth: np.ndarray, rare: int, **options: Any) -> tuple[flo
     inside = (low <= points) & (points <= high)
     ranked = all(e.rank_low <= place <= e.rank_high for e, place in zip(entries, places, strict=True))
     return float(inside.mean()), float(inside[rare]), float(ranked)
+
+
+# --- The worlds of the tests, with peers beside us ------------------------------------------------------------------
+
+PEER_ROUNDS = 100
+"""FastChat's bootstrap rounds by default."""
+
+
+def worlds() -> list[Any]:
+    """Independent battles, prompts and voters used equally and unevenly."""
+    from oracles.worlds import World as DependentWorld
+
+    return [
+        DependentWorld("independent battles", battles=1500),
+        DependentWorld("20 prompts, used equally", battles=1500, prompts=20, interaction=1.5),
+        DependentWorld("50 prompts, Zipf 1", battles=1500, prompts=50, prompt_zipf=1.0, interaction=1.5),
+        DependentWorld("200 prompts, Zipf 1.5", battles=1500, prompts=200, prompt_zipf=1.5, interaction=1.5),
+        DependentWorld("100 voters with tastes", battles=1500, voters=100),
+        DependentWorld("8 voters with tastes, 100 prompts", models=6, battles=1500, prompts=100, voters=8),
+        DependentWorld(
+            "6 equal models, one voter casts 30 %", 6, 1500, strength_range=0.0, prompts=200, voters=200, dominant=0.3
+        ),
+        DependentWorld(
+            "prompts and voters, Zipf 1", prompts=200, prompt_zipf=1.0, voters=300, voter_zipf=1.0, taste=0.5
+        ),
+    ]
+
+
+@job
+def arena_rank_by_formula(checked: int) -> Task:
+    """How far arena-rank itself is from its formula, which stands in for it in all runs."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    return Task(lambda: formula_gap(checked), repeats=1)
+
+
+@job
+def against_peers(simulations: int) -> Task:
+    """By world and library: the share of intervals that hold the truth, of runs with all ranks right, and widths."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    return Task(lambda: {world.name: one_world(world, simulations) for world in worlds()}, repeats=1)
+
+
+def one_world(world: Any, simulations: int, seed: int = 31) -> dict[str, list[float]]:
+    """Coverage of intervals, its Monte-Carlo error, coverage of all ranks together, and mean width in points."""
+    truth = {ties: world.truth(ties) for ties in ("davidson", "half")}
+    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in LIBRARIES}
+    for child in np.random.SeedSequence(seed).spawn(simulations):
+        table = world.draw(np.random.default_rng(child))
+        for name, (ties, intervals) in LIBRARIES.items():
+            found[name].append(_held(*intervals(table), truth[ties]))
+    means = {name: np.mean(rows, axis=0).tolist() for name, rows in found.items()}
+    errors = {name: float(np.std([row[0] for row in rows]) / np.sqrt(len(rows))) for name, rows in found.items()}
+    return {name: [single, errors[name], ranks, width] for name, (single, ranks, width) in means.items()}
+
+
+Ends = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Low and high ends of intervals (logits), best and worst ranks, in the order of the models."""
+
+
+def _ours(table: Any) -> Ends:
+    """Our default settings."""
+    import tiltyard
+
+    board = tiltyard.rate(table, misfit=False)
+    entries = [board[name] for name in table.models]
+    low = np.array([-np.inf if entry.ci_low is None else entry.ci_low for entry in entries])
+    high = np.array([np.inf if entry.ci_high is None else entry.ci_high for entry in entries])
+    ranks = np.array([(entry.rank_low, entry.rank_high) for entry in entries])
+    scale = board.settings["scale"]
+    return (low - 1000.0) / scale, (high - 1000.0) / scale, ranks[:, 0], ranks[:, 1]
+
+
+def _arena_rank(table: Any) -> Ends:
+    """Estimate ± 1.96 standard errors, as it publishes them: seconds each, since it compiles every fit anew."""
+    from bench.peers import arena_rank_fit
+
+    names, ratings, error = arena_rank_fit(_frame(table), intervals=True)
+    order = np.argsort(np.asarray(names))
+    centre, error = (ratings - ratings.mean())[order], np.asarray(error)[order]
+    return _by_overlap(centre - 1.96 * error, centre + 1.96 * error)
+
+
+def _closed_form(table: Any) -> Ends:
+    """The same by its formula, battle by battle: H⁺(Σ s sᵀ)H⁺ of a fit with ties as half a win."""
+    from tiltyard.ratings.bradley_terry import fit
+    from tiltyard.ratings.comparisons import Comparisons, count_pairs
+    from tiltyard.ratings.intervals import sandwich
+    from tiltyard.ratings.tie_models import TIE_MODELS
+
+    codes = table.model_a.astype(np.int64), table.model_b.astype(np.int64)
+    rows = Comparisons(len(table.models), *codes, table.outcome, table.weight)
+    counted = count_pairs(rows)
+    found = fit(counted.cells, TIE_MODELS["half"])
+    error = np.sqrt(sandwich(found, rows, counted).variances())
+    return _by_overlap(found.parameters.strength - 1.96 * error, found.parameters.strength + 1.96 * error)
+
+
+def formula_gap(checked: int) -> float:
+    """By how much arena-rank's own ends differ from those of its formula, in points, at most over some runs."""
+    gaps = []
+    for number, world in enumerate(worlds()[:checked]):
+        table = world.draw(np.random.default_rng(number))
+        theirs, formula = _arena_rank(table), _closed_form(table)
+        gaps.append(max(float(np.abs(a - b).max()) for a, b in zip(theirs[:2], formula[:2], strict=True)))
+    return max(gaps) * 400.0 / float(np.log(10.0))
+
+
+def _fastchat(table: Any) -> Ends:
+    """The middle 95 % of 100 rounds over rows."""
+    from bench.peers import FastChat
+
+    method = FastChat(_frame(table))
+    rounds = np.array([method.fit(weight) for weight in method.drawn(PEER_ROUNDS)])
+    rounds = rounds - rounds.mean(axis=1, keepdims=True)
+    return _by_overlap(*np.quantile(rounds, [0.025, 0.975], axis=0))
+
+
+LIBRARIES: dict[str, tuple[str, Callable[[Any], Ends]]] = {
+    "tiltyard": ("davidson", _ours),
+    "arena-rank's closed form": ("half", _closed_form),
+    "FastChat's bootstrap": ("half", _fastchat),
+}
+
+
+def _frame(table: Any) -> Any:
+    import pandas
+
+    names, words = np.array(table.models), np.array(["model_a", "model_b", "tie"])
+    return pandas.DataFrame(
+        {"model_a": names[table.model_a], "model_b": names[table.model_b], "winner": words[table.outcome]}
+    )
+
+
+def _by_overlap(low: np.ndarray, high: np.ndarray) -> Ends:
+    """Ranks as these libraries give them: below every model whose interval lies wholly above."""
+    above = (low[None, :] > high[:, None]).sum(axis=1)
+    below = (high[None, :] < low[:, None]).sum(axis=1)
+    return low, high, 1 + above, len(low) - below
+
+
+def _held(low: np.ndarray, high: np.ndarray, best: np.ndarray, worst: np.ndarray, truth: np.ndarray) -> Any:
+    """The share of intervals that hold the truth, whether all ranks do, and the mean width in points."""
+    truth = truth - truth.mean()
+    ahead = (truth[None, :] > truth[:, None] + 1e-9).sum(axis=1)
+    level = (truth[None, :] >= truth[:, None] - 1e-9).sum(axis=1)
+    ranked = bool((best <= 1 + ahead).all() and (worst >= level).all())
+    known = np.isfinite(low) & np.isfinite(high)
+    width = float(np.mean((high - low)[known])) * 400.0 / np.log(10.0) if known.any() else float("nan")
+    return float(((low <= truth) & (truth <= high)).mean()), float(ranked), width

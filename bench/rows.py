@@ -213,4 +213,32 @@ def coverage(plan: Plan) -> Row:
             row.check(f"{text} (shown for contrast: too narrow)", single < 0.95)
         else:
             row.check(text, single > 0.95 - slack and ranks > 0.95 - slack)
+    own = row.add("arena-rank by its formula", "arena-rank", in_worker("arena_rank_by_formula", {"checked": 3}))
+    if own is not None:
+        row.check(f"arena-rank's own ends are those of its formula: largest gap {own:.2f} points", own < 0.5)
+    worlds = plan.size(400, 5)
+    beside = row.add(f"worlds of the tests, {worlds} runs", "all", in_worker("against_peers", {"simulations": worlds}))
+    for world, by_library in (beside or {}).items():
+        for name, (single, error, ranks, width) in by_library.items():
+            text = (
+                f"{world}, {name}: intervals {100 * single:.1f} ± {100 * error:.1f} %, all ranks {100 * ranks:.0f} %, "
+                f"mean width {width:.0f} points"
+            )
+            row.check(text, name != "tiltyard" or single > 0.94 - 2.0 * error - slack)
+    return row
+
+
+def pooling(plan: Plan) -> Row:
+    """Print how well pooled categories predict held-out battles of real data."""
+    splits = plan.size(3, 1)
+    row = Row("pooling", f"log loss of held-out battles: categories apart and pooled, {splits} splits")
+    found = row.add("real battles", "tiltyard", in_worker("predict", {"splits": splits}), ours=True)
+    for name, loss in (found or {}).items():
+        row.check(
+            f"{name}: whole {loss['whole']:.4f}, apart {loss['apart']:.4f}, pooled {loss['pooled']:.4f} "
+            f"(sd {loss['sd']:.0f} points)",
+            loss["pooled"] <= min(loss["whole"], loss["apart"]) + 0.002,
+        )
+    if not found:
+        row.check("the real data is not here: nothing to predict", True)
     return row

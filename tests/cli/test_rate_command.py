@@ -329,3 +329,20 @@ def test_a_format_that_is_named_goes_into_a_file_of_any_name(tiltyard: Run, bird
     assert (tmp_path / "board.dat").read_text(encoding="utf-8").startswith("model,rating,")
     assert tiltyard("rate", birds, "--out", "board").returncode == 0
     assert "Bradley–Terry" in (tmp_path / "board").read_text(encoding="utf-8")
+
+
+def test_boards_by_category_can_be_pooled(tiltyard: Run, birds: str) -> None:
+    done = tiltyard("rate", birds, "--by", "category", "--pool", "--format", "json")
+    boards = json.loads(done.stdout)["boards"]
+    assert {board["pool"]["categories"] for board in boards.values()} == {len(boards)}
+    apart = json.loads(tiltyard("rate", birds, "--by", "category", "--format", "json").stdout)["boards"]
+
+    def widths(found: dict[str, dict[str, list[dict[str, float]]]]) -> float:
+        return sum(row["ci_high"] - row["ci_low"] for board in found.values() for row in board["ratings"])
+
+    assert widths(boards) < widths(apart)
+    done = tiltyard("rate", birds, "--pool")
+    assert done.returncode == 1
+    assert done.stderr.endswith("name the column, such as --by language --pool.\n")
+    done = tiltyard("rate", birds, "--by", "category", "--pool", "--shrink")
+    assert done.stderr == "tiltyard: pool goes with --ci sandwich alone: leave out --shrink.\n"

@@ -87,12 +87,14 @@ def outcome_chances(delta: np.ndarray, ties: str = "davidson", parameter: float 
     return np.stack([first, second, 1 - first - second], axis=-1)
 
 
-def population_strengths(strengths: np.ndarray, spread: float, ties: str = "davidson") -> np.ndarray:
+def population_strengths(
+    strengths: np.ndarray, spread: float, ties: str = "davidson", parameter: float = LOG_NU
+) -> np.ndarray:
     """What the fit tends to when every model's strength varies by `spread` from prompt to prompt."""
     node, weight = np.polynomial.hermite_e.hermegauss(60)
     first, second = np.triu_indices(len(strengths), 1)
     gap = strengths[first] - strengths[second]
-    chances = outcome_chances(gap[:, None] + math.sqrt(2.0) * spread * node)
+    chances = outcome_chances(gap[:, None] + math.sqrt(2.0) * spread * node, parameter=parameter)
     expected = (chances * (weight / weight.sum())[None, :, None]).sum(axis=1)
     n = len(first)
     cells = PairCells(len(strengths), first, second, expected, np.zeros(n, dtype=np.int64), 1, np.empty((n, 0)))

@@ -21,6 +21,9 @@ from tiltyard.ratings import POINTS_PER_LOGIT
 if TYPE_CHECKING:
     from tiltyard.boards import Leaderboard
 
+TIE_PARAMETER = math.log(0.35)
+"""ν = 0.35: 15 % of the battles of equals are ties."""
+
 
 @dataclass(frozen=True)
 class World:
@@ -47,10 +50,10 @@ class World:
         half = 0.5 * self.strength_range
         return np.linspace(-half, half, self.models)
 
-    def truth(self) -> np.ndarray:
-        """What a fit tends to as prompts and voters grow in number."""
+    def truth(self, ties: str = "davidson") -> np.ndarray:
+        """What a fit that reads ties in this way tends to as prompts and voters grow in number."""
         spread = math.hypot(self.interaction if self.prompts else 0.0, self.taste if self.voters else 0.0)
-        return population_strengths(self.strengths, spread)
+        return population_strengths(self.strengths, spread, ties, TIE_PARAMETER)
 
     def draw(self, rng: np.random.Generator) -> BattleTable:
         """The battles of one run."""
@@ -72,7 +75,7 @@ class World:
             models=tuple(f"m{code:02d}" for code in range(self.models)),
             model_a=a.astype(np.int32),
             model_b=b.astype(np.int32),
-            outcome=results(gap, rng, parameter=math.log(0.35)).astype(np.int8),
+            outcome=results(gap, rng, parameter=TIE_PARAMETER).astype(np.int8),
             source=np.ones(self.battles, dtype=np.int8),
             weight=np.ones(self.battles),
             columns=columns,

@@ -16,6 +16,7 @@ from tiltyard.battles.spark import count_on_spark, is_spark_frame, open_on_spark
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry, Correction, Interval
 from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.pooling import check_poolable, pooled_boards
 from tiltyard.boards.preparation import asked_clusters, known_clusters
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
@@ -211,39 +212,51 @@ def rate_by(
     estimator: Estimator,
     reading: InputOptions = AS_IT_IS,
     *,
+    pool: bool = False,
     leave_out: Callable[[str], None] | None = None,
 ) -> dict[str, Leaderboard]:
     """One leaderboard per value of a column; an error names the value whose battles cannot be rated.
 
     With `leave_out` such a value has no board, and `leave_out` is called with the reason; it is an error only if no
-    value has a board.
+    value has a board. With `pool` all values are rated together (Bradley–Terry with the sandwich): a model's rating
+    under each value is pulled towards its rating over all values, by as much as the battles themselves say that the
+    two differ, those with few battles most.
 
     Parameters:
         battles: Battles: a table, or whatever `read_battles` takes.
         column: The column whose values get a board each.
         estimator: The estimator, built.
         reading: How to read the battles.
+        pool: Whether ratings are pulled towards those over all values; by default each value is rated alone.
         leave_out: Called with a sentence for each value whose battles cannot be rated; such a value has no board.
             None: an error.
     """
+    poolable = check_poolable(estimator) if pool else None
     counted = None
     if _is_remote(battles, reading):
+        if pool:
+            raise OptionError('pool needs the battles on this machine. Leave it out, or use engine="duckdb".')
         counted = _count(countable(estimator), battles, reading, also=(column,))
     table = read_for(estimator, battles, reading, also=(column,)) if counted is None else counted.table
     settings = origin(battles, reading)
     boards: dict[str, Leaderboard] = {}
     failures: list[RatingError] = []
-    for value, part in table.split(column):
+
+    def failed(error: RatingError) -> None:
+        failures.append(error)
+        if leave_out is None:
+            raise error from None
+
+    if poolable is not None:
+        boards = pooled_boards(table, column, poolable, failed)
+    for value, part in () if pool else table.split(column):
         try:
-            board = estimator.fit(part) if counted is None else fit_counted(countable(estimator), counted, part)
+            boards[value] = estimator.fit(part) if counted is None else fit_counted(countable(estimator), counted, part)
         except TooLarge:
             raise
         except (BattleError, RatingError) as error:
-            failures.append(RatingError(f"{column} {value}: {error}"))
-            if leave_out is None:
-                raise failures[0] from None
-            continue
-        boards[value] = replace(board, settings={**board.settings, **settings})
+            failed(RatingError(f"{column} {value}: {error}"))
+    boards = {value: replace(board, settings={**board.settings, **settings}) for value, board in boards.items()}
     if failures and not boards:
         raise failures[0]
     if leave_out is not None:

@@ -166,6 +166,7 @@ EXTRA_COLUMNS = {
     "sem": "± SEM",
     "deviation": "deviation",
     "rating_without_control": "uncontrolled",
+    "rating_over_all": "over all",
     "battles_to_swap_with_next": "to swap",
     "overall": "overall",
 }

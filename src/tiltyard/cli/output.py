@@ -18,7 +18,8 @@ THE_ANSWER_IS_NO = 3
 Format = Literal["table", "json", "csv", "md"]
 
 PARAMETER = re.compile(
-    r"\b(anyway|ci|cluster|control|default_source|engine|format|method|min_battles|misfit|model|on_bad|only_connected|robustness|source|ties|where)="
+    r"\b(anytime|anyway|ci|cluster|control|correction|default_source|engine|format|method|min_battles|misfit|model|on_bad"
+    r"|only_connected|robustness|shrink|slot|source|ties|where)="
     r"""(\.\.\.|True|"[^"]*"|'[^']*')"""
 )
 """A parameter of `rate` or `read_battles` with its value, as messages name it; three dots stand for any value."""

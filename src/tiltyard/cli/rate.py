@@ -36,6 +36,7 @@ from tiltyard.cli.rate_options import (
     OnlyConnectedOption,
     OutOption,
     PlotOption,
+    PoolOption,
     RobustnessOption,
     RoundsOption,
     SeedOption,
@@ -74,6 +75,7 @@ def rate_command(
     anytime: AnytimeOption = False,
     seed: SeedOption = None,
     by: ByOption = None,
+    pool: PoolOption = False,
     source: SourceOption = None,
     dimension: DimensionOption = None,
     where: WhereOption = None,
@@ -96,6 +98,8 @@ def rate_command(
     from tiltyard.boards.charts import SUFFIXES, check_path
     from tiltyard.boards.rating import rate_with
 
+    if pool and by is None:
+        raise OptionError("--pool pulls the boards of --by together: name the column, such as --by language --pool.")
     drawn = out if out is not None and format is None and out.suffix.lower() in SUFFIXES else None
     for picture in (plot, drawn):
         if picture is not None:
@@ -132,7 +136,7 @@ def rate_command(
         boards = (
             {"": rate_with(estimator, files, reading)}
             if by is None
-            else rate_by(files, by, estimator, reading, leave_out=lambda text: note(as_options(text)))
+            else rate_by(files, by, estimator, reading, pool=pool, leave_out=lambda text: note(as_options(text)))
         )
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}

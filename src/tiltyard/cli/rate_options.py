@@ -140,6 +140,15 @@ ByOption = Annotated[
         rich_help_panel=FILTERS,
     ),
 ]
+PoolOption = Annotated[
+    bool,
+    typer.Option(
+        "--pool",
+        help="With --by: pull each board's ratings towards the model's over all values, by as much as the results "
+        "say: for values with few battles. (bt)",
+        rich_help_panel=FILTERS,
+    ),
+]
 SourceOption = Annotated[
     Literal["human", "llm-judge"] | None,
     typer.Option(help="Only battles decided by people, or by a judge.", rich_help_panel=FILTERS),

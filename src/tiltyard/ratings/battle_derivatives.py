@@ -33,16 +33,19 @@ class BattleDerivatives:
         """The derivatives at a fit whose information has this inverse."""
         cells, m, q = fit.cells, fit.cells.n_models, fit.cells.design.shape[1]
         scores, bend = _each_battle(fit)
-        towards = inverse[cells.first] - inverse[cells.second]
-        if q:
-            towards = towards + cells.design @ inverse[m : m + q]
-        each = np.arange(len(cells))
-        odds = towards[each, cells.first] - towards[each, cells.second]
-        odds += (towards[:, m : m + q] * cells.design).sum(axis=1)
+
+        def towards(columns: Ints) -> Floats:
+            """One column of every battle's row times the inverse; the whole rows would be cells × parameters."""
+            found = inverse[cells.first, columns] - inverse[cells.second, columns]
+            return found + (cells.design * inverse[m : m + q, columns].T).sum(axis=1) if q else found
+
+        odds = towards(cells.first) - towards(cells.second)
+        for k in range(q):
+            odds += towards(np.full(len(cells), m + k)) * cells.design[:, k]
         place = tie_places(fit)[cells.group]
         has = place >= 0
         at = np.where(has, m + q + place, 0)
-        cross, tie = np.where(has, towards[each, at], 0.0), np.where(has, inverse[at, at], 0.0)
+        cross, tie = np.where(has, towards(at), 0.0), np.where(has, inverse[at, at], 0.0)
         bend[~has, 1:] = 0.0
         leverage = bend[:, 0] * odds + 2.0 * bend[:, 1] * cross + bend[:, 2] * tie
         return cls(inverse, scores, _without_itself(scores, bend, odds, cross, tie), bend, leverage)

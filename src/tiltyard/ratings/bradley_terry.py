@@ -9,7 +9,7 @@ method needs about six steps: one dense solve each up to `DENSE_MODELS` models, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -63,6 +63,35 @@ class Parameters:
         return max(float(np.abs(part).max()) if part.size else 0.0 for part in parts)
 
 
+class StrengthPrior(Protocol):
+    """What is known of strengths beside the battles: a normal distribution with the precision matrix Q.
+
+    `precision` is what Q adds to the diagonal at most, `spread` the variance of what it pulls together.
+    """
+
+    @property
+    def precision(self) -> float:
+        """The largest entry on the diagonal of Q."""
+        ...
+
+    @property
+    def spread(self) -> float:
+        """The variance that true strengths may have around what they are pulled to: what the pull is wrong by."""
+        ...
+
+    def pull(self, strength: Floats) -> Floats:
+        """The slope of its log-density by each strength."""
+        ...
+
+    def log_density(self, strength: Floats) -> float:
+        """Its log-density, but for a constant."""
+        ...
+
+    def times(self, columns: Floats) -> Floats:
+        """Q times a vector, or times each column."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalPrior:
     """Strengths are pulled towards `mean` (their own mean apart) as by a normal distribution of this precision.
@@ -84,6 +113,10 @@ class NormalPrior:
         away = strength - self.mean
         return -0.5 * self.precision * float(((away - away.mean()) ** 2).sum())
 
+    def times(self, columns: Floats) -> Floats:
+        """The precision times each column."""
+        return np.asarray(self.precision * columns)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BradleyTerryFit:
@@ -99,7 +132,7 @@ class BradleyTerryFit:
     tied_groups: NDArray[np.int64]
     log_likelihood: float
     steps: int
-    prior: NormalPrior | None = None
+    prior: StrengthPrior | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -120,7 +153,7 @@ class BradleyTerryFit:
 
 
 def fit(
-    cells: PairCells, tie_model: TieModel, *, start: Parameters | None = None, prior: NormalPrior | None = None
+    cells: PairCells, tie_model: TieModel, *, start: Parameters | None = None, prior: StrengthPrior | None = None
 ) -> BradleyTerryFit:
     """The maximum-likelihood fit. The cells must be joined both ways (see `graph`): otherwise there is none.
 
@@ -185,7 +218,7 @@ def _line_search(
     point: Parameters,
     here: Evaluation,
     step: Parameters,
-    prior: NormalPrior | None,
+    prior: StrengthPrior | None,
 ) -> tuple[Parameters, Evaluation]:
     """The Newton step, halved until the likelihood (times the prior) does not fall (rounding apart)."""
 
@@ -203,7 +236,7 @@ def _line_search(
 
 
 def _newton_step(
-    cells: PairCells, here: Evaluation, tied_groups: NDArray[np.int64], point: Parameters, prior: NormalPrior | None
+    cells: PairCells, here: Evaluation, tied_groups: NDArray[np.int64], point: Parameters, prior: StrengthPrior | None
 ) -> Parameters:
     """Where the second-order picture of the log-likelihood has its top."""
     m, q = cells.n_models, cells.design.shape[1]
@@ -221,10 +254,10 @@ def _newton_step(
     return Parameters(step[:m], step[m : m + q], moved_tie)
 
 
-def _with_prior(matrix: Floats, n_models: int, prior: NormalPrior | None) -> Floats:
+def _with_prior(matrix: Floats, n_models: int, prior: StrengthPrior | None) -> Floats:
     """The information with the prior's."""
     if prior is not None:
-        matrix[np.arange(n_models), np.arange(n_models)] += prior.precision
+        matrix[:n_models, :n_models] += prior.times(np.eye(n_models))
     return matrix
 
 
@@ -321,7 +354,7 @@ def _check_design(cells: PairCells, weight: Curvature) -> None:
 
 
 def _sparse_strengths(
-    cells: PairCells, weight: Curvature, prior: NormalPrior | None = None
+    cells: PairCells, weight: Curvature, prior: StrengthPrior | None = None
 ) -> Callable[[Floats], Floats]:
     """A solver for the strengths alone: conjugate gradients on the pairs."""
     from scipy.sparse import csr_array
@@ -331,9 +364,14 @@ def _sparse_strengths(
     off = csr_array((weight.delta, (cells.first, cells.second)), shape=(m, m))
     off_transposed = off.T
     diagonal = np.maximum(off.sum(axis=1) + off.sum(axis=0), 1e-300)
-    diagonal = diagonal if prior is None else diagonal + prior.precision
-    laplacian = LinearOperator((m, m), matvec=lambda x: diagonal * x - off @ x - off_transposed @ x, dtype=np.float64)
-    jacobi = LinearOperator((m, m), matvec=lambda x: x / diagonal, dtype=np.float64)
+
+    def matvec(x: Floats) -> Floats:
+        along = diagonal * x - off @ x - off_transposed @ x
+        return np.asarray(along if prior is None else along + prior.times(x))
+
+    largest = diagonal if prior is None else diagonal + prior.precision
+    laplacian = LinearOperator((m, m), matvec=matvec, dtype=np.float64)
+    jacobi = LinearOperator((m, m), matvec=lambda x: x / largest, dtype=np.float64)
 
     rounding = 1e-14 * float(np.linalg.norm(diagonal))
 
@@ -351,7 +389,7 @@ def _solve_sparse(
     weight: Curvature,
     tied_groups: NDArray[np.int64],
     gradient: Floats,
-    prior: NormalPrior | None,
+    prior: StrengthPrior | None,
 ) -> Floats:
     """The Newton step for many models: conjugate gradients on the pairs, the few other parameters by Schur."""
     m = cells.n_models

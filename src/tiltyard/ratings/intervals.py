@@ -211,14 +211,14 @@ def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, *, corre
 
 
 def _around_prior(fit: BradleyTerryFit, covariance: Covariance) -> Covariance:
-    """The covariance with the error of a prior's pull: K (P² · spread) K, K the inverse information."""
+    """The covariance with the error of a prior's pull: K Q (spread · I) Q K, K the inverse information."""
     if fit.prior is None:
         return covariance
-    inverse, m, precision = covariance.fisher, fit.cells.n_models, fit.prior.precision
-    square = inverse[:, :m] @ inverse[:m]
-    wider = precision * precision * fit.prior.spread * square
+    inverse, m = covariance.fisher, fit.cells.n_models
+    pulled = fit.prior.times(inverse[:m])
+    wider = fit.prior.spread * (pulled.T @ pulled)
     matrices = tuple(matrix + wider for matrix in covariance.matrices)
-    return replace(covariance, matrices=matrices, fisher=inverse - precision * square + wider)
+    return replace(covariance, matrices=matrices, fisher=inverse - inverse[:, :m] @ pulled + wider)
 
 
 def combine(

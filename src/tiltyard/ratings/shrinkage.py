@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from tiltyard.ratings.many_models import MANY_MODELS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tiltyard.ratings.bradley_terry import Parameters
+    from tiltyard.ratings.bradley_terry import Parameters, StrengthPrior
     from tiltyard.ratings.comparisons import PairCells
     from tiltyard.ratings.tie_models import TieModel
 
@@ -42,6 +42,49 @@ ONE_ERROR = 0.5
 
 DISPERSIONS = 3
 """At most so often the spread of scores by cluster and the variance are found from each other."""
+
+
+class Population(Protocol):
+    """What strengths are pulled towards, and what of the battles tells how far they lie from it."""
+
+    @property
+    def dimensions(self) -> int:
+        """In how many directions strengths are pulled."""
+        ...
+
+    def prior(self, precision: float, spread: float) -> StrengthPrior:
+        """The prior of this precision; `spread` is the variance around it that intervals allow for."""
+        ...
+
+    def log_determinant(self, found: BradleyTerryFit) -> float:
+        """Ln det of a fit's information, prior included, but for the shift of all strengths."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OneMean:
+    """All strengths come from one normal distribution."""
+
+    n_models: int
+
+    @property
+    def dimensions(self) -> int:
+        """All but the shift of all strengths."""
+        return self.n_models - 1
+
+    def prior(self, precision: float, spread: float) -> NormalPrior:
+        """A pull towards the mean of all."""
+        return NormalPrior(precision, np.zeros(self.n_models), spread)
+
+    def log_determinant(self, found: BradleyTerryFit) -> float:
+        """Ln det of the information, but for the shift; by its diagonal where there are many models."""
+        assert found.prior is not None
+        m, precision = found.cells.n_models, found.prior.precision
+        if m > MANY_MODELS:
+            weight = found.curvature().delta
+            diagonal = np.bincount(found.cells.first, weight, m) + np.bincount(found.cells.second, weight, m)
+            return float(np.log(diagonal + precision).sum()) - math.log(precision)
+        return float(np.linalg.slogdet(found.information())[1]) - math.log(precision)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,70 +102,56 @@ class ShrunkFit:
 
 
 def fit_shrunk(
-    cells: PairCells, tie_model: TieModel, dispersion: Callable[[BradleyTerryFit], float] | None = None
+    cells: PairCells,
+    tie_model: TieModel,
+    dispersion: Callable[[BradleyTerryFit], float] | None = None,
+    population: Population | None = None,
 ) -> ShrunkFit:
     """The fit with a normal prior whose variance comes from the battles.
 
     `dispersion` tells how many times as uncertain strengths are as a fit alone says; None where battles are
-    independent.
+    independent. Without a `population` all strengths are pulled towards their mean.
     """
-    share = 1.0
-    found = _search(cells, tie_model, share)
+    share, population = 1.0, population or OneMean(cells.n_models)
+    found = _search(cells, tie_model, share, population)
     if dispersion is not None:
         for _ in range(DISPERSIONS):
-            before, share = share, max(1.0, dispersion(_without_spread(found.fit)))
+            assert found.fit.prior is not None
+            battles_alone = replace(found.fit, prior=population.prior(found.fit.prior.precision, 0.0))
+            before, share = share, max(1.0, dispersion(battles_alone))
             if abs(share / before - 1.0) < 0.02:
                 break
-            found = _search(cells, tie_model, share)
+            found = _search(cells, tie_model, share, population)
     return found
 
 
-def _without_spread(fitted: BradleyTerryFit) -> BradleyTerryFit:
-    """The fit whose errors are those of the battles alone."""
-    assert fitted.prior is not None
-    return replace(fitted, prior=replace(fitted.prior, spread=0.0))
-
-
-def _search(cells: PairCells, tie_model: TieModel, share: float) -> ShrunkFit:
+def _search(cells: PairCells, tie_model: TieModel, share: float, population: Population) -> ShrunkFit:
     """The variance of the largest marginal likelihood if battles count 1/`share` each, and the fit with it."""
-    evidence = _Evidence(cells.with_counts(cells.counts / share), tie_model)
+    evidence = _Evidence(cells.with_counts(cells.counts / share), tie_model, population)
     low, high = 2.0 * math.log(SMALLEST_SD), 2.0 * math.log(LARGEST_SD)
     best = _largest(evidence, low, high)
     upper = _falls_by(evidence, best, high, ONE_ERROR)
     variance = math.exp(best)
-    mean = np.zeros(cells.n_models)
-    prior = NormalPrior(share / variance, mean, math.exp(upper))
+    prior = population.prior(share / variance, math.exp(upper))
     return ShrunkFit(fit(cells, tie_model, start=evidence.near, prior=prior), variance, share)
 
 
 class _Evidence:
     """The log marginal likelihood of battles at the logarithm of a variance; each fit starts from the last one."""
 
-    def __init__(self, cells: PairCells, tie_model: TieModel) -> None:
-        self.cells, self.tie_model = cells, tie_model
+    def __init__(self, cells: PairCells, tie_model: TieModel, population: Population) -> None:
+        self.cells, self.tie_model, self.population = cells, tie_model, population
         self.near: Parameters | None = None
         self.known: dict[float, float] = {}
 
     def __call__(self, log_variance: float) -> float:
         if log_variance not in self.known:
-            m, precision = self.cells.n_models, math.exp(-log_variance)
-            prior = NormalPrior(precision, np.zeros(m), 0.0)
+            prior = self.population.prior(math.exp(-log_variance), 0.0)
             found = fit(self.cells, self.tie_model, start=self.near, prior=prior)
             self.near = found.parameters
-            fall = prior.log_density(found.parameters.strength) - 0.5 * (m - 1) * log_variance
-            self.known[log_variance] = found.log_likelihood + fall - 0.5 * _log_determinant(found)
+            fall = prior.log_density(found.parameters.strength) - 0.5 * self.population.dimensions * log_variance
+            self.known[log_variance] = found.log_likelihood + fall - 0.5 * self.population.log_determinant(found)
         return self.known[log_variance]
-
-
-def _log_determinant(found: BradleyTerryFit) -> float:
-    """Ln det of the information, but for the shift of all strengths; by its diagonal where there are many models."""
-    assert found.prior is not None
-    m, precision = found.cells.n_models, found.prior.precision
-    if m > MANY_MODELS:
-        weight = found.curvature().delta
-        diagonal = np.bincount(found.cells.first, weight, m) + np.bincount(found.cells.second, weight, m)
-        return float(np.log(diagonal + precision).sum()) - math.log(precision)
-    return float(np.linalg.slogdet(found.information())[1]) - math.log(precision)
 
 
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)

@@ -1,0 +1,322 @@
+"""Boards by category that learn from each other: every category's ratings are pulled towards the whole board's.
+
+One joint fit (`ratings.pooling`) rates every model in every category it was seen in. Each category then gets its board
+as if it had been rated alone: its own counts and places, intervals that include what the pull may be wrong by.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiltyard.battles.outcome import Source
+from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
+from tiltyard.boards.certainty import certainty, share_remarks, zero_weights
+from tiltyard.boards.misfit import report_fit
+from tiltyard.boards.preparation import (
+    FitInput,
+    choose_clusters,
+    choose_tie_model,
+    connected,
+    settle_tie_model,
+    without_ties,
+)
+from tiltyard.boards.selection import Selected, cluster_codes, restrict, select
+from tiltyard.errors import BattleError, OptionError, RatingError, TooLarge
+from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Floats, Ints, count_pairs, sum_by
+from tiltyard.ratings.graph import Reach, islands, reach, ties_bounded
+from tiltyard.ratings.intervals import Clustering
+from tiltyard.ratings.pooling import PooledFit, covariance_within, fit_of_category, fit_pooled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from tiltyard.boards.leaderboard import Leaderboard
+    from tiltyard.ratings.bradley_terry import BradleyTerryFit
+    from tiltyard.ratings.tie_models import TieModel
+
+MOST_STRENGTHS = 4000
+"""Above so many pairs of a category and a model a joint fit would take many minutes."""
+
+ALONE = {
+    Reach.UNBEATEN: "unbeaten here: only its battles elsewhere bound it above (pool)",
+    Reach.WINLESS: "winless here: only its battles elsewhere bound it below (pool)",
+    Reach.APART: "not joined to the others here: only its battles elsewhere bound it (pool)",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Category:
+    """One value of the column: its battles as if rated alone, the numbers of its models' strengths in the joint fit.
+
+    `tie_group` holds the joint fit's tie group of battles decided by a judge, and of those decided by people.
+    """
+
+    value: str
+    alone: FitInput
+    ids: Ints
+    tie_group: Ints
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return self.alone.selected.table.models
+
+
+def check_poolable(estimator: object) -> BradleyTerry:
+    """The estimator, if its boards can be pooled; else an error that says what to leave out."""
+    if not isinstance(estimator, BradleyTerry):
+        raise OptionError('pool goes with method="bt" alone.')
+    wrong = {
+        f'ci="{estimator.ci}"': estimator.ci != "sandwich",
+        "shrink=True": estimator.shrink,
+        f'control="{",".join(estimator.control)}"': bool(estimator.control),
+        "slot=True": bool(estimator.slot),
+        'correction="none"': estimator.correction == "none",
+        "robustness=True": estimator.robustness,
+        "anytime=True": estimator.anytime,
+    }
+    found = [name for name, given in wrong.items() if given]
+    if found:
+        raise OptionError(f'pool goes with ci="sandwich" alone: leave out {", ".join(found)}.')
+    return estimator
+
+
+def pooled_boards(
+    table: BattleTable, column: str, estimator: BradleyTerry, leave_out: Callable[[RatingError], None]
+) -> dict[str, Leaderboard]:
+    """One board per value of a column, all rated together; `leave_out` is told of values that cannot be rated."""
+    codes = table.text_column(column).codes
+    table = table if (codes != MISSING).all() else table.take(codes != MISSING)
+    remarks: list[str] = []
+    clusters = choose_clusters(table, estimator.cluster, remarks)
+    table = replace(table, columns={**table.columns, **{name: table.text_column(name) for name in clusters}})
+    categories = _prepare(_joined(_select(table, column, estimator, leave_out), estimator, remarks), estimator)
+    if len(categories) < 2:
+        raise RatingError(
+            f"pool needs battles of at least 2 values of {column}, and {len(categories)} can be rated: "
+            "there is nothing to pool."
+        )
+    _check_size(sum(len(category.ids) for category in categories), column, estimator)
+    rows, model, where = _together(categories, clusters)
+    tie_model = _tie_model(categories, rows, model, estimator, remarks)
+    pooled = fit_pooled(rows, count_pairs(rows), tie_model, model, where)
+    remarks.append(_sentence(pooled, column))
+    settings = {"pool": _record(pooled, column, len(categories))}
+    boards = {}
+    for category in categories:
+        fit_input = replace(category.alone, tie_model=tie_model, clusters=clusters, remarks=[*remarks])
+        board = _board(category, fit_input, pooled, estimator)
+        boards[category.value] = replace(board, settings={**board.settings, **settings})
+    return boards
+
+
+def _select(
+    table: BattleTable, column: str, estimator: BradleyTerry, leave_out: Callable[[RatingError], None]
+) -> list[tuple[str, Selected]]:
+    """The battles of each value that are rated."""
+    found = []
+    for value, part in table.split(column):
+        try:
+            selected = select(part, estimator.selection)
+            selected = without_ties(selected) if estimator.ties == "drop" else selected
+            choose_tie_model(selected.table, estimator.ties, [], controlled=False)  # refuses nothing but ties
+        except (BattleError, RatingError) as error:
+            leave_out(RatingError(f"{column} {value}: {error}"))
+        else:
+            found.append((value, selected))
+    return found
+
+
+def _joined(
+    found: list[tuple[str, Selected]], estimator: BradleyTerry, remarks: list[str]
+) -> list[tuple[str, Selected]]:
+    """Only models that the battles of all categories join; an error if some are not, unless `only_connected`."""
+    names = sorted({name for _, selected in found for name in selected.table.models})
+    at = {name: code for code, name in enumerate(names)}
+    pairs = [np.empty((0, 2), dtype=np.int32)]
+    for _, selected in found:
+        code = np.array([at[name] for name in selected.table.models], dtype=np.int32)
+        pairs.append(np.unique(code[np.column_stack([selected.table.model_a, selected.table.model_b])], axis=0))
+    met = np.concatenate(pairs)
+    if not len(met):
+        return []
+    outcome, source = np.zeros((2, len(met)), dtype=np.int8)
+    every = BattleTable(tuple(names), met[:, 0], met[:, 1], outcome, source, np.ones(len(met)))
+    kept = connected(Selected(every, every.take(outcome > 0), {}), remarks, only_connected=estimator.only_connected)
+    inside = set(kept.table.models)
+    joined = []
+    for value, one in found:
+        mask = np.array([name in inside for name in one.table.models])
+        if mask.any():
+            joined.append((value, restrict(one, mask, "model outside the largest connected group")))
+    return joined
+
+
+def _prepare(found: list[tuple[str, Selected]], estimator: BradleyTerry) -> list[_Category]:
+    """Every category with its numbers in the joint fit.
+
+    A category whose battles alone do not bound a tie parameter shares that of the largest one that does.
+    """
+    alone = [estimator._prepare(selected, [], None) for _, selected in found]
+    own = [ties_bounded(one.counted.cells) for one in alone]
+    size = [one.rows.weight.sum() if bounded else 0.0 for one, bounded in zip(alone, own, strict=True)]
+    largest = int(np.argmax(size)) if size else 0
+    people = bool(alone) and float((alone[largest].selected.table.source == Source.HUMAN).mean()) >= 0.5
+    common = np.full(2, 2 * largest + int(people))
+    starts = np.cumsum([0, *(one.rows.n_models for one in alone)])
+    return [
+        _Category(
+            value,
+            one,
+            np.arange(starts[number], starts[number + 1]),
+            2 * number + np.arange(2) if own[number] else common,
+        )
+        for number, ((value, _), one) in enumerate(zip(found, alone, strict=True))
+    ]
+
+
+def _check_size(strengths: int, column: str, estimator: BradleyTerry) -> None:
+    if strengths > MOST_STRENGTHS:
+        raise TooLarge(
+            f"pool fits {strengths:,} pairs of a {column} and a model at once, and {MOST_STRENGTHS:,} is the most",
+            "Leave rare models out with min_battles=..., or rate without pool.",
+        )
+    estimator._check_memory(strengths, None)
+
+
+def _together(categories: list[_Category], clusters: tuple[str, ...]) -> tuple[Comparisons, Ints, Ints]:
+    """All battles as comparisons between models in categories; for each of those its model, and its category."""
+    names = sorted({name for category in categories for name in category.models})
+    at = {name: code for code, name in enumerate(names)}
+    model = np.array([at[name] for category in categories for name in category.models], dtype=np.int64)
+    where = np.repeat(np.arange(len(categories)), [len(category.ids) for category in categories])
+    tables = [category.alone.selected.table for category in categories]
+    rows = [category.alone.rows for category in categories]
+    soft = any(one.share is not None for one in rows)
+    shares = [np.full(len(one), np.nan) if one.share is None else one.share for one in rows]
+    together = Comparisons(
+        n_models=len(model),
+        first=np.concatenate([category.ids[one.first] for category, one in zip(categories, rows, strict=True)]),
+        second=np.concatenate([category.ids[one.second] for category, one in zip(categories, rows, strict=True)]),
+        result=np.concatenate([one.result for one in rows]),
+        weight=np.concatenate([one.weight for one in rows]),
+        share=np.concatenate(shares) if soft else None,
+        group=np.concatenate([one.tie_group[table.source] for one, table in zip(categories, tables, strict=True)]),
+        clusters=tuple(np.concatenate([cluster_codes(table, name) for table in tables]) for name in clusters),
+    )
+    return together, model, where
+
+
+def _tie_model(
+    categories: list[_Category], rows: Comparisons, model: Ints, estimator: BradleyTerry, remarks: list[str]
+) -> TieModel:
+    """One tie model for all categories: half-wins where one has soft outcomes, or where no battles bound it."""
+    models = []
+    for category in categories:
+        said: list[str] = []
+        models.append(choose_tie_model(category.alone.selected.table, estimator.ties, said, controlled=False))
+        remarks += [line for line in said if line not in remarks]
+    half = [one for one in models if not one.has_parameter]
+    if half:
+        return half[0]
+    over_all = replace(rows, n_models=int(model.max()) + 1, first=model[rows.first], second=model[rows.second])
+    return settle_tie_model(count_pairs(over_all), models[0], remarks)
+
+
+def _board(category: _Category, fit_input: FitInput, pooled: PooledFit, estimator: BradleyTerry) -> Leaderboard:
+    """One category's board out of the joint fit."""
+    fitted = _fit_of(category, pooled)
+    table, weight = fit_input.selected.table, fit_input.rows.weight
+    ways = tuple(
+        _clusters_within(cluster_codes(table, name), weight, way.effective[category.ids])
+        for name, way in zip(fit_input.clusters, pooled.covariance.ways, strict=True)
+    )
+    covariance = covariance_within(pooled, category.ids, ways)
+    fit_input.remarks.extend(share_remarks(covariance, fit_input.clusters))
+    anchor = estimator._anchor_code(fit_input)
+    sure = certainty(fitted, fit_input, covariance, anchor=anchor, level=estimator.level, rounds=0, seed=estimator.seed)
+    state = pooled.state[category.ids]
+    more = {"misfit": _fit_report(category, fit_input, estimator)} if estimator.reads_times else {}
+    board = estimator._board(fit_input, fitted, state, sure, more)
+    means = pooled.means[category.ids]
+    weights = zero_weights(covariance.known, anchor)
+    zero = float(means.mean() if weights is None else weights @ means)
+    start = CENTRE if estimator.anchor is None else estimator.anchor[1]
+    over_all = dict(zip(category.models, start + POINTS_PER_LOGIT * (means - zero), strict=True))
+    notes = _notes(category, state)
+    entries = tuple(
+        replace(
+            entry,
+            note="; ".join(filter(None, (entry.note, notes[entry.model]))) or None,
+            extra={**entry.extra, "rating_over_all": float(over_all[entry.model])},
+        )
+        for entry in board.entries
+    )
+    return replace(board, entries=entries)
+
+
+def _fit_of(category: _Category, pooled: PooledFit) -> BradleyTerryFit:
+    """The joint fit as that of the category's own pairs."""
+    cells, tie = category.alone.counted.cells, pooled.shrunk.fit.parameters.tie[category.tie_group]
+    if cells.n_groups == 1:
+        tie = tie[category.alone.selected.table.source[:1]]
+    return fit_of_category(pooled, category.ids, cells, tie)
+
+
+def _fit_report(category: _Category, fit_input: FitInput, estimator: BradleyTerry) -> Mapping[str, Any]:
+    """How well a plain fit of the category alone describes its battles; the lines go to the board's remarks."""
+    alone = replace(category.alone, remarks=fit_input.remarks)
+    if len(islands(alone.counted.cells)) > 1:
+        reason = "groups of models never met here"
+        fit_input.remarks.append(f"fit not checked: {reason}")
+        return {"checked": False, "reason": reason}
+    return report_fit(alone, None, seed=estimator.seed, remote=False)
+
+
+def _notes(category: _Category, state: NDArray[np.int8]) -> dict[str, str | None]:
+    """For each model what to say where only its battles in other categories bound it."""
+    cells = category.alone.counted.cells
+    if len(islands(cells)) > 1:
+        return dict.fromkeys(category.models)
+    here = np.where(state == Reach.HELD, reach(cells), Reach.HELD)
+    return {name: ALONE.get(Reach(one)) for name, one in zip(category.models, here.tolist(), strict=True)}
+
+
+def _clusters_within(codes: Ints, weight: Floats, effective: Floats) -> Clustering:
+    """How many clusters a category's battles have, and what they are worth; `effective` is that of each model's."""
+    named = codes != OWN_CLUSTER
+    size = sum_by(codes[named], weight[named], int(codes.max(initial=-1)) + 1)
+    size = np.concatenate([size[size > 0.0], weight[~named]])
+    total = float(size.sum())
+    worth = total**2 / float(size @ size)
+    return Clustering(np.empty((0, 0)), float(len(size)), worth, effective, float(size.max()) / total)
+
+
+def _sentence(pooled: PooledFit, column: str) -> str:
+    """What was pooled, in a line."""
+    if pooled.shrunk.equal:
+        return (
+            f"pool: no model's strength differs by {column} beyond chance, so ratings are nearly those of all battles"
+        )
+    return (
+        f"pool: a model's strength differs by {POINTS_PER_LOGIT * math.sqrt(pooled.shrunk.variance):.0f} points by "
+        f"{column} (standard deviation, estimated); ratings are pulled towards the model's over all, those with few "
+        "battles most"
+    )
+
+
+def _record(pooled: PooledFit, column: str, categories: int) -> dict[str, Any]:
+    """What a ratings file says of the pool."""
+    return {
+        "by": column,
+        "categories": categories,
+        "sd": POINTS_PER_LOGIT * math.sqrt(pooled.shrunk.variance),
+        "dispersion": pooled.shrunk.dispersion,
+    }
