@@ -15,8 +15,8 @@ from tiltyard.pages.markup import CONTROLS
 from tiltyard.report import write_report
 
 OUR_TAGS = """html head meta title style body header main nav section article div span p a b br small sup ul li dl dt dd
-bdi h1 h2 h3 h4 h5 table thead tbody tr th td data details summary svg path circle text label input select option output
-script"""
+bdi h1 h2 h3 h4 h5 table caption thead tbody tr th td data details summary svg path circle text label input select
+option output script"""
 
 
 def seen(text: str) -> str:

@@ -23,6 +23,7 @@ from tiltyard.report.grid import (
     categories_by_prompt,
     cells_by_prompt,
     grid,
+    kinds_of,
     losses_first,
     most_telling,
     room_for,
@@ -220,7 +221,17 @@ def _grid_section(
     others, unseen = _other_models(found, battles)
     columns, rows = _rows(found, battles, others)
     anchors = {} if run is None else {name: f"#p{i}" for i, name in enumerate(run.prompts) if name in views}
-    rows = [_with_texts(row, run, texts, anchors) for row in rows]
+    kinds = categories_by_prompt(battles) or ({} if run is None else kinds_of(run.prompts))
+    known = texts if run is None else {**{name: prompt.text for name, prompt in run.prompts.items()}, **texts}
+    rows = [
+        replace(
+            row,
+            text=row.text or known.get(row.prompt),
+            category=kinds.get(row.prompt),
+            target=anchors.get(row.prompt, ""),
+        )
+        for row in rows
+    ]
     weights = {one.prompt: _telling(one) for one in found.prompts}
     shown = most_telling(rows, weights, room_for(len(columns)))
     left_out = _left_out(found, len(rows) - len(shown), unseen, run, len(views))
@@ -254,14 +265,13 @@ def _rows(found: Difference, battles: BattleTable, others: Sequence[str]) -> tup
         columns.append(GridColumn(f"{new} minus {old}", f"where {new} did worse than {old}"))
         columns += [GridColumn(name, f"where {name} lost") for name in models]
     cells = cells_by_prompt(battles, models) if field else {}
-    kinds = categories_by_prompt(battles)
     rows = []
     for one in found.prompts:
         line: list[GridCell | ChangeCell | None] = [_between(one)] if met else []
         if field:
             line.append(None if one.change is None else ChangeCell(one.change))
             line += cells.get(one.prompt) or (None,) * len(models)
-        rows.append(GridRow(one.prompt, tuple(line), one.text, kinds.get(one.prompt)))
+        rows.append(GridRow(one.prompt, tuple(line), one.text))
     return columns, sorted(rows, key=losses_first)
 
 
@@ -276,13 +286,6 @@ def _between(one: PromptScore) -> GridCell | None:
 def _telling(one: PromptScore) -> tuple[float, ...]:
     """How much a prompt says about the two: who won it how often, then by how much they differ on it."""
     return (abs(one.net), abs(one.change or 0.0), one.wins + one.losses + one.ties)
-
-
-def _with_texts(row: GridRow, run: Run | None, texts: Mapping[str, str], anchors: Mapping[str, str]) -> GridRow:
-    prompt = None if run is None else run.prompts.get(row.prompt)
-    text = row.text or texts.get(row.prompt) or (None if prompt is None else prompt.text)
-    kind = row.category or (None if prompt is None else prompt.source or prompt.subject)
-    return replace(row, text=text, category=kind, target=anchors.get(row.prompt, ""))
 
 
 def _left_out(found: Difference, rows: int, models: int, run: Run | None, views: int) -> str:

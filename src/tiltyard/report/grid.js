@@ -27,7 +27,9 @@
     const category = form.querySelector(".category");
     const losses = form.querySelector(".losses");
     const said = form.querySelector("output");
-    const rows = [...body.rows].map((row) => ({ row, keys: new Map(), words: null }));
+    const rest = box.querySelector(".rest");
+    const rows = [...body.rows, ...(rest ? rest.querySelector("tbody").rows : [])].map((row) => ({ row, keys: new Map(), words: null }));
+    if (rest) rest.remove();
     let order = rows;
     let limit = PORTION;
 

@@ -21,6 +21,7 @@ from tiltyard.pages.markup import Html, el, join, link, shortened, table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tiltyard.bank import Prompt
     from tiltyard.battles.table import BattleTable
 
 MOST_CELLS = 40_000
@@ -29,6 +30,8 @@ TEXT_WIDTH = 160
 """Characters of a prompt in its row; a longer one unfolds, or is on the view that the row leads to."""
 MOST_TEXT = 2_000_000
 """Characters of prompts that unfold in their rows; above that all are cut."""
+LONG = 200
+"""Prompts beyond so many are folded: a browser does not lay out what nobody has opened."""
 EVEN = 0.5
 
 LEGEND = (
@@ -160,6 +163,18 @@ def categories_by_prompt(battles: BattleTable, column: str = "category") -> dict
     return {prompt: count.most_common(1)[0][0] for prompt, count in counts.items()}
 
 
+def kinds_of(prompts: Mapping[str, Prompt]) -> dict[str, str]:
+    """What tells the prompts of a run apart: their sources or, where all have the same, their subjects.
+
+    Parameters:
+        prompts: The prompts by id.
+    """
+    for column in ([prompt.source for prompt in prompts.values()], [prompt.subject for prompt in prompts.values()]):
+        if len(set(column)) > 1:
+            return {name: value for name, value in zip(prompts, column, strict=True) if value}
+    return {}
+
+
 def room_for(n_columns: int) -> int:
     """How many prompts a grid of that many columns may show.
 
@@ -191,15 +206,20 @@ def grid(columns: Sequence[GridColumn], rows: Sequence[GridRow], *, label: str, 
         el("p", *notes, class_="note"),
         el("p", left_out, class_="note omitted") if left_out else Html(""),
         _filter(columns, rows),
-        table(head, body, caption=label, class_="grid-table"),
+        table(head, body[:LONG], caption=label, class_="grid-table"),
+        _folded(table(head, body[LONG:], caption=f"{label}, continued", class_="grid-table"), len(body) - LONG),
         class_="results",
     )
+
+
+def _folded(more: Html, n: int) -> Html:
+    return el("details", el("summary", figures.plural(n, "more prompt")), more, class_="rest") if n > 0 else Html("")
 
 
 def _filter(columns: Sequence[GridColumn], rows: Sequence[GridRow]) -> Html:
     """Search, category and losses; hidden until a script makes it work."""
     names = sorted({row.category for row in rows if row.category})
-    searched = "prompt, answer, judge’s words" if any(row.target for row in rows) else "prompt"
+    searched = "prompt, answer, judge’s words" if any(row.target.startswith("#") for row in rows) else "prompt"
     lost = [(str(place), column.lost) for place, column in enumerate(columns, start=1) if column.lost]
     choices = [
         _choice("Category", "category", [("", "all"), *((name, name) for name in names)] if len(names) > 1 else []),
@@ -303,7 +323,7 @@ def spread(row: GridRow) -> float:
 
 
 def most_telling(rows: Sequence[GridRow], weights: Mapping[str, tuple[float, ...]], most: int) -> list[GridRow]:
-    """These many of the rows, those with the largest weights, in their old order.
+    """At most so many of the rows: those with the largest weights, in their old order.
 
     Parameters:
         rows: The rows.

@@ -12,7 +12,7 @@ from tiltyard.report.sections.battles import battles_section, filter_form, pair_
 from tiltyard.report.sections.board import board_section, elo_section, fit_section, k_section, win_rate_section
 from tiltyard.report.sections.habits import failures_section, habits_section
 from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
-from tiltyard.report.sections.prompts import prompt_index, prompt_view
+from tiltyard.report.sections.prompts import prompt_index, prompt_view, results_section
 from tiltyard.report.sections.run import canary_section, gate_section, run_section, usage_section
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
 
@@ -81,7 +81,8 @@ def views_on_page(here: Here, kind: ReportKind) -> Html:
 
 def _kind(run: Run) -> ReportKind:
     mode = str(run.manifest.get("mode") or "tournament")
-    return ReportKind(f"{mode.capitalize()} run: {', '.join(run.entrants)}")
+    title = f"{mode.capitalize()} run: {', '.join(run.entrants)}"
+    return ReportKind(title, style=own_file("grid.css"), script=own_file("grid.js"))
 
 
 def _main_page(here: Here) -> str:
@@ -97,6 +98,7 @@ def _main_page(here: Here) -> str:
             gate_section(here),
             glance(here),
             *[_dimension(here, dimension) for dimension in run.dimensions],
+            results_section(here),
             failures_section(here),
             canary_section(here),
             usage_section(here),
@@ -132,6 +134,7 @@ def _navigation(here: Here) -> Html:
     places = [("glance", "At a glance")] if any(d.board for d in here.run.dimensions) else []
     places += [("gate", "Go or no-go")] if gate_section(here) else []
     places += [(f"d{i}", name) for name, i in here.site_map.dimensions.items()]
+    places += [("results", "Prompt by prompt")]
     places += [("failures", "Failures")]
     places += [("canaries", "Canaries")] if canary_section(here) else []
     places += [("usage", "Cost"), ("run", "The run"), ("prompts", "Prompts"), ("battles", "Battles")]

@@ -1,24 +1,92 @@
-"""The texts: a prompt once, every answer to it once, and each judgment on it with both judge texts.
+"""Prompts: how each entrant fared on each, and what was asked, answered and judged.
 
-A page shows one of these at a time: the battle or prompt that its address names. For a battle, the style sheet hides
-unrelated answers and judgments, so no text has to be on the page twice.
+A prompt is on the page once, every answer to it once, and each judgment on it with both judge texts. A page shows one
+of these at a time: the battle or prompt that its address names. For a battle, the style sheet hides unrelated answers
+and judgments, so no text has to be on the page twice.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from tiltyard.pages.figures import plural
 from tiltyard.pages.markup import Html, el, join, link, number, shortened
+from tiltyard.report.grid import GridCell, GridColumn, GridRow, grid, kinds_of, most_telling, room_for, spread
 from tiltyard.report.sections.battles import badge
+from tiltyard.report.sections.board import order
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tiltyard.bank import Prompt
     from tiltyard.judging.records import Judgment, Verdict
     from tiltyard.llm.records import Usage
     from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.run import Dimension
     from tiltyard.report.site_map import Here
+
+
+def results_section(here: Here) -> Html:
+    """A grid of prompts × entrants for each dimension; those after the first are folded."""
+    dimensions = here.run.dimensions
+    kinds = kinds_of(here.run.prompts)
+    grids = [_grid(here, dimension, kinds) for dimension in dimensions]
+    if len(grids) > 1:
+        grids = [
+            el("details", el("summary", el("b", dimension.name)), one, class_="card", open=place == 0)
+            for place, (dimension, one) in enumerate(zip(dimensions, grids, strict=True))
+        ]
+    return el("section", el("h2", "Prompt by prompt"), *grids, id="results")
+
+
+def _grid(here: Here, dimension: Dimension, kinds: Mapping[str, str]) -> Html:
+    """Every prompt with a settled judgment; first those on which the entrants differ most."""
+    judged: dict[str, list[JudgedBattle]] = {}
+    for battle in here.run.battles:
+        if battle.dimension == dimension.name and battle.settled:
+            judged.setdefault(battle.prompt_id, []).append(battle)
+    if not judged:
+        return el("p", "No judgment was settled.", class_="note")
+    names = order(here, dimension)
+    rows = [_row(here, prompt, battles, names, kinds.get(prompt)) for prompt, battles in judged.items()]
+    rows.sort(key=spread, reverse=True)
+    room = room_for(len(names) * len(here.run.dimensions))
+    shown = most_telling(rows, {row.prompt: (spread(row),) for row in rows}, room)
+    said = ""
+    if len(shown) < len(rows):
+        said = (
+            f"{plural(len(rows) - len(shown), 'prompt')} on which the entrants differ least are left out, to keep the "
+            "page usable; they are listed under Prompts."
+        )
+    columns = [GridColumn(name, f"where {name} lost") for name in names]
+    return grid(columns, shown, label=f"{dimension.name}, prompt by prompt", left_out=said)
+
+
+def _row(here: Here, prompt: str, battles: Sequence[JudgedBattle], names: Sequence[str], kind: str | None) -> GridRow:
+    """A prompt; a cell of a single battle leads to that battle, any other to everything on the prompt."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    last: dict[str, JudgedBattle] = {}
+    for battle in battles:
+        for name in battle.entrants:
+            result = "tied" if battle.winner is None else "won" if battle.winner == name else "lost"
+            counts.setdefault(name, Counter())[result] += 1
+            last[name] = battle
+    everything = here.prompt(prompt)
+    alone = {name for name in last if counts[name].total() == 1}
+    return GridRow(
+        prompt,
+        tuple(_cell(counts[name]) for name in names),
+        here.run.prompts[prompt].text,
+        kind,
+        everything,
+        tuple(here.battle(last[name]) if name in alone else everything for name in names),
+    )
+
+
+def _cell(count: Counter[str]) -> GridCell | None:
+    n = count.total()
+    return GridCell((count["won"] + 0.5 * count["tied"]) / n, count["won"], count["lost"], count["tied"]) if n else None
 
 
 def prompt_index(here: Here) -> Html:
