@@ -36,6 +36,9 @@ def test_no_message_below_the_command_line_names_an_option(room: str) -> None:
         ("where='len_a <' cannot be used", "--where 'len_a <' cannot be used"),
         ("where=\"a = 'b'\" cannot be used", "--where \"a = 'b'\" cannot be used"),
         ('Use cluster="none", ci="none" or min_battles=...', "Use --cluster none, --ci none or --min-battles"),
+        ('Did you mean map={"winner": "preferred"}?', "Did you mean --map winner=preferred?"),
+        ('map={"model_a": "left model", "winner": "x"}', "--map 'model_a=left model' --map winner=x"),
+        ("rename the columns (map=...).", "rename the columns (--map)."),
         ("K=16 and seed=7 stay", "K=16 and seed=7 stay"),
     ],
 )

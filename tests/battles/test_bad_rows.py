@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 GOOD = {"model_a": "otter", "model_b": "heron", "winner": "model_a", "source": "human"}
 
 DIRT: dict[str, tuple[dict[str, Any], str]] = {
-    "unknown winner": ({"winner": "otter"}, "winner is 'otter', expected model_a, model_b, tie"),
+    "unknown winner": ({"winner": "modle_a"}, "winner is 'modle_a', expected model_a, model_b, tie"),
     "missing winner": ({"winner": None}, "winner is missing"),
     "missing model name": ({"model_b": "  "}, "model_b is '  '"),
     "model against itself": ({"model_b": "otter"}, "model_a and model_b are both 'otter'"),
@@ -59,7 +59,7 @@ def test_a_bad_row_is_named_with_place_value_and_advice(reason: str, kind: str, 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_a_bad_row_is_found_when_rows_are_merged_too(kind: str, tmp_path: Path) -> None:
-    path = write_raw(tmp_path / f"battles.{kind}", with_dirt({"winner": "otter"}))
+    path = write_raw(tmp_path / f"battles.{kind}", with_dirt({"winner": "modle_a"}))
 
     with pytest.raises(BadRow, match="unknown winner") as caught:
         read_battles(path, counted=True, columns=())
@@ -180,10 +180,10 @@ def test_a_broken_csv_line_is_named_or_skipped(dirt: str, tmp_path: Path) -> Non
 
 def test_the_first_bad_row_is_the_one_that_is_named(tmp_path: Path) -> None:
     path = tmp_path / "battles.jsonl"
-    write_raw(path, [GOOD] * 25_000 + [GOOD | {"winner": "left"}] + [GOOD | {"winner": "right"}])
+    write_raw(path, [GOOD] * 25_000 + [GOOD | {"winner": "lift"}] + [GOOD | {"winner": "rite"}])
     path.write_bytes(path.read_bytes() + b"torn")
 
-    with pytest.raises(BadRow, match=r"battles\.jsonl:25001: unknown winner: winner is 'left'"):
+    with pytest.raises(BadRow, match=r"battles\.jsonl:25001: unknown winner: winner is 'lift'"):
         read_battles(path)
 
 
@@ -192,14 +192,14 @@ def test_in_several_files_the_file_is_named(tmp_path: Path) -> None:
         folder = tmp_path / kind
         folder.mkdir()
         write_raw(folder / f"1.{kind}", [GOOD, GOOD])
-        write_raw(folder / f"2.{kind}", [GOOD, GOOD | {"winner": "left"}])
+        write_raw(folder / f"2.{kind}", [GOOD, GOOD | {"winner": "lift"}])
         with pytest.raises(BadRow) as caught:
             read_battles(folder)
         assert str(caught.value).startswith(place(folder / f"2.{kind}", 2))
 
 
 def test_rows_that_where_leaves_out_are_not_judged(tmp_path: Path) -> None:
-    dirty = [GOOD | {"category": "good"}, GOOD | {"winner": "left", "category": "bad"}]
+    dirty = [GOOD | {"category": "good"}, GOOD | {"winner": "lift", "category": "bad"}]
     for kind in KINDS:
         path = write_raw(tmp_path / f"battles.{kind}", dirty)
         assert len(read_battles(path, where="category = 'good'")) == 1
@@ -221,15 +221,15 @@ def test_where_holds_for_the_careful_reader_too(tmp_path: Path) -> None:
 def test_rows_in_memory_are_named_by_their_number() -> None:
     import polars
 
-    for data in ([GOOD, GOOD | {"winner": "left"}], polars.DataFrame([GOOD, GOOD | {"winner": "left"}])):
-        with pytest.raises(BadRow, match="row 2: unknown winner: winner is 'left'"):
+    for data in ([GOOD, GOOD | {"winner": "lift"}], polars.DataFrame([GOOD, GOOD | {"winner": "lift"}])):
+        with pytest.raises(BadRow, match="row 2: unknown winner: winner is 'lift'"):
             read_battles(data)
     with pytest.raises(BadRow, match="row 2: broken line: 5 is not a battle"):
         read_battles([GOOD, 5])
 
 
 def test_a_file_of_which_every_row_is_skipped_holds_no_battles(tmp_path: Path) -> None:
-    path = write_raw(tmp_path / "battles.csv", [GOOD | {"winner": "left"}] * 2)
+    path = write_raw(tmp_path / "battles.csv", [GOOD | {"winner": "lift"}] * 2)
 
     with pytest.raises(NoBattles, match=r"all were skipped \(2 × unknown winner\)"):
         read_battles(path, on_bad="skip")
@@ -261,7 +261,7 @@ def test_a_header_with_a_name_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_all_problems_of_a_file_are_counted_and_the_first_few_shown(kind: str, tmp_path: Path) -> None:
     path = write_raw(
-        tmp_path / f"battles.{kind}", [GOOD, *[GOOD | {"winner": "left"}] * 5, GOOD | {"model_b": "otter"}, GOOD]
+        tmp_path / f"battles.{kind}", [GOOD, *[GOOD | {"winner": "lift"}] * 5, GOOD | {"model_b": "otter"}, GOOD]
     )
 
     battles, bad_rows = find_problems(path, examples_each=2)

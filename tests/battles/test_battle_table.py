@@ -24,7 +24,7 @@ def test_tables_are_joined_over_all_their_models_and_columns() -> None:
 
 
 def test_skipped_rows_add_up_over_tables() -> None:
-    bad = rows()[0] | {"winner": "left"}
+    bad = rows()[0] | {"winner": "lift"}
     tables = [read_battles([rows()[0], bad], on_bad="skip"), read_battles([bad, bad, rows()[1]], on_bad="skip")]
 
     assert dict(concat(tables).skipped) == {"unknown winner": 3}

@@ -352,3 +352,22 @@ def test_the_command_prints_the_same_table(spark: Any, files: dict[str, Path]) -
     here = subprocess.run(command, capture_output=True, text=True, check=True)
     there = subprocess.run([*command, "--engine", "spark"], capture_output=True, text=True, check=True)
     assert there.stdout == here.stdout
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_columns_under_other_names_and_winners_in_other_words_are_counted_too(
+    spark: Any, tmp_path: Path, suffix: str
+) -> None:
+    words = {"model_a": "A", "model_b": "[[B]]", "tie": "draw", "tie (bothbad)": "both bad"}
+    theirs = [
+        {"one": row["model_a"], "two": row["model_b"], "choice": words[row["winner"]], "task": row["question_id"]}
+        for row in votes()
+    ]
+    path = write(theirs, tmp_path / f"theirs.{suffix}")
+    mapped = {"model_a": "one", "model_b": "two", "winner": "choice", "prompt": "task"}
+
+    there, here = ty.rate(path, engine="spark", map=mapped), ty.rate(path, map=mapped)
+
+    assert there.models == here.models
+    assert np.allclose(there.ratings, here.ratings, atol=CLOSE)
+    assert there.settings["interval"]["clusters"] == here.settings["interval"]["clusters"]

@@ -156,3 +156,37 @@ def test_help_names_every_format() -> None:
     for command in ("check", "stats", "convert"):
         text = tiltyard(command, "--help").stdout
         assert all(name in text for name in FORMAT_NAMES)
+
+
+def test_every_command_reads_columns_under_other_names(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("question,v_old,v_new,preferred\nq1,otter,heron,heron\nq2,otter,heron,A\nq2,otter,heron,draw\n")
+    options = ["--map", "model_a=v_old", "--map", "model_b=v_new", "--map", "winner=preferred"]
+
+    assert tiltyard("check", path, *options).stdout == "3 battles, no problem found (format: lmarena).\n"
+    stats = json.loads(tiltyard("stats", path, *options, "--format", "json").stdout)
+    assert (stats["battles"], stats["prompts"], stats["outcomes"]["model_b"]) == (3, 2, 1)
+    tiltyard("convert", path, tmp_path / "ours.jsonl", *options)
+    assert read_battles(tmp_path / "ours.jsonl").outcome.tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("wrong", ["winner", "=x", "winner=", ""])
+def test_a_mapping_without_both_names_is_refused(wrong: str, clean: Path) -> None:
+    with pytest.raises(OptionError, match=r"--map is .*: expected OURS=THEIRS, such as winner=choice"):
+        tiltyard("check", clean, "--map", wrong)
+
+
+def test_a_column_that_is_mapped_twice_is_refused(clean: Path) -> None:
+    with pytest.raises(OptionError, match="--map gives winner twice: x and y"):
+        tiltyard("check", clean, "--map", "winner=x", "--map", "winner=y")
+
+
+def test_check_shows_what_to_do_about_an_ambiguous_winner_as_an_option(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("model_a,model_b,winner\nB,A,A\nA,B,A\n")
+
+    result = tiltyard("check", path)
+
+    assert result.exit_code == 1
+    assert "ambiguous winner: 1 row" in result.stdout
+    assert "--map winner:WORD=model_a" in result.stdout

@@ -101,17 +101,17 @@ def test_an_unknown_choice_is_wrong_usage(tiltyard: Run, birds: str) -> None:
 
 
 def test_a_bad_row_is_one_line_with_file_line_value_and_advice(tiltyard: Run, tmp_path: Path) -> None:
-    path = write(tmp_path / "b.jsonl", ROW, {**ROW, "winner": "otter"})
+    path = write(tmp_path / "b.jsonl", ROW, {**ROW, "winner": "oter"})
     done = tiltyard("rate", path)
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
-    for part in ("b.jsonl:2", "otter", "--on-bad skip"):
+    for part in ("b.jsonl:2", "oter", "--on-bad skip"):
         assert part in done.stderr
 
 
 def test_skipped_rows_are_counted_on_the_board(tiltyard: Run, tmp_path: Path) -> None:
-    rows = [ROW, fought("heron", "otter"), {**ROW, "winner": "otter"}, {**ROW, "model_b": "otter"}]
+    rows = [ROW, fought("heron", "otter"), {**ROW, "winner": "oter"}, {**ROW, "model_b": "otter"}]
     done = tiltyard("rate", write(tmp_path / "b.jsonl", *rows), "--on-bad", "skip", "--format", "json")
     left_out = json.loads(done.stdout)["left_out"]
     assert sum(left_out.values()) == 2

@@ -422,3 +422,26 @@ def test_a_file_that_changes_under_an_arena_is_noticed(kind: str, tmp_path: Path
 
     with pytest.raises(BattleError, match="has changed"):
         arena.exchanges([3])
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_an_arena_under_other_names_is_the_same_arena(kind: str, tmp_path: Path) -> None:
+    rows = [vote("q1", "otter", "heron"), vote("q2", "heron", "crane", "model_b"), vote("q3", "crane", "otter", "tie")]
+    names = {
+        "question_id": "task",
+        "model_a": "left",
+        "winner": "choice",
+        "conversation_a": "said",
+        "conversation_b": "b",
+    }
+    theirs = [{names.get(key, key): value for key, value in row.items()} for row in rows]
+    plain = read_human_arena(write_rows(tmp_path / f"ours.{kind}", rows))
+
+    arena = read_human_arena(write_rows(tmp_path / f"theirs.{kind}", theirs), map=names)
+
+    assert held(arena) == held(plain)
+    assert arena.battles.outcome.tolist() == plain.battles.outcome.tolist()
+    every = range(len(arena.cells.question))
+    assert arena.exchanges(every) == plain.exchanges(every)
+    with pytest.raises(OptionError, match=r"no column 'talk' for conversation_a\. Its columns are task, left"):
+        read_human_arena(tmp_path / f"theirs.{kind}", map=names | {"conversation_a": "talk"})

@@ -122,7 +122,9 @@ def _text(content: object) -> str:
     raise NotText
 
 
-CONVERSATIONS = ("conversation_a", "conversation_b")
+Columns = tuple[str, str]
+
+CONVERSATIONS: Columns = ("conversation_a", "conversation_b")
 """The columns of what was said on each side."""
 FETCHED_ROWS = 500
 FILE, FILE_ROW = "file of the row", "file_row_number"
@@ -190,8 +192,9 @@ class ConversationRows(ABC):
 class TextRows(ConversationRows):
     """Rows of JSON Lines, JSON arrays and CSV, read line by line."""
 
-    def __init__(self, source: TextFiles, turns: Turns, *, stop: bool) -> None:
+    def __init__(self, source: TextFiles, turns: Turns, columns: Columns, *, stop: bool) -> None:
         self.parts = source.parts
+        self.columns = columns
         self.prints = Fingerprints(turns), Fingerprints(turns)
         self._tops = tuple(dict.fromkeys(field.raw.top for field in source.layout.fields))
         self._places: list[str] = []
@@ -212,7 +215,7 @@ class TextRows(ConversationRows):
         for part in self.parts:
             for line in file_lines(part):
                 self._places.append(line.where)
-                for prints, name in zip(self.prints, CONVERSATIONS, strict=True):
+                for prints, name in zip(self.prints, self.columns, strict=True):
                     prints.add(line.row.get(name))
                 yield replace(line, row={name: line.row[name] for name in self._tops if name in line.row})
             self._part_ends.append(len(self._places))
@@ -229,7 +232,7 @@ class TextRows(ConversationRows):
             rows = sorted(row - start for row in wanted if start <= row < end)
             if rows:
                 for row, values in self._rows(number, part, rows):
-                    yield wanted[start + row], (values.get(CONVERSATIONS[0]), values.get(CONVERSATIONS[1]))
+                    yield wanted[start + row], (values.get(self.columns[0]), values.get(self.columns[1]))
             start = end
 
     def _rows(self, number: int, part: Part, rows: list[int]) -> Iterator[tuple[int, Any]]:
@@ -270,8 +273,9 @@ class TextRows(ConversationRows):
 class ParquetRows(ConversationRows):
     """Rows of Parquet files, read by DuckDB."""
 
-    def __init__(self, source: ParquetFiles, turns: Turns, *, stop: bool) -> None:
+    def __init__(self, source: ParquetFiles, turns: Turns, columns: Columns, *, stop: bool) -> None:
         self.parts = source.parts
+        self.columns = columns
         self.header = source.layout.header
         self.prints = Fingerprints(turns), Fingerprints(turns)
         settled = _settled(source)
@@ -294,7 +298,7 @@ class ParquetRows(ConversationRows):
         for file, row in _fetched(self._query(self.parts, (FILE, FILE_ROW))):
             files.append(number_of[file])
             rows.append(row)
-        for prints, name in zip(self.prints, CONVERSATIONS, strict=True):
+        for prints, name in zip(self.prints, self.columns, strict=True):
             said = _fetched(self._query(self.parts, (name,))) if name in self.header else repeat((None,), len(rows))
             for (conversation,) in said:
                 prints.add(conversation)
@@ -315,7 +319,7 @@ class ParquetRows(ConversationRows):
                 if self._part[row] == number
             }
             condition = f"WHERE {FILE_ROW} IN ({', '.join(map(str, sorted(wanted)))})"
-            side_a, side_b = (self._side(number, name, condition) for name in CONVERSATIONS)
+            side_a, side_b = (self._side(number, name, condition) for name in self.columns)
             for row, at in wanted.items():
                 yield at, (side_a.get(row), side_b.get(row))
 
@@ -358,10 +362,12 @@ def _unreadable(what: str, error: Exception) -> BattleError:
     return BattleError(f"{what} cannot be read: {str(error).strip().splitlines()[0]}. Check what wrote the file.")
 
 
-def conversation_rows(source: RowSource, turns: Turns, *, stop: bool) -> ConversationRows:
+def conversation_rows(
+    source: RowSource, turns: Turns, columns: Columns = CONVERSATIONS, *, stop: bool
+) -> ConversationRows:
     """The battles and conversations of one source; with `stop`, the first bad row is raised."""
     if isinstance(source, ParquetFiles):
-        return ParquetRows(source, turns, stop=stop)
+        return ParquetRows(source, turns, columns, stop=stop)
     if isinstance(source, TextFiles):
-        return TextRows(source, turns, stop=stop)
+        return TextRows(source, turns, columns, stop=stop)
     raise BattleError(f"{source.name} is not a file: conversations are read from files only.")

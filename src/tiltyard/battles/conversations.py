@@ -21,20 +21,22 @@ from tiltyard.battles.conversation_rows import (
     conversation_rows,
     read_dialogue,
 )
-from tiltyard.battles.formats import FORMAT_NAMES
+from tiltyard.battles.formats import FORMAT_NAMES, listed
 from tiltyard.battles.inputs import Part, find_parts
 from tiltyard.battles.layout import ReadOptions
+from tiltyard.battles.mapping import read_map
 from tiltyard.battles.sources import find_sources
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import NoBattles, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from tiltyard.battles.inputs import PathLike
     from tiltyard.battles.reading import OnBad
+    from tiltyard.battles.sources import RowSource
 
 COLUMNS = ("question_id", "language")
 
@@ -88,12 +90,17 @@ class BattleConversations:
 
 
 def read_conversations(
-    data: PathLike | Sequence[PathLike], *, format: str = "auto", on_bad: OnBad = "error", turns: Turns = "first"
+    data: PathLike | Sequence[PathLike],
+    *,
+    format: str = "auto",
+    on_bad: OnBad = "error",
+    turns: Turns = "first",
+    map: Mapping[str, str] | None = None,
 ) -> BattleConversations:
     """The battles of files with what was said in them: the first turn, or all.
 
     The options are those of `read_battles`, and so are the battles; of the optional columns they keep the question's id
-    and the language.
+    and the language. `map` may name the columns of the conversations too.
     """
     if on_bad not in ("error", "skip"):
         raise OptionError(f"unknown on_bad {on_bad!r}: expected error or skip")
@@ -102,8 +109,11 @@ def read_conversations(
     if format != "auto" and format not in FORMAT_NAMES:
         raise OptionError(f"unknown format {format!r}: expected auto or one of {', '.join(FORMAT_NAMES)}")
     parts = find_parts(data)
-    found = find_sources(data, ReadOptions(format, COLUMNS))
-    sources = tuple(conversation_rows(source, turns, stop=on_bad == "error") for source in found)
+    given = dict(map or {})
+    texts = given.pop(CONVERSATIONS[0], CONVERSATIONS[0]), given.pop(CONVERSATIONS[1], CONVERSATIONS[1])
+    found = find_sources(data, ReadOptions(format, COLUMNS, map=read_map(given)))
+    _check_texts(found, texts)
+    sources = tuple(conversation_rows(source, turns, texts, stop=on_bad == "error") for source in found)
     battles = sources[0].battles if len(sources) == 1 else concat([source.battles for source in sources])
     if not len(battles):
         why = ", ".join(f"{count} × {reason}" for reason, count in battles.skipped.items()) or "it has no rows"
@@ -114,10 +124,21 @@ def read_conversations(
         replied=np.concatenate([_both_sides(source, "replied") for source in sources]),
         missing=np.concatenate([_both_sides(source, "missing") for source in sources]).astype(np.int8),
         files=tuple(parts),
-        has_text_columns=any(name in source.layout.header for source in found for name in CONVERSATIONS),
+        has_text_columns=any(name in source.layout.header for source in found for name in texts),
         turns=turns,
         sources=sources,
     )
+
+
+def _check_texts(found: Sequence[RowSource], texts: tuple[str, str]) -> None:
+    """Refuse a mapping to conversations that are not there."""
+    for ours, theirs in zip(CONVERSATIONS, texts, strict=True):
+        for source in found:
+            header = source.layout.header
+            if ours != theirs and theirs not in header:
+                raise OptionError(
+                    f"{source.name} has no column {theirs!r} for {ours}. Its columns are {listed(header.top_names)}."
+                )
 
 
 def _both_sides(source: ConversationRows, what: str) -> NDArray[np.int64]:

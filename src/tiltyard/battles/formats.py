@@ -7,18 +7,23 @@ one; nothing else knows a foreign spelling.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import difflib
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.mapping import NO_MAP, ColumnMap, suggestion
+from tiltyard.battles.outcome import SOURCE_LABELS, Outcome, Source
 from tiltyard.errors import BattleError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from numpy.typing import NDArray
+
+OWN_PAIR = ("model_a", "model_b", "score_a")
+"""Names that end like one half of a pair of numbers, and are none."""
 
 OWN_WINNERS = {outcome.label: outcome for outcome in Outcome}
 
@@ -44,8 +49,9 @@ class Format:
     `columns` names, for each of our columns, where it may be in the foreign file (the first one present counts; a
     dot reaches into a nested value, `.0` to the first of a list). The outcome comes from `winners` (the spellings of
     the `winner` column), from `preference` (the number in the column of `score_a`), or is `always` the same; with
-    `winner_is_a_name`, the `winner` column names the model that won, and the flag `is_tie` says that neither did. A
-    header with a column of `unless` is not recognised as this format, though it may be named.
+    `winner_is_a_name`, the `winner` column names the model that won, and the flag `is_tie` says that neither did. With
+    `any_spelling`, the usual other spellings of `winners` are read too, and the names of the two models. A header with
+    a column of `unless` is not recognised as this format, though it may be named.
     """
 
     name: str
@@ -55,6 +61,7 @@ class Format:
     preference: Preference | None = None
     always: Outcome | None = None
     winner_is_a_name: bool = False
+    any_spelling: bool = False
     unless: tuple[str, ...] = ()
 
     @property
@@ -76,6 +83,20 @@ class Format:
     def lacking(self, header: Collection[str], wanted: Iterable[str] | None = None) -> list[str]:
         """The wanted columns (those required, unless told) that a header does not have."""
         return [column for column in wanted or self.required if self.find(column, header) is None]
+
+    def refuses(self, mapped: ColumnMap) -> str | None:
+        """A column of a mapping that this format would not look at, because its outcome comes from elsewhere."""
+        has_words = bool(self.winners) or self.winner_is_a_name
+        if not has_words and ("winner" in mapped.targets or mapped.words):
+            return "winner"
+        return "score_a" if self.preference is not None and "score_a" in mapped.targets else None
+
+    def mapped(self, mapped: ColumnMap) -> Format:
+        """This format with some columns under other names, and with further words for winners."""
+        if not mapped:
+            return self
+        columns = dict(self.columns) | {ours: (theirs,) for ours, theirs in mapped.columns}
+        return replace(self, columns=columns, winners={**self.winners, **dict(mapped.words)})
 
 
 PROMPT_COLUMNS = ("question_id", "prompt_id", "prompt", "question", "instruction")
@@ -106,7 +127,7 @@ FORMATS: tuple[Format, ...] = (
         Source.LLM_JUDGE,
         preference=Preference(scale=-1.0, shift=1.0),
     ),
-    Format("tiltyard", _OWN, None, winners=OWN_WINNERS),
+    Format("tiltyard", _OWN, None, winners=OWN_WINNERS, any_spelling=True),
     Format(
         "lmarena",
         _same("model_a", "model_b", "winner", "category", "language", "weight")
@@ -119,6 +140,7 @@ FORMATS: tuple[Format, ...] = (
         | _LMARENA_LENGTHS,
         Source.HUMAN,
         winners=OWN_WINNERS | dict.fromkeys(("both_bad", "bothbad", "both bad"), Outcome.BOTH_BAD),
+        any_spelling=True,
         unless=("judge_model", "dimension", "score_a", "inconsistent"),
     ),
     Format(
@@ -206,39 +228,82 @@ FORMATS: tuple[Format, ...] = (
 )
 """Every format, in the order in which a header is tried against them."""
 
-FORMAT_NAMES = tuple(dict.fromkeys(known.name for known in FORMATS))
-"""The formats of battle files that are read, in the order in which they are tried."""
+LOG_FORMATS = {
+    name: Format(name, _OWN, Source.LLM_JUDGE, winners=OWN_WINNERS)
+    for name in ("inspect", "promptfoo", "lm-eval", "mt-bench")
+}
+"""Logs of other tools, recognised by their contents: `eval_log_files` makes battle rows of them."""
+
+FORMAT_NAMES = tuple(dict.fromkeys((*(known.name for known in FORMATS), *LOG_FORMATS)))
+"""The formats of battle files that are read, in the order in which they are tried, and of logs."""
 
 
-def named(name: str, header: Collection[str], where: str) -> Format:
+def named(name: str, header: Collection[str], where: str, mapped: ColumnMap = NO_MAP) -> Format:
     """The format of that name, in the variant that fits the header best."""
     variants = [known for known in FORMATS if known.name == name]
     if not variants:
         raise OptionError(f"unknown format {name!r}: expected auto or one of {', '.join(FORMAT_NAMES)}")
+    refused = variants[0].refuses(mapped)
+    if refused is not None:
+        raise OptionError(f"map: a {name} file has no {refused} to map. Leave it out, or leave format=... out.")
+    check_mapped(mapped, header, where)
+    variants = [variant.mapped(mapped) for variant in variants]
     for variant in variants:
         if not variant.lacking(header):
             return variant
     lacking = [" or ".join(variants[0].columns[column]) for column in variants[0].lacking(header)]
+    hint = suggestion(variants[0].lacking(header), header, mapped)
     raise BattleError(
         f"{where}: not a {name} file: no column {', '.join(lacking)}. It has {listed(header)}. "
-        "Name the right format (format=...)."
+        f"{hint or 'Name the right format (format=...).'}"
     )
 
 
-def recognise(header: Collection[str], where: str, *, source_is_given: bool = False) -> Format:
-    """The first format that a header fits; our own may lack `source` when the caller gives one."""
+def recognise(
+    header: Collection[str], where: str, *, source_is_given: bool = False, mapped: ColumnMap = NO_MAP
+) -> Format:
+    """The first format that a header fits; our own may lack `source` when the caller gives one.
+
+    A mapped column counts as one of that name: `map={"score_a": …}` rules out the formats that a column `score_a` does.
+    """
+    check_mapped(mapped, header, where)
     for known in FORMATS:
-        if known.fits(header):
-            return known
-    own = next(known for known in FORMATS if known.name == "tiltyard")
+        if known.refuses(mapped) is None and not set(known.unless) & set(mapped.targets):
+            candidate = known.mapped(mapped)
+            if candidate.fits(header):
+                return candidate
+    own = next(known for known in FORMATS if known.name == "tiltyard").mapped(mapped)
     if source_is_given and not own.lacking(header):
         return own
+    raise BattleError(f"{where}: {_unrecognised(own, header, mapped)}")
+
+
+def _unrecognised(own: Format, header: Collection[str], mapped: ColumnMap) -> str:
+    """What a header lacks, and what to do about it."""
     missing = own.lacking(header, (*own.required, "source"))
-    hint = f"a battle file needs {', '.join(missing)}" if len(missing) < 4 else "no known battle format"
-    raise BattleError(
-        f"{where}: {hint}. Its columns are {listed(header)}; known formats are {', '.join(FORMAT_NAMES)}. "
-        "Name one (format=...), or rename the columns."
+    hint = suggestion([name for name in missing if name != "source"], header, mapped)
+    if missing == ["source"]:
+        hint = f"Say who decided with default_source=... ({' or '.join(SOURCE_LABELS)})."
+    what = "no known battle format" if len(missing) == 4 and not hint else f"a battle file needs {', '.join(missing)}"
+    if hint and missing != ["source"]:
+        what = f"no column {', '.join(name for name in missing if name != 'source')}"
+    return (
+        f"{what}. {hint + ' ' if hint else ''}Its columns are {listed(header)}; known formats are "
+        f"{', '.join(FORMAT_NAMES)}. Name one (format=...), or rename the columns (map=...)."
     )
+
+
+def check_mapped(mapped: ColumnMap, header: Collection[str], where: str) -> None:
+    """Refuse a mapping to a column that the source does not have, or to one half of a pair."""
+    for ours, theirs in mapped.columns:
+        if theirs not in header:
+            close = difflib.get_close_matches(theirs, header, 1)
+            hint = f' Did you mean map={{"{ours}": "{close[0]}"}}?' if close else ""
+            raise OptionError(f"{where} has no column {theirs!r} for {ours}.{hint} Its columns are {listed(header)}.")
+        half = {"_a": "_b", "_b": "_a"}.get(ours[-2:])
+        other = f"{ours[:-2]}{half}"
+        if half and ours not in OWN_PAIR and other not in header and other not in mapped.targets:
+            raise OptionError(f"map: {ours} needs {other} beside it: a pair of numbers is controlled for. Map both.")
 
 
 def listed(names: Iterable[str]) -> str:

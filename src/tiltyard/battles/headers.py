@@ -62,6 +62,8 @@ class Header:
 
 def file_header(part: Part) -> Header:
     """The columns of a text file, from its first lines (and some further in, where that is cheap)."""
+    if part.kind is FileKind.ZIP:
+        raise BattleError(f"{part.name} is a zip archive. Unpack it, or name its format if it is a log (format=...).")
     try:
         if part.kind.is_json:
             return header_of_rows(_json_sample(part), "json")

@@ -32,6 +32,8 @@ class FileKind(enum.Enum):
     CSV = "csv"
     TSV = "tsv"
     PARQUET = "parquet"
+    ZIP = "zip"
+    """An archive: a log of another tool, never rows."""
 
     @property
     def is_json(self) -> bool:
@@ -49,6 +51,8 @@ SUFFIXES = {
     ".pq": FileKind.PARQUET,
 }
 KNOWN_SUFFIXES = ".jsonl, .ndjson, .json, .csv, .tsv (each also .gz) or .parquet"
+ZIPPED_LOG = ".eval"
+"""How the name of a zipped log ends, so that it is read with a folder."""
 
 
 BATTLES = "battles.jsonl"
@@ -136,7 +140,11 @@ def _matches(path: PathLike) -> list[str]:
 
 
 def _folder(folder: Path) -> list[Part]:
-    files = sorted(file for file in folder.iterdir() if file.is_file() and suffix_kind(file)[0] is not None)
+    files = sorted(
+        file
+        for file in folder.iterdir()
+        if file.is_file() and (suffix_kind(file)[0] is not None or file.suffix == ZIPPED_LOG)
+    )
     if not files:
         raise BattleError(f"folder {folder} has no battle file. Expected files ending in {KNOWN_SUFFIXES}.")
     return [_part(file, str(file)) for file in files]
@@ -174,6 +182,8 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
             raise damage(name, error) from None
     if start.startswith(b"PAR1"):
         return FileKind.PARQUET, zipped
+    if start.startswith(b"PK\x03\x04"):
+        return FileKind.ZIP, zipped
     _refuse_other_kinds(start, name)
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text:

@@ -17,7 +17,8 @@ from tiltyard.battles import formats
 from tiltyard.battles.battle import OPTIONAL_FIELDS, TEXT_FIELDS, is_pair
 from tiltyard.battles.formats import Format, listed
 from tiltyard.battles.headers import Header, RawColumn
-from tiltyard.errors import OptionError
+from tiltyard.battles.mapping import NO_MAP, ColumnMap
+from tiltyard.errors import BattleError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,8 @@ class FieldKind(enum.Enum):
 
     NAME = "name"
     """Text that must be text: model names, winners, sources."""
+    WINNER = "winner"
+    """Text or a number, where any usual spelling of a winner is read."""
     TEXT = "text"
     """Any plain value, as text."""
     FLAG = "flag"
@@ -42,7 +45,7 @@ class FieldKind(enum.Enum):
     @property
     def is_label(self) -> bool:
         """True for fields read through their distinct values."""
-        return self in (FieldKind.NAME, FieldKind.TEXT, FieldKind.FLAG)
+        return self in (FieldKind.NAME, FieldKind.WINNER, FieldKind.TEXT, FieldKind.FLAG)
 
 
 CORE = ("model_a", "model_b", "winner", "is_tie", "source", "score_a", "weight")
@@ -88,6 +91,7 @@ class Layout:
     default_source: Source | None
     where: str | None = None
     counted: bool = False
+    name: str = "the battles"
 
     @property
     def labels(self) -> tuple[Field, ...]:
@@ -124,6 +128,8 @@ class ReadOptions:
     counted: bool = False
     hashed: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
+    map: ColumnMap = NO_MAP
+    tie_band: float | None = None
 
     def with_texts(self) -> ReadOptions:
         """The same options with every text kept, for sources whose hashes could not be compared."""
@@ -133,14 +139,20 @@ class ReadOptions:
 
 def choose_format(header: Header, options: ReadOptions, where: str) -> Format:
     """The format that was asked for, or the one that the header shows."""
+    if options.format in formats.LOG_FORMATS:
+        raise BattleError(f"{where} is not a log of {options.format}. Name the right format (format=...).")
     if options.format == "auto":
-        return formats.recognise(header, where, source_is_given=options.default_source is not None)
-    return formats.named(options.format, header, where)
+        given = options.default_source is not None
+        return formats.recognise(header, where, source_is_given=given, mapped=options.map)
+    return formats.named(options.format, header, where, options.map)
 
 
-def make_layout(header: Header, options: ReadOptions, where: str) -> Layout:
-    """The layout for a source with this header; `where` names the source in messages."""
-    spelling = choose_format(header, options, where)
+def make_layout(header: Header, options: ReadOptions, where: str, spelling: Format | None = None) -> Layout:
+    """The layout for a source with this header; `where` names the source in messages.
+
+    Its format is chosen by the options, unless `spelling` says it.
+    """
+    spelling = choose_format(header, options, where) if spelling is None else spelling
     names = list(dict.fromkeys((*CORE, *_wanted(header, spelling, options, where))))
     fields = [_field(name, header, spelling, options) for name in names]
     return Layout(
@@ -150,6 +162,7 @@ def make_layout(header: Header, options: ReadOptions, where: str) -> Layout:
         default_source=spelling.default_source if options.default_source is None else options.default_source,
         where=options.where,
         counted=options.counted,
+        name=where,
     )
 
 
@@ -192,6 +205,8 @@ def _field(name: str, header: Header, spelling: Format, options: ReadOptions) ->
             return None
     is_number = name in options.numbers or name in _pairs(header, spelling)
     kind = KINDS.get(name) or (FieldKind.NUMBER if is_number else FieldKind.TEXT)
+    if name == "winner" and spelling.any_spelling:
+        kind = FieldKind.WINNER
     return Field(name, kind, raw, hashed=kind is FieldKind.TEXT and name in options.hashed)
 
 
@@ -234,6 +249,11 @@ def read_label(value: object, kind: FieldKind) -> CellText:
         if isinstance(value, str):
             return str(value) if value.strip() else None
         return WRONG
+    if kind is FieldKind.WINNER:
+        value = _unboxed(value)
+        if isinstance(value, bool):
+            return WRONG
+        return read_label(value, FieldKind.NAME if isinstance(value, str) else FieldKind.TEXT)
     text = _plain_text(value)
     if kind is FieldKind.TEXT or text is None or text is WRONG:
         return text

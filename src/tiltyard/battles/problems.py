@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
-from tiltyard.battles.outcome import SOURCE_LABELS
+from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.battles.settle import Reason
+from tiltyard.battles.winners import side_of
 from tiltyard.errors import BadRow
 
 EXPECTED = {
     FieldKind.NAME: "text",
+    FieldKind.WINNER: "text, 1 or 2",
     FieldKind.TEXT: "text or a number",
     FieldKind.FLAG: "true or false",
     FieldKind.NUMBER: "a finite number",
@@ -79,6 +81,8 @@ def explain(reason: Reason, row: Mapping[str, Any], layout: Layout) -> str:
     if reason in (Reason.MISSING_WINNER, Reason.UNKNOWN_WINNER):
         winner = layout.field("winner")
         return f"{_names(winner)} is {shown(_value(row, winner))}{_expected_winner(row, layout)}"
+    if reason is Reason.AMBIGUOUS_WINNER:
+        return _ambiguous(row, layout)
     if reason in (Reason.MISSING_SOURCE, Reason.UNKNOWN_SOURCE):
         source = layout.field("source")
         return f"{_names(source)} is {shown(_value(row, source))}, expected {' or '.join(SOURCE_LABELS)}"
@@ -123,12 +127,29 @@ def _names(field: Field | None) -> str:
 def _expected_winner(row: Mapping[str, Any], layout: Layout) -> str:
     """What the winner's column should hold."""
     if not layout.format.winner_is_a_name:
-        return f", expected {', '.join(layout.format.winners)}"
+        words = list(layout.format.winners)
+        if layout.format.any_spelling:
+            words = [word for word in words if word in OUTCOME_LABELS or side_of(word) is None]
+            words += [shown(_value(row, layout.field(name))) for name in ("model_a", "model_b")]
+        return f", expected {', '.join(words)}"
     is_tie = layout.field("is_tie")
     if read_label(_value(row, is_tie), FieldKind.FLAG) == "true":
         return f" though {_names(is_tie)} is {shown(_value(row, is_tie))}"
     models = [shown(_value(row, layout.field(name))) for name in ("model_a", "model_b")]
     return f", expected {models[0]} or {models[1]}" + ("" if is_tie is None else f", or {_names(is_tie)} true")
+
+
+def _ambiguous(row: Mapping[str, Any], layout: Layout) -> str:
+    """Which side a winner means as a word, and on which side the model of that name is."""
+    winner = layout.field("winner")
+    text = str(_value(row, winner))
+    meant = layout.format.winners.get(text, side_of(text))
+    side = "A" if text == str(_value(row, layout.field("model_a"))) else "B"
+    word = "?" if meant is None else meant.label
+    return (
+        f"{_names(winner)} is {shown(text)}, which means {word}, and is the name of the model on side {side}. "
+        'Write model_a or model_b, or say what the word means with map={"winner:WORD": "model_a"}'
+    )
 
 
 def _score_range(layout: Layout) -> str:

@@ -10,6 +10,7 @@ from tiltyard.battles import formats
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.inputs import PathLike
 from tiltyard.battles.layout import ReadOptions, present_columns
+from tiltyard.battles.mapping import read_map
 from tiltyard.battles.outcome import Source
 from tiltyard.battles.problems import BadRows
 from tiltyard.battles.sources import RowSource, find_sources
@@ -37,6 +38,8 @@ def read_battles(
     counted: bool = False,
     hashed: Collection[str] = (),
     numbers: Collection[str] = (),
+    map: Mapping[str, str] | None = None,
+    tie_band: float | None = None,
 ) -> BattleTable:
     """The battles of a file, of several, or of a table in memory.
 
@@ -58,13 +61,19 @@ def read_battles(
         counted: Whether equal rows are merged and their weights added while reading.
         hashed: Text columns that keep only which rows share a value (four bytes a row), not the texts.
         numbers: Columns that must hold numbers: a text in one is a bad row.
+        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
+            `{"winner:0": "model_b"}` says what a word in the winner's column means.
+        tie_band: For logs with scores: a tie is a difference of scores that is not larger. By default only equal
+            scores tie.
     """
     if isinstance(data, BattleTable):
+        if map or tie_band is not None:
+            raise OptionError("map and tie_band say how a source is read; a BattleTable has been read already.")
         return data
     if on_bad not in ("error", "skip"):
         raise OptionError(f"unknown on_bad {on_bad!r}: expected error or skip")
-    options = make_options(format, columns, where, default_source, counted, hashed)
-    options = replace(options, numbers=frozenset(numbers))
+    options = make_options(format, columns, where, default_source, counted, hashed, map)
+    options = replace(options, numbers=frozenset(numbers), tie_band=tie_band)
     sources = find_sources(data, options)
     tables = [_read(source, on_bad) for source in sources]
     table = tables[0] if len(tables) == 1 else concat(tables)
@@ -86,6 +95,7 @@ def peek(
     data: BattleData,
     format: str = "auto",
     default_source: str | Source | None = None,
+    map: Mapping[str, str] | None = None,
 ) -> Peek:
     """The format and columns of a source, without reading it through.
 
@@ -93,10 +103,11 @@ def peek(
         data: Where the battles are; see `read_battles`.
         format: The format of the battles; `auto` recognises it by the header.
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        map: Columns under other names, ours first; see `read_battles`.
     """
     if isinstance(data, BattleTable):
         return Peek("tiltyard", tuple(data.columns), ("model_a", "model_b", "winner", "source", *data.columns))
-    options = make_options(format, None, None, default_source, False, ())
+    options = make_options(format, None, None, default_source, False, (), map)
     return peek_headers((source.layout.format, source.layout.header) for source in find_sources(data, options))
 
 
@@ -129,6 +140,8 @@ def find_problems(
     where: str | None = None,
     default_source: str | Source | None = None,
     examples_each: int = 3,
+    map: Mapping[str, str] | None = None,
+    tie_band: float | None = None,
 ) -> tuple[float, BadRows]:
     """How many battles a source holds, and its bad rows: counts by reason and the first few of each.
 
@@ -138,10 +151,13 @@ def find_problems(
         where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
         examples_each: How many rows to keep of each kind of problem.
+        map: Columns under other names, ours first; see `read_battles`.
+        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
     """
     bad_rows = BadRows(examples_each)
     battles = 0.0
-    for source in find_sources(data, make_options(format, None, where, default_source, False, ())):
+    options = make_options(format, None, where, default_source, False, (), map)
+    for source in find_sources(data, replace(options, tie_band=tie_band)):
         table = source.fast()
         if table is None or table.skipped:
             table = source.careful(bad_rows, stop=False)
@@ -156,6 +172,7 @@ def make_options(
     default_source: str | Source | None,
     counted: bool,
     hashed: Collection[str],
+    map: Mapping[str, str] | None = None,
 ) -> ReadOptions:
     """What a caller asked for, checked."""
     if isinstance(columns, str) or isinstance(hashed, str):
@@ -169,7 +186,7 @@ def make_options(
         except BattleError as error:
             raise OptionError(f"default_source: {error}") from None
     kept = None if columns is None else tuple(columns)
-    return ReadOptions(spelling, kept, where or None, source, counted, frozenset(hashed))
+    return ReadOptions(spelling, kept, where or None, source, counted, frozenset(hashed), map=read_map(map))
 
 
 def _read(source: RowSource, on_bad: OnBad) -> BattleTable:

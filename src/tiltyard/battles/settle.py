@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.battles.formats import OWN_WINNERS
 from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import (
@@ -27,6 +28,8 @@ from tiltyard.battles.table import (
     Mask,
     dense_codes,
 )
+from tiltyard.battles.winners import ZEROS, is_numeral, side_of
+from tiltyard.errors import BattleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +38,8 @@ WRONG_CODE = -2
 """The code of a value whose type does not fit its field."""
 UNKNOWN_CODE = -3
 """The code of a winner or source that is none of the known ones."""
+AMBIGUOUS_CODE = -4
+"""The code of a winner that names one side, and whose name the model on the other side bears."""
 
 
 class Reason(enum.IntEnum):
@@ -46,16 +51,17 @@ class Reason(enum.IntEnum):
     SELF_BATTLE = 3
     MISSING_WINNER = 4
     UNKNOWN_WINNER = 5
-    MISSING_SOURCE = 6
-    UNKNOWN_SOURCE = 7
-    BAD_WEIGHT = 8
-    MISSING_SCORE = 9
-    BAD_SCORE = 10
-    CONTRADICTION = 11
-    INCONSISTENT_WINNER = 12
-    BROKEN_LINE = 13
-    WRONG_LENGTH = 14
-    NOT_UTF8 = 15
+    AMBIGUOUS_WINNER = 6
+    MISSING_SOURCE = 7
+    UNKNOWN_SOURCE = 8
+    BAD_WEIGHT = 9
+    MISSING_SCORE = 10
+    BAD_SCORE = 11
+    CONTRADICTION = 12
+    INCONSISTENT_WINNER = 13
+    BROKEN_LINE = 14
+    WRONG_LENGTH = 15
+    NOT_UTF8 = 16
 
     @property
     def label(self) -> str:
@@ -70,6 +76,7 @@ REASON_LABELS = {
     Reason.SELF_BATTLE: "model against itself",
     Reason.MISSING_WINNER: "missing winner",
     Reason.UNKNOWN_WINNER: "unknown winner",
+    Reason.AMBIGUOUS_WINNER: "ambiguous winner",
     Reason.MISSING_SOURCE: "missing source",
     Reason.UNKNOWN_SOURCE: "unknown source",
     Reason.BAD_WEIGHT: "bad weight",
@@ -137,6 +144,8 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
     score, outcome = _score_and_outcome(readings.get("winner"), batch, layout)
     if layout.format.winner_is_a_name:
         outcome = _outcome_by_name(readings, models, model_a, model_b)
+    elif layout.format.any_spelling and "winner" in readings:
+        outcome = _outcome_in_any_spelling(*readings["winner"], (models, model_a, model_b), layout)
     weight = _weight(batch)
     reasons = np.zeros(batch.n_rows, dtype=np.int8)
     for reason, rows in _rules(readings, batch, layout, RowCodes(model_a, model_b, outcome, source, weight, score)):
@@ -179,6 +188,7 @@ def _rules(
     yield Reason.SELF_BATTLE, row.model_a == row.model_b
     yield Reason.MISSING_WINNER, row.outcome == MISSING
     yield Reason.UNKNOWN_WINNER, row.outcome == UNKNOWN_CODE
+    yield Reason.AMBIGUOUS_WINNER, row.outcome == AMBIGUOUS_CODE
     yield Reason.MISSING_SOURCE, row.source == MISSING
     yield Reason.UNKNOWN_SOURCE, row.source == UNKNOWN_CODE
     yield Reason.BAD_WEIGHT, row.weight < 0
@@ -270,6 +280,56 @@ def _outcome_by_name(
     outcome[(named == model_a) & (named >= 0) & ~tied] = Outcome.A
     outcome[(named == model_b) & (named >= 0) & ~tied] = Outcome.B
     return outcome
+
+
+def _outcome_in_any_spelling(
+    codes: AnyCodes, texts: Sequence[str], sides: tuple[Sequence[str], Int32s, Int32s], layout: Layout
+) -> Int8s:
+    """The outcome where the winner is a side in any usual spelling, or the name of one of the row's two models.
+
+    A word that means one side, and is the name of the model on the other, is ambiguous. Only in our own rows, which say
+    who decided, our four words always mean the side.
+    """
+    models, model_a, model_b = sides
+    known = layout.format.winners
+    explained = any(is_numeral(word) for word in known)
+    spelled = {text: known[text] if text in known else side_of(text) for text in texts}
+    place = {
+        text: Outcome(side) for text, side in spelled.items() if side is not None and _is_read(text, known, explained)
+    }
+    outcome = _recoded(codes, texts, place).astype(np.int8)
+    certain = set(known) if layout.format.default_source is None else {*known} - {*OWN_WINNERS}
+    names = {name: code for code, name in enumerate(models) if name not in certain}
+    if names.keys() & set(texts):
+        _name_sides(outcome, _recoded(codes, texts, names), model_a, model_b)
+    _refuse_zeros(codes, texts, outcome, layout)
+    return outcome
+
+
+def _name_sides(outcome: Int8s, named: Int32s, model_a: Int32s, model_b: Int32s) -> None:
+    """Put the side of the named model into `outcome`, or mark it as ambiguous where the word means another."""
+    for model, side in ((model_a, Outcome.A), (model_b, Outcome.B)):
+        is_named = (named == model) & (named >= 0)
+        clash = is_named & (outcome >= 0) & (outcome != side)
+        outcome[is_named] = side
+        outcome[clash] = AMBIGUOUS_CODE
+
+
+def _is_read(text: str, known: Mapping[str, Outcome], explained: bool) -> bool:
+    """Whether a spelling counts: once one number is explained, numbers that are not mean nothing."""
+    return text in known or not (explained and is_numeral(text))
+
+
+def _refuse_zeros(codes: AnyCodes, texts: Sequence[str], outcome: Int8s, layout: Layout) -> None:
+    """Refuse a column in which a 0 says who won: then a 1 may be either side as well."""
+    zeros = [code for code, text in enumerate(texts) if text.strip() in ZEROS]
+    if zeros and (np.isin(codes, zeros) & (outcome == UNKNOWN_CODE)).any():
+        field = layout.field("winner")
+        column = field.raw.name if field else "winner"
+        raise BattleError(
+            f"{layout.name}: {column} is {texts[zeros[0]]} in some rows, which may mean either side or a tie. "
+            'Say what the numbers mean, such as map={"winner:0": "model_a", "winner:1": "model_b"}.'
+        )
 
 
 def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, layout: Layout) -> Mask:

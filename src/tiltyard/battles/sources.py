@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import file_lines, locate, read_carefully, row_lines
+from tiltyard.battles.eval_log_files import LM_EVAL_SUMMARY, read_logs, recognise_log
+from tiltyard.battles.eval_logs import UNPAIRED, check_tie_band
 from tiltyard.battles.fast import check_where, load, needs_large_limits, session, where_error
+from tiltyard.battles.formats import LOG_FORMATS, check_mapped
 from tiltyard.battles.frames import is_frame, reusable
 from tiltyard.battles.headers import Header, file_header, header_of_rows, merged_header, typed_header
 from tiltyard.battles.inputs import FileKind, Part, find_parts
@@ -19,7 +22,7 @@ from tiltyard.battles.layout import Layout, ReadOptions, choose_format, make_lay
 from tiltyard.battles.query import LINE_BYTES, LONG_LINE_BYTES, Rows, file_rows, identifier, literal
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat
-from tiltyard.errors import BattleError, NoBattles
+from tiltyard.errors import BattleError, NoBattles, OptionError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -163,8 +166,36 @@ class PythonRows(RowSource):
         return read_carefully(row_lines(self.objects), self.layout, _raise if stop else None, bad_rows)
 
 
+class LogFiles(RowSource):
+    """Logs of another tool: scored answers of several models, or judgments, as battle rows."""
+
+    def __init__(self, tool: str, parts: Sequence[Part], options: ReadOptions) -> None:
+        logged = read_logs(tool, parts, check_tie_band(options.tie_band))
+        self.lines, self.unpaired = logged.rows, logged.unpaired
+        header = header_of_rows((line.row for line in self.lines if line.fault is None), "json")
+        check_mapped(options.map, header, _name(parts))
+        layout = make_layout(header, options, _name(parts), LOG_FORMATS[tool].mapped(options.map))
+        super().__init__(_name(parts), layout)
+
+    def fast(self) -> BattleTable | None:
+        """None: the rows are Python objects, so reading them one by one is the way."""
+        return None
+
+    def careful(self, bad_rows: BadRows, *, stop: bool) -> BattleTable:
+        """The battles, with the answers counted that have no other to be compared with."""
+        table = read_carefully(self.lines, self.layout, _raise if stop else None, bad_rows)
+        return replace(table, skipped={**table.skipped, **({UNPAIRED: self.unpaired} if self.unpaired else {})})
+
+
 def find_sources(data: Any, options: ReadOptions) -> list[RowSource]:
-    """The sources in some data, in order; files of one kind and format are one source."""
+    """The sources in some data, in order; files of one kind and format are one source, and logs of one tool are."""
+    sources = _sources(data, options)
+    if options.tie_band is not None and not any(isinstance(source, LogFiles) for source in sources):
+        raise OptionError("tie_band is about logs with scores, and there is none: these battles have outcomes already.")
+    return sources
+
+
+def _sources(data: Any, options: ReadOptions) -> list[RowSource]:
     if isinstance(data, str | Path):
         return _file_sources(find_parts(data), options)
     if is_frame(data):
@@ -178,6 +209,37 @@ def find_sources(data: Any, options: ReadOptions) -> list[RowSource]:
 
 
 def _file_sources(parts: Sequence[Part], options: ReadOptions) -> list[RowSource]:
+    logs, parts = _logs_apart(parts, options)
+    if logs and (parts or len(logs) > 1):
+        options = options.with_texts()
+    sources: list[RowSource] = [LogFiles(tool, files, options) for tool, files in logs.items()]
+    return sources + _row_sources(parts, options) if parts else sources
+
+
+def _logs_apart(parts: Sequence[Part], options: ReadOptions) -> tuple[dict[str, list[Part]], list[Part]]:
+    """The logs among some files by tool, and the other files."""
+    if options.format != "auto" and options.format not in LOG_FORMATS:
+        return {}, list(parts)
+    logs: dict[str, list[Part]] = {}
+    others: list[Part] = []
+    summaries: list[Part] = []
+    for part in parts:
+        tool = recognise_log(part)
+        if tool == LM_EVAL_SUMMARY:
+            summaries.append(part)
+        elif tool is None or options.format not in ("auto", tool):
+            others.append(part)
+        else:
+            logs.setdefault(tool, []).append(part)
+    if summaries and "lm-eval" not in logs:
+        raise BattleError(
+            f"{summaries[0].name} is a summary of lm-evaluation-harness, without answers. Let it keep them "
+            "(log_samples), and name the files samples_*.jsonl."
+        )
+    return logs, others
+
+
+def _row_sources(parts: Sequence[Part], options: ReadOptions) -> list[RowSource]:
     typed = _parquet_headers([part for part in parts if part.kind is FileKind.PARQUET])
     headers = [typed.get(part) or file_header(part) for part in parts]
     shapes = []

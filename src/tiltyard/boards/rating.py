@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from tiltyard.battles.formats import LOG_FORMATS
 from tiltyard.battles.frames import rereadable
 from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.layout import choose_format
@@ -31,16 +32,12 @@ if TYPE_CHECKING:
 Method = Literal["bt", "elo", "elo-perm", "glicko2", "winrate"]
 """`bt`, `elo`, `elo-perm`, `glicko2` or `winrate`."""
 
-
 Engine = Literal["duckdb", "spark"]
-
 
 Estimator = BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
 """`BradleyTerry`, `Elo`, `PermutationElo`, `Glicko2` or `WinRate`."""
 
-
 Countable = BradleyTerry | WinRate
-
 
 METHODS: dict[str, type[Estimator]] = {
     "bt": BradleyTerry,
@@ -50,7 +47,6 @@ METHODS: dict[str, type[Estimator]] = {
     "winrate": WinRate,
 }
 """The estimator of each method: `bt`, `elo`, `elo-perm`, `glicko2`, `winrate`."""
-
 
 IN_ORDER = ("elo", "elo-perm", "glicko2")
 """Methods that read battles one by one, in the order of `timestamp`."""
@@ -66,6 +62,8 @@ class InputOptions:
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
         on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
         engine: What counts them: `duckdb` here, or `spark` where they are.
+        map: Columns under other names, ours first; see `read_battles`.
+        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
     """
 
     format: str = "auto"
@@ -73,6 +71,8 @@ class InputOptions:
     default_source: str | None = None
     on_bad: OnBad = "error"
     engine: Engine = "duckdb"
+    map: Mapping[str, str] | None = None
+    tie_band: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("engine", self.engine, get_args(Engine))
@@ -115,6 +115,8 @@ def rate(
     default_source: str | None = None,
     on_bad: OnBad = "error",
     engine: Engine = "duckdb",
+    map: Mapping[str, str] | None = None,
+    tie_band: float | None = None,
 ) -> Leaderboard:
     """A leaderboard from battles: a path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`.
 
@@ -164,6 +166,10 @@ def rate(
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
         on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
         engine: What counts the battles: `duckdb` here, or `spark` where they are.
+        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
+            `{"winner:0": "model_b"}` says what a word in the winner's column means.
+        tie_band: For logs with scores: a tie is a difference of scores that is not larger. By default only equal
+            scores tie.
     """
     selection = Selection(
         source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent, min_battles=min_battles
@@ -192,7 +198,15 @@ def rate(
         seed=seed,
         evaluated=evaluated,
     )
-    reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
+    reading = InputOptions(
+        format=format,
+        where=where,
+        default_source=default_source,
+        on_bad=on_bad,
+        engine=engine,
+        map=map,
+        tie_band=tie_band,
+    )
     return rate_with(estimator, battles, reading)
 
 
@@ -291,9 +305,9 @@ def read_for(
     if isinstance(battles, BattleTable):
         if reading.where is not None:
             raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
-        return battles
+        return read_battles(battles, map=reading.map, tie_band=reading.tie_band)
     data = rereadable(battles)
-    clusters, columns = _columns_for(estimator, peek(data, reading.format, reading.default_source), also)
+    clusters, columns = _columns_for(estimator, peek(data, reading.format, reading.default_source, reading.map), also)
     hashed = tuple(column for column in clusters if column not in also)
     times = _reads_times(estimator) and "timestamp" in columns
     return read_battles(
@@ -306,6 +320,8 @@ def read_for(
         counted=not clusters and not _in_order(estimator) and not getattr(estimator, "control", ()) and not times,
         hashed=hashed,
         numbers=_controls(estimator),
+        map=reading.map,
+        tie_band=reading.tie_band,
     )
 
 
@@ -343,15 +359,17 @@ def _count(
     estimator: Countable, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
 ) -> RemoteCounts:
     """The battles as Spark counts them, with the columns that the estimator looks at."""
+    if reading.format in LOG_FORMATS or reading.tie_band is not None:
+        raise OptionError('the spark engine reads rows of battles, not logs with scores. Use engine="duckdb".')
     rows = open_on_spark(battles)
-    plain = make_options(reading.format, None, None, reading.default_source, True, ())
+    plain = make_options(reading.format, None, None, reading.default_source, True, (), reading.map)
     seen = peek_headers([(choose_format(rows.header, plain, rows.name), rows.header)])
     clusters, columns = _columns_for(estimator, seen, also)
     cluster = clusters[0] if clusters else None
     check_interval(estimator, cluster)
     hashed = () if cluster is None or cluster in also else (cluster,)
     kept = [name for name in columns if name in also or name not in (*clusters, "timestamp")]
-    options = make_options(reading.format, kept, reading.where, reading.default_source, True, hashed)
+    options = make_options(reading.format, kept, reading.where, reading.default_source, True, hashed, reading.map)
     return count_on_spark(rows, options, on_bad=reading.on_bad)
 
 
@@ -410,6 +428,8 @@ def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str
         "where": reading.where,
         "battles_sha256": None if remote else _files_sha256(battles),
         "tiltyard_version": __version__,
+        **({"map": dict(reading.map)} if reading.map else {}),
+        **({} if reading.tie_band is None else {"tie_band": reading.tie_band}),
         **({"engine": "spark"} if remote else {}),
     }
 

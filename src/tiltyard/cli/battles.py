@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from tiltyard.cli.output import as_options
+from tiltyard.cli.rate_options import MAP_HELP, TIE_BAND_HELP, read_map_options
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,10 +28,12 @@ FromOption = Annotated[
     str,
     typer.Option(
         "--from",
-        help="Format of the battles: auto, judgearena, tiltyard, lmarena, comparia, arena-hard, evalica, alpaca_eval "
-        "or winner-loser.",
+        help="Format of the battles: auto, judgearena, tiltyard, lmarena, comparia, arena-hard, evalica, alpaca_eval, "
+        "winner-loser; or logs of inspect, promptfoo, lm-eval, mt-bench.",
     ),
 ]
+MapOption = Annotated[list[str] | None, typer.Option("--map", metavar="OURS=THEIRS", help=MAP_HELP)]
+TieBandOption = Annotated[float | None, typer.Option("--tie-band", help=TIE_BAND_HELP)]
 SourceOption = Annotated[
     str | None, typer.Option("--default-source", help="Who decided where a row does not say: llm-judge or human.")
 ]
@@ -45,15 +50,20 @@ STATS_COLUMNS = ("question_id", "judge_model", "dimension", "inconsistent")
 def check_command(
     files: FilesArgument,
     from_format: FromOption = "auto",
+    map: MapOption = None,
+    tie_band: TieBandOption = None,
     default_source: SourceOption = None,
     where: WhereOption = None,
 ) -> None:
     """List what is wrong with battles: each kind of problem, how often, and the first few; exit 1 if there is any."""
     from tiltyard.battles.reading import find_problems, peek
 
-    battles, bad_rows = find_problems(files, format=from_format, where=where, default_source=default_source)
+    mapped = read_map_options(map)
+    battles, bad_rows = find_problems(
+        files, format=from_format, where=where, default_source=default_source, map=mapped, tie_band=tie_band
+    )
     if not bad_rows.counts:
-        spelling = peek(files, from_format, default_source).format
+        spelling = peek(files, from_format, default_source, mapped).format
         sys.stdout.write(f"{_count(battles, 'battle')}, no problem found (format: {spelling}).\n")
         return
     bad = sum(bad_rows.counts.values())
@@ -67,6 +77,8 @@ def check_command(
 def stats_command(
     files: FilesArgument,
     from_format: FromOption = "auto",
+    map: MapOption = None,
+    tie_band: TieBandOption = None,
     default_source: SourceOption = None,
     where: WhereOption = None,
     on_bad: OnBadOption = "error",
@@ -79,7 +91,8 @@ def stats_command(
     from tiltyard.battles.reading import peek, read_battles
     from tiltyard.battles.stats import battle_stats
 
-    present = peek(files, from_format, default_source).columns
+    mapped = read_map_options(map)
+    present = peek(files, from_format, default_source, mapped).columns
     columns = [name for name in STATS_COLUMNS if name in present]
     table = read_battles(
         files,
@@ -90,6 +103,8 @@ def stats_command(
         on_bad=on_bad,
         counted="question_id" not in columns,
         hashed=[name for name in columns if name == "question_id"],
+        map=mapped,
+        tie_band=tie_band,
     )
     stats = battle_stats(table)
     if output == "json":
@@ -103,6 +118,8 @@ def convert_command(
     source: Annotated[str, typer.Argument(metavar="IN", help="File, folder or glob of battles, or -.")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="File to write; its suffix says how. - for stdout.")],
     from_format: FromOption = "auto",
+    map: MapOption = None,
+    tie_band: TieBandOption = None,
     default_source: SourceOption = None,
     where: WhereOption = None,
     on_bad: OnBadOption = "error",
@@ -113,7 +130,15 @@ def convert_command(
 
     if target != "-":
         kind_to_write(target)
-    table = read_battles(source, format=from_format, where=where, default_source=default_source, on_bad=on_bad)
+    table = read_battles(
+        source,
+        format=from_format,
+        where=where,
+        default_source=default_source,
+        on_bad=on_bad,
+        map=read_map_options(map),
+        tie_band=tie_band,
+    )
     if target == "-":
         write_lines(sys.stdout.buffer, table)
         sys.stdout.flush()
@@ -130,7 +155,7 @@ def _problem_lines(bad_rows: BadRows) -> list[str]:
     for reason, count in sorted(bad_rows.counts.items()):
         lines.append(f"\n{reason.label}: {_count(count, 'row')}")
         examples = bad_rows.examples.get(reason, [])
-        lines += [f"  {problem.where}: {problem.detail}" for problem in examples]
+        lines += [f"  {problem.where}: {as_options(problem.detail)}" for problem in examples]
         if count > len(examples):
             lines.append(f"  … and {count - len(examples):,} more")
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +19,13 @@ THE_ANSWER_IS_NO = 3
 Format = Literal["table", "json", "csv", "md"]
 
 PARAMETER = re.compile(
-    r"\b(anytime|anyway|ci|cluster|control|correction|default_source|engine|format|method|min_battles|misfit|model|on_bad"
-    r"|only_connected|robustness|shrink|slot|source|ties|where)="
+    r"\b(anytime|anyway|ci|cluster|control|correction|default_source|engine|format|map|method|min_battles|misfit|model|on_bad"
+    r"|only_connected|robustness|shrink|slot|source|tie_band|ties|where)="
     r"""(\.\.\.|True|"[^"]*"|'[^']*')"""
 )
 """A parameter of `rate` or `read_battles` with its value, as messages name it; three dots stand for any value."""
+MAPPING = re.compile(r"""\bmap=\{("[^{}]*")\}""")
+"""A mapping of columns as messages show it: `map={"winner": "choice"}`."""
 OPTION_NAMES = {"format": "from"}
 QUOTES = "\"'"
 
@@ -56,7 +59,13 @@ def deliver(text: str, out: Path | None) -> None:
 
 def as_options(message: str) -> str:
     """A message of the library in command-line terms: `on_bad="skip"` becomes `--on-bad skip`."""
-    return PARAMETER.sub(_option, message)
+    return PARAMETER.sub(_option, MAPPING.sub(_mappings, message))
+
+
+def _mappings(match: re.Match[str]) -> str:
+    """Each pair of a mapping as an option of its own, quoted as a shell needs it."""
+    pairs = re.findall(r'"([^"]*)": "([^"]*)"', match[1])
+    return " ".join(f"--map {shlex.quote(f'{ours}={theirs}')}" for ours, theirs in pairs)
 
 
 def _option(match: re.Match[str]) -> str:

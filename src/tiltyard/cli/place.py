@@ -30,6 +30,7 @@ from tiltyard.cli.place_options import (
     LanguagesOption,
     LeaveOneOutOption,
     LooksOption,
+    MapOption,
     MaxTokensOption,
     MinOpponentBattlesOption,
     ModelBaseUrlOption,
@@ -51,7 +52,7 @@ from tiltyard.cli.place_options import (
     UntilOption,
     YesOption,
 )
-from tiltyard.cli.rate_options import read_anchor
+from tiltyard.cli.rate_options import read_anchor, read_map_options
 from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def place_command(
     prompts: PromptsOption = None,
     answers: AnswersOption = None,
     on_bad: OnBadOption = "error",
+    map: MapOption = None,
     batch: BatchOption = False,
     out: OutOption = Path("placements"),
     cache_dir: CacheDirOption = Path("judgments"),
@@ -142,6 +144,7 @@ def place_command(
             prompts=prompts,
             answers=answers,
             on_bad=on_bad,
+            map=tuple(read_map_options(map).items()),
             out=out,
             cache_dir=cache_dir,
             base_url=base_url,

@@ -81,6 +81,15 @@ AnswersOption = Annotated[
 OnBadOption = Annotated[
     Literal["error", "skip"], typer.Option(help="Stop at a bad row of the arena, or skip and count it.")
 ]
+MapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="OURS=THEIRS",
+        help="A column of the arena under another name (winner=choice, prompt=question, conversation_a=left); may be "
+        "given again.",
+    ),
+]
 BatchOption = Annotated[
     bool, typer.Option("--batch", help="Ask in batches at half price, however few the questions are.")
 ]

@@ -28,6 +28,7 @@ from tiltyard.cli.rate_options import (
     KOption,
     KSweepOption,
     LevelOption,
+    MapOption,
     MethodOption,
     MinBattlesOption,
     MisfitOption,
@@ -43,9 +44,11 @@ from tiltyard.cli.rate_options import (
     ShrinkOption,
     SlotOption,
     SourceOption,
+    TieBandOption,
     TiesOption,
     WhereOption,
     read_anchor,
+    read_map_options,
 )
 from tiltyard.errors import OptionError
 
@@ -81,6 +84,8 @@ def rate_command(
     where: WhereOption = None,
     min_battles: MinBattlesOption = 0,
     from_format: FromFormatOption = "auto",
+    map: MapOption = None,
+    tie_band: TieBandOption = None,
     default_source: DefaultSourceOption = None,
     on_bad: OnBadOption = "error",
     engine: EngineOption = "duckdb",
@@ -131,7 +136,15 @@ def rate_command(
         "evaluated": evaluated,
     }
     estimator = make_estimator(method, selection, **options)
-    reading = InputOptions(format=from_format, where=where, default_source=default_source, on_bad=on_bad, engine=engine)
+    reading = InputOptions(
+        format=from_format,
+        where=where,
+        default_source=default_source,
+        on_bad=on_bad,
+        engine=engine,
+        map=read_map_options(map),
+        tie_band=tie_band,
+    )
     with working("rating …"):
         boards = (
             {"": rate_with(estimator, files, reading)}

@@ -165,10 +165,21 @@ FromFormatOption = Annotated[
     str,
     typer.Option(
         "--from",
-        help="Format: auto, tiltyard, lmarena, comparia, evalica, alpaca_eval, judgearena, arena-hard, winner-loser.",
+        help="Format: auto, tiltyard, lmarena, comparia, evalica, alpaca_eval, judgearena, arena-hard, winner-loser; "
+        "logs of inspect, promptfoo, lm-eval, mt-bench.",
         rich_help_panel=FILTERS,
     ),
 ]
+MAP_HELP = (
+    "A column under another name, ours first: winner=choice, prompt=question; or what a word in the winner's column "
+    "means: winner:0=model_b. May be given again."
+)
+MapOption = Annotated[
+    list[str] | None, typer.Option("--map", metavar="OURS=THEIRS", help=MAP_HELP, rich_help_panel=FILTERS)
+]
+"""For every command that reads battles; `read_map_options` reads its values."""
+TIE_BAND_HELP = "For logs with scores: a tie is a difference of scores that is not larger. (default: 0)"
+TieBandOption = Annotated[float | None, typer.Option("--tie-band", help=TIE_BAND_HELP, rich_help_panel=FILTERS)]
 DefaultSourceOption = Annotated[
     Literal["human", "llm-judge"] | None,
     typer.Option(help="Who decided where a row does not say.", rich_help_panel=FILTERS),
@@ -228,3 +239,16 @@ def read_anchor(text: str) -> tuple[str, float]:
         return model, float(rating)
     except ValueError:
         raise OptionError(f"--anchor is {text!r}: expected MODEL=RATING, such as gpt-4=1200.") from None
+
+
+def read_map_options(given: list[str] | None) -> dict[str, str]:
+    """The values of `--map` as the library's `map`: OURS=THEIRS; the name of their column may hold equal signs."""
+    mapped: dict[str, str] = {}
+    for text in given or ():
+        ours, equals, theirs = text.partition("=")
+        ours = ours.strip()
+        if not equals or not ours or not theirs.strip():
+            raise OptionError(f"--map is {text!r}: expected OURS=THEIRS, such as winner=choice or prompt=question.")
+        if mapped.setdefault(ours, theirs) != theirs:
+            raise OptionError(f"--map gives {ours} twice: {mapped[ours]} and {theirs}. Leave one out.")
+    return mapped

@@ -83,6 +83,7 @@ def read_human_arena(
     prompts: Path | None = None,
     answers: Path | None = None,
     name: str | None = None,
+    map: Mapping[str, str] | None = None,
 ) -> HumanArena:
     """The arena of some battle files.
 
@@ -90,9 +91,10 @@ def read_human_arena(
     or in a prompt bank and a responses file or folder (`prompts` and `answers`). `turns` says whether only the first
     turn of a conversation counts or all. `languages` keeps the battles of some languages. With `on_bad="skip"`, rows
     that are not battles are left out and counted, and a row that contradicts an earlier one contributes no text.
+    `map` names columns that have other names in the files, ours first.
     """
     if prompts is None and answers is None:
-        conversations = read_conversations(paths, format=format, on_bad=on_bad, turns=turns)
+        conversations = read_conversations(paths, format=format, on_bad=on_bad, turns=turns, map=map)
         rows, remarks = human_rows(conversations.battles, conversations.files[0].name)
         rows = languages_kept(conversations.battles, rows, languages, conversations.files[0].name)
         battles = conversations.battles.take(rows).compact()
@@ -102,7 +104,7 @@ def read_human_arena(
         given, missing = ("answers", "prompts") if prompts is None else ("prompts", "answers")
         raise OptionError(f"{given} were given without {missing}: a judge is shown both. Name the {missing} too.")
     parts = find_parts(paths)
-    every = read_battles(paths, format=format, on_bad=on_bad, columns=COLUMNS)
+    every = read_battles(paths, format=format, on_bad=on_bad, columns=COLUMNS, map=map)
     rows, remarks = human_rows(every, parts[0].name)
     rows = languages_kept(every, rows, languages, parts[0].name)
     battles = every.take(rows).compact()

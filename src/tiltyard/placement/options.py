@@ -75,6 +75,8 @@ class PlaceOptions:
     """Opponents' answers: a response file, or a folder of responses_<model>.jsonl."""
     on_bad: Literal["error", "skip"] = "error"
     """Stop at a bad row of the arena, or skip and count it."""
+    map: tuple[tuple[str, str], ...] = ()
+    """Columns of the arena's files under other names: ours and theirs."""
     out: Path = Path("placements")
     """Where the folder of the run goes."""
     cache_dir: Path = Path("judgments")
@@ -100,10 +102,13 @@ class PlaceOptions:
 
     def record(self) -> dict[str, Any]:
         """The options as written in a manifest: plain values, no addresses."""
-        kept = {}
+        kept: dict[str, Any] = {}
         for name in self.__slots__:
             value = getattr(self, name)
             if name in ("base_url", "model_base_url"):
+                continue
+            if name == "map":
+                kept |= {"map": dict(self.map)} if self.map else {}
                 continue
             if isinstance(value, tuple):
                 value = [str(part) if isinstance(part, Path) else part for part in value]

@@ -145,6 +145,7 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
         on_bad=options.on_bad,
         prompts=options.prompts,
         answers=options.answers,
+        map=dict(options.map),
     )
     _check_name(arena, model, leave_one_out=options.leave_one_out)
     human = without(arena.battles, model) if options.leave_one_out else arena.battles

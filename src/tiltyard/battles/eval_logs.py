@@ -1,0 +1,191 @@
+"""Scored answers become battles: two models that answered the same prompt, and whose score was higher.
+
+The rule: on one prompt, in one repeat and by one metric, every two models with a score are one battle. The higher score
+wins if it is higher by more than the tie band; otherwise it is a tie. Readers for the logs of other tools are in
+`eval_log_files`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from tiltyard.battles.careful import RawRow
+from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.settle import Reason
+from tiltyard.errors import BattleError, NoBattles, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+UNPAIRED = "scored for one model only"
+"""How answers are counted that have no other to be compared with."""
+
+
+ROUNDING = 1e-9
+"""Scores that differ by no more are equal: 0.1 + 0.2 is 0.3."""
+
+
+class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer and its scores.
+
+    Parameters:
+        where: The file and the sample, for messages.
+        prompt: What was asked, by a name that is the same in every log of the same prompts.
+        repeat: Which of several answers to the same prompt it is.
+        scores: The numbers it was given, by metric; larger is better.
+        fault: Why there is no score, or none that is a number.
+        checksum: What must be equal for two prompts of one name to be the same.
+        metadata: What else the log says of the prompt.
+    """
+
+    where: str
+    prompt: str
+    repeat: int = 1
+    scores: dict[str, float] = {}
+    fault: str | None = None
+    checksum: str | None = None
+    metadata: dict[str, Any] = {}
+
+
+class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers of one model in one log.
+
+    Parameters:
+        model: The model's name in the log.
+        file: The log.
+        task: What the prompts belong to, if the log says it; it becomes the battles' category.
+        settings: What tells this run from others of the same model.
+        judge_model: The model that gave the scores, if the log says it.
+        answers: The answers.
+    """
+
+    model: str
+    file: str
+    task: str | None = None
+    settings: dict[str, str] = {}
+    judge_model: str | None = None
+    answers: list[ScoredAnswer]
+
+
+class LoggedBattles(NamedTuple):
+    """The battles of some logs as rows, and how many answers have no other to be compared with."""
+
+    rows: list[RawRow]
+    unpaired: int = 0
+
+
+def check_tie_band(band: float | None) -> float:
+    """The tie band, checked."""
+    if band is None:
+        return 0.0
+    if not math.isfinite(band) or band < 0:
+        raise OptionError(f"tie_band is {band}: expected a difference of scores that is 0 or more")
+    return float(band)
+
+
+def pair_scores(runs: Sequence[ScoredRun], band: float) -> LoggedBattles:
+    """The battles of scored runs, in the order in which their prompts were first seen."""
+    named = [(name, run) for name, run in zip(distinct_names(runs), runs, strict=True) if run.answers]
+    groups: dict[tuple[str, int, str], dict[str, tuple[ScoredRun, ScoredAnswer]]] = defaultdict(dict)
+    rows: list[RawRow] = []
+    for name, run in named:
+        for answer in run.answers:
+            if answer.fault is not None:
+                rows.append(RawRow(answer.where, {}, Reason.MISSING_SCORE, f"{name}: {answer.fault}"))
+            for metric in answer.scores:
+                _add(groups[answer.prompt, answer.repeat, metric], name, run, answer)
+    unpaired = sum(len(scored) == 1 for scored in groups.values())
+    for (_, _, metric), scored in groups.items():
+        rows += [_battle(one, other, metric, scored, band) for one, other in combinations(sorted(scored), 2)]
+    if groups and not rows:
+        raise _no_pair(named)
+    return LoggedBattles(rows, unpaired)
+
+
+def _add(scored: dict[str, tuple[ScoredRun, ScoredAnswer]], name: str, run: ScoredRun, answer: ScoredAnswer) -> None:
+    for other_name, (_, other) in scored.items():
+        if other_name == name:
+            raise BattleError(f"{answer.where}: {name} was scored before, at {other.where}. Leave one of the two out.")
+        if None not in (other.checksum, answer.checksum) and other.checksum != answer.checksum:
+            raise BattleError(
+                f"{answer.where}: not the same prompt as {other.where}, though both are called {answer.prompt!r}. "
+                "Name logs that were made from the same prompts."
+            )
+    scored[name] = run, answer
+
+
+def _battle(
+    one: str, other: str, metric: str, scored: Mapping[str, tuple[ScoredRun, ScoredAnswer]], band: float
+) -> RawRow:
+    (run, answer), (_, against) = scored[one], scored[other]
+    lead = answer.scores[metric] - against.scores[metric]
+    winner = Outcome.TIE if abs(lead) <= band + ROUNDING else Outcome.A if lead > 0 else Outcome.B
+    row: dict[str, Any] = {
+        "model_a": one,
+        "model_b": other,
+        "winner": winner.label,
+        "question_id": answer.prompt,
+        "dimension": metric or None,
+        "category": run.task,
+        "judge_model": run.judge_model,
+        "value_a": answer.scores[metric],
+        "value_b": against.scores[metric],
+        "repeat": answer.repeat,
+        "metadata": answer.metadata or None,
+    }
+    return RawRow(f"{answer.where} and {against.where}", row)
+
+
+def _no_pair(named: Iterable[tuple[str, ScoredRun]]) -> NoBattles:
+    seen: dict[str, set[str]] = defaultdict(set)
+    for name, run in named:
+        seen[name] |= {answer.prompt for answer in run.answers}
+    listed = ", ".join(f"{name} ({len(prompts)} prompt{'s' * (len(prompts) != 1)})" for name, prompts in seen.items())
+    return NoBattles(
+        f"no prompt was scored for two models: there is {listed}. Name the logs of both, made from the same prompts."
+    )
+
+
+def distinct_names(runs: Sequence[ScoredRun]) -> list[str]:
+    """A name for each run: its model; where several runs of one model share prompts, also what tells them apart."""
+    names = [run.model for run in runs]
+    clusters: dict[str, list[int]] = defaultdict(list)
+    for at, run in enumerate(runs):
+        clusters[run.model].append(at)
+    for model, members in clusters.items():
+        if len(members) > 1 and _overlap([runs[at] for at in members]):
+            for at, mark in zip(members, _marks([runs[at] for at in members]), strict=True):
+                names[at] = f"{model} ({mark})"
+    return names
+
+
+def _overlap(runs: Sequence[ScoredRun]) -> bool:
+    """Whether an answer of one run is to the same prompt, in the same repeat and by the same metric as another's."""
+    seen: set[tuple[str, int, str]] = set()
+    for run in runs:
+        own = {(answer.prompt, answer.repeat, metric) for answer in run.answers for metric in answer.scores}
+        if own & seen:
+            return True
+        seen |= own
+    return False
+
+
+def _marks(runs: Sequence[ScoredRun]) -> list[str]:
+    """What tells runs of one model apart: the settings that differ, else the shortest part of the path that does."""
+    keys = sorted({key for run in runs for key in run.settings})
+    differing = [key for key in keys if len({run.settings.get(key) for run in runs}) > 1]
+    marks = [", ".join(f"{key}={run.settings.get(key, '–')}" for key in differing) for run in runs]
+    if differing and len(set(marks)) == len(runs):
+        return marks
+    paths = [Path(run.file) for run in runs]
+    for depth in range(1, 1 + max(len(path.parts) for path in paths)):
+        marks = ["/".join(path.with_suffix("").parts[-depth:]) for path in paths]
+        if len(set(marks)) == len(runs):
+            break
+    return marks
