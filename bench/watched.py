@@ -53,10 +53,10 @@ def watched(
         settings = SimulationSettings(**options, votes=votes, seed=seed, looks=0, curve_points=0)
         engine = MemoryArena(seed, votes)
         simulate(settings, engine)
-        world = drawn_world(settings)
+        world, votes_cast = drawn_world(settings), engine.votes()
         for name, rules in RULES.items():
             seen = [
-                check_published(engine.votes()[: votes * look // looks], engine.state.catalog, rules, world)
+                check_published(votes_cast[: votes * look // looks], engine.state.catalog, rules, world, misfit=False)
                 for look in range(1, looks + 1)
             ]
             wrong = [check.ranks_hold is False for check in seen]

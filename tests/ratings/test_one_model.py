@@ -295,7 +295,10 @@ def test_repeated_intervals_hold_at_all_five_looks_and_plain_ones_do_not():
 def test_soak_intervals_against_known_anchors(position, battles, ties):
     world = {"ties": ties, "drawn_by": ties, "parameter": 0.5 if ties == "rao-kupper" else simulation.LOG_NU}
     single, ranks = simulation.simulate_known_anchors(MANY, 6, position=position, battles=battles, **world)
-    assert_between(said(f"{ties}, {battles} battles, {position}", single), 0.94, 1.0 if battles < 20 else 0.965)
+    # With few battles the standard error is right on average, but an estimate that errs far out also has a larger one
+    # (less information there), so more intervals hold than 95 %: 0.97 at 30 battles, also with the quantile 1.96.
+    most = {10: 1.0, 30: 0.985}.get(battles, 0.965)
+    assert_between(said(f"{ties}, {battles} battles, {position}", single), 0.94, most)
     assert_between(said("… its rank", ranks), 0.95, 1.0)
 
 

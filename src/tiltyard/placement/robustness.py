@@ -67,7 +67,8 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
 def sensitivity(board: Leaderboard, model: str, biases: Sequence[float], floor_points: float = 0.0) -> Sensitivity:
     """The model's rating, interval and place under each bias; `floor_points` is the judge's measured bias, τ/β.
 
-    A bias of d points adds d to the distance between the model and every opponent, so the rating moves by d.
+    A bias of d points adds d to the distance between the model and every opponent, so the rating moves by d. Points are
+    those of the board's scale: a calibrated one is too wide by the noise in people's ratings, which flattens the slope.
     """
     entry = board[model]
     others = np.array([one.rating for one in board if one.model != model])

@@ -7,7 +7,7 @@ here: people of different tastes make differences look smaller than they are to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,12 +57,21 @@ class PublishedCheck:
 
 
 def check_published(
-    votes: Sequence[CastVote], catalog: Catalog, rules: IntervalRules, world: World, noise: float = 0.0
+    votes: Sequence[CastVote],
+    catalog: Catalog,
+    rules: IntervalRules,
+    world: World,
+    noise: float = 0.0,
+    *,
+    misfit: bool = True,
 ) -> PublishedCheck:
-    """Rate votes as the site does and compare with the truth; `noise` is the share of random honest votes."""
+    """Rate votes as the site does and compare with the truth; `noise` is the share of random honest votes.
+
+    Without `misfit` the fit is not checked: the same board sooner, without its remarks on that.
+    """
     table = vote_table(votes, catalog)
     try:
-        board = published_estimator(rules).fit(table.battles())
+        board = replace(published_estimator(rules), misfit=misfit).fit(table.battles())
         target = expected_board(table, world, rules.speak_for, noise)
     except (BattleError, RatingError) as error:
         return PublishedCheck(len(votes), remarks=(str(error),))
