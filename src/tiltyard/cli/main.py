@@ -19,6 +19,7 @@ from tiltyard.cli.battles import app as battles_app
 from tiltyard.cli.compare import compare_command
 from tiltyard.cli.demo import demo_command
 from tiltyard.cli.gate import gate_command
+from tiltyard.cli.init import init_command
 from tiltyard.cli.judge import app as judge_app
 from tiltyard.cli.output import as_options
 from tiltyard.cli.place import place_command
@@ -36,6 +37,7 @@ Start here
   tiltyard gate v2 v1 --in FILE      may v2 ship? exit code 0 or 3
 
 The three jobs
+  tiltyard init DIR --answers FILE   set up a tournament from answer files
   tiltyard run CONFIG --mode pilot   judge the answers of several models
   tiltyard place --help              place one new model among human votes
   tiltyard arena --help              a live arena where people vote blind
@@ -66,6 +68,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo_command)
+app.command("init")(init_command)
 app.command("rate")(rate_command)
 app.command("compare")(compare_command)
 app.command("gate")(gate_command)

@@ -1,0 +1,389 @@
+"""Answers as people have them: JSON lists, JSON Lines, CSV, or a folder with one file per prompt.
+
+Columns are recognised by their usual names; a mapping names any other. One file may hold one model, several models in
+rows (a column says which), or several models in columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.bank.prompts import show_turns
+from tiltyard.bank.records import read_objects
+from tiltyard.errors import BankError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Choose = Callable[[str, Sequence[str]], "str | None"]
+"""Asks a person which of several columns is meant; None is no answer."""
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    "id": (
+        *("prompt_id", "question_id", "id", "qid", "uid", "example_id", "instance_id", "task_id", "doc_id", "idx"),
+        *("index", "key"),
+    ),
+    "prompt": (
+        *("prompt", "prompt_text", "question", "instruction", "input", "query", "user", "user_message", "problem"),
+        *("turns", "request"),
+    ),
+    "model": ("entrant_id", "entrant", "model", "model_id", "model_name", "generator", "system_name"),
+    "answer": (
+        *("response_text", "response", "output", "completion", "generation", "reply", "model_output", "prediction"),
+        *("model_answer", "generated_text", "answer", "answer_text", "assistant", "result", "text", "content"),
+    ),
+    "gold": (
+        "gold_answer",
+        "gold",
+        "reference",
+        "reference_answer",
+        "ground_truth",
+        "target",
+        "ideal",
+        "correct_answer",
+    ),
+    "expected": ("expected_behavior",),
+    "source": ("source", "category", "dataset", "topic", "task"),
+    "subject": ("subject",),
+}
+"""What may be known of an answer, and the usual names of its column, likeliest first."""
+
+OF_PROMPTS = {name: usual for name, usual in FIELDS.items() if name not in ("answer", "model")} | {
+    "prompt": (*FIELDS["prompt"], "text", "content"),
+    "gold": (*FIELDS["gold"], "answer"),
+}
+"""The same for a file of prompts: there, `text` is the prompt and `answer` the right one."""
+
+USUAL = frozenset(word for usual in FIELDS.values() for word in usual)
+TABLES = {".csv": ",", ".tsv": "\t"}
+LINES = (".jsonl", ".ndjson")
+TEXTS = (".txt", ".md")
+MESSAGES = "messages"
+_NUMBER = re.compile(r"\s*[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*%?\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRow:
+    """One answer, or one prompt of a file of prompts, with whatever the file says about it. `where` is its place."""
+
+    where: str
+    model: str | None = None
+    prompt_id: str | None = None
+    prompt: str | None = None
+    answer: str | None = None
+    gold: str | None = None
+    expected: str | None = None
+    source: str | None = None
+    subject: str | None = None
+
+
+@dataclass(slots=True)
+class AnswerFile:
+    """The rows of one file or folder; `name` is what its model is called if no row says so, or if it is `named`."""
+
+    path: Path
+    name: str
+    named: bool = False
+    header: set[str] = field(default_factory=set)
+    rows: list[AnswerRow] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_answer_file(
+    path: Path, *, name: str | None = None, map: Mapping[str, str] | None = None, choose: Choose | None = None
+) -> list[AnswerFile]:
+    """The answers of a file or folder, as they stand there; a folder may hold several models.
+
+    Parameters:
+        path: The file or folder.
+        name: What the model is called; None is the name of the file.
+        map: The column of a field (`answer`, `prompt`, `id`, `model`, `gold`, `source`, …), where its name is unusual.
+        choose: Asks a person for a column that is not recognised; None makes that an error.
+    """
+    if not path.exists():
+        raise BankError(f"there is no answer file {path}. Check the path.")
+    if path.is_dir():
+        return _read_folder(path, name, map or {}, choose)
+    found = AnswerFile(path, name or _model_name(path), named=name is not None)
+    records = list(read_records(path))
+    if not records:
+        raise BankError(f"{path} holds no answer. Remove it, or check what wrote it.")
+    _fill(found, records, map or {}, choose)
+    return [found]
+
+
+def read_prompt_file(
+    path: Path, *, map: Mapping[str, str] | None = None, choose: Choose | None = None
+) -> list[AnswerRow]:
+    """The prompts of a file, with ids where it has them.
+
+    Parameters:
+        path: JSON Lines, a JSON list, CSV, or a text file with one prompt per line.
+        map: The column of a field, where its name is unusual.
+        choose: Asks a person for a column that is not recognised; None makes that an error.
+    """
+    if not path.is_file():
+        raise BankError(f"there is no prompt file {path}. Check the path.")
+    if path.suffix.lower() in TEXTS:
+        lines = [line.strip() for line in _text(path).splitlines()]
+        return [AnswerRow(where=f"{path}:{n}", prompt=line) for n, line in enumerate(lines, start=1) if line]
+    records = list(read_records(path))
+    columns = _columns(_header(records), OF_PROMPTS, map or {})
+    if "prompt" not in columns:
+        columns["prompt"] = _ask("prompt", records, columns, str(path), choose)
+    return [_row(f"{path}:{n}", record, columns) for n, record in records]
+
+
+def read_records(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
+    """Every record of a file as a mapping, with its line or number."""
+    suffix = path.suffix.lower()
+    if suffix in LINES:
+        return read_objects(path, "answer file")
+    if suffix in TABLES:
+        return _table(path, TABLES[suffix])
+    if suffix == ".json":
+        return _json(path)
+    raise BankError(
+        f"{path}: answers are read from .jsonl, .json, .csv, .tsv, or a folder of .txt, .md or .json files, one "
+        "for each prompt. Convert it to one of these."
+    )
+
+
+def _table(path: Path, comma: str) -> list[tuple[int, dict[str, Any]]]:
+    text = _text(path)
+    first = text.split("\n", 1)[0]
+    comma = ";" if comma == "," and first.count(";") > first.count(",") else comma
+    csv.field_size_limit(2**31 - 1)
+    try:
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=comma, strict=True)
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise BankError(f"{path}: not CSV ({error}). Save it again as UTF-8 CSV.") from None
+    for line, row in rows:
+        if None in row:
+            raise BankError(f"{path}:{line}: the row has more cells than the header. Quote cells that hold a comma.")
+    return rows
+
+
+def _json(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """A list of objects or texts, an object of lists by name, or an object from prompt id to answer."""
+    try:
+        value = msgspec.json.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BankError(f"{path}: not JSON ({error}). If it has one object per line, call it .jsonl.") from None
+    if isinstance(value, dict):
+        lists = [part for part in value.values() if isinstance(part, list)]
+        if len(lists) == 1:
+            value = lists[0]
+        elif value and all(isinstance(answer, str) for answer in value.values()) and not USUAL & value.keys():
+            value = [{"prompt_id": key, "response_text": answer} for key, answer in value.items()]
+        else:
+            value = [value]
+    if not isinstance(value, list):
+        raise BankError(f"{path}: expected a list of answers, found {type(value).__name__}.")
+    rows = [{"response_text": row} if isinstance(row, str) else row for row in value]
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            raise BankError(f"{path}: entry {number} is {type(row).__name__}; expected an object or a text.")
+    return list(enumerate(rows, start=1))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise BankError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+    except OSError as error:
+        raise BankError(f"cannot read {path}: {error.strerror}.") from None
+
+
+def _read_folder(folder: Path, name: str | None, map: Mapping[str, str], choose: Choose | None) -> list[AnswerFile]:
+    """A folder of answer files, of folders (one for each model), or of texts (one for each prompt)."""
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    files = [entry for entry in entries if entry.is_file()]
+    whole = [file for file in files if file.suffix.lower() in (*LINES, *TABLES) or _is_list(file)]
+    single = [file for file in files if file not in whole and file.suffix.lower() in (*TEXTS, ".json")]
+    if whole and single:
+        raise BankError(
+            f"{folder} holds answer files ({whole[0].name}) and single answers ({single[0].name}). Name one kind."
+        )
+    if whole:
+        return [part for file in whole for part in read_answer_file(file, map=map, choose=choose)]
+    if single:
+        return [_one_per_prompt(folder, single, name, map)]
+    folders = [entry for entry in entries if entry.is_dir()]
+    if not folders:
+        raise BankError(
+            f"{folder} holds no answers. Expected .jsonl, .json or .csv files, or .txt and .md, one a prompt."
+        )
+    return [part for entry in folders for part in _read_folder(entry, None, map, choose)]
+
+
+def _is_list(file: Path) -> bool:
+    """Whether a `.json` file holds many answers."""
+    if file.suffix.lower() != ".json":
+        return False
+    with file.open("rb") as stream:
+        return stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+
+
+def _one_per_prompt(folder: Path, files: Sequence[Path], name: str | None, map: Mapping[str, str]) -> AnswerFile:
+    """A file for each prompt; its name is the prompt's id, unless it says another."""
+    found = AnswerFile(folder, name or _model_name(folder), named=name is not None)
+    for file in files:
+        if file.suffix.lower() in TEXTS:
+            row = AnswerRow(where=str(file), prompt_id=file.stem, answer=_text(file).strip())
+        else:
+            ((_, record),) = _json(file)
+            found.header.update(record)
+            columns = _columns(list(record), FIELDS, map)
+            row = _row(str(file), record, columns)
+            row = replace(row, prompt_id=row.prompt_id or file.stem)
+        found.rows.append(row)
+    return found
+
+
+def _fill(
+    found: AnswerFile, records: list[tuple[int, dict[str, Any]]], map: Mapping[str, str], choose: Choose | None
+) -> None:
+    """Turn the records of a file into rows: one each, or one for each model that has a column."""
+    where, header = str(found.path), _header(records)
+    found.header.update(header)
+    columns = _columns(header, FIELDS, map)
+    if "answer" not in columns and MESSAGES not in header:
+        rest = _texts_left(records, header, columns)
+        if len(rest) > 1 and "model" not in columns and "answer" not in map:
+            found.notes.append(f"{where}: every other column is taken for a model's answers: {', '.join(rest)}")
+            for column in rest:
+                cells = columns | {"answer": column}
+                found.rows += [_row(f"{where}:{n}", record, cells, model=column) for n, record in records]
+            return
+        columns["answer"] = rest[0] if len(rest) == 1 else _ask("answer", records, columns, where, choose)
+        found.notes.append(f"{where}: the answers are in the column {columns['answer']}")
+    found.rows += [_row(f"{where}:{n}", record, columns) for n, record in records]
+
+
+def _columns(header: Sequence[str], known: Mapping[str, tuple[str, ...]], map: Mapping[str, str]) -> dict[str, str]:
+    """The column of each field: as the mapping says, else the likeliest of the usual names."""
+    columns: dict[str, str] = {}
+    for name, column in map.items():
+        if name not in FIELDS:
+            raise BankError(f"{name!r} is not a field of an answer; there are {', '.join(FIELDS)}.")
+        if column in header:
+            columns[name] = column
+    plain = {re.sub(r"[\s-]+", "_", column.strip().lower()): column for column in header}
+    for name, usual in known.items():
+        free = (plain[word] for word in usual if word in plain and plain[word] not in columns.values())
+        likeliest = next(free, None)
+        if name not in columns and likeliest is not None:
+            columns[name] = likeliest
+    if "prompt" not in columns and plain.get("text", "") not in ("", *columns.values()):
+        columns["prompt"] = plain["text"]
+    return columns
+
+
+def _texts_left(
+    records: Sequence[tuple[int, dict[str, Any]]], header: Sequence[str], columns: Mapping[str, str]
+) -> list[str]:
+    """The columns that nothing is known of and that hold texts rather than numbers."""
+    rest = []
+    for column in header:
+        values = [record.get(column) for _, record in records if record.get(column) not in (None, "")]
+        texts = [value for value in values if isinstance(value, str) and not _NUMBER.fullmatch(value)]
+        if column not in columns.values() and values and len(texts) > len(values) / 2:
+            rest.append(column)
+    return rest
+
+
+def _ask(
+    what: str,
+    records: Sequence[tuple[int, dict[str, Any]]],
+    columns: Mapping[str, str],
+    where: str,
+    choose: Choose | None,
+) -> str:
+    """The column that a person names, or an error that shows what there is."""
+    rest = [column for column in _header(records) if column not in columns.values()]
+    chosen = choose(f"{where}: which column holds the {what}?", rest) if choose is not None and rest else None
+    if chosen in rest:
+        return str(chosen)
+    there = ", ".join(_header(records))
+    raise BankError(
+        f'{where}: no column of it is known to hold the {what}; it has {there}. Name it: map={{"{what}": "COLUMN"}}.'
+    )
+
+
+def _header(records: Sequence[tuple[int, dict[str, Any]]]) -> list[str]:
+    return list(dict.fromkeys(str(column) for _, record in records for column in record))
+
+
+def _row(where: str, record: Mapping[str, Any], columns: Mapping[str, str], *, model: str | None = None) -> AnswerRow:
+    """A record as a row; a conversation gives its prompt and its last reply."""
+    cells = {name: _as_text(record.get(column), where, column) for name, column in columns.items()}
+    if isinstance(record.get(MESSAGES), list):
+        asked, replied = _conversation(record[MESSAGES], where)
+        cells.setdefault("prompt", asked)
+        if "answer" not in columns:
+            cells["answer"] = replied
+    return AnswerRow(
+        where=where,
+        model=model or _stripped(cells.get("model")),
+        prompt_id=_stripped(cells.get("id")),
+        prompt=_stripped(cells.get("prompt")),
+        answer=cells.get("answer"),
+        gold=_stripped(cells.get("gold")),
+        expected=_stripped(cells.get("expected")),
+        source=_stripped(cells.get("source")),
+        subject=_stripped(cells.get("subject")),
+    )
+
+
+def _stripped(text: str | None) -> str | None:
+    return (text.strip() or None) if text else None
+
+
+def _as_text(value: Any, where: str, column: str) -> str | None:
+    """The text of a cell: a text, a number, a message, a list of messages or turns, or a provider's whole reply."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return str(value)
+    if isinstance(value, dict):
+        for key in ("content", "text", "message", "value"):
+            if key in value:
+                return _as_text(value[key], where, column)
+        if isinstance(value.get("choices"), list) and value["choices"]:
+            return _as_text(value["choices"][0], where, column)
+    if isinstance(value, list) and value:
+        if all(isinstance(part, dict) and "role" in part for part in value):
+            asked, replied = _conversation(value, where)
+            return replied if replied is not None and asked is None else asked
+        parts = [_as_text(part, where, column) or "" for part in value]
+        joined = any(isinstance(part, dict) for part in value)
+        return "".join(parts) if joined else show_turns(parts)
+    raise BankError(f"{where}: {column} holds {str(value)[:40]!r}, which is no text. Name another column.")
+
+
+def _conversation(messages: Sequence[Any], where: str) -> tuple[str | None, str | None]:
+    """What the user said in a conversation, and the last reply to it."""
+    said: dict[str, list[str]] = {"user": [], "assistant": []}
+    for message in messages:
+        if not isinstance(message, dict) or "role" not in message:
+            raise BankError(f"{where}: a message has no role. Expected role and content.")
+        if message["role"] in said:
+            said[message["role"]].append(_as_text(message.get("content"), where, MESSAGES) or "")
+    asked, replied = said["user"], said["assistant"]
+    return (show_turns(asked) if asked else None), (replied[-1] if replied else None)
+
+
+def _model_name(path: Path) -> str:
+    """What a file's or folder's name says of its model."""
+    stem = path.name if path.is_dir() else path.stem
+    return re.sub(r"^(responses?|answers?|outputs?)[_-]+|[_-]+(responses?|answers?|outputs?)$", "", stem) or stem
