@@ -44,6 +44,7 @@ MODULES = (
     "tiltyard.judging",
     "tiltyard.llm",
     "tiltyard.validity",
+    "tiltyard.decisions",
     "tiltyard.tournament",
     "tiltyard.placement",
     "tiltyard.arena",

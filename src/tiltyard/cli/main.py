@@ -23,6 +23,7 @@ from tiltyard.cli.init import init_command
 from tiltyard.cli.judge import app as judge_app
 from tiltyard.cli.output import as_options
 from tiltyard.cli.place import place_command
+from tiltyard.cli.plan import plan_command
 from tiltyard.cli.rate import rate_command
 from tiltyard.cli.tournament import generate_command, report_command, run_command
 from tiltyard.errors import TiltyardError
@@ -35,6 +36,7 @@ Start here
   tiltyard rate FILE                 a leaderboard from any file of battles
   tiltyard compare v2 v1 --in FILE   is v2 better than v1, and how sure?
   tiltyard gate v2 v1 --in FILE      may v2 ship? exit code 0 or 3
+  tiltyard plan                      how many prompts or votes do I need?
 
 The three jobs
   tiltyard init DIR --answers FILE   set up a tournament from answer files
@@ -72,6 +74,7 @@ app.command("init")(init_command)
 app.command("rate")(rate_command)
 app.command("compare")(compare_command)
 app.command("gate")(gate_command)
+app.command("plan")(plan_command)
 app.add_typer(battles_app, name="battles")
 app.command("generate")(generate_command)
 app.command("run")(run_command)

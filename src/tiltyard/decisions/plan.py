@@ -1,0 +1,267 @@
+"""`plan_difference` and `plan_from_battles`: how many prompts, verdicts or votes tell two models apart.
+
+From assumptions, or from battles: their clustered variance falls as everything grows together, prompts at the same
+number of verdicts per prompt, voters at the same number of votes per voter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.estimator import check_number, check_whole
+from tiltyard.boards.preparation import kind_of
+from tiltyard.boards.rating import InputOptions, make_estimator
+from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.decisions.contrast import contrast
+from tiltyard.decisions.gate import even_odds
+from tiltyard.decisions.plan_records import NOTHING, ORDERS, Amount, CallPrice, Pilot, SamplePlan, SampleSize
+from tiltyard.decisions.sample_size import Assumptions, Goal, Growth
+from tiltyard.decisions.sources import open_source
+from tiltyard.decisions.two_models import read_to_compare
+from tiltyard.decisions.words import signed
+from tiltyard.errors import OptionError
+from tiltyard.ratings import POINTS_PER_LOGIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tiltyard.battles.reading import BattleData, OnBad
+    from tiltyard.boards.certainty import Solved
+    from tiltyard.boards.preparation import Ties
+    from tiltyard.decisions.contrast import Contrast
+
+DIFFERENCES = (5.0, 10.0, 20.0, 50.0)
+"""The differences in rating points that a plan is made for where none are given."""
+FEWEST_PROMPTS = 30
+"""A plan asks for no fewer prompts or voters: fewer say little of the others, and the reckoning is rough there."""
+
+
+def plan_difference(
+    assumed: Assumptions | None = None,
+    *,
+    goal: Goal | None = None,
+    differences: Sequence[float] | None = None,
+    people: bool = False,
+    sizes: Sequence[int] = (),
+    price: CallPrice | None = None,
+) -> SamplePlan:
+    """How many prompts and calls, or voters and votes, a difference takes, from assumptions alone.
+
+    Parameters:
+        assumed: What is assumed of the battles; None: the defaults.
+        goal: What is to be shown, and how surely; None: `better` at 5 %, with chance 0.8.
+        differences: True differences in rating points; None: 5, 10, 20 and 50, or 0 where the goal is a margin.
+        people: Whether people vote; else a judge is asked in both orders.
+        sizes: Numbers of prompts (or voters) for which the smallest difference that they show is given too.
+        price: What one call of the judge costs.
+    """
+    goal = goal or Goal()
+    assumed = assumed or Assumptions(flips=0.0 if people else Assumptions().flips)
+    if people and assumed.flips:
+        raise OptionError("flips are a judge's: people see each pair in one order. Leave flips at 0.")
+    battles = assumed.battles_per_prompt
+    one = Amount({"voter" if people else "prompt": 1}, battles, None, battles)
+    if not people:
+        one = Amount(one.clusters, battles, ORDERS * battles, None)
+    growth = assumed.growth()
+    rows = tuple(_row(points, growth, goal, one, NOTHING, price) for points in _differences(differences, goal))
+    return SamplePlan(goal, rows, assumed, None, price, _smallest(sizes, growth, goal, 1.0))
+
+
+def plan_from_battles(
+    battles: BattleData,
+    new: str,
+    old: str,
+    *,
+    goal: Goal | None = None,
+    differences: Sequence[float] | None = None,
+    sizes: Sequence[int] = (),
+    price: CallPrice | None = None,
+    cluster: str = "auto",
+    ties: Ties = "davidson",
+    both_bad: BothBad = "separate",
+    inconsistent: Inconsistent = "tie",
+    source: str | None = None,
+    dimension: str | None = None,
+    format: str = "auto",
+    where: str | None = None,
+    default_source: str | None = None,
+    on_bad: OnBad = "error",
+) -> SamplePlan:
+    """How much more of the same data tells two models apart, from the variance that battles have now.
+
+    Parameters:
+        battles: A path, a run folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
+        new: The model that stands first.
+        old: The model it is compared with.
+        goal: What is to be shown, and how surely; None: `better` at 5 %, with chance 0.8.
+        differences: True differences in rating points; None: the present one, 5, 10, 20 and 50, or 0 where the goal
+            is a margin.
+        sizes: Numbers of prompts (else voters, else battles) for which the smallest difference that they show is given.
+        price: What one call of the judge costs.
+        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
+            each of the two that is known, `none` treats every battle as independent.
+        ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
+        both_bad: Battles in which both answers were bad: `separate`, `half` or `drop`.
+        inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
+        source: Only battles decided by `human` or `llm-judge`.
+        dimension: Only battles of this dimension.
+        format: The format of the battles; `auto` recognises it by the header.
+        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+    """
+    goal = goal or Goal()
+    if new == old:
+        raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
+    selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
+    reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad)
+    solved = solve_for(battles, selection, reading, ties=ties, cluster=cluster, level=goal.level)
+    found = contrast(solved, new, old)
+    _check_known(found, new, old)
+    have = amount_of(solved)
+    low, high = found.ends(goal.level, anytime=goal.anytime)
+    pilot = Pilot(new, old, found.points, found.error, low, high, found.degrees + 1.0, have)
+    growth = Growth(_variance_of(solved, found), pilot.worth, have.battles, found.clustered)
+    wanted = _differences(differences, goal)
+    rows = [_row(points, growth, goal, have, have, price) for points in wanted]
+    if differences is None and goal.margin is None and round(abs(found.points)) >= 1:
+        rows.insert(0, _row(abs(found.points), growth, goal, have, have, price, present=True))
+    unit = next(iter(have.clusters.values()), have.battles)
+    remarks = (*dict.fromkeys(solved.fit_input.remarks), *_caveats(pilot, goal))
+    return SamplePlan(goal, tuple(rows), None, pilot, price, _smallest(sizes, growth, goal, unit), remarks)
+
+
+def solve_for(
+    battles: BattleData, selection: Selection, reading: InputOptions, *, ties: Ties, cluster: str, level: float
+) -> Solved:
+    """The fit that a plan is made from, with its errors.
+
+    Parameters:
+        battles: Where the battles are; see `read_battles`.
+        selection: Which of them are rated.
+        reading: How to read them.
+        ties: How ties are read.
+        cluster: What makes battles dependent.
+        level: Confidence level.
+    """
+    estimator = make_estimator("bt", selection, ties=ties, level=level, cluster=cluster, misfit=False)
+    assert isinstance(estimator, BradleyTerry)
+    return estimator.solve(read_to_compare(open_source(battles).battles, estimator, reading, ()))
+
+
+def amount_of(solved: Solved) -> Amount:
+    """How much data a fit was made of: rated battles and those in which both were bad.
+
+    Parameters:
+        solved: The fit with its errors.
+    """
+    selected = solved.fit_input.selected
+    by_people = by_judge = 0.0
+    for table in (selected.table, selected.both_bad):
+        voted = table.source == Source.HUMAN
+        by_people += float(table.weight[voted].sum())
+        by_judge += float(table.weight[~voted].sum())
+    covariance = solved.covariance
+    assert covariance is not None, "a plan needs intervals"
+    ways = zip(solved.fit_input.clusters, covariance.ways, strict=True)
+    clusters = {kind_of(column): round(way.count) for column, way in ways}
+    calls = ORDERS * round(by_judge) if by_judge else None
+    return Amount(clusters, round(by_people + by_judge), calls, round(by_people) if by_people else None)
+
+
+def _differences(given: Sequence[float] | None, goal: Goal) -> list[float]:
+    """The true differences, each of them checked."""
+    if given is None:
+        given = DIFFERENCES if goal.margin is None else (0.0,)
+    for points in given:
+        check_number("difference", points, least=-2000.0, most=2000.0)
+    return [float(points) for points in dict.fromkeys(given)]
+
+
+def _row(
+    points: float,
+    growth: Growth,
+    goal: Goal,
+    unit: Amount,
+    have: Amount,
+    price: CallPrice | None,
+    *,
+    present: bool = False,
+) -> SampleSize:
+    """How much data one difference takes; `unit` is what size 1 is."""
+    fewest = FEWEST_PROMPTS / min(unit.clusters.values(), default=unit.battles)
+    size = max(growth.size(goal, points), fewest)
+    size = math.ceil(size) if have is NOTHING else size
+    whole = unit.times(size)
+    more = whole.beyond(have)
+    now = None if have is NOTHING else growth.chance(goal, points, 1.0)
+    direct, batch = (None, None) if price is None else price.of(more)
+    reached = growth.chance(goal, points, size)
+    return SampleSize(points, even_odds(points), size, whole, more, reached, now, direct, batch, present)
+
+
+def _smallest(sizes: Sequence[int], growth: Growth, goal: Goal, unit: float) -> dict[int, float | None]:
+    """The smallest difference that each size shows; `unit` prompts (or voters, or battles) are size 1."""
+    found = {}
+    for size in sizes:
+        check_whole("size", size, least=1)
+        found[size] = growth.smallest(goal, size / unit)
+    return found
+
+
+def _check_known(found: Contrast, new: str, old: str) -> None:
+    if found.no_low or found.no_high:
+        raise OptionError(
+            f"the battles do not bound the difference of {new!r} and {old!r} on both sides (one of them won or lost "
+            "all of its battles): nothing says how it varies. Add battles, or plan from assumptions, without battles."
+        )
+    if not found.known:
+        raise OptionError(
+            f"the battles of {new!r} or {old!r} come from too few prompts or voters to say how their difference "
+            "varies. Add prompts, or plan from assumptions, without battles."
+        )
+
+
+def _variance_of(solved: Solved, found: Contrast) -> Callable[[float], float]:
+    """The variance by the true difference.
+
+    Where only the two met, it is carried from the present difference to another one by Davidson's formula for one
+    battle, (2 cosh(δ/2) + ν)·2 cosh(δ/2); through a field it hardly depends on the difference.
+    """
+    present = max(found.variance, found.own_variance)
+    table = solved.fit_input.selected.table
+    if len(table.models) > 2:
+        return lambda _: present
+    tied = float(table.weight[table.outcome == Outcome.TIE].sum() / table.n_battles)
+    at = 2.0 * math.cosh(0.5 * found.value)
+    nu = tied / (1.0 - tied) * at
+
+    def variance(points: float) -> float:
+        cosh = 2.0 * math.cosh(0.5 * points / POINTS_PER_LOGIT)
+        return present * (cosh + nu) * cosh / ((at + nu) * at)
+
+    return variance
+
+
+def _caveats(pilot: Pilot, goal: Goal) -> list[str]:
+    """How far the pilot itself is to be trusted."""
+    from scipy.special import chdtri
+
+    degrees = max(pilot.worth - 1.0, 1.0)
+    low, high = (degrees / float(chdtri(degrees, tail)) for tail in (0.05, 0.95))
+    caveats, kinds = [], [f"{kind}s" for kind in pilot.have.clusters] or ["battles"]
+    if high / low > 1.5:
+        caveats.append(
+            f"the variance is known from battles worth {pilot.worth:.0f} {' or '.join(kinds)}: the true numbers are "
+            f"{low:.1f} to {high:.1f} times these (90 %)"
+        )
+    if goal.margin is None and abs(pilot.difference) < pilot.error:
+        caveats.append(
+            f"the present difference, {signed(pilot.difference)} points, is within its standard error "
+            f"({pilot.error:.0f}): it may be much larger or none, and so may the data it takes"
+        )
+    return caveats
