@@ -140,12 +140,12 @@ def worlds() -> list[Any]:
         DependentWorld("50 prompts, Zipf 1", battles=1500, prompts=50, prompt_zipf=1.0, interaction=1.5),
         DependentWorld("200 prompts, Zipf 1.5", battles=1500, prompts=200, prompt_zipf=1.5, interaction=1.5),
         DependentWorld("100 voters with tastes", battles=1500, voters=100),
-        DependentWorld("8 voters with tastes, 100 prompts", models=6, battles=1500, prompts=100, voters=8),
+        DependentWorld("6 models, 8 voters with tastes, 100 prompts", models=6, battles=1500, prompts=100, voters=8),
         DependentWorld(
             "6 equal models, one voter casts 30 %", 6, 1500, strength_range=0.0, prompts=200, voters=200, dominant=0.3
         ),
         DependentWorld(
-            "prompts and voters, Zipf 1", prompts=200, prompt_zipf=1.0, voters=300, voter_zipf=1.0, taste=0.5
+            "200 prompts and 300 voters, Zipf 1", prompts=200, prompt_zipf=1.0, voters=300, voter_zipf=1.0, taste=0.5
         ),
     ]
 
