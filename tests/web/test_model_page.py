@@ -17,7 +17,8 @@ from tiltyard.arena.model_detail import model_detail
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.pages.figures import day
-from tiltyard.web.model import ModelPage, chosen_prompt, model_page, model_values
+from tiltyard.web import model
+from tiltyard.web.model import ModelPage, chosen_prompt, model_page, model_values, prompt_grid
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +97,68 @@ def test_the_answer_to_a_retired_prompt_is_shown_and_harmless(tmp_path: Path) ->
         assert chosen_prompt(made, "p2") == "p2"  # which the page then says is hidden
         most = max(made.detail.retired_prompts, key=lambda record: record.votes)
         assert chosen_prompt(made, "no such prompt") == most.name
+
+
+def section(page: str, name: str) -> str:
+    return page.split(f'<section id="{name}">', 1)[1].split("</section>", 1)[0]
+
+
+def rows_of(part: str) -> dict[str, str]:
+    """The rows of a grid by the prompt's id, which stands below its text."""
+    found = re.findall(r"<tr><th scope=\"row\">.*?</tr>", part)
+    return {re.search(r"<small>(\w+)", row)[1]: row for row in found}  # type: ignore[index]
+
+
+def test_prompts_are_shown_by_their_texts_and_only_retired_ones_lead_to_answers(tmp_path: Path) -> None:
+    log = week_of_votes(120)
+    log.say(e.PromptAdded(prompt_id="odd", text="</th><script>alert('prompt')</script>" + "long " * 60))
+    with board_site(retire(log, "p1", "p3"), tmp_path) as site:
+        page = site.client.get(f"/models/{MODELS[2]}").text
+        made = page_of(site, MODELS[2])
+    rows = rows_of(section(page, "prompts"))
+    assert rows.keys() == {"p0", "p1", "p2", "p3", "p4", "p5", "odd"}
+    for name, row in rows.items():
+        retired = name in ("p1", "p3")
+        assert ("href" in row) is retired
+        assert ("answer hidden while it is being voted on" in row) is (name in ("p0", "p2", "p4", "p5"))
+        assert (" · retired" in row) is retired
+        if name != "odd":
+            assert f"Question {name[1:]}?" in row
+    assert "&lt;script&gt;alert(&#39;prompt&#39;)" in rows["odd"]
+    assert "<script>alert" not in page
+    assert f'href="/models/{MODELS[2]}?prompt=p3#answer"' in rows["p3"]
+    rival = made.detail.neighbours[0].record.name
+    assert f'href="/compare?a={MODELS[2]}&amp;b={rival}&amp;prompt=p3#answers"' in rows["p3"]
+    for record in (*made.detail.prompts, *made.detail.retired_prompts):
+        counts = f"{record.wins}–{record.losses}–{record.ties}"
+        assert (counts if record.votes else ">–</td>") in rows[record.name]
+    for part in ("votes", "coverage"):
+        assert "Question " in section(page, part)
+        assert not re.search(r">p\d<", section(page, part))
+
+
+def test_the_grid_shows_the_models_next_in_rank_with_their_own_records(site: BoardSite) -> None:
+    made = page_of(site, MODELS[2])
+    assert list(made.beside) == [near.record.name for near in made.detail.neighbours]
+    for name, records in made.beside.items():
+        theirs = page_of(site, name)
+        assert [records[record.name] for record in theirs.detail.prompts] == list(theirs.detail.prompts)
+    heads = re.findall(
+        r'<th scope="col" class="res">(.*?)</th>', section(site.client.get(f"/models/{MODELS[2]}").text, "prompts")
+    )
+    assert len(heads) == 3
+    assert heads[0] == "Otter 7B"
+
+
+def test_of_many_prompts_those_with_most_votes_are_shown(site: BoardSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = page_of(site, MODELS[2])
+    monkeypatch.setattr(model, "MOST_PROMPTS", 4)
+    names = {name: name for name in MODELS}
+    shown = prompt_grid(made, {}, names, {}, blind=True)
+    most = sorted(made.detail.prompts, key=lambda record: -record.votes)
+    assert "2 prompts with the fewest votes are left out." in shown
+    assert all(f"<bdi>{record.name}</bdi>" in shown for record in most[:4] if record.votes > most[4].votes)
+    assert shown.count("<tr>") == 5
 
 
 def test_without_a_retired_prompt_no_answer_is_chosen(site: BoardSite) -> None:

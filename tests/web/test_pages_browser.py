@@ -130,8 +130,26 @@ def test_everything_works_without_a_script(looking: Visits) -> None:
     assert page.locator(".concealed").is_visible(), "every prompt is being voted on"
     page.goto(f"{page.url.partition('?')[0]}?prompt=p3")
     page.get_by_role("button", name="Show").click()
-    assert page.get_by_text("Question 3?").is_visible()
+    assert page.locator("#answer .prompt").get_by_text("Question 3?").is_visible()
     assert page.get_by_text("Hidden while it is being voted on.").is_visible()
+
+
+def test_the_prompts_of_a_model_are_sorted_and_filtered(looking: Visits) -> None:
+    page = looking.visitor()
+    page.goto(f"/models/{MODELS[2]}")
+    grid = page.locator("#prompts")
+    assert grid.locator("tbody tr").count() == 6
+    grid.get_by_role("button", name="Otter 7B").click()
+    grid.get_by_role("button", name="Otter 7B").click()
+    assert grid.locator("th[aria-sort=descending]").inner_text().startswith("Otter 7B")
+    counts = [text.split(",")[0].split("–") for text in grid.locator("tbody td:nth-child(2) small").all_inner_texts()]
+    nets = [int(won) - int(lost) for won, lost, _ in counts]
+    assert nets == sorted(nets, reverse=True)
+    grid.get_by_label("Category").select_option("maths")
+    assert grid.locator("output").inner_text() == "2 of 6 prompts"
+    grid.get_by_label("Search").fill("question 4")
+    grid.get_by_text("1 of 6 prompts").wait_for()
+    assert grid.locator("tbody th a").count() == 0, "no prompt is retired"
 
 
 def test_a_cell_of_the_heatmap_leads_to_the_comparison(looking: Visits) -> None:

@@ -124,7 +124,7 @@ def model_detail(state: ArenaState, name: str, board: LiveBoard | None = None) -
     model = state.catalog.model(name)
     if not state.catalog.model_enabled[model]:
         raise ArenaError(f"model {name!r} is disabled and has no place on the board. Enable it first.")
-    order, records = official_order(state), _by_prompt(state, model)
+    order, records = official_order(state), by_prompt(state, model)
     enabled = state.catalog.prompt_enabled
     return ModelDetail(
         row=(board or live_board(state))[name],
@@ -159,8 +159,8 @@ def against(state: ArenaState, model: int, rival: int) -> Record:
     )
 
 
-def _by_prompt(state: ArenaState, model: int) -> list[Record]:
-    """The record on every prompt."""
+def by_prompt(state: ArenaState, model: int) -> list[Record]:
+    """The record of one model on every prompt of the catalog."""
     tallies, catalog = state.tallies, state.catalog
     wins, expected = decisive_wins_on(state)[model], _expected_wins(state, model)
     decisive, rated = tallies.decisive_on.view[model], tallies.rated_on.view[model]

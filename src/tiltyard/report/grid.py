@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.battles.outcome import Outcome
-from tiltyard.decisions.prompts import PROMPT, scores
 from tiltyard.pages import figures
 from tiltyard.pages.markup import Html, el, join, link, shortened, table
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from tiltyard.bank import Prompt
     from tiltyard.battles.table import BattleTable
 
+PROMPT = "question_id"
 MOST_CELLS = 40_000
 """Cells of one grid at the most: about 4 MB of page, which a browser sorts in a moment."""
 TEXT_WIDTH = 160
@@ -38,6 +38,7 @@ LEGEND = (
     "▲ won more than it lost, ▼ lost more, = even. The percentage is the mean result, ties counting half; below it "
     "won–lost–tied."
 )
+LEADS = "A prompt or a cell leads to the answers and the judge’s words."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class GridRow:
         category: What kind of prompt it is, where that is known.
         target: The address of its answers and the judge's words; empty: they are not at hand.
         targets: Addresses for single columns, where they differ from `target`.
+        remark: What else to say of it, below its text.
     """
 
     prompt: str
@@ -107,6 +109,7 @@ class GridRow:
     category: str | None = None
     target: str = ""
     targets: tuple[str, ...] = ()
+    remark: str = ""
 
 
 def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, tuple[GridCell | None, ...]]:
@@ -116,6 +119,8 @@ def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, tu
         battles: The battles, both-bad ones included.
         models: The models, all of them in the table.
     """
+    from tiltyard.decisions.prompts import scores  # the live site draws grids without it
+
     if PROMPT not in battles.columns or not models:
         return {}
     prompts = battles.text_column(PROMPT)
@@ -184,7 +189,15 @@ def room_for(n_columns: int) -> int:
     return max(1, MOST_CELLS // max(1, n_columns))
 
 
-def grid(columns: Sequence[GridColumn], rows: Sequence[GridRow], *, label: str, left_out: str = "") -> Html:
+def grid(
+    columns: Sequence[GridColumn],
+    rows: Sequence[GridRow],
+    *,
+    label: str,
+    left_out: str = "",
+    leads: str = LEADS,
+    most_text: int = MOST_TEXT,
+) -> Html:
     """The grid with its filter, which appears only where scripts run.
 
     Parameters:
@@ -192,14 +205,16 @@ def grid(columns: Sequence[GridColumn], rows: Sequence[GridRow], *, label: str, 
         rows: The prompts, in the order in which they are shown first.
         label: What the table is called aloud.
         left_out: A sentence about what is not in it.
+        leads: A sentence about where links lead.
+        most_text: Characters of prompts that unfold in their rows at the most.
     """
-    unfold = sum(len(row.text or "") for row in rows if not row.target) <= MOST_TEXT
+    unfold = sum(len(row.text or "") for row in rows if not row.target) <= most_text
     head: list[str | tuple[str, str]] = ["prompt", *((column.title, "res") for column in columns)]
     body = [_row(row, unfold=unfold) for row in rows]
     notes = [LEGEND]
     if any(row.target for row in rows):
-        notes.append(" A prompt or a cell leads to the answers and the judge’s words.")
-    if not unfold:
+        notes.append(f" {leads}")
+    if not unfold and most_text:
         left_out = f"{left_out} Long prompts are cut.".strip()
     return el(
         "div",
@@ -262,6 +277,8 @@ def _prompt(row: GridRow, *, unfold: bool) -> list[Html]:
     about: list[str] = [] if row.text is None else [shortened(row.prompt, 60)]
     if row.category:
         about.append(el("span", row.category, class_="cat"))
+    if row.remark:
+        about.append(row.remark)
     return [name, el("small", join(about, " · "))] if about else [name]
 
 

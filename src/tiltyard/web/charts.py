@@ -13,7 +13,7 @@ from tiltyard.pages.svg import Scale, axis, interval
 from tiltyard.web.addresses import compare_address, model_address
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.model_detail import BothBadPiece, Heatmap, RatingPath
@@ -113,23 +113,23 @@ def battles_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Html:
     return _grid("Counted votes of every pair", [one.display_name for one in chosen], rows)
 
 
-def deficit_heatmap(heatmap: Heatmap, names: dict[str, str], rank: int) -> Html:
+def deficit_heatmap(heatmap: Heatmap, names: Mapping[str, str], asked: Mapping[str, str], rank: int) -> Html:
     """What is missing by prompt and opponent, the nearest in rank: the darker, the more votes are needed."""
     first = max(0, min(rank - 1 - NEAREST // 2, len(heatmap.opponents) - NEAREST))
     near = slice(first, first + NEAREST)
     rivals = [names.get(rival, rival) for rival in heatmap.opponents[near]]
     rows = []
-    for prompt, decisive, deficits in zip(heatmap.prompts, heatmap.decisive, heatmap.deficits, strict=True):
+    for name, decisive, deficits in zip(heatmap.prompts, heatmap.decisive, heatmap.deficits, strict=True):
         cells = [
             _cell(
                 str(votes),
                 DEEPEST * missing,
-                f"{prompt}, {rival}: {votes} decisive votes",
+                f"{name}, {rival}: {votes} decisive votes",
                 None,
             )
             for rival, votes, missing in zip(rivals, decisive[near], deficits[near], strict=True)
         ]
-        rows.append((prompt, cells))
+        rows.append((asked.get(name, name), cells))
     caption = f"Decisive votes by prompt and opponent; dark where fewer than {heatmap.target:g}"
     return _grid(caption, rivals, rows)
 

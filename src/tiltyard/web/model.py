@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +10,25 @@ import numpy as np
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import completeness
 from tiltyard.arena.events import Choice
-from tiltyard.arena.model_detail import RECENT, Record, against, both_bad_trend, model_detail, recent_form
+from tiltyard.arena.model_detail import (
+    RECENT,
+    Record,
+    against,
+    both_bad_trend,
+    by_prompt,
+    model_detail,
+    recent_form,
+)
 from tiltyard.arena.state import VoteStanding
 from tiltyard.battles.outcome import Outcome
+from tiltyard.pages.figures import plural
+from tiltyard.report.grid import GridCell, GridColumn, GridRow, grid, losses_first, most_telling
 from tiltyard.validity.voters import expected_scores
+from tiltyard.web.addresses import compare_address, model_address
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.following.followed_votes import FollowedVotes
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
@@ -23,11 +36,17 @@ if TYPE_CHECKING:
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.votes import VoteTable
+    from tiltyard.pages.markup import Html
     from tiltyard.validity.calibration import CalibrationCurve
 
 
 LATEST = 15
 """Votes that the page lists."""
+
+MOST_PROMPTS = 1_000
+"""Prompts in the grid: those with most votes on the model."""
+
+HIDDEN = "answer hidden while it is being voted on"
 
 PIECES = 8
 """Periods that the both-bad trend is split into."""
@@ -72,6 +91,8 @@ class ModelPage:
     latest: tuple[SeenVote, ...]
     answers: dict[str, bool]
     """Every prompt that it has answered, and whether its answers may be shown."""
+    beside: dict[str, dict[str, Record]]
+    """The records of the models next in rank, by prompt."""
 
     @property
     def win_rate(self) -> float | None:
@@ -102,6 +123,12 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
         around=_around(snapshot, name),
         latest=tuple(_seen(vote, facts.number, state) for vote in latest[:LATEST]),
         answers=_answers(state, facts.number),
+        beside={
+            near.record.name: {
+                record.name: record for record in by_prompt(state, state.catalog.model(near.record.name))
+            }
+            for near in detail.neighbours
+        },
     )
 
 
@@ -167,6 +194,49 @@ def chosen_prompt(page: ModelPage, asked: str | None) -> str | None:
     votes = {record.name: record.votes for record in (*page.detail.prompts, *page.detail.retired_prompts)}
     public = [prompt for prompt, shown in page.answers.items() if shown]
     return max(public, key=lambda prompt: votes.get(prompt, 0), default=None)
+
+
+def prompt_grid(
+    page: ModelPage, texts: Mapping[str, str], names: Mapping[str, str], subjects: Mapping[str, str], *, blind: bool
+) -> Html:
+    """How the model and those next in rank fared on each prompt, without any answer; its heaviest losses first.
+
+    Parameters:
+        page: The model's page.
+        texts: The texts of the prompts by id.
+        names: The names of the models as they are shown.
+        subjects: What each prompt is about, where that is known.
+        blind: Whether the answers to prompts in use are hidden.
+    """
+    model, rivals = page.facts.model, list(page.beside)
+    shown = [page.facts.display_name, *(names[rival] for rival in rivals)]
+    rows, votes = [], {}
+    for records, state in ((page.detail.prompts, ""), (page.detail.retired_prompts, "retired")):
+        for record in records:
+            name, public = record.name, page.answers.get(record.name)
+            cells = tuple(_grid_cell(one) for one in (record, *(page.beside[rival].get(name) for rival in rivals)))
+            targets = [model_address(model, name), *(compare_address(model, rival, name) for rival in rivals)]
+            remark = HIDDEN if blind and public is False else state
+            row = GridRow(name, cells, texts.get(name, name), subjects.get(name), remark=remark)
+            rows.append(replace(row, target=targets[0], targets=tuple(targets)) if public else row)
+            votes[name] = (float(record.votes),)
+    rows.sort(key=losses_first)
+    kept = most_telling(rows, votes, MOST_PROMPTS)
+    left_out = f"{plural(len(rows) - len(kept), 'prompt')} with the fewest votes are left out."
+    return grid(
+        [GridColumn(name, f"where {name} lost") for name in shown],
+        kept,
+        label="By prompt",
+        left_out=left_out if len(kept) < len(rows) else "",
+        leads="A retired prompt leads to the answer, a cell of another model to both answers.",
+        most_text=0,
+    )
+
+
+def _grid_cell(record: Record | None) -> GridCell | None:
+    if record is None or not record.votes:
+        return None
+    return GridCell(record.score, record.wins, record.losses, record.ties, record.both_bad)
 
 
 def model_values(page: ModelPage) -> dict[str, Any]:

@@ -13,13 +13,14 @@ from tiltyard.arena.offline import rate_options
 from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
+from tiltyard.pages.markup import shortened
 from tiltyard.report.weekly.text import rule_numbers
 from tiltyard.web import charts, methods
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values, choices, lines_html
 from tiltyard.web.me import own_page, own_votes
-from tiltyard.web.model import ComparePage, ModelPage, chosen_prompt, compare_page, model_page
+from tiltyard.web.model import ComparePage, ModelPage, chosen_prompt, compare_page, model_page, prompt_grid
 from tiltyard.web.page_cache import has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.site import Site, site_of
@@ -190,14 +191,19 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
     hidden = prompt is not None and not page.answers[prompt]
     said = () if prompt is None or hidden else dates.of(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
     text, answers = _texts(site, prompt, [answer.response_id for answer in said])
+    texts = _prompt_texts(site, snapshot)
+    beginnings = _first_words(texts)
+    subjects = {facts.prompt_id: facts.subject for facts in snapshot.prompts if facts.subject}
     return {
         "page": page,
         "names": names,
+        "asked": beginnings,
+        "prompt_grid": prompt_grid(page, texts, names, subjects, blind=snapshot.blind),
         "letters": charts.form_letters(page.form.letters),
         "path_chart": charts.path_chart(page.path, shown),
         "trend_chart": charts.trend_chart(page.trend, shown),
         "calibration_chart": charts.calibration_chart(page.calibration, shown),
-        "deficits": charts.deficit_heatmap(page.detail.heatmap, names, page.detail.row.rank),
+        "deficits": charts.deficit_heatmap(page.detail.heatmap, names, beginnings, page.detail.row.rank),
         "prompt_id": prompt,
         "prompt_text": text,
         "hidden": hidden,
@@ -208,6 +214,17 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
 
 def _names(snapshot: Snapshot) -> dict[str, str]:
     return {facts.model: facts.display_name for facts in snapshot.models}
+
+
+def _prompt_texts(site: Site, snapshot: Snapshot) -> dict[str, str]:
+    """The texts of all prompts, which anybody may read: only who answered what is hidden."""
+    found = site.observatory.texts(("prompt", facts.prompt_id) for facts in snapshot.prompts)
+    return {facts.prompt_id: found.get(("prompt", facts.prompt_id), "") for facts in snapshot.prompts}
+
+
+def _first_words(texts: Mapping[str, str]) -> dict[str, str]:
+    """How each prompt begins; its id where it has no text."""
+    return {name: shortened(text) or name for name, text in texts.items()}
 
 
 def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, list[Html]]:
@@ -251,10 +268,10 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
         page = site.observatory.look(lambda state, _: compare_page(snapshot, state, a, b), "compare", a, b)
     except ArenaError:
         raise Failure(404, "not_found", "there is no such model. Choose two from the list.") from None
-    return view | _compared(site, page, asked.get("prompt"))
+    return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot))
 
 
-def _compared(site: Site, page: ComparePage, asked: str | None) -> dict[str, Any]:
+def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[str, str]) -> dict[str, Any]:
     shown = (prompt for prompt in page.shared if prompt in page.answers)
     prompt = asked if asked in page.shared else next(shown, None)
     text, answers = _texts(site, prompt, list(page.answers.get(prompt, ())) if prompt is not None else [])
@@ -265,6 +282,7 @@ def _compared(site: Site, page: ComparePage, asked: str | None) -> dict[str, Any
     )
     return {
         "page": page,
+        "asked": _first_words(texts),
         "bar": charts.split_bar(record.wins, record.ties, record.both_bad, record.losses, said),
         "prompt_id": prompt,
         "prompt_text": text,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HERE = Path(__file__).parent
+REPORT = HERE.parent / "report"
 STATIC_AT = "/static/"
 
 
@@ -41,8 +42,9 @@ class StaticFile:
 
 @cache
 def static_files() -> Mapping[str, StaticFile]:
-    """Every static file by name, read once."""
-    return {path.name: _static_file(path) for path in sorted((HERE / "static").iterdir()) if path.is_file()}
+    """Every static file by name, read once; the grid of prompts has the files that reports contain."""
+    ours = [path for path in sorted((HERE / "static").iterdir()) if path.is_file()]
+    return {path.name: _static_file(path) for path in (*ours, REPORT / "grid.css", REPORT / "grid.js")}
 
 
 def _static_file(path: Path) -> StaticFile:
