@@ -8,7 +8,7 @@ import pytest
 from battle_rows import KINDS, rows, same
 
 from tiltyard.battles import Battle, battles_to_frame, read_battles, write_battles
-from tiltyard.errors import BattleError, TiltyardError
+from tiltyard.errors import BattleError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,15 +94,22 @@ def test_a_frame_has_the_columns_of_a_battle_row() -> None:
     assert list(battles_to_frame(rows()).columns) == list(frame.columns)
 
 
-def test_without_pandas_the_frame_is_of_polars_and_without_both_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_the_frame_is_of_what_there_is_and_needs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An install with all extras has none of the three, and its frame is rated like the battles."""
     table = read_battles(rows())
-    installed = {"polars"}
+    installed = {"polars", "pyarrow"}
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in installed else None)
 
     frame = battles_to_frame(table)
     assert type(frame).__module__.startswith("polars")
     assert same(read_battles(frame), table)
 
+    installed.remove("polars")
+    frame = battles_to_frame(table)
+    assert type(frame).__module__.startswith("pyarrow")
+    assert same(read_battles(frame), table)
+
     installed.clear()
-    with pytest.raises(TiltyardError, match="pip install pandas"):
-        battles_to_frame(table)
+    frame = battles_to_frame(table)
+    assert [row["winner"] for row in frame] == ["model_a", "tie", "model_b", "tie (bothbad)"]
+    assert same(read_battles(frame), table)

@@ -126,12 +126,20 @@ def _installed(library: str) -> bool:
 
 
 def columns_to_frame(columns: Mapping[str, Array | list[Any]]) -> Any:
-    """Columns as a dataframe: pandas if it is installed, else polars."""
+    """Columns as what is installed: a pandas or polars frame, an Arrow table, else a list of rows (dictionaries)."""
     if _installed("pandas"):
         return columns_to_pandas(columns)
     if _installed("polars"):
         return columns_to_polars(columns)
-    raise TiltyardError("a dataframe needs pandas or polars. Install one: pip install pandas")
+    if _installed("pyarrow"):
+        return columns_to_arrow(columns)
+    return columns_to_rows(columns)
+
+
+def columns_to_rows(columns: Mapping[str, Array | list[Any]]) -> list[dict[str, Any]]:
+    """Columns as a list of rows, one dictionary each; what is missing is None. Needs no library."""
+    cells = [_with_none(values) for values in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
 def columns_to_pandas(columns: Mapping[str, Array | list[Any]]) -> Any:

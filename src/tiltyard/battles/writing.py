@@ -150,7 +150,10 @@ def _empty() -> BattleTable:
 
 
 def battles_to_frame(battles: Battles) -> Any:
-    """The battles as a dataframe with the columns of a battle row: pandas if it is installed, else polars.
+    """The battles with the columns of a battle row, as a frame of whatever library is installed.
+
+    That is a pandas frame, else a polars frame, else an Arrow table, else a list of dictionaries. `rate` and
+    `read_battles` take each of them.
 
     Parameters:
         battles: Battles: a table, or whatever `read_battles` takes.

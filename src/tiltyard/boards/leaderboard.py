@@ -158,7 +158,7 @@ class Leaderboard:
         return text
 
     def to_frame(self) -> Any:
-        """One row per model as a pandas frame, or a polars one where pandas is not installed."""
+        """One row per model, as what is installed: a pandas frame, a polars one, an Arrow table, a list of dicts."""
         return columns_to_frame(self._columns())
 
     def to_pandas(self) -> Any:
