@@ -180,6 +180,10 @@ def test_clusters_are_those_of_all_categories_and_counted_in_each():
         (prompts,) = board.settings["interval"]["clusters"]
         assert (prompts["column"], prompts["count"]) == ("question_id", 8.0)
         assert board.settings["interval"]["degrees_of_freedom"][0] > 1.5
+    by_prompt = ty.rate_by(table, "question_id", PLAIN, pool=True, leave_out=lambda _: None)
+    for board in by_prompt.values():
+        assert board.settings["interval"]["cluster"] is None
+        assert "the intervals of each board are for its own prompt alone" in board.remarks
 
 
 @pytest.mark.parametrize(

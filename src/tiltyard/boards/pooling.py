@@ -22,6 +22,7 @@ from tiltyard.boards.preparation import (
     choose_clusters,
     choose_tie_model,
     connected,
+    kind_of,
     settle_tie_model,
     without_ties,
 )
@@ -95,7 +96,10 @@ def pooled_boards(
     codes = table.text_column(column).codes
     table = table if (codes != MISSING).all() else table.take(codes != MISSING)
     remarks: list[str] = []
-    clusters = choose_clusters(table, estimator.cluster, remarks)
+    known = choose_clusters(table, estimator.cluster, remarks)
+    clusters = tuple(name for name in known if name != column)
+    if clusters != known:
+        remarks.append(f"the intervals of each board are for its own {kind_of(column)} alone")
     table = replace(table, columns={**table.columns, **{name: table.text_column(name) for name in clusters}})
     categories = _prepare(_joined(_select(table, column, estimator, leave_out), estimator, remarks), estimator)
     if len(categories) < 2:
