@@ -162,6 +162,16 @@ def test_which_entrant_a_gate_is_about_has_to_be_said_where_it_is_not_known():
         _ = ty.compare_runs(*two_runs(9, prompts=10)).subject
 
 
+def test_who_is_unchanged_can_be_said():
+    new, old = two_runs(11, prompts=80, gap=1.5)
+    found = ty.compare_runs(new, old, unchanged=["base", "mid", "top"])
+    assert found.zero == ("base", "mid", "top")
+    assert found.subject is found["x"]
+    assert found["x"].difference > ty.compare_runs(new, old)["x"].difference
+    with pytest.raises(OptionError, match="'z' is not in both runs: they share base, mid, top, x"):
+        ty.compare_runs(new, old, unchanged=["z"])
+
+
 def test_two_boards_are_compared_as_independent():
     new, old = two_runs(10, prompts=60, gap=2.0)
     boards = [ty.EloReport.of(ty.rate(rows)) for rows in (new, old)]

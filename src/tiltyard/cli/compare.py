@@ -15,6 +15,7 @@ from tiltyard.cli.decision_options import (
     NewArgument,
     OldArgument,
     TwoNames,
+    UnchangedOption,
     battles_behind,
 )
 from tiltyard.cli.output import deliver
@@ -59,6 +60,7 @@ def compare_command(
     old: OldArgument,
     places: InOption = None,
     anyway: AnywayOption = False,
+    unchanged: UnchangedOption = None,
     ties: TiesOption = None,
     both_bad: BothBadOption = "separate",
     inconsistent: InconsistentOption = "tie",
@@ -91,6 +93,7 @@ def compare_command(
         "level": level,
         "cluster": cluster,
         "anytime": anytime or None,
+        "unchanged": unchanged,
         "by": by,
         "source": source,
         "dimension": dimension,

@@ -32,6 +32,14 @@ InOption = Annotated[
 AnywayOption = Annotated[
     bool, typer.Option("--anyway", help="Compare runs of different judges or rubrics too.", rich_help_panel=FILTERS)
 ]
+UnchangedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="An entrant that is the same in both runs; changes are measured from these. May be repeated. "
+        "(default: what the run folders say)",
+        rich_help_panel=FILTERS,
+    ),
+]
 ByPartsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -43,7 +51,8 @@ AnytimeOption = Annotated[
     bool,
     typer.Option("--anytime", help="Intervals that hold however often you look while battles come in; wider."),
 ]
-TWO_RUNS_ALONE = ("control", "by")
+OF_MODELS = ("control", "by")
+"""Options that are about two models of the same battles, not about two runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +78,10 @@ class TwoNames:
     def _of_models(self) -> Difference:
         from tiltyard.decisions import difference
 
-        if self.anyway:
-            raise OptionError("--anyway is about two runs: leave it out with --in.")
+        if self.anyway or self.options.get("unchanged"):
+            raise OptionError(
+                f"--{'anyway' if self.anyway else 'unchanged'} is about two runs: leave it out with --in."
+            )
         battles, more = read_places(self.places)
         given = {name: value for name, value in self.options.items() if value is not None}
         return difference(battles, self.new, self.old, **{**more, **given})
@@ -87,7 +98,7 @@ class TwoNames:
                     f"tiltyard compare {self.new} {self.old} --in battles.jsonl"
                 )
         given = {name: value for name, value in self.options.items() if value is not None}
-        for name in TWO_RUNS_ALONE:
+        for name in OF_MODELS:
             if name in given:
                 raise OptionError(f"--{name} does not go with two runs: it is about two models (--in).")
         if is_ratings(self.new) and is_ratings(self.old):

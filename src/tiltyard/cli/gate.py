@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.decision_options import AnytimeOption, AnywayOption, InOption, NewArgument, OldArgument, TwoNames
+from tiltyard.cli.decision_options import (
+    AnytimeOption,
+    AnywayOption,
+    InOption,
+    NewArgument,
+    OldArgument,
+    TwoNames,
+    UnchangedOption,
+)
 from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver
 from tiltyard.cli.rate_options import (
     OUTPUT,
@@ -70,6 +78,7 @@ def gate_command(
     allow_unknown: AllowUnknownOption = False,
     model: ModelOption = None,
     anyway: AnywayOption = False,
+    unchanged: UnchangedOption = None,
     ties: TiesOption = None,
     both_bad: BothBadOption = "separate",
     inconsistent: InconsistentOption = "tie",
@@ -100,6 +109,7 @@ def gate_command(
         "control": None if control is None else tuple(name.strip() for name in control.split(",") if name.strip()),
         "cluster": cluster,
         "anytime": anytime or None,
+        "unchanged": unchanged,
         "by": [by] if by is not None and places else None,
         "source": source,
         "dimension": dimension,

@@ -73,7 +73,7 @@ def open_source(data: BattleData, unnamed: str = "battles") -> BattleSource:
         if len(paths) == 1 and is_run_folder(Path(paths[0])):
             return _run(Path(paths[0]))
         files = [Path(path) / BATTLES if is_run_folder(Path(path)) else path for path in paths]
-        return BattleSource(" and ".join(str(path) for path in paths[:3]), files)
+        return BattleSource(" and ".join(Path(path).stem for path in paths[:3]), files)
     return BattleSource(unnamed, data)
 
 

@@ -146,6 +146,7 @@ def compare_runs(
     old: BattleData,
     *,
     anyway: bool = False,
+    unchanged: Sequence[str] = (),
     level: float = 0.95,
     cluster: str = "auto",
     anytime: bool = False,
@@ -165,6 +166,8 @@ def compare_runs(
         new: The newer run: a run folder, or battles as `read_battles` takes them.
         old: The older run.
         anyway: Compare runs of different judges or rubrics too.
+        unchanged: Entrants that are the same in both runs; changes are measured from them, and every other entrant
+            counts as changed. Run folders know this themselves.
         level: Confidence level.
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
             each of the two that is known, `none` treats every battle as independent.
@@ -186,10 +189,10 @@ def compare_runs(
     reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad)
     runs = (open_source(new, unnamed="new run"), open_source(old, unnamed="old run"))
     if runs[0].name == runs[1].name:
-        runs = (replace(runs[0], name=str(runs[0].folder)), replace(runs[1], name=str(runs[1].folder)))
+        runs = (replace(runs[0], name=f"new {runs[0].name}"), replace(runs[1], name=f"old {runs[1].name}"))
     tables = tuple(read_to_compare(run.battles, estimator, reading) for run in runs)
     notes = _unlike(runs, tables, anyway=anyway)
-    return _compare((tables[0], tables[1]), runs, estimator, notes, anytime=anytime)
+    return _compare((tables[0], tables[1]), runs, estimator, notes, unchanged, anytime=anytime)
 
 
 def _unlike(runs: tuple[BattleSource, BattleSource], tables: Sequence[BattleTable], *, anyway: bool) -> list[str]:
@@ -226,15 +229,12 @@ def _compare(
     runs: tuple[BattleSource, BattleSource],
     estimator: BradleyTerry,
     notes: list[str],
+    unchanged: Sequence[str],
     *,
     anytime: bool,
 ) -> RunComparison:
     tables = _shared_only(tables, notes)
-    same = {
-        name: runs[0].answers[name] == runs[1].answers[name]
-        for name in tables[0].models
-        if name in runs[0].answers and name in runs[1].answers
-    }
+    same = _same_answers(tables[0].models, runs, unchanged)
     fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
     parts = _parts(tables, estimator, fits.zero_names)
     texts = {**runs[1].prompt_texts(), **runs[0].prompt_texts()}
@@ -263,6 +263,19 @@ def _compare(
     return RunComparison(
         runs[0].name, runs[1].name, tuple(changes), tuple(fits.zero_names), prompts, estimator.level, remarks
     )
+
+
+def _same_answers(
+    models: Sequence[str], runs: tuple[BattleSource, BattleSource], unchanged: Sequence[str]
+) -> dict[str, bool]:
+    """Which entrants have the same answers in both runs, as far as that is known: by name, or by fingerprint."""
+    strange = sorted(set(unchanged) - set(models))
+    if strange:
+        raise OptionError(f"{strange[0]!r} is not in both runs: they share {', '.join(models)}.")
+    if unchanged:
+        return {name: name in unchanged for name in models}
+    new, old = runs[0].answers, runs[1].answers
+    return {name: new[name] == old[name] for name in models if name in new and name in old}
 
 
 def _shared_only(tables: tuple[BattleTable, BattleTable], notes: list[str]) -> tuple[BattleTable, BattleTable]:

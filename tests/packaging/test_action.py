@@ -1,0 +1,107 @@
+"""The GitHub Action: its steps run as a script, with the variables a runner sets, and hostile inputs stay data."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ACTION = Path(__file__).parents[2] / "action"
+PINNED = re.compile(r"actions/(checkout|setup-python)@v\d+$")
+
+
+@pytest.fixture(scope="module")
+def action() -> dict[str, Any]:
+    return yaml.safe_load((ACTION / "action.yml").read_text(encoding="utf-8"))
+
+
+def battles(path: Path, wins: int, losses: int, new: str = "v2") -> str:
+    rows = [
+        {"model_a": new, "model_b": "v1", "winner": winner, "source": "llm-judge", "question_id": f"q{i}"}
+        for i, winner in enumerate(["model_a"] * wins + ["model_b"] * losses)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def run_gate(action: dict[str, Any], folder: Path, inputs: dict[str, str]) -> tuple[int, dict[str, str], str]:
+    """Run the step that gates, with every input filled in as the runner would: exit code, outputs, step summary."""
+    step = next(step for step in action["runs"]["steps"] if step.get("id") == "gate")
+    values = {name: str(about.get("default", "")) for name, about in action["inputs"].items()} | inputs
+    filled = {
+        name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda m: values[m[1]], text)
+        for name, text in step["env"].items()
+    }
+    output, summary = folder / "output", folder / "summary"
+    output.touch()
+    summary.touch()
+    environment = {
+        **os.environ,
+        **filled,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "GITHUB_ACTION_PATH": str(ACTION),
+        "GITHUB_OUTPUT": str(output),
+        "GITHUB_STEP_SUMMARY": str(summary),
+        "RUNNER_TEMP": str(folder),
+    }
+    done = subprocess.run(["bash", "-c", step["run"]], cwd=folder, env=environment, check=False, capture_output=True)
+    outputs = dict(line.split("=", 1) for line in output.read_text(encoding="utf-8").splitlines())
+    return done.returncode, outputs, summary.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("wins", "losses", "verdict", "code"), [(70, 30, "better", 0), (30, 70, "worse", 3)])
+def test_the_gate_step_passes_or_fails_and_says_why(action, tmp_path, wins, losses, verdict, code):
+    file = battles(tmp_path / "battles.jsonl", wins, losses)
+    returned, outputs, summary = run_gate(action, tmp_path, {"new": "v2", "old": "v1", "battles": file})
+    assert returned == code
+    assert outputs["verdict"] == verdict
+    assert outputs["sentence"] in summary
+    assert Path(outputs["markdown"]).read_text(encoding="utf-8") == summary
+    assert Path(outputs["junit"]).read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_unknown_fails_unless_it_is_allowed(action, tmp_path):
+    file = battles(tmp_path / "battles.jsonl", 8, 9)
+    inputs = {"new": "v2", "old": "v1", "battles": file}
+    assert run_gate(action, tmp_path, inputs)[0] == 3
+    assert run_gate(action, tmp_path, {**inputs, "allow-unknown": "true"})[0] == 0
+
+
+def test_a_hostile_name_is_a_name_and_not_shell_code(action, tmp_path):
+    name = '--help $(touch owned) `touch owned` "; touch owned; \nverdict=better'
+    file = battles(tmp_path / "battles.jsonl", 30, 70, new=name)
+    code, outputs, _ = run_gate(action, tmp_path, {"new": name, "old": "v1", "battles": file})
+    assert code == 3
+    assert outputs["verdict"] == "worse"
+    assert not (tmp_path / "owned").exists()
+
+
+def test_an_error_is_an_error_and_no_verdict(action, tmp_path):
+    code, outputs, summary = run_gate(action, tmp_path, {"new": "v2", "old": "v1", "battles": "missing.jsonl"})
+    assert (code, outputs, summary) == (1, {}, "")
+
+
+def test_only_checkout_and_setup_python_are_used_and_by_version(action):
+    example = yaml.safe_load((ACTION / "example-workflow.yml").read_text(encoding="utf-8"))
+    steps = [*action["runs"]["steps"], *example["jobs"]["gate"]["steps"]]
+    used = [step["uses"] for step in steps if "uses" in step]
+    assert used
+    assert [name for name in used if not PINNED.match(name)] == ["tiltyard/tiltyard/action@main"]
+
+
+def test_no_input_is_pasted_into_a_script(action):
+    for step in action["runs"]["steps"]:
+        assert "${{ inputs" not in step.get("run", "")
+
+
+def test_every_input_reaches_the_gate(action):
+    step = next(step for step in action["runs"]["steps"] if step.get("id") == "gate")
+    given = " ".join(step["env"].values())
+    assert [name for name in action["inputs"] if f"inputs.{name} " not in given] == ["python-version"]
