@@ -87,10 +87,25 @@ def test_two_runs_are_compared_and_another_judge_is_refused(tiltyard: Run, tmp_p
     assert "another judge: gpt-5-mini (new), another (old)" in done.stderr
     assert done.stderr.rstrip().endswith("or pass --anyway.")
     done = tiltyard("compare", str(RUN), str(old), "--anyway", "--format", "json")
-    assert json.loads(done.stdout)["new_run"] == "run"
+    found = json.loads(done.stdout)
+    assert found.keys() >= ASKED
+    assert (found["new"], found["old"], found["difference"]) == ("run", "last-week", None)
     page = tmp_path / "runs.html"
     assert tiltyard("compare", str(RUN), str(old), "--anyway", "--out", str(page)).returncode == 0
     assert "moved by more than noise" in page.read_text(encoding="utf-8")
+
+
+def test_the_json_of_two_runs_leads_with_the_only_entrant_that_changed(tiltyard: Run, tmp_path: Path) -> None:
+    old = tmp_path / "last-week"
+    shutil.copytree(RUN, old)
+    manifest = json.loads((old / "manifest.json").read_text())
+    manifest["sha256"]["responses"]["otter"] = "other answers"
+    (old / "manifest.json").write_text(json.dumps(manifest))
+    found = json.loads(tiltyard("compare", str(RUN), str(old), "--format", "json").stdout)
+    assert found.keys() >= ASKED
+    assert (found["entrant"], found["difference"]) == ("otter", 0.0)
+    done = tiltyard("gate", str(RUN), str(old), "--format", "json")
+    assert json.loads(done.stdout)["comparison"]["new"] == "otter in run"
 
 
 def test_two_ratings_files_are_compared(tiltyard: Run, birds: str, tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ def test_folders_know_whose_answers_changed_and_measure_from_the_others(tmp_path
     contents = json.loads(found.to_json())
     assert contents["measured_from"] == ["base", "mid", "top"]
     assert contents["n_prompts"] == 80
+    assert contents["entrant"] == "x"
+    assert contents["difference"] == found["x"].difference
     moved = next(change for change in contents["changes"] if change["entrant"] == "x")
     assert moved["beyond_noise"] is True
     assert moved["difference"] == pytest.approx(moved["rating_new"] - moved["rating_old"])

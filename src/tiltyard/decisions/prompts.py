@@ -150,6 +150,45 @@ def _results(
     ]
 
 
+def prompt_changes(name: str, tables: Sequence[BattleTable], texts: Mapping[str, str]) -> tuple[PromptScore, ...]:
+    """An entrant's mean result on every prompt, then and now.
+
+    Parameters:
+        name: The entrant.
+        tables: The battles of the new run and of the old one.
+        texts: Texts of prompts by id.
+    """
+    if any(PROMPT not in table.columns for table in tables):
+        return ()
+    results = [_mean_results(table, name) for table in tables]
+    shared = sorted(results[0].keys() & results[1].keys())
+    return tuple(
+        PromptScore(
+            prompt,
+            wins=0.0,
+            losses=0.0,
+            ties=0.0,
+            both_bad=0.0,
+            new_score=results[0][prompt],
+            old_score=results[1][prompt],
+            text=texts.get(prompt),
+        )
+        for prompt in shared
+    )
+
+
+def _mean_results(table: BattleTable, name: str) -> dict[str, float]:
+    """An entrant's mean result on each prompt: 1 won, 0 lost, a half for ties."""
+    code, prompts = table.models.index(name), table.text_column(PROMPT)
+    rated = (table.outcome != Outcome.BOTH_BAD) & (prompts.codes >= 0)
+    first, second = rated & (table.model_a == code), rated & (table.model_b == code)
+    score, n = scores(table), len(prompts.labels)
+    won = sum_by(prompts.codes[first], (table.weight * score)[first], n)
+    won += sum_by(prompts.codes[second], (table.weight * (1.0 - score))[second], n)
+    met = sum_by(prompts.codes[first | second], table.weight[first | second], n)
+    return {prompts.labels[p]: float(won[p] / met[p]) for p in np.flatnonzero(met).tolist()}
+
+
 def lost_most(prompts: Sequence[PromptScore], n: int) -> list[PromptScore]:
     """The prompts on which the new one lost most to the old one.
 

@@ -18,14 +18,13 @@ from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.rating import InputOptions, make_estimator
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.decisions.paired_fits import TwoFits
-from tiltyard.decisions.prompts import PROMPT, PromptScore, scores
+from tiltyard.decisions.prompts import PROMPT, prompt_changes
 from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
 from tiltyard.decisions.run_words import changes_table, run_sentence
 from tiltyard.decisions.sources import BattleSource, open_source
 from tiltyard.decisions.two_models import MANY_VALUES, PARTS, VOTER, mean_result, read_to_compare
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.comparisons import sum_by
 from tiltyard.ratings.ranks import ranks
 
 if TYPE_CHECKING:
@@ -36,6 +35,12 @@ if TYPE_CHECKING:
     from tiltyard.decisions.contrast import Contrast
 
 FEWEST_SHARED = 2
+
+ABOUT_ONE = (
+    *("difference", "low", "high", "probability_better", "win_rate", "win_rate_low", "win_rate_high"),
+    *("n_battles", "n_voters", "clusters"),
+)
+"""What JSON says at the top of the entrant that a comparison is about; null where there is no such one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,10 +120,16 @@ class RunComparison:
         return run_sentence(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain values: what `--format json` prints."""
+        """The comparison as plain values: what `--format json` prints.
+
+        Where one entrant alone has new answers, its change stands at the top; every entrant's is under `changes`.
+        """
+        about = self.changed[0].difference.to_dict() if len(self.changed) == 1 else dict.fromkeys(ABOUT_ONE)
         return {
-            "new_run": self.new,
-            "old_run": self.old,
+            **about,
+            "new": self.new,
+            "old": self.old,
+            "entrant": self.changed[0].entrant if len(self.changed) == 1 else None,
             "sentence": self.sentence,
             "level": self.level,
             "n_prompts": self.n_prompts,
@@ -301,7 +312,10 @@ def _shared_only(tables: tuple[BattleTable, BattleTable], notes: list[str]) -> t
         shared = set(new.models) & set(old.models)
         if len(shared) < FEWEST_SHARED:
             names = ", ".join(sorted(shared)) or "none"
-            raise OptionError(f"the runs share too few entrants to compare ({names}): two are needed.")
+            raise OptionError(
+                f"the runs share too few entrants to compare ({names}): two are needed. Two models that met others in "
+                "different runs are compared by giving both runs as the battles."
+            )
         new, old = (_among(table, shared) for table in (new, old))
     return new, old
 
@@ -378,7 +392,7 @@ def _difference(
 ) -> Difference:
     """The change of one entrant in the form of a difference of two models."""
     n_battles = _battles(tables, name)
-    prompts = _prompt_changes(name, tables, texts)
+    prompts = prompt_changes(name, tables, texts)
     errors = fits.new.covariance
     assert errors is not None
     clusters = [
@@ -410,36 +424,3 @@ def _voters(tables: Sequence[BattleTable]) -> int | None:
         return None
     codes = concat(list(tables)).text_column(VOTER).codes
     return len(np.unique(codes[codes >= 0]))
-
-
-def _prompt_changes(name: str, tables: Sequence[BattleTable], texts: Mapping[str, str]) -> tuple[PromptScore, ...]:
-    """An entrant's mean result on every prompt, then and now."""
-    if any(PROMPT not in table.columns for table in tables):
-        return ()
-    results = [_mean_results(table, name) for table in tables]
-    shared = sorted(results[0].keys() & results[1].keys())
-    return tuple(
-        PromptScore(
-            prompt,
-            wins=0.0,
-            losses=0.0,
-            ties=0.0,
-            both_bad=0.0,
-            new_score=results[0][prompt],
-            old_score=results[1][prompt],
-            text=texts.get(prompt),
-        )
-        for prompt in shared
-    )
-
-
-def _mean_results(table: BattleTable, name: str) -> dict[str, float]:
-    """An entrant's mean result on each prompt: 1 won, 0 lost, a half for ties."""
-    code, prompts = table.models.index(name), table.text_column(PROMPT)
-    rated = (table.outcome != Outcome.BOTH_BAD) & (prompts.codes >= 0)
-    first, second = rated & (table.model_a == code), rated & (table.model_b == code)
-    score, n = scores(table), len(prompts.labels)
-    won = sum_by(prompts.codes[first], (table.weight * score)[first], n)
-    won += sum_by(prompts.codes[second], (table.weight * (1.0 - score))[second], n)
-    met = sum_by(prompts.codes[first | second], table.weight[first | second], n)
-    return {prompts.labels[p]: float(won[p] / met[p]) for p in np.flatnonzero(met).tolist()}
