@@ -14,6 +14,7 @@ from tests.sizes import size
 import tiltyard as ty
 from tiltyard.decisions import difference
 from tiltyard.decisions.contrast import Contrast
+from tiltyard.decisions.words import as_markdown
 from tiltyard.errors import NotConnected, OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -190,3 +191,19 @@ def test_probabilities_are_p_values_under_equal_models():
     assert below < 0.1 + margin
     assert above < 0.1 + margin
     assert below + above > 0.2 - 2 * margin
+
+
+def test_few_prompts_are_said_to_be_few():
+    rows = [battle("v2", "v1", "model_a" if i % 3 else "model_b", f"q{i % 4}") for i in range(80)]
+    found = difference(rows, "v2", "v1")
+    assert "v2: its battles are worth only 4.0 equally used prompts: the interval is a rough one" in found.remarks
+    assert not any("worth only" in remark for remark in difference(field(10), "v2", "v1").remarks)
+
+
+def test_a_name_is_never_markup():
+    name = "<b>|x|</b>&\nnew line"
+    found = difference([battle(name, "v1", "model_a" if i % 3 else "model_b", f"q{i}") for i in range(30)], name, "v1")
+    text = as_markdown(found)
+    assert "<b>" not in text
+    assert all(line.count("|") - line.count("\\|") in (7, 8) for line in text.splitlines() if line.startswith("|"))
+    assert "<b>" not in found._repr_html_()

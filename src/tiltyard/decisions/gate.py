@@ -16,7 +16,7 @@ from xml.etree import ElementTree  # written only, never read
 
 from tiltyard.boards.estimator import check_number
 from tiltyard.decisions.words import as_markdown as difference_markdown
-from tiltyard.decisions.words import between, footnotes, plain, sample, share, signed
+from tiltyard.decisions.words import between, footnotes, plain, plain_markdown, sample, share, signed
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -220,8 +220,8 @@ def as_table(result: GateResult) -> str:
 def as_markdown(result: GateResult) -> str:
     """The verdict for a pull request or a step summary: sentence, numbers, and the prompts that decide it."""
     mark = {"better": "✅", "not_worse": "✅", "worse": "❌", "unknown": "❔"}[result.verdict]
-    head = f"## {mark} {result.difference.new} against {result.difference.old}"
-    parts = [f"- {line.strip()}" for line in _part_lines(result) if line.strip()]
+    head = plain_markdown(f"## {mark} {result.difference.new} against {result.difference.old}")
+    parts = [f"- {plain_markdown(line)}" for line in _part_lines(result) if line.strip()]
     notes = [f"- {line}" for line in advice(result)]
     return "\n".join([head, "", difference_markdown(result.difference, first=result.sentence), *parts, *notes]) + "\n"
 

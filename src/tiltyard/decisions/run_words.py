@@ -11,6 +11,7 @@ from tiltyard.decisions.words import (
     html_paragraphs,
     html_table,
     pipes,
+    plain_markdown,
     prompt_lists,
     prompt_rows,
     sentence,
@@ -58,8 +59,9 @@ def changes_table(runs: RunComparison, shape: Shape, shown: int = SHOWN) -> str:
         ]
     notes = _footnotes(runs)
     if shape == "md":
-        blocks = [f"**{runs.sentence}**", *(block for title, table in titled for block in (f"{title}:", pipes(table)))]
-        return "\n\n".join([*blocks, "\n".join(f"- {note}" for note in notes)]) + "\n"
+        blocks = [f"**{plain_markdown(runs.sentence)}**"]
+        blocks += [block for title, table in titled for block in (plain_markdown(f"{title}:"), pipes(table))]
+        return "\n\n".join([*blocks, "\n".join(f"- {plain_markdown(note)}" for note in notes)]) + "\n"
     if shape == "html":
         return html_paragraphs(runs.sentence, [(title, html_table(table)) for title, table in titled], notes)
     lines = [runs.sentence]

@@ -12,7 +12,7 @@ from tiltyard.battles.outcome import Outcome
 from tiltyard.battles.reading import BattleData, OnBad, peek
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.certainty import interval_settings
+from tiltyard.boards.certainty import cluster_notes, interval_settings
 from tiltyard.boards.rating import InputOptions, make_estimator, read_for
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection, known_models
 from tiltyard.decisions.contrast import Contrast, contrast
@@ -148,6 +148,7 @@ def compare_in(
     remarks = [*solved.fit_input.remarks, *_disagreement(direct, found, level)]
     if not found.known:
         remarks.append("no interval: the battles of one of the two come from too few prompts or voters")
+    remarks += few_clusters(solved, (new, old))
     return Difference(
         new=new,
         old=old,
@@ -165,6 +166,19 @@ def compare_in(
         remarks=tuple(dict.fromkeys(remarks)),
         anytime=anytime,
     )
+
+
+def few_clusters(solved: Solved, names: Sequence[str]) -> list[str]:
+    """A sentence for each of these models whose battles come from too few prompts or voters.
+
+    Parameters:
+        solved: The fit.
+        names: The models.
+    """
+    notes = cluster_notes(solved.covariance, solved.fit_input.clusters)
+    models = solved.fit_input.selected.table.models
+    said = [(name, notes[models.index(name)] if notes else None) for name in names]
+    return [f"{name}: {text}" for name, text in said if text is not None]
 
 
 def _check_names(table: BattleTable, new: str, old: str) -> None:

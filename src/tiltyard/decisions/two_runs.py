@@ -22,7 +22,7 @@ from tiltyard.decisions.prompts import PROMPT, prompt_changes
 from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
 from tiltyard.decisions.run_words import changes_table, run_sentence
 from tiltyard.decisions.sources import BattleSource, open_source
-from tiltyard.decisions.two_models import MANY_VALUES, PARTS, VOTER, mean_result, read_to_compare
+from tiltyard.decisions.two_models import MANY_VALUES, PARTS, VOTER, few_clusters, mean_result, read_to_compare
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.ranks import ranks
@@ -413,7 +413,7 @@ def _difference(
         n_voters=_voters(tables),
         interval={"level": level, "cluster": ",".join(fits.new.fit_input.clusters) or None, "clusters": clusters},
         left_out={},
-        remarks=fits.remarks,
+        remarks=(*fits.remarks, *few_clusters(fits.new, (name,)), *few_clusters(fits.old, (name,))),
         anytime=anytime,
         then_and_now=True,
     )

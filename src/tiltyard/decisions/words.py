@@ -122,13 +122,13 @@ def as_markdown(found: Difference, shown: int = SHOWN, *, first: str | None = No
         shown: Prompts in each list.
         first: The first sentence; None: the difference's own.
     """
-    blocks = [f"**{first or found.sentence}**", pipes(_estimates(found))]
-    blocks += [line for line in _counts(found) if line]
+    blocks = [f"**{plain_markdown(first or found.sentence)}**", pipes(_estimates(found))]
+    blocks += [plain_markdown(line) for line in _counts(found) if line]
     for column in dict.fromkeys(part.column for part in found.parts):
         blocks += [f"By {column} (intervals hold for all values at once):", pipes(_part_rows(found, column))]
     for title, prompts in prompt_lists(found, shown):
-        blocks += [f"{title[0].upper()}{title[1:]}:", pipes(prompt_rows(found, prompts))]
-    blocks.append("\n".join(f"- {note}" for note in footnotes(found)))
+        blocks += [plain_markdown(f"{title[0].upper()}{title[1:]}:"), pipes(prompt_rows(found, prompts))]
+    blocks.append("\n".join(f"- {plain_markdown(note)}" for note in footnotes(found)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -256,11 +256,16 @@ def text_grid(rows: list[list[str]]) -> list[str]:
     return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
 
 
+def plain_markdown(text: str) -> str:
+    """A text in one line that Markdown does not read as HTML."""
+    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+
+
 def pipes(rows: list[list[str]]) -> str:
     """Rows as a Markdown table."""
 
     def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        return "| " + " | ".join(plain_markdown(cell).replace("|", "\\|") for cell in cells) + " |"
 
     ruler = "|" + "|".join(" --- " if i == 0 or name == "text" else " ---: " for i, name in enumerate(rows[0])) + "|"
     return "\n".join([line(rows[0]), ruler, *map(line, rows[1:])])
