@@ -73,6 +73,21 @@ def test_a_run_folder_brings_prompt_texts_answers_and_the_judges_words(tiltyard:
     assert answer in page.read_text(encoding="utf-8")
 
 
+def test_a_csv_of_ones_own_is_compared_by_its_own_names(tiltyard: Run, tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    lines = [f'"Why {i}?",v2,v1,{"v2" if i % 3 else "v1"}' for i in range(30)]
+    file.write_text("\n".join(["ask,left_model,right_model,preferred", *lines]) + "\n", encoding="utf-8")
+    names = ("prompt=ask", "model_a=left_model", "model_b=right_model", "winner=preferred")
+    options = [part for name in names for part in ("--map", name)]
+    where = ("--in", str(file), *options, "--default-source", "human")
+    found = json.loads(tiltyard("compare", "v2", "v1", *where, "--format", "json").stdout)
+    assert (found["n_prompts"], found["direct"]["wins"]) == (30, 20)
+    page = tmp_path / "compare.html"
+    assert tiltyard("compare", "v2", "v1", *where, "--out", str(page)).returncode == 0
+    assert "Why 3?" in page.read_text(encoding="utf-8")
+    assert tiltyard("gate", "v2", "v1", *where, "--margin", "300").returncode == 0
+
+
 def test_two_runs_are_compared_and_another_judge_is_refused(tiltyard: Run, tmp_path: Path) -> None:
     old = tmp_path / "last-week"
     shutil.copytree(RUN, old)

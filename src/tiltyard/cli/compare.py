@@ -29,10 +29,13 @@ from tiltyard.cli.rate_options import (
     FromFormatOption,
     InconsistentOption,
     LevelOption,
+    MapOption,
     OnBadOption,
     SourceOption,
+    TieBandOption,
     TiesOption,
     WhereOption,
+    read_map_options,
 )
 from tiltyard.errors import OptionError
 
@@ -75,6 +78,8 @@ def compare_command(
     from_format: FromFormatOption = "auto",
     default_source: DefaultSourceOption = None,
     on_bad: OnBadOption = "error",
+    map: MapOption = None,
+    tie_band: TieBandOption = None,
     prompts: PromptsOption = 5,
     format: ShapeOption = None,
     out: OutOption = None,
@@ -101,6 +106,8 @@ def compare_command(
         "format": None if from_format == "auto" else from_format,
         "default_source": default_source,
         "on_bad": None if on_bad == "error" else on_bad,
+        "map": read_map_options(map) or None,
+        "tie_band": tie_band,
     }
     question = TwoNames(new, old, tuple(places or ()), anyway, options)
     deliver(_text(question, question.answer(), shape, prompts), out)

@@ -150,7 +150,7 @@ def battles_behind(question: TwoNames) -> tuple[BattleTable, Run | None]:
     data, _ = read_places(question.places)
     origin = open_source(data)
     given = {name: value for name, value in question.options.items() if value is not None}
-    reading = ("format", "where", "default_source", "on_bad")
+    reading = ("format", "where", "default_source", "on_bad", "map", "tie_band")
     table = read_battles(origin.battles, **{name: given[name] for name in reading if name in given})
     filters = ("source", "dimension", "both_bad", "inconsistent")
     kept = select(table, Selection(**{name: given[name] for name in filters if name in given}))

@@ -26,10 +26,13 @@ from tiltyard.cli.rate_options import (
     DimensionOption,
     FromFormatOption,
     InconsistentOption,
+    MapOption,
     OnBadOption,
     SourceOption,
+    TieBandOption,
     TiesOption,
     WhereOption,
+    read_map_options,
 )
 from tiltyard.errors import OptionError
 
@@ -90,6 +93,8 @@ def gate_command(
     from_format: FromFormatOption = "auto",
     default_source: DefaultSourceOption = None,
     on_bad: OnBadOption = "error",
+    map: MapOption = None,
+    tie_band: TieBandOption = None,
     format: ShapeOption = "table",
     markdown: MarkdownOption = None,
     junit: JunitOption = None,
@@ -117,6 +122,8 @@ def gate_command(
         "format": None if from_format == "auto" else from_format,
         "default_source": default_source,
         "on_bad": None if on_bad == "error" else on_bad,
+        "map": read_map_options(map) or None,
+        "tie_band": tie_band,
     }
     question = TwoNames(new, old, tuple(places or ()), anyway, options)
     result = _about(question.answer(), model).gate(margin=margin, alpha=alpha, by=by)

@@ -58,6 +58,8 @@ def difference(
     where: str | None = None,
     default_source: str | None = None,
     on_bad: OnBad = "error",
+    map: Mapping[str, str] | None = None,
+    tie_band: float | None = None,
 ) -> Difference:
     """Whether `new` is better than `old`, by how much, and how sure that is.
 
@@ -82,13 +84,17 @@ def difference(
         where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
         on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
+        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
     """
     selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
     estimator = make_estimator(
         "bt", selection, ties=ties, level=level, cluster=cluster, control=tuple(control), misfit=False
     )
     assert isinstance(estimator, BradleyTerry)
-    reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad)
+    reading = InputOptions(
+        format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
+    )
     where_from = open_source(battles)
     table = read_to_compare(where_from.battles, estimator, reading, by)
     known = where_from.prompt_texts() if texts is None else texts
@@ -109,7 +115,7 @@ def read_to_compare(
     data = rereadable(battles)
     if isinstance(data, BattleTable):
         return read_for(estimator, data, reading)
-    there = peek(data, reading.format, reading.default_source).columns
+    there = peek(data, reading.format, reading.default_source, reading.map).columns
     wanted = (*(PARTS if by is None else ()), PROMPT, VOTER)
     return read_for(estimator, data, reading, also=(*(name for name in wanted if name in there), *(by or ())))
 

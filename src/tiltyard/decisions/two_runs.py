@@ -170,6 +170,8 @@ def compare_runs(
     where: str | None = None,
     default_source: str | None = None,
     on_bad: OnBad = "error",
+    map: Mapping[str, str] | None = None,
+    tie_band: float | None = None,
 ) -> RunComparison:
     """What moved between two runs over the same prompts, and whether that is more than noise.
 
@@ -193,11 +195,15 @@ def compare_runs(
         where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
         on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
+        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
     """
     selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
     estimator = make_estimator("bt", selection, ties=ties, level=level, cluster=cluster, misfit=False)
     assert isinstance(estimator, BradleyTerry)
-    reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad)
+    reading = InputOptions(
+        format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
+    )
     runs = (open_source(new, unnamed="new run"), open_source(old, unnamed="old run"))
     if runs[0].name == runs[1].name:
         runs = (replace(runs[0], name=f"new {runs[0].name}"), replace(runs[1], name=f"old {runs[1].name}"))
