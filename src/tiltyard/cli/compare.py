@@ -130,9 +130,7 @@ def _text(question: TwoNames, found: Difference | RunComparison, shape: Shape, p
     if shape == "json":
         return found.to_json()
     if isinstance(found, RunComparison):
-        from tiltyard.report.comparison import runs_page
-
-        return runs_page(found) if shape == "html" else changes_table(found, shape, prompts)
+        return _two_runs_page(question, found) if shape == "html" else changes_table(found, shape, prompts)
     if shape == "html":
         return _page(question, found)
     return as_markdown(found, prompts) if shape == "md" else as_table(found, prompts)
@@ -145,3 +143,16 @@ def _page(question: TwoNames, found: Difference) -> str:
     table, run = battles_behind(question)
     texts = {prompt.prompt: prompt.text for prompt in found.prompts if prompt.text is not None}
     return comparison_page(found, table, run=run, texts=texts)
+
+
+def _two_runs_page(question: TwoNames, found: RunComparison) -> str:
+    """The same for two runs; with answers and the judge's words where both are run folders."""
+    from tiltyard.decisions.sources import is_run_folder
+    from tiltyard.report.comparison import run_behind
+    from tiltyard.report.run_changes import runs_page
+
+    folders = [Path(name) for name in (question.new, question.old)]
+    if not all(is_run_folder(folder) for folder in folders):
+        return runs_page(found)
+    new, old = map(run_behind, folders)
+    return runs_page(found, new=new, old=old)

@@ -145,7 +145,7 @@ def battles_behind(question: TwoNames) -> tuple[BattleTable, Run | None]:
     from tiltyard.battles.table import concat
     from tiltyard.boards.selection import Selection, select
     from tiltyard.decisions.sources import open_source
-    from tiltyard.report.run import read_run
+    from tiltyard.report.comparison import run_behind
 
     data, _ = read_places(question.places)
     origin = open_source(data)
@@ -154,4 +154,4 @@ def battles_behind(question: TwoNames) -> tuple[BattleTable, Run | None]:
     table = read_battles(origin.battles, **{name: given[name] for name in reading if name in given})
     filters = ("source", "dimension", "both_bad", "inconsistent")
     kept = select(table, Selection(**{name: given[name] for name in filters if name in given}))
-    return concat([kept.table, kept.both_bad]), None if origin.folder is None else read_run(origin.folder)
+    return concat([kept.table, kept.both_bad]), None if origin.folder is None else run_behind(origin.folder)

@@ -57,7 +57,7 @@ def changes_table(runs: RunComparison, shape: Shape, shown: int = SHOWN) -> str:
             (f"{title} ({change.entrant})", prompt_rows(change.difference, prompts))
             for title, prompts in prompt_lists(change.difference, shown)
         ]
-    notes = _footnotes(runs)
+    notes = run_footnotes(runs)
     if shape == "md":
         blocks = [f"**{plain_markdown(runs.sentence)}**"]
         blocks += [block for title, table in titled for block in (plain_markdown(f"{title}:"), pipes(table))]
@@ -93,7 +93,8 @@ def _worth_showing(runs: RunComparison) -> list[EntrantChange]:
     return chosen[:3]
 
 
-def _footnotes(runs: RunComparison) -> list[str]:
+def run_footnotes(runs: RunComparison) -> list[str]:
+    """What a reader should know about the changes."""
     what = ", ".join(runs.zero[:6]) + (", …" if len(runs.zero) > 6 else "")
     everyone = len(runs.zero) == len(runs.changes)
     zero = (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.boards.text import percent as level_text
-from tiltyard.decisions.run_words import changes_table
 from tiltyard.decisions.words import between, footnotes, share, side, signed, sureness
+from tiltyard.judging.run_folder import read_object, require
 from tiltyard.pages import document as pages
 from tiltyard.pages import svg
 from tiltyard.pages.figures import count, plural
@@ -29,16 +29,17 @@ from tiltyard.report.grid import (
     room_for,
 )
 from tiltyard.report.page import own_file
+from tiltyard.report.run import read_run
 from tiltyard.report.sections.battles import badge
 from tiltyard.report.sections.prompts import answer_block, expected, verdict_blocks, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from tiltyard.battles.table import BattleTable
     from tiltyard.decisions.prompts import PromptScore
     from tiltyard.decisions.records import Difference, EstimatedDifference
-    from tiltyard.decisions.two_runs import RunComparison
     from tiltyard.report.judged import JudgedBattle
     from tiltyard.report.run import Run
 
@@ -60,7 +61,7 @@ def comparison_page(
         run: The run they come from, for texts, answers and the judge's words; None: there is no run folder.
         texts: Texts of prompts by id, where they do not come from a run.
     """
-    views = {} if run is None else _views(found, run)
+    views = {} if run is None else _views(found, run, _dimensions(table))
     body = [
         _header(found),
         _navigation(found),
@@ -76,16 +77,17 @@ def comparison_page(
     return pages.document(f"{found.new} against {found.old}", body, style=style, script=own_file("grid.js"))
 
 
-def runs_page(found: RunComparison) -> str:
-    """The text of a page about two runs: the sentence, who moved, and on which prompts; one self-contained file.
+def run_behind(folder: Path) -> Run:
+    """The run in a folder, a tournament's or a placement's.
 
     Parameters:
-        found: The comparison.
+        folder: The folder.
     """
-    header = el("header", el("p", "Tiltyard · two runs", class_="over"), el("h1", f"{found.new} against {found.old}"))
-    body = [header, el("main", el("section", Html(changes_table(found, "html")), id="changes"))]
-    style = own_file("style.css") + own_file("comparison.css")
-    return pages.document(f"{found.new} against {found.old}", body, style=style)
+    if read_object(require(folder / "manifest.json", folder)).get("kind") == "placement":
+        from tiltyard.report.placement import read_placement
+
+        return read_placement(folder).run
+    return read_run(folder)
 
 
 def _columns(found: Difference) -> list[str]:
@@ -305,12 +307,20 @@ def _left_out(found: Difference, rows: int, models: int, run: Run | None, views:
     return " ".join(said)
 
 
-def _views(found: Difference, run: Run) -> dict[str, Html]:
+def _dimensions(battles: BattleTable) -> set[str] | None:
+    """The dimensions of these battles; None where they do not say."""
+    if "dimension" not in battles.columns:
+        return None
+    column = battles.text_column("dimension")
+    return {column.labels[code] for code in np.unique(column.codes).tolist() if code >= 0} or None
+
+
+def _views(found: Difference, run: Run, dimensions: set[str] | None) -> dict[str, Html]:
     """Answers and the judge's words by prompt, the most telling prompts first while there is room."""
     by_prompt: dict[str, list[JudgedBattle]] = {}
     two = {found.new, found.old}
     for battle in run.battles:
-        if two & set(battle.entrants):
+        if two & set(battle.entrants) and (dimensions is None or battle.dimension in dimensions):
             by_prompt.setdefault(battle.prompt_id, []).append(battle)
     number = {name: i for i, name in enumerate(run.prompts)}
     views: dict[str, Html] = {}
@@ -343,7 +353,7 @@ def _view(found: Difference, run: Run, prompt_id: str, anchor: str, battles: Seq
         "details",
         el("summary", f"Other models on this prompt: {', '.join(met)}"),
         answers(met),
-        *[_battle(run, battle) for battle in rest],
+        *[battle_block(run, battle) for battle in rest],
         class_="others",
     )
     return el(
@@ -353,7 +363,7 @@ def _view(found: Difference, run: Run, prompt_id: str, anchor: str, battles: Seq
         words(prompt.text, "question", "Prompt"),
         *expected(prompt),
         answers(two),
-        *[_battle(run, battle) for battle in own],
+        *[battle_block(run, battle) for battle in own],
         Html("") if own else el("p", "The two did not meet on this prompt.", class_="note"),
         others if rest else Html(""),
         class_="view prompt",
@@ -361,7 +371,8 @@ def _view(found: Difference, run: Run, prompt_id: str, anchor: str, battles: Seq
     )
 
 
-def _battle(run: Run, battle: JudgedBattle) -> Html:
+def battle_block(run: Run, battle: JudgedBattle) -> Html:
+    """One judgment with what the judge said in each order."""
     return el(
         "section",
         el("h4", battle.dimension, ": ", join(battle.entrants, " against "), " ", badge(battle)),

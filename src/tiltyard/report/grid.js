@@ -6,10 +6,10 @@
   // What a cell is sorted by: wins minus losses, then the mean result. A cell without a battle is null: always last.
   function keyOf(cell) {
     if (cell.classList.contains("none")) return null;
-    const counts = cell.querySelector("small");
-    const [won, lost] = counts ? counts.textContent.replaceAll(",", "").split("–").map(parseFloat) : [0, 0];
+    const below = cell.querySelector("small");
+    const counts = below ? below.textContent.replaceAll(",", "").split("–").map(parseFloat) : [];
     const shown = cell.textContent.replaceAll("−", "-").match(/[-+]?\d+/);
-    return [won - lost, shown ? Number(shown[0]) : 50];
+    return [counts.length === 3 ? counts[0] - counts[1] : 0, shown ? Number(shown[0]) : 50];
   }
 
   function compare(a, b, turn) {

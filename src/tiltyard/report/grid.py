@@ -67,13 +67,15 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCell:
-    """By how much one model's mean result on a prompt is above another's.
+    """By how much one mean result on a prompt is above another.
 
     Parameters:
         change: The one mean minus the other.
+        means: The other and the one, where they are not in columns of their own.
     """
 
     change: float
+    means: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ def grid(
     label: str,
     left_out: str = "",
     leads: str = LEADS,
+    legend: str = LEGEND,
     most_text: int = MOST_TEXT,
 ) -> Html:
     """The grid with its filter, which appears only where scripts run.
@@ -206,12 +209,13 @@ def grid(
         label: What the table is called aloud.
         left_out: A sentence about what is not in it.
         leads: A sentence about where links lead.
+        legend: What the cells say.
         most_text: Characters of prompts that unfold in their rows at the most.
     """
     unfold = sum(len(row.text or "") for row in rows if not row.target) <= most_text
     head: list[str | tuple[str, str]] = ["prompt", *((column.title, "res") for column in columns)]
     body = [_row(row, unfold=unfold) for row in rows]
-    notes = [LEGEND]
+    notes = [legend]
     if any(row.target for row in rows):
         notes.append(f" {leads}")
     if not unfold and most_text:
@@ -287,7 +291,9 @@ def _shown(cell: GridCell | ChangeCell | None, target: str) -> Html:
         return el("td", "–", class_="none")
     if isinstance(cell, ChangeCell):
         lean = round(cell.change, 9)
-        shown, shade = f"{_sign(lean)} {figures.signed(100 * lean) if lean else 0}", _shade(lean)
+        points = f"{_sign(lean)} {figures.signed(100 * lean) if lean else 0}"
+        means = [] if cell.means is None else [el("small", " → ".join(map(figures.percent, cell.means)))]
+        shown, shade = join([points, *means]), _shade(lean)
     else:
         lean = 0.0 if cell.score is None else round(2.0 * (cell.score - EVEN), 9)
         share = "both bad" if cell.score is None else f"{_sign(lean)} {figures.percent(cell.score)}"
