@@ -72,6 +72,16 @@ def test_from_a_pilot_the_new_one_first(tiltyard: Run, birds: str) -> None:
     assert found["sentence"].startswith("osprey against plover is +")
 
 
+def test_columns_under_other_names_are_mapped(tiltyard: Run, tmp_path: Path) -> None:
+    rows = ["task,left,right,best"]
+    rows += [f"t{i % 40},v2,v1,{'left' if i % 5 < 3 else 'right'}" for i in range(200)]
+    (tmp_path / "votes.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    names = {"model_a": "left", "model_b": "right", "winner": "best", "prompt": "task"}
+    mapped = [word for ours, theirs in names.items() for word in ("--map", f"{ours}={theirs}")]
+    found = answer(tiltyard, "v2", "v1", "--in", "votes.csv", "--default-source", "human", *mapped)
+    assert (found["pilot"]["prompts"], found["pilot"]["votes"]) == (40, 200)
+
+
 def test_for_a_board_it_says_when_the_top_separates(tiltyard: Run, birds: str) -> None:
     found = answer(tiltyard, "--top", "3", "--in", birds)
     assert [(pair["first"], pair["second"]) for pair in found["pairs"]] == [

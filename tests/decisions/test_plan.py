@@ -239,13 +239,16 @@ def test_votes_of_people_are_votes_and_their_voters_grow_too():
     assert set(alone.needed.clusters) == {"voter"}
 
 
-def test_both_bad_votes_have_to_be_cast_too():
+def test_votes_that_are_not_rated_have_to_be_cast_too():
     rows = rows_of(5, 60, source="human")
     bad = [{**row, "winner": "tie (bothbad)"} for row in rows[:30]]
     plain, more = (plan_from_battles(data, "v2", "v1", differences=[50.0]).pilot for data in (rows, rows + bad))
     assert plain is not None
     assert more is not None
     assert (plain.have.votes, more.have.votes) == (120, 150)
+    dropped = plan_from_battles(rows + bad, "v2", "v1", differences=[50.0], ties="drop", both_bad="drop").pilot
+    assert dropped is not None
+    assert dropped.have.votes == 150
 
 
 def test_money_is_calls_times_the_price_and_unknown_stays_unknown():
@@ -266,6 +269,13 @@ def test_the_smallest_difference_that_a_size_shows_takes_that_size():
     assert points is not None
     assert plan_difference(differences=[points]).rows[0].needed.clusters["prompt"] == pytest.approx(400, abs=2)
     assert f"400 prompts show a difference of +{points:.0f} points" in str(plan)
+
+
+def test_sizes_that_show_nothing_and_models_that_are_behind_are_said_in_words():
+    goal = Goal(margin=30.0, anytime=True)
+    text = str(plan_difference(goal=goal, differences=[-10.0], sizes=[50]))
+    assert text.startswith("a model 10 points behind passes a margin of 30 points")
+    assert "50 prompts are too few to show any difference" in text
 
 
 def test_no_fewer_than_thirty_prompts_are_planned_and_the_chance_is_said():
@@ -353,6 +363,7 @@ def test_a_board_plan_is_the_same_every_time():
         (lambda: Assumptions(repeats=0), "repeats"),
         (lambda: Assumptions(models=1), "models"),
         (lambda: Assumptions(spread=math.nan), "spread"),
+        (lambda: plan_difference(differences=[]), "at least one"),
         (lambda: plan_difference(differences=[0.0]), "no sample shows"),
         (lambda: plan_difference(differences=[-5.0]), "no sample shows"),
         (lambda: plan_difference(goal=Goal(margin=30.0), differences=[-30.0]), "minus the margin of 30"),

@@ -18,10 +18,13 @@ from tiltyard.cli.rate_options import (
     DimensionOption,
     FromFormatOption,
     InconsistentOption,
+    MapOption,
     OnBadOption,
     SourceOption,
+    TieBandOption,
     TiesOption,
     WhereOption,
+    read_map_options,
 )
 from tiltyard.errors import OptionError, TiltyardError
 
@@ -189,6 +192,8 @@ def plan_command(
     dimension: DimensionOption = None,
     where: WhereOption = None,
     from_format: FromFormatOption = "auto",
+    map_columns: MapOption = None,
+    tie_band: TieBandOption = None,
     default_source: DefaultSourceOption = None,
     on_bad: OnBadOption = "error",
     judge: JudgeOption = None,
@@ -219,6 +224,8 @@ def plan_command(
         "dimension": dimension,
         "where": where,
         "format": None if from_format == "auto" else from_format,
+        "map": read_map_options(map_columns) or None,
+        "tie_band": tie_band,
         "default_source": default_source,
         "on_bad": None if on_bad == "error" else on_bad,
     }

@@ -26,7 +26,7 @@ from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tiltyard.battles.reading import BattleData, OnBad
     from tiltyard.boards.certainty import Solved
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 DIFFERENCES = (5.0, 10.0, 20.0, 50.0)
 """The differences in rating points that a plan is made for where none are given."""
+DROPPED = ("tie", "inconsistent judgment", "both bad")
+"""Battles that had to be decided though the options leave them out."""
 FEWEST_PROMPTS = 30
 """A plan asks for no fewer prompts or voters: fewer say little of the others, and the reckoning is rough there."""
 
@@ -90,6 +92,8 @@ def plan_from_battles(
     where: str | None = None,
     default_source: str | None = None,
     on_bad: OnBad = "error",
+    map: Mapping[str, str] | None = None,
+    tie_band: float | None = None,
 ) -> SamplePlan:
     """How much more of the same data tells two models apart, from the variance that battles have now.
 
@@ -113,12 +117,17 @@ def plan_from_battles(
         where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
         on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
+        tie_band: For logs with scores: a tie is a difference of scores that is not larger. By default only equal
+            scores tie.
     """
     goal = goal or Goal()
     if new == old:
         raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
     selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
-    reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad)
+    reading = InputOptions(
+        format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
+    )
     solved = solve_for(battles, selection, reading, ties=ties, cluster=cluster, level=goal.level)
     found = contrast(solved, new, old)
     _check_known(found, new, old)
@@ -154,7 +163,7 @@ def solve_for(
 
 
 def amount_of(solved: Solved) -> Amount:
-    """How much data a fit was made of: rated battles and those in which both were bad.
+    """How much data a fit was made of: rated battles, and those that were gathered but are not rated.
 
     Parameters:
         solved: The fit with its errors.
@@ -165,6 +174,10 @@ def amount_of(solved: Solved) -> Amount:
         voted = table.source == Source.HUMAN
         by_people += float(table.weight[voted].sum())
         by_judge += float(table.weight[~voted].sum())
+    dropped = sum(selected.left_out.get(reason, 0.0) for reason in DROPPED)
+    if dropped:
+        share = by_judge / (by_judge + by_people)
+        by_judge, by_people = by_judge + share * dropped, by_people + (1.0 - share) * dropped
     covariance = solved.covariance
     assert covariance is not None, "a plan needs intervals"
     ways = zip(solved.fit_input.clusters, covariance.ways, strict=True)
@@ -177,6 +190,8 @@ def _differences(given: Sequence[float] | None, goal: Goal) -> list[float]:
     """The true differences, each of them checked."""
     if given is None:
         given = DIFFERENCES if goal.margin is None else (0.0,)
+    if not len(given):
+        raise OptionError("differences is empty: give at least one, in rating points.")
     for points in given:
         check_number("difference", points, least=-2000.0, most=2000.0)
     return [float(points) for points in dict.fromkeys(given)]

@@ -29,6 +29,8 @@ from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW, Covariance
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tiltyard.battles.reading import BattleData, OnBad
     from tiltyard.boards.certainty import Solved
     from tiltyard.boards.preparation import Ties
@@ -170,6 +172,8 @@ def plan_top(
     where: str | None = None,
     default_source: str | None = None,
     on_bad: OnBad = "error",
+    map: Mapping[str, str] | None = None,
+    tie_band: float | None = None,
 ) -> BoardPlan:
     """How many times as many battles separate the top of a board: each of them from all below it.
 
@@ -191,12 +195,17 @@ def plan_top(
         where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
         on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
+        tie_band: For logs with scores: a tie is a difference of scores that is not larger. By default only equal
+            scores tie.
     """
     goal = goal or Goal()
     if goal.margin is not None or goal.one_sided:
         raise OptionError("a board's ranks have two sides and no margin: leave both out, or name two models.")
     selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
-    reading = InputOptions(format=format, where=where, default_source=default_source, on_bad=on_bad)
+    reading = InputOptions(
+        format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
+    )
     solved = solve_for(battles, selection, reading, ties=ties, cluster=cluster, level=1.0 - goal.alpha)
     covariance = solved.covariance
     if not isinstance(covariance, Covariance):

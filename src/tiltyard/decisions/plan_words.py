@@ -24,7 +24,12 @@ def plan_sentence(plan: SamplePlan) -> str:
     amount = amount_words(row.needed)
     chance = f"with chance {share_of(row.power)}"
     if plan.goal.margin is not None:
-        who = "equal models pass" if row.difference == 0 else f"a model {signed(row.difference)} points ahead passes"
+        ahead = "ahead" if row.difference > 0 else "behind"
+        who = (
+            "equal models pass"
+            if row.difference == 0
+            else f"a model {number(abs(row.difference))} points {ahead} passes"
+        )
         return f"{who} a margin of {plain(plan.goal.margin)} points {chance} on {amount}{_instead(plan)}."
     if plan.pilot is None:
         return f"a difference of {number(row.difference)} points ({share(row.win_rate)}) shows {chance} on {amount}."
@@ -61,7 +66,7 @@ def _counted(count: int, kind: str) -> str:
 
 def number(points: float) -> str:
     """20, 2.5: rating points as they were given, rounded where they were found."""
-    return f"{points:g}" if points == round(points, 1) else f"{points:.0f}"
+    return f"{points:g}" if points == round(points, 1) or abs(points) < 1 else f"{points:.0f}"
 
 
 def share_of(chance: float) -> str:
@@ -166,7 +171,7 @@ def growing(have: Amount) -> str:
 def _smallest_words(plan: SamplePlan, size: int, points: float | None) -> str:
     unit = next(iter(plan.rows[0].needed.clusters), "battle")
     if points is None:
-        return f"{_counted(size, unit)} show no difference below 1000 points with chance {share_of(plan.goal.power)}"
+        return f"{_counted(size, unit)} are too few to show any difference with chance {share_of(plan.goal.power)}"
     from tiltyard.decisions.gate import even_odds
 
     what = f"{signed(points)} points ({share(even_odds(points))})"
