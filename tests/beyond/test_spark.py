@@ -369,5 +369,5 @@ def test_columns_under_other_names_and_winners_in_other_words_are_counted_too(
     there, here = ty.rate(path, engine="spark", map=mapped), ty.rate(path, map=mapped)
 
     assert there.models == here.models
-    assert np.allclose(there.ratings, here.ratings, atol=CLOSE)
+    assert there.ratings == pytest.approx(here.ratings, abs=CLOSE)
     assert there.settings["interval"]["clusters"] == here.settings["interval"]["clusters"]

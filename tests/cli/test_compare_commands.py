@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import Run
 
 RUN = Path(__file__).parents[1] / "written_by_0_1" / "tournament" / "run"
+LOGS = Path(__file__).parents[1] / "battles" / "logs"
 ASKED = {
     *("new", "old", "difference", "low", "high", "probability_better", "win_rate", "win_rate_low", "win_rate_high"),
     *("n_battles", "n_prompts", "n_voters", "clusters", "sentence"),
@@ -201,3 +202,31 @@ def test_a_gate_over_two_runs_needs_to_know_the_entrant(tiltyard: Run, tmp_path:
     assert "which entrant is meant? Say it with --model: one of" in done.stderr
     done = tiltyard("gate", str(RUN), str(old), "--model", "otter", "--format", "json")
     assert json.loads(done.stdout)["comparison"]["difference"] == 0
+
+
+def test_columns_under_other_names_and_logs_with_scores_are_compared_too(tiltyard: Run, tmp_path: Path) -> None:
+    plain = write(tmp_path / "battles.jsonl", 12, 6, 2)
+    rows = [json.loads(line) for line in Path(plain).read_text(encoding="utf-8").splitlines()]
+    mine = tmp_path / "mine.jsonl"
+    lines = [
+        json.dumps({"one": row["model_a"], "two": row["model_b"], "won": row["winner"], "task": row["question_id"]})
+        for row in rows
+    ]
+    mine.write_text("\n".join(lines), encoding="utf-8")
+    names = [word for pair in ("model_a=one", "model_b=two", "winner=won", "prompt=task") for word in ("--map", pair)]
+
+    expected = json.loads(tiltyard("compare", "v2", "v1", "--in", plain, "--format", "json").stdout)
+    done = tiltyard("compare", "v2", "v1", "--in", str(mine), *names, "--format", "json")
+    assert json.loads(done.stdout) == expected
+    assert tiltyard("compare", "v2", "v1", "--in", str(mine), *names, "--out", str(tmp_path / "c.html")).returncode == 0
+    done = tiltyard("gate", "v2", "v1", "--in", str(mine), *names, "--format", "json")
+    assert json.loads(done.stdout)["comparison"]["difference"] == expected["difference"]
+
+    mapped = (str(mine), *names, "--default-source", "llm-judge")
+    planned = [tiltyard("plan", "v2", "v1", "--in", *file, "--format", "json").stdout for file in ((plain,), mapped)]
+    assert planned[0] == planned[1]
+    logs = [word for path in sorted(LOGS.glob("*.eval")) for word in ("--in", str(path))]
+    done = tiltyard("compare", "mockllm/v2", "mockllm/v1", *logs, "--dimension", "match", "--format", "json")
+    assert json.loads(done.stdout)["n_prompts"] == 3
+    done = tiltyard("compare", "mockllm/v2", "mockllm/v1", *logs, "--tie-band", "-1")
+    assert done.stderr == "tiltyard: tie_band is -1.0: expected a difference of scores that is 0 or more\n"
