@@ -114,6 +114,17 @@ def test_two_files_of_one_model_are_two_entrants(tmp_path: Path) -> None:
     assert any("other files are of gpt-5 too" in note for note in found.notes)
 
 
+def test_files_of_one_name_are_called_like_their_folders_and_names_stay_different(tmp_path: Path) -> None:
+    for name in EXPECTED:
+        write(tmp_path / name / "out.jsonl", named(name, prompt="prompt", answer="response"))
+    assert texts(collect(*(tmp_path / name / "out.jsonl" for name in EXPECTED))) == EXPECTED
+    with pytest.raises(BankError, match=r"another file is called v1 too\. Say who answered: NAME="):
+        collect(tmp_path / "v1" / "out.jsonl", tmp_path / "v1" / "out.jsonl")
+    odd = {"a/b": "a-b", "a b": "a-b-2", "a-b": "a-b-3", "../../etc": "etc", ".x": "x", "a:b": "a-b-4"}
+    found = collect(write(tmp_path / "odd.jsonl", [{"model": name, "prompt": "?", "response": name} for name in odd]))
+    assert {answers["p1"]: name for name, answers in found.answers.items()} == odd
+
+
 def test_a_folder_with_a_file_for_each_prompt_and_prompts_of_their_own(tmp_path: Path) -> None:
     for name in ("v1", "v2"):
         for n in range(3):
@@ -142,7 +153,7 @@ def test_bare_lists_go_by_the_order_of_the_prompts_if_they_are_as_many(tmp_path:
     write(tmp_path / "v2.json", EXPECTED["v2"][:2])
     with pytest.raises(BankError, match="2 answers without ids for 3 prompts"):
         collect(*paths, prompts=asked)
-    with pytest.raises(BankError, match="no file says what the prompts asked"):
+    with pytest.raises(BankError, match=r"v1\.json:1: no file has the prompt\. Give the prompts"):
         collect(*paths)
 
 
@@ -154,7 +165,10 @@ def test_conversations_and_whole_replies_of_providers_are_understood(tmp_path: P
     replies = [
         {
             "prompt": [{"role": "user", "content": [{"type": "text", "text": text}]}],
-            "response": {"choices": [{"message": {"role": "assistant", "content": f"v2 {n}"}}]},
+            "response": {
+                "status_code": 200,
+                "body": {"choices": [{"message": {"role": "assistant", "content": f"v2 {n}"}}]},
+            },
         }
         for n, text in enumerate(ASKED)
     ]

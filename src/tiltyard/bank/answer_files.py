@@ -28,7 +28,7 @@ Choose = Callable[[str, Sequence[str]], "str | None"]
 FIELDS: dict[str, tuple[str, ...]] = {
     "id": (
         *("prompt_id", "question_id", "id", "qid", "uid", "example_id", "instance_id", "task_id", "doc_id", "idx"),
-        *("index", "key"),
+        *("index", "key", "custom_id"),
     ),
     "prompt": (
         *("prompt", "prompt_text", "question", "instruction", "input", "query", "user", "user_message", "problem"),
@@ -356,7 +356,7 @@ def _as_text(value: Any, where: str, column: str) -> str | None:
     if isinstance(value, bool | int | float):
         return str(value)
     if isinstance(value, dict):
-        for key in ("content", "text", "message", "value"):
+        for key in ("content", "text", "message", "value", "body"):
             if key in value:
                 return _as_text(value[key], where, column)
         if isinstance(value.get("choices"), list) and value["choices"]:

@@ -121,22 +121,38 @@ def _by_entrant(files: Sequence[AnswerFile], notes: list[str]) -> dict[str, list
     models = [{row.model for row in file.rows if row.model} for file in files]
     single = Counter(next(iter(names)) for names in models if len(names) == 1)
     found: dict[str, list[AnswerRow]] = {}
-    for file, names in zip(files, models, strict=True):
+    for file, names, own in zip(files, models, _file_names(files), strict=True):
         same = len(names) == 1 and single[next(iter(names))] > 1
         if same and not file.named:
-            notes.append(f"{file.path}: called {file.name}, since other files are of {next(iter(names))} too")
+            notes.append(f"{file.path}: called {own}, since other files are of {next(iter(names))} too")
         by_file = (file.named and len(names) < 2) or same
         for row in file.rows:
-            name = file.name if by_file or not row.model else row.model
-            found.setdefault(_usable(name), []).append(row)
-    changed = sorted({row.model for rows in found.values() for row in rows if row.model} - found.keys())
-    if changed and any(_usable(name) in found for name in changed):
-        notes.append(f"names as they can be part of a file name: {', '.join(_usable(name) for name in changed)}")
+            found.setdefault(own if by_file or not row.model else row.model, []).append(row)
+    usable = _usable_names(found)
+    changed = [f"{name} is {new}" for name, new in usable.items() if name != new]
+    if changed:
+        notes.append(f"names that can be part of a file name: {', '.join(changed)}")
+    return {usable[name]: rows for name, rows in found.items()}
+
+
+def _file_names(files: Sequence[AnswerFile]) -> list[str]:
+    """What the model of each file is called: like the file, or like its folder where several files have one name."""
+    twice = {name for name, count in Counter(file.name for file in files).items() if count > 1}
+    names = [file.path.resolve().parent.name if file.name in twice and not file.named else file.name for file in files]
+    for file, name in zip(files, names, strict=True):
+        if names.count(name) > 1:
+            raise BankError(f"{file.path}: another file is called {name} too. Say who answered: NAME={file.path}.")
+    return names
+
+
+def _usable_names(names: Iterable[str]) -> dict[str, str]:
+    """For each name, one that can be part of a file name; they stay different."""
+    found: dict[str, str] = {}
+    for name in names:
+        plain = _NOT_IN_A_NAME.sub("-", name).strip("-.") or "model"
+        copies = sum(1 for other in found.values() if other == plain or other.startswith(f"{plain}-"))
+        found[name] = plain if plain not in found.values() else f"{plain}-{copies + 1}"
     return found
-
-
-def _usable(name: str) -> str:
-    return _NOT_IN_A_NAME.sub("-", name).strip("-.") or "model"
 
 
 def _answers_of(name: str, rows: Sequence[AnswerRow], keys: _Keys, left_out: Counter[str]) -> dict[str, str]:
@@ -244,10 +260,8 @@ class _Keys:
         lost = [row for row in rows if not row.prompt and row.prompt_id not in self._known]
         if lost:
             ids = sorted({row.prompt_id for row in lost if row.prompt_id})
-            which = f"the prompts {', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}" if ids else "the prompts"
-            raise BankError(
-                f"{lost[0].where}: no file says what {which} asked. Give the prompts in a file of their own."
-            )
+            which = f" of {', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}" if ids else ""
+            raise BankError(f"{lost[0].where}: no file has the prompt{which}. Give the prompts in a file of their own.")
 
 
 def _merged(first: AnswerRow, second: AnswerRow) -> AnswerRow:
