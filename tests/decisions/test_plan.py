@@ -32,8 +32,8 @@ def points_of(win_rate: float) -> float:
 
 
 def allowed(promised: float, runs: int) -> float:
-    """Three points, and four standard errors of a share over so many runs."""
-    return 0.03 + 4.0 * math.sqrt(promised * (1.0 - promised) / runs)
+    """Three points, and three standard errors of a share over so many runs."""
+    return 0.03 + 3.0 * math.sqrt(promised * (1.0 - promised) / runs)
 
 
 # The textbook

@@ -41,6 +41,8 @@ Floats = NDArray[np.float64]
 MOST_TIMES = 1000.0
 """More than this many times the battles there are is no sensible number."""
 DRAWS = 4000
+HARDEST = 400
+"""Of more pairs than this, only those that are hardest to tell apart are drawn."""
 ROUGH = 1e-3
 """Sizes of boards are found this closely."""
 
@@ -291,6 +293,9 @@ class _Future:
         """How many times as many battles tell each of the top from all below it, in the same draw of the errors."""
         first, second = np.triu_indices(len(order), 1)
         first, second = order[first[first < top]], order[second[first < top]]
+        ease = (self.strength[first] - self.strength[second]) / self.apart(MOST_TIMES)[first, second]
+        hardest = np.argsort(ease, kind="stable")[:HARDEST]
+        first, second = first[hardest], second[hardest]
         draws, chances = self._draws(seed)
         errors = draws[:, first] - draws[:, second]
         gap = self.strength[first] - self.strength[second]
