@@ -203,6 +203,29 @@ def test_promptfoo_templates_are_the_contestants_where_they_differ(tmp_path: Pat
     assert read_battles(equal).models == ("m #1", "m #2")
 
 
+def test_older_promptfoo_files_without_numbered_columns_are_read(tmp_path: Path) -> None:
+    rows = [(0, 0, "m", "x", 1.0), (0, 1, "k", "x", 0.0)]
+    path = promptfoo(rows, tmp_path / "1.json")
+    document = json.loads(path.read_text())
+    for row in document["results"]["results"]:
+        del row["promptIdx"], row["testIdx"], row["failureReason"]
+    path.write_text(json.dumps({"results": document["results"]}))
+    assert outcomes(read_battles(path)) == [("n=0", "model_b")]
+    document["results"]["results"][1]["error"] = "timeout"
+    path.write_text(json.dumps({"results": document["results"]}))
+    with pytest.raises(BadRow, match=r"test 1: missing score: k: no score \(timeout\)"):
+        read_battles(path)
+
+
+def test_a_score_that_is_not_a_number_is_missing(tmp_path: Path) -> None:
+    one = inspect_log(tmp_path / "1.json", "x", {"a": float("nan"), "b": 1})
+    assert "NaN" in one.read_text()
+    files = [one, inspect_log(tmp_path / "2.json", "y", {"a": 1, "b": 1})]
+    with pytest.raises(BadRow, match="missing score: x: s is nan, which is not a number"):
+        read_battles(files)
+    assert outcomes(read_battles(files, on_bad="skip")) == [("t/b", "tie")]
+
+
 def test_promptfoo_repeats_are_paired_in_order_whatever_the_order_of_the_file(tmp_path: Path) -> None:
     rows = [(1, 0, "m", "x", 0.2), (0, 1, "k", "x", 0.5), (0, 0, "m", "x", 0.9), (1, 1, "k", "x", 0.6)]
     table = read_battles(promptfoo(rows, tmp_path / "1.json"))

@@ -7,6 +7,7 @@ the same prompt, is decided here; how scores become battles, in `eval_logs`.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 import struct
@@ -27,7 +28,7 @@ from tiltyard.battles.settle import Reason
 from tiltyard.errors import BattleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 LM_EVAL_KEYS = {"doc_id", "doc", "target", "arguments", "filtered_resps"}
 PAIR_KEYS = {"question_id", "model_1", "model_2", "g1_winner", "g2_winner"}
@@ -106,9 +107,10 @@ def _document(part: Part) -> dict[str, Any]:
 
 
 def _decoded(content: bytes, name: str, kind: type = dict) -> Any:
+    text = content.removeprefix(b"\xef\xbb\xbf")
     try:
-        value = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        value = msgspec.json.decode(text) if b"NaN" not in text and b"Infinity" not in text else json.loads(text)
+    except (msgspec.DecodeError, ValueError) as error:
         raise BattleError(f"{name} cannot be read as JSON: {error}. Write it again.") from None
     if not isinstance(value, kind):
         raise BattleError(f"{name} is not a log: it holds a {type(value).__name__}. Check what wrote it.")
@@ -260,16 +262,21 @@ def _promptfoo(part: Part) -> list[ScoredRun]:
     )
     provider_of, template_of = {}, {}
     for row in rows:
-        at = row.get("promptIdx") or 0
-        provider_of[at], template_of[at] = _provider(row), _template(row)
+        provider_of[_column(row)], template_of[_column(row)] = _provider(row), _template(row)
     names = _contestants(provider_of, template_of)
     answers: dict[str, list[ScoredAnswer]] = defaultdict(list)
     repeats: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        name, prompt = names[row.get("promptIdx") or 0], _variables(row)
+        name, prompt = names[_column(row)], _variables(row)
         repeats[name, prompt] += 1
         answers[name].append(_promptfoo_answer(row, prompt, repeats[name, prompt], part.name))
     return [ScoredRun(model=name, file=part.name, answers=given) for name, given in answers.items()]
+
+
+def _column(row: Mapping[str, Any]) -> Hashable:
+    """The column of promptfoo's table that a result is in; old files do not number them."""
+    at = row.get("promptIdx")
+    return at if isinstance(at, int) else (_provider(row), _template(row))
 
 
 def _provider(row: Mapping[str, Any]) -> str:
@@ -286,7 +293,7 @@ def _template(row: Mapping[str, Any]) -> str:
     return first if len(first) <= 60 else first[:57] + "..."
 
 
-def _contestants(provider_of: Mapping[int, str], template_of: Mapping[int, str]) -> dict[int, str]:
+def _contestants(provider_of: Mapping[Hashable, str], template_of: Mapping[Hashable, str]) -> dict[Hashable, str]:
     """The name of each column of a promptfoo table: what differs of provider and template, else its number too."""
     several = len(set(provider_of.values())) > 1, len(set(template_of.values())) > 1
     short = {template: template.split(": ")[0] for template in template_of.values()}
@@ -297,7 +304,7 @@ def _contestants(provider_of: Mapping[int, str], template_of: Mapping[int, str])
         both = f"{provider_of[at]} · {template_of[at]}"
         names[at] = both if all(several) else template_of[at] if several[1] else provider_of[at]
     count = Counter(names.values())
-    return {at: name if count[name] == 1 else f"{name} #{at + 1}" for at, name in names.items()}
+    return {at: name if count[name] == 1 else f"{name} #{n}" for n, (at, name) in enumerate(names.items(), start=1)}
 
 
 def _variables(row: Mapping[str, Any]) -> str:
@@ -311,7 +318,8 @@ def _variables(row: Mapping[str, Any]) -> str:
 
 def _promptfoo_answer(row: Mapping[str, Any], prompt: str, repeat: int, file: str) -> ScoredAnswer:
     score = _as_number(row.get("score"))
-    broken = row.get("failureReason") == 2 or (row.get("failureReason") is None and not row.get("gradingResult"))
+    why, graded = row.get("failureReason"), row.get("gradingResult")
+    broken = why == 2 or (why is None and bool(row.get("error")) and not graded)
     fault = f"no score ({str(row.get('error') or 'no answer')[:80]})" if broken or score is None else None
     return ScoredAnswer(
         where=f"{file}: test {(row.get('testIdx') or 0) + 1}",
