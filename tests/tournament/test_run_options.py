@@ -199,6 +199,7 @@ def test_n_perms_limit_pairs_and_output_dir(tmp_path: Path, tiltyard: Run, scrip
     assert np.load(folder / "elo_per_perm.npz")["factuality__data"].shape == (7, 3)
     assert len(read_lines(folder / "matches" / "matches.jsonl")) == 10
     assert "deep/inside" in done.stderr
+    assert "is not known" not in done.stderr  # a script has no price, and needs none
 
 
 def test_the_config_is_named_as_an_argument_or_as_an_option_and_once(tiltyard: Run, scripted: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -121,6 +121,8 @@ def judging_quote(
     known = sum(lengths.values(), ReplyLengths())
     usual = {name: round((length if length.replies else known).mean) for name, length in lengths.items()}
     needed = quote(judge.pending(judging_plan, retry_failed=retry_failed), prices, expected_tokens=usual)
+    if judge.name.startswith("scripted/"):  # a script costs nothing, so nobody need state its price
+        needed = replace(needed, unknown_models=frozenset())
     return needed.all.queries, quote_table(needed, lengths)
 
 
