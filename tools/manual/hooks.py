@@ -24,7 +24,7 @@ FROM_OUTSIDE = {
     "CONTRIBUTING.md": "about/contributing.md",
 }
 ELSEWHERE = {"README.md": "index.md", "LICENSE": "about/LICENSE.txt"}
-EXAMPLES = ("*.py", "*.ipynb", "*.jsonl", "*.yaml", "*.md")
+EXAMPLES = ("*.py", "*.ipynb", "*.jsonl", "*.yaml", "*.yml", "*.md")
 LEFT_OUT = {"judgments", "runs"}  # what running the examples leaves behind
 LINK = re.compile(r"(?<!\\)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 INDEX_FILE = "assets/search-index.js"
