@@ -118,7 +118,7 @@ def default_judge(environ: Mapping[str, str]) -> str:
 
 def _aligned(text: str) -> str:
     """The text with the comments at the ends of its lines one below the other."""
-    return COMMENT.sub(lambda found: f"{found[1]:<{COMMENT_COLUMN}}# {found[2]}", text)
+    return COMMENT.sub(lambda found: f"{found[1]:<{COMMENT_COLUMN - 1}} # {found[2]}", text)
 
 
 def _quoted(text: str) -> str:
