@@ -223,7 +223,7 @@ def encode_body(body: Body) -> str:
 
 
 def decode_body(text: str | bytes) -> AnyBody:
-    """The body of a stored text; unknown fields are ignored, so logs of a later version still load."""
+    """The body of a stored text; unknown fields are ignored, those of a policy apart (`Policy`)."""
     body: AnyBody = _decoder.decode(text)
     return body
 

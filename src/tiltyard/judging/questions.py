@@ -126,7 +126,7 @@ def make_questions(
         prompt: What was asked.
         response_a: The first answer.
         response_b: The second answer.
-        rubric: What it is judged by; None means the general rubric that ships with Tiltyard.
+        rubric: What it is judged by.
         judge_model: The judge's name.
         max_tokens: How long the reply may be.
         options: Further parameters for the provider.
@@ -155,7 +155,7 @@ def system_text(rubric: Rubric, reply: ReplyForm = "reasoned") -> str:
     """The part that all questions of a dimension share, which a provider may cache: rubric and instructions.
 
     Parameters:
-        rubric: What it is judged by; None means the general rubric that ships with Tiltyard.
+        rubric: What it is judged by.
         reply: `reasoned`, `label` or `choice`.
     """
     words = {"dimension": rubric.dimension, "version": rubric.version, "rubric": rubric.text}
