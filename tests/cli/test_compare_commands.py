@@ -154,6 +154,7 @@ def test_an_arena_database_is_read_with_its_prompts(tiltyard: Run, tmp_path: Pat
         (("v3", "v1", "--in", "FILE"), "no battle of 'v3'. The models are v1, v2."),
         (("v2", "v1", "--in", "FILE", "--anyway"), "--anyway is about two runs"),
         (("v2", "v1", "--in", "FILE", "--out", "x.pdf"), "a comparison is written as .txt, .json, .md, .html"),
+        (("v2", "v1", "--in", ""), "--in is empty"),
         (("FILE", "FILE", "--by", "category"), "--by does not go with two runs"),
     ],
 )
@@ -201,7 +202,15 @@ def test_a_gate_over_two_runs_needs_to_know_the_entrant(tiltyard: Run, tmp_path:
     assert done.returncode == 1
     assert "which entrant is meant? Say it with --model: one of" in done.stderr
     done = tiltyard("gate", str(RUN), str(old), "--model", "otter", "--format", "json")
+    assert done.returncode == 3  # four prompts are too few even for that
     assert json.loads(done.stdout)["comparison"]["difference"] == 0
+
+
+def test_the_gates_tables_are_at_its_own_level(tiltyard: Run, tmp_path: Path) -> None:
+    file = write(tmp_path / "battles.jsonl", 70, 30)
+    found = json.loads(tiltyard("gate", "v2", "v1", "--in", file, "--alpha", "0.2", "--format", "json").stdout)
+    assert (found["level"], found["comparison"]["level"]) == (0.8, 0.8)
+    assert found["low"] == found["comparison"]["low"] == found["comparison"]["direct"]["low"]
 
 
 def test_columns_under_other_names_and_logs_with_scores_are_compared_too(tiltyard: Run, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import tiltyard as ty
 from tiltyard.decisions import difference
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.words import as_markdown
-from tiltyard.errors import NotConnected, OptionError
+from tiltyard.errors import OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 
@@ -159,7 +159,7 @@ def test_errors_name_what_there_is():
         difference(rows, "v3", "v1")
     with pytest.raises(OptionError, match="compared with itself"):
         difference(rows, "v1", "v1")
-    with pytest.raises(NotConnected):
+    with pytest.raises(RatingError, match="v2 and v1 never met, and no chain of battles joins them"):
         difference([battle("v1", "a", "model_a"), battle("v2", "b", "model_a")], "v2", "v1")
 
 
@@ -207,3 +207,37 @@ def test_a_name_is_never_markup():
     assert "<b>" not in text
     assert all(line.count("|") - line.count("\\|") in (7, 8) for line in text.splitlines() if line.startswith("|"))
     assert "<b>" not in found._repr_html_()
+
+
+def test_models_that_nothing_joins_to_the_two_are_left_out_and_counted():
+    rows = field(11)
+    found = difference([*rows, battle("island", "other island", "model_a", "q1")], "v2", "v1")
+    assert found.difference == pytest.approx(difference(rows, "v2", "v1").difference)
+    assert "left out: 2 models that no chain of battles joins to the two" in found.remarks
+
+
+@pytest.mark.parametrize(
+    ("prompts", "voters", "said"),
+    [(1, 1, "for this one prompt, "), (3, 300, "for these 3 prompts, "), (200, 3, "for these 3 voters, ")],
+)
+def test_an_answer_for_a_few_prompts_or_voters_alone_says_so_first(prompts, voters, said):
+    rows = [
+        battle("v2", "v1", "model_b" if i % 3 == 0 else "model_a", f"q{i % prompts}", voter=f"v{i % voters}")
+        for i in range(300)
+    ]
+    found = difference(rows, "v2", "v1")
+    assert found.sentence.startswith(said)
+    assert found.to_dict()["only_for"] == said[4:-2]
+    gate = found.gate()
+    assert gate.passed == (said == "for these 3 voters, ")  # a few prompts are not the next ones
+    if not gate.passed:
+        assert gate.verdict == "unknown"
+        assert gate.needed is None
+        assert "cannot stand for others" in gate.sentence
+    assert difference(rows, "v2", "v1", cluster="none").only_for is None  # the user's own decision
+
+
+def test_judges_and_people_together_are_mentioned():
+    rows = [{**row, "source": "human" if i % 2 else "llm-judge"} for i, row in enumerate(field(12))]
+    assert any("taken together" in remark for remark in difference(rows, "v2", "v1").remarks)
+    assert not any("taken together" in remark for remark in difference(rows, "v2", "v1", source="human").remarks)

@@ -109,8 +109,13 @@ def test_a_category_that_is_worse_fails_the_whole():
 def test_with_categories_the_error_rate_is_shared():
     rows = field(1)
     plain, shared = difference(rows, "v2", "v1").gate(), difference(rows, "v2", "v1").gate(by="category")
-    assert plain.difference.level == pytest.approx(0.95)
-    assert shared.difference.level == pytest.approx(1 - 0.05 / 3)
+    assert plain.level == pytest.approx(0.95)
+    assert (plain.low, plain.high) == (plain.difference.low, plain.difference.high)
+    assert shared.level == pytest.approx(1 - 0.05 / 3)
+    assert shared.difference.level == 0.95  # what is shown beside it keeps its own level, and says so
+    assert (shared.low, shared.high) != (shared.difference.low, shared.difference.high)
+    assert "the gate looks at the 98.3 % interval" in as_table(shared)
+    assert "α is shared among 3 verdicts" in as_markdown(shared)
     with pytest.raises(OptionError, match="no column 'topic'"):
         difference(rows, "v2", "v1").gate(by="topic")
 
@@ -142,7 +147,7 @@ def test_junit_is_well_formed_whatever_the_names(names):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("margin", -1.0), ("margin", float("nan")), ("alpha", 0.0), ("alpha", 0.7)]
+    ("option", "value"), [("margin", -1.0), ("margin", float("nan")), ("alpha", 1e-300), ("alpha", 0.7)]
 )
 def test_odd_numbers_are_refused(option, value):
     with pytest.raises(OptionError, match=option):

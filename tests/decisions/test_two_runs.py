@@ -76,6 +76,8 @@ def test_a_run_against_itself_moved_nothing():
     assert all(change.difference.difference == 0.0 for change in same.changes)
     assert not any(change.beyond_noise for change in same.changes)
     assert same.sentence.startswith("no entrant of 4 moved by more than noise")
+    assert "the two runs hold the same battles" in same.notes
+    assert same["x"].gate().verdict == "not_worse"
 
 
 def test_folders_know_whose_answers_changed_and_measure_from_the_others(tmp_path):
@@ -134,6 +136,15 @@ def test_battle_files_of_other_judges_are_noticed_by_their_column():
         ty.compare_runs([{**row, "judge_model": "k"} for row in new], old)
 
 
+def test_a_judge_against_people_is_refused_and_an_unknown_judge_is_mentioned():
+    new, old = two_runs(12, prompts=10)
+    votes = [{**row, "source": "human", "judge_model": None} for row in old]
+    with pytest.raises(OptionError, match=r"decided by llm-judge \(new\), human \(old\)"):
+        ty.compare_runs(new, votes)
+    unnamed = ty.compare_runs(new, [{**row, "judge_model": None} for row in old])
+    assert any("the judge of the old run is not known" in note for note in unnamed.notes)
+
+
 def test_only_what_both_runs_have_is_compared():
     new, old = two_runs(7, prompts=20)
     more = [battle("x", "newcomer", "model_a", f"q{i}", judge_model="j") for i in range(20)]
@@ -183,3 +194,12 @@ def test_two_boards_are_compared_as_independent():
     assert found["x"].contrast.error > paired["x"].contrast.error
     assert "independent" in found.notes[0]
     assert found.changes[0].beyond_noise
+
+
+def test_boards_of_other_methods_are_not_compared():
+    rows, _ = two_runs(13, prompts=10)
+    boards = {name: ty.EloReport.of(ty.rate(rows, method=name)) for name in ("bt", "glicko2", "winrate")}
+    with pytest.raises(OptionError, match=r"different methods: glicko2 \(new\), bt \(old\)"):
+        compare_ratings(boards["glicko2"], boards["bt"])
+    with pytest.raises(OptionError, match="win rates are not ratings"):
+        compare_ratings(boards["winrate"], boards["winrate"])

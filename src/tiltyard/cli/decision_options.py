@@ -123,6 +123,8 @@ def is_database(name: str) -> bool:
 
 def read_places(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
     """Battles from files, or from one arena's database with its prompt texts and what its board clusters by."""
+    if not all(place.strip() for place in places):
+        raise OptionError("--in is empty: give a file of battles, a run folder, or an arena's database.")
     databases = [place for place in places if is_database(place)]
     if not databases:
         return list(places), {}

@@ -113,6 +113,7 @@ def gate_command(
         "inconsistent": None if inconsistent == "tie" else inconsistent,
         "control": None if control is None else tuple(name.strip() for name in control.split(",") if name.strip()),
         "cluster": cluster,
+        "level": 1.0 - alpha if 0.0 < alpha < 0.5 else None,
         "anytime": anytime or None,
         "unchanged": unchanged,
         "by": [by] if by is not None and places else None,

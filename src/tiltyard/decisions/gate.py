@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree  # written only, never read
 
 from tiltyard.boards.estimator import check_number
+from tiltyard.boards.text import percent
 from tiltyard.decisions.words import as_markdown as difference_markdown
 from tiltyard.decisions.words import between, footnotes, plain, plain_markdown, sample, share, signed
 from tiltyard.errors import OptionError
@@ -30,6 +31,7 @@ Decision = Literal["better", "not_worse", "worse", "unknown"]
 MARGIN = 30.0
 """The margin in rating points where none is given: 54 : 46."""
 ALPHA = 0.05
+SMALLEST_ALPHA = 1e-6
 POWER = 0.8
 """The chance of passing that sizes of samples are given for."""
 
@@ -65,6 +67,9 @@ class GateResult:
         margin: By how many rating points the new one may be worse.
         alpha: The error rate.
         anytime: Whether one may ask again as verdicts come in.
+        level: Confidence level of the two-sided interval that it looks at: 1 − α, or more where α is shared.
+        low: Lower end of that interval; None where nothing bounds it, or where there is none.
+        high: Upper end of that interval.
         bound: The one-sided lower bound that is set against the margin, in rating points; None: there is none.
         parts: Verdicts on the values of a column, where they were asked for.
         needed: How many times as much data lets equal models pass with chance 0.8; None where that is unknown.
@@ -75,6 +80,9 @@ class GateResult:
     margin: float
     alpha: float
     anytime: bool
+    level: float
+    low: float | None
+    high: float | None
     bound: float | None
     parts: tuple[PartVerdict, ...]
     needed: float | None
@@ -99,6 +107,9 @@ class GateResult:
             "margin_win_rate": even_odds(-self.margin),
             "alpha": self.alpha,
             "anytime": self.anytime,
+            "level": self.level,
+            "low": self.low,
+            "high": self.high,
             "bound": self.bound,
             "needed_times": self.needed,
             "needed_prompts": _times(self.difference.n_prompts, self.needed),
@@ -132,22 +143,26 @@ def judge_difference(
         by: A column whose values are judged too; None: only the whole.
     """
     check_number("margin", margin, least=0.0, most=2000.0)
-    if not 0.0 < alpha < 0.5:
-        raise OptionError(f"alpha is {alpha:g}: expected an error rate between 0 and 0.5, such as 0.05.")
+    if not SMALLEST_ALPHA <= alpha < 0.5:
+        raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
     parts = [part for part in found.parts if part.column == by]
     if by is not None and not parts:
         raise OptionError(f"the battles have no column {by!r} with two values or more to judge apart.")
     each = alpha / (len(parts) + 1)
     verdict, bound = decide(found.contrast, margin, each, anytime=found.anytime)
+    few = found.only_for is not None and found.only_for.what == "prompt"
+    if few:  # an answer for these prompts alone says nothing about the next ones
+        verdict = "unknown"
     judged = []
     for part in parts:
         one = part.contrast
-        of_part = "unknown" if one is None else decide(one, margin, each, anytime=found.anytime)[0]
+        of_part = "unknown" if one is None or few else decide(one, margin, each, anytime=found.anytime)[0]
         judged.append(PartVerdict(part.column, part.value, of_part, None if one is None else one.points, part.reason))
     if any(part.verdict == "worse" for part in judged):
         verdict = "worse"
-    needed = times_needed(found.contrast, margin, each) if margin > 0.0 else None
-    return GateResult(verdict, with_level(found, each), margin, alpha, found.anytime, bound, tuple(judged), needed)
+    needed = None if few else times_needed(found.contrast, margin, each)
+    low, high = found.contrast.ends(1.0 - each, anytime=found.anytime)
+    return GateResult(verdict, found, margin, alpha, found.anytime, 1.0 - each, low, high, bound, tuple(judged), needed)
 
 
 def decide(one: Contrast, margin: float, alpha: float, *, anytime: bool) -> tuple[Decision, float | None]:
@@ -180,9 +195,9 @@ def times_needed(one: Contrast, margin: float, alpha: float) -> float | None:
     """
     from scipy.special import ndtri
 
-    if not one.known or margin <= 0.0:
-        return None
     error = one.error / POINTS_PER_LOGIT
+    if not one.known or margin <= 0.0 or error == 0.0:
+        return None
     wanted = (margin / POINTS_PER_LOGIT) / (one.half_width(1.0 - 2.0 * alpha) / error + float(ndtri(POWER)))
     return (error / wanted) ** 2
 
@@ -195,17 +210,19 @@ def even_odds(points: float) -> float:
 def gate_sentence(result: GateResult) -> str:
     """The verdict in one sentence."""
     found, margin = result.difference, plain(result.margin)
-    size = f"{signed(found.difference)} points ({between(found.low, found.high)})"
+    size = f"{signed(found.difference)} points ({between(result.low, result.high)})"
     new, old = found.new, found.old
     worse = [part.value for part in result.parts if part.verdict == "worse"]
     if result.verdict == "better":
         text = f"pass: {new} is better than {old}: {size}"
     elif result.verdict == "not_worse":
         text = f"pass: {new} is not worse than {old} by more than {margin} points: {size}"
-    elif worse and not (found.high is not None and found.high < 0.0):
+    elif worse and not (result.high is not None and result.high < 0.0):
         text = f"fail: {new} is worse than {old} in {', '.join(worse)}; on the whole {size}"
     elif result.verdict == "worse":
         text = f"fail: {new} is worse than {old}: {size}"
+    elif found.only_for is not None and found.only_for.what == "prompt":
+        text = f"cannot tell: {found.only_for} cannot stand for others; here {new} is at {size} against {old}"
     else:
         text = f"cannot tell whether {new} is worse than {old} by more than {margin} points: {size}"
     return f"{text}; {sample(found)}."
@@ -268,7 +285,8 @@ def _part_line(one: PartVerdict) -> str:
 def advice(result: GateResult) -> list[str]:
     """What the margin means, and how much data it asks for."""
     odds = even_odds(result.margin)
-    lines = [
+    lines = [] if abs(result.level - result.difference.level) < 1e-9 else [f"the gate looks at {_level(result)}"]
+    lines += [
         f"a margin of {plain(result.margin)} points is a win rate of {share(1.0 - odds)} against {share(odds)}, "
         "ties apart"
     ]
@@ -281,16 +299,10 @@ def advice(result: GateResult) -> list[str]:
     return lines
 
 
+def _level(result: GateResult) -> str:
+    why = f", because α is shared among {len(result.parts) + 1} verdicts" if result.parts else ""
+    return f"the {percent(result.level)} interval, {between(result.low, result.high)}{why}"
+
+
 def _times(prompts: int | None, needed: float | None) -> int | None:
     return None if prompts is None or needed is None else math.ceil(prompts * needed)
-
-
-def with_level(found: Difference, alpha: float) -> Difference:
-    """The difference with the interval that a gate of this error rate looks at.
-
-    Parameters:
-        found: The difference.
-        alpha: The error rate.
-    """
-    low, high = found.contrast.ends(1.0 - alpha, anytime=found.anytime)
-    return replace(found, level=1.0 - alpha, estimate=replace(found.estimate, low=low, high=high))

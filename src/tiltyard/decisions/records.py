@@ -101,6 +101,22 @@ class PartDifference:
         return {"column": self.column, "value": self.value, **found, "reason": self.reason}
 
 
+@dataclass(frozen=True, slots=True)
+class OnlyFor:
+    """What an interval holds for alone, because it is too few to stand for others: these 3 voters, this prompt.
+
+    Parameters:
+        what: `prompt` or `voter`.
+        count: How many there are.
+    """
+
+    what: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"this one {self.what}" if self.count == 1 else f"these {self.count} {self.what}s"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
     """How a new model differs from an old one, and how sure that is.
@@ -122,6 +138,7 @@ class Difference:
         remarks: Sentences a reader should not miss.
         anytime: Whether the intervals hold however often one looks while battles come in.
         then_and_now: Whether the two are one entrant in two runs.
+        only_for: The few prompts or voters for whom alone the interval holds; None: it holds for others like them.
     """
 
     new: str
@@ -140,6 +157,7 @@ class Difference:
     remarks: tuple[str, ...]
     anytime: bool = False
     then_and_now: bool = False
+    only_for: OnlyFor | None = None
 
     @property
     def difference(self) -> float:
@@ -203,6 +221,7 @@ class Difference:
             "n_voters": self.n_voters,
             "clusters": list(self.interval.get("clusters", ())),
             "interval": dict(self.interval),
+            "only_for": None if self.only_for is None else str(self.only_for),
             "direct": None if self.direct is None else self.direct.to_dict(),
             "field": self.estimate.to_dict(),
             "parts": [part.to_dict() for part in self.parts],

@@ -31,7 +31,7 @@ def run_sentence(runs: RunComparison) -> str:
     if len(runs.changed) == 1:
         return sentence(runs.changed[0].difference)
     moved = sorted((one for one in runs.changes if one.beyond_noise), key=lambda one: -abs(one.difference.difference))
-    on = "" if runs.n_prompts is None else f" on {runs.n_prompts:,} shared prompts"
+    on = "" if runs.n_prompts is None else f" on {runs.n_prompts:,} shared prompt{'s' if runs.n_prompts != 1 else ''}"
     if not moved:
         return f"no entrant of {len(runs.changes)} moved by more than noise between {runs.old} and {runs.new}{on}."
     some = ", ".join(

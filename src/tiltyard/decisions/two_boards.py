@@ -35,6 +35,11 @@ def compare_ratings(
         names: What to call the two.
         level: Confidence level.
     """
+    methods = [str(report.details.get("method", "bt")) for report in (new, old)]
+    if methods[0] != methods[1]:
+        raise OptionError(f"the files are rated by different methods: {methods[0]} (new), {methods[1]} (old).")
+    if methods[0] == "winrate":
+        raise OptionError('win rates are not ratings: rate both with method="bt", or compare the battles.')
     now, then = ({entry.model: entry for entry in report.ratings} for report in (new, old))
     shared = [name for name in now if name in then]
     if len(shared) < FEWEST_SHARED:

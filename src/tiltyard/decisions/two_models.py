@@ -13,14 +13,15 @@ from tiltyard.battles.reading import BattleData, OnBad, peek
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import cluster_notes, interval_settings
+from tiltyard.boards.preparation import FEW_CLUSTERS
 from tiltyard.boards.rating import InputOptions, make_estimator, read_for
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection, known_models
 from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
-from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference
+from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, OnlyFor, PartDifference
 from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.words import signed
-from tiltyard.errors import BattleError, OptionError, RatingError
+from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
@@ -145,13 +146,15 @@ def compare_in(
     """
     level = estimator.level if level is None else level
     _check_names(table, new, old)
-    solved = estimator.solve(table)
+    solved, apart = _solved_together(table, estimator, new, old)
     found = contrast(solved, new, old)
     selected = solved.fit_input.selected
     ours = _of_either(selected.table, new, old)
     direct = _head_to_head(selected.table, selected.both_bad, new, old, estimator, level, anytime=anytime)
     estimate = _estimate(found, solved, level, ours.n_battles, anytime=anytime)
-    remarks = [*solved.fit_input.remarks, *_disagreement(direct, found, level)]
+    remarks = [*apart, *solved.fit_input.remarks, *_disagreement(direct, found, level)]
+    if len(np.unique(selected.table.source)) > 1:
+        remarks.append("verdicts of a judge and votes of people are taken together; source=... takes one of them")
     if not found.known:
         remarks.append("no interval: the battles of one of the two come from too few prompts or voters")
     remarks += few_clusters(solved, (new, old))
@@ -171,7 +174,42 @@ def compare_in(
         left_out=selected.left_out,
         remarks=tuple(dict.fromkeys(remarks)),
         anytime=anytime,
+        only_for=only_for(solved, estimator),
     )
+
+
+def _solved_together(table: BattleTable, estimator: BradleyTerry, new: str, old: str) -> tuple[Solved, list[str]]:
+    """The fit of everyone whom battles join to the two, and a sentence about the others."""
+    try:
+        return estimator.solve(table), []
+    except NotConnected as error:
+        group = next((group for group in error.islands if new in group), [])
+        if old not in group:
+            raise RatingError(
+                f"{new} and {old} never met, and no chain of battles joins them: nothing compares them. "
+                "Add battles between them, or against the same other models."
+            ) from None
+    inside = np.array([name in group for name in table.models], dtype=bool)
+    joined = table.take(inside[table.model_a] & inside[table.model_b]).compact()
+    left = len(table.models) - len(joined.models)
+    return estimator.solve(joined), [f"left out: {left} models that no chain of battles joins to the two"]
+
+
+def only_for(solved: Solved, estimator: BradleyTerry) -> OnlyFor | None:
+    """The prompts or voters that are too few to stand for others, so that the interval is for them alone.
+
+    Parameters:
+        solved: The fit.
+        estimator: The estimator; where it was told what to cluster by, that was the user's decision.
+    """
+    if estimator.cluster != "auto":
+        return None
+    table = solved.fit_input.selected.table
+    for column, what in ((PROMPT, "prompt"), (VOTER, "voter")):
+        count = _distinct(table, column) if column not in solved.fit_input.clusters else None
+        if count and count < FEW_CLUSTERS and not (table.text_column(column).codes < 0).any():
+            return OnlyFor(what, count)
+    return None
 
 
 def few_clusters(solved: Solved, names: Sequence[str]) -> list[str]:

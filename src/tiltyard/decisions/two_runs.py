@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.rating import InputOptions, make_estimator
@@ -22,7 +22,15 @@ from tiltyard.decisions.prompts import PROMPT, prompt_changes
 from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
 from tiltyard.decisions.run_words import changes_table, run_sentence
 from tiltyard.decisions.sources import BattleSource, open_source
-from tiltyard.decisions.two_models import MANY_VALUES, PARTS, VOTER, few_clusters, mean_result, read_to_compare
+from tiltyard.decisions.two_models import (
+    MANY_VALUES,
+    PARTS,
+    VOTER,
+    few_clusters,
+    mean_result,
+    only_for,
+    read_to_compare,
+)
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.ranks import ranks
@@ -214,10 +222,16 @@ def compare_runs(
 
 def _unlike(runs: tuple[BattleSource, BattleSource], tables: Sequence[BattleTable], *, anyway: bool) -> list[str]:
     """How the runs differ in judge, rubrics and bank; another judge or rubric is an error unless `anyway`."""
-    notes = []
+    notes: list[str] = []
+    unknown: list[str] = []
     new, old = (_judges(run, table) for run, table in zip(runs, tables, strict=True))
     if new and old and new != old:
         notes.append(f"another judge: {', '.join(sorted(new))} (new), {', '.join(sorted(old))} (old)")
+    deciders = [{Source(code).label for code in np.unique(table.source)} for table in tables]
+    if deciders[0] != deciders[1]:
+        notes.append(f"decided by {' and '.join(sorted(deciders[0]))} (new), {' and '.join(sorted(deciders[1]))} (old)")
+    elif bool(new) != bool(old):
+        unknown.append(f"the judge of the {'old' if new else 'new'} run is not known: it may be another one")
     shared = sorted(runs[0].rubrics.keys() & runs[1].rubrics.keys())
     changed = [name for name in shared if runs[0].rubrics[name] != runs[1].rubrics[name]]
     if changed:
@@ -229,7 +243,7 @@ def _unlike(runs: tuple[BattleSource, BattleSource], tables: Sequence[BattleTabl
         )
     if runs[0].bank and runs[1].bank and runs[0].bank != runs[1].bank:
         notes.append("the prompt banks differ: only prompts of both runs are compared")
-    return notes
+    return notes + unknown
 
 
 def _judges(run: BattleSource, table: BattleTable) -> set[str]:
@@ -261,7 +275,7 @@ def _compare(
     for i, name in enumerate(fits.models):
         one = fits.contrast(i)
         low, high = one.ends(1.0 - (1.0 - estimator.level) / len(fits.models), anytime=anytime)
-        found = _difference(name, one, fits, tables, runs, estimator.level, parts.get(name, ()), texts, anytime=anytime)
+        found = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
         changes.append(
             EntrantChange(
                 entrant=name,
@@ -276,6 +290,8 @@ def _compare(
         )
     changes.sort(key=lambda change: change.rank_new)
     prompts = max((change.difference.n_prompts or 0 for change in changes), default=0) or None
+    if not fits.variances.any():
+        notes.append("the two runs hold the same battles")
     remarks = tuple(dict.fromkeys([*notes, *fits.remarks]))
     return RunComparison(
         runs[0].name, runs[1].name, tuple(changes), tuple(fits.zero_names), prompts, estimator.level, remarks
@@ -390,13 +406,14 @@ def _difference(
     fits: TwoFits,
     tables: tuple[BattleTable, BattleTable],
     runs: tuple[BattleSource, BattleSource],
-    level: float,
+    estimator: BradleyTerry,
     parts: tuple[PartDifference, ...],
     texts: Mapping[str, str],
     *,
     anytime: bool,
 ) -> Difference:
     """The change of one entrant in the form of a difference of two models."""
+    level = estimator.level
     n_battles = _battles(tables, name)
     prompts = prompt_changes(name, tables, texts)
     errors = fits.new.covariance
@@ -422,6 +439,7 @@ def _difference(
         remarks=(*fits.remarks, *few_clusters(fits.new, (name,)), *few_clusters(fits.old, (name,))),
         anytime=anytime,
         then_and_now=True,
+        only_for=only_for(fits.new, estimator) or only_for(fits.old, estimator),
     )
 
 

@@ -78,6 +78,8 @@ def sentence(found: Difference) -> str:
         text = f"cannot tell {found.new} from {found.old}: {size}"
     else:
         text = f"cannot tell {found.new} from {found.old}: {size}, {sureness(chance)} sure that {found.new} is better"
+    if found.only_for is not None:
+        text = f"for {found.only_for}, {text}"
     return f"{text}; {sample(found)}."
 
 
