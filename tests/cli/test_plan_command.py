@@ -168,3 +168,18 @@ def test_a_damaged_usage_file_is_named(tiltyard: Run, tmp_path: Path) -> None:
     done = tiltyard("plan", "otter", "heron", "--in", "run")
     assert done.returncode == 1
     assert "usage.json: not the usage of a run" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--people", "--judge", "gpt-5-mini"), "--judge does not go with --people"),
+        (("--tie-rate", "0.999"), "at most 0.99"),
+    ],
+)
+def test_what_does_not_go_together_or_is_out_of_range_is_said(
+    tiltyard: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    done = tiltyard("plan", *arguments)
+    assert done.returncode == 1
+    assert said in done.stderr

@@ -89,9 +89,13 @@ def _within(value: Any, kind: type[Any], least: float, most: float) -> bool:
 
 def _limits(least: float, most: float) -> str:
     """The limits in words, after a comma."""
-    words = [f"at least {least:,.0f}"] if math.isfinite(least) else []
-    words += [f"at most {most:,.0f}"] if math.isfinite(most) else []
+    words = [f"at least {_plain(least)}"] if math.isfinite(least) else []
+    words += [f"at most {_plain(most)}"] if math.isfinite(most) else []
     return ", " + " and ".join(words) if words else ""
+
+
+def _plain(limit: float) -> str:
+    return f"{limit:,.0f}" if float(limit).is_integer() else f"{limit:g}"
 
 
 def _names(owner: Any) -> list[str]:

@@ -229,7 +229,7 @@ def plan_command(
         "default_source": default_source,
         "on_bad": None if on_bad == "error" else on_bad,
     }
-    _check_together(new, old, battles, top, people=people, assumed=assumed, reading=reading)
+    _check_together(new, old, battles, top, people=people, judge=judge, assumed=assumed, reading=reading)
     sizes = {"prompt": prompt_tokens, "answer": answer_tokens, "rubric": rubric_tokens, "reply": reply_tokens}
     price = _price(judge, prices, sizes, [Path(name) for name in battles or ()])
     plan: SamplePlan | BoardPlan
@@ -290,10 +290,13 @@ def _check_together(
     top: int | None,
     *,
     people: bool,
+    judge: str | None,
     assumed: Mapping[str, Any],
     reading: Mapping[str, Any],
 ) -> None:
     """Refuse options that would be ignored, and say what is missing."""
+    if people and judge is not None:
+        raise OptionError("--judge does not go with --people: no judge is asked. Leave one of them out.")
     if battles is None:
         if new is not None or top is not None:
             what = "--top" if new is None else f"{new!r}"
