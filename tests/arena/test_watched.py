@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,8 @@ from tiltyard.arena.simulation.published import check_published, expected_board,
 from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.battles import Outcome
 from tiltyard.boards import BradleyTerry
+from tiltyard.boards.certainty import apart, apart_at_any_time
+from tiltyard.ratings.intervals import Covariance
 
 
 def world(models: int, *, sd: float = 0.0, taste_sd: float = 0.0, seed: int = 0, **more: float) -> World:
@@ -121,3 +125,15 @@ def test_a_wrong_range_is_noticed() -> None:
     right = np.array([expected_board(votes, truth, "these_prompts")[entry.model].rating for entry in board])
     assert ranks_hold(board, right)
     assert not ranks_hold(board, -right)
+
+
+def test_at_any_time_no_difference_is_better_known_than_the_model_allows() -> None:
+    """Among many looks there is one at which the estimated error happens to be small."""
+    m = 3
+    centre = np.eye(m) - 1.0 / m
+    small, own = 0.001 * centre, 0.01 * centre
+    covariance = Covariance((small,), own, np.full(m, 200.0), np.zeros(m, dtype=bool))
+    needed = apart_at_any_time(covariance, 0.95, np.full(m, 500.0))
+    same = apart_at_any_time(replace(covariance, matrices=(own,)), 0.95, np.full(m, 500.0))
+    np.testing.assert_allclose(needed, same)
+    assert apart(covariance, 0.95)[0, 1] < 0.5 * apart(replace(covariance, matrices=(own,)), 0.95)[0, 1]

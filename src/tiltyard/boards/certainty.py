@@ -7,7 +7,7 @@ have an interval), or minus the anchor's, and its interval is that of the same d
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,9 +192,10 @@ def apart(covariance: Covariance, level: float) -> Floats:
 def apart_at_any_time(covariance: Covariance, level: float, battles: Floats) -> Floats:
     """The same, all pairs and all times at once: however often one looks while battles come in.
 
-    Models with too few battles for a first look, or too few clusters for an interval, are told apart from nobody.
+    Models with too few battles for a first look, or too few clusters for an interval, are told apart from nobody. No
+    variance is below the model's own: among many looks there is one at which the estimated one happens to be small.
     """
-    variances = covariance.differences()
+    variances = replace(covariance, few=np.ones_like(covariance.few)).differences()
     m = len(covariance.degrees)
     if not covariance.ways:
         degrees = np.full(m, np.inf)
