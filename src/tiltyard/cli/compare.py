@@ -16,6 +16,7 @@ from tiltyard.cli.decision_options import (
     OldArgument,
     TwoNames,
     UnchangedOption,
+    battle_options,
     battles_behind,
 )
 from tiltyard.cli.output import deliver
@@ -35,7 +36,7 @@ from tiltyard.cli.rate_options import (
     TieBandOption,
     TiesOption,
     WhereOption,
-    read_map_options,
+    style_columns,
 )
 from tiltyard.errors import OptionError
 
@@ -90,25 +91,25 @@ def compare_command(
     `tiltyard compare runs/today runs/last-week`.
     """
     shape = choose_shape(format, out)
-    options = {
-        "ties": ties,
-        "both_bad": None if both_bad == "separate" else both_bad,
-        "inconsistent": None if inconsistent == "tie" else inconsistent,
-        "control": None if control is None else tuple(name.strip() for name in control.split(",") if name.strip()),
-        "level": level,
-        "cluster": cluster,
-        "anytime": anytime or None,
-        "unchanged": unchanged,
-        "by": by,
-        "source": source,
-        "dimension": dimension,
-        "where": where,
-        "format": None if from_format == "auto" else from_format,
-        "default_source": default_source,
-        "on_bad": None if on_bad == "error" else on_bad,
-        "map": read_map_options(map) or None,
-        "tie_band": tie_band,
-    }
+    options = battle_options(
+        cluster=cluster,
+        ties=ties,
+        both_bad=both_bad,
+        inconsistent=inconsistent,
+        control=style_columns(control),
+        level=level,
+        anytime=anytime or None,
+        unchanged=unchanged,
+        by=by,
+        source=source,
+        dimension=dimension,
+        where=where,
+        from_format=from_format,
+        default_source=default_source,
+        on_bad=on_bad,
+        map=map,
+        tie_band=tie_band,
+    )
     question = TwoNames(new, old, tuple(places or ()), anyway, options)
     deliver(_text(question, question.answer(), shape, prompts), out)
 

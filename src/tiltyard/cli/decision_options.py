@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard.cli.output import working
-from tiltyard.cli.rate_options import FILTERS
+from tiltyard.cli.rate_options import FILTERS, read_map_options
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -53,6 +53,20 @@ AnytimeOption = Annotated[
 ]
 OF_MODELS = ("control", "by")
 """Options that are about two models of the same battles, not about two runs."""
+
+
+def battle_options(
+    *, both_bad: str, inconsistent: str, from_format: str, on_bad: str, map: list[str] | None, **same: Any
+) -> dict[str, Any]:
+    """Options about battles as the library's parameters; None where the command line has the library's default."""
+    return {
+        **same,
+        "both_bad": None if both_bad == "separate" else both_bad,
+        "inconsistent": None if inconsistent == "tie" else inconsistent,
+        "format": None if from_format == "auto" else from_format,
+        "on_bad": None if on_bad == "error" else on_bad,
+        "map": read_map_options(map) or None,
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

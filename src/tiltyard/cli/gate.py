@@ -15,6 +15,7 @@ from tiltyard.cli.decision_options import (
     OldArgument,
     TwoNames,
     UnchangedOption,
+    battle_options,
 )
 from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver
 from tiltyard.cli.rate_options import (
@@ -32,7 +33,7 @@ from tiltyard.cli.rate_options import (
     TieBandOption,
     TiesOption,
     WhereOption,
-    read_map_options,
+    style_columns,
 )
 from tiltyard.errors import OptionError
 
@@ -107,25 +108,25 @@ def gate_command(
     """
     from tiltyard.decisions import gate as words
 
-    options = {
-        "ties": ties,
-        "both_bad": None if both_bad == "separate" else both_bad,
-        "inconsistent": None if inconsistent == "tie" else inconsistent,
-        "control": None if control is None else tuple(name.strip() for name in control.split(",") if name.strip()),
-        "cluster": cluster,
-        "level": 1.0 - alpha if 0.0 < alpha < 0.5 else None,
-        "anytime": anytime or None,
-        "unchanged": unchanged,
-        "by": [by] if by is not None and places else None,
-        "source": source,
-        "dimension": dimension,
-        "where": where,
-        "format": None if from_format == "auto" else from_format,
-        "default_source": default_source,
-        "on_bad": None if on_bad == "error" else on_bad,
-        "map": read_map_options(map) or None,
-        "tie_band": tie_band,
-    }
+    options = battle_options(
+        cluster=cluster,
+        ties=ties,
+        both_bad=both_bad,
+        inconsistent=inconsistent,
+        control=style_columns(control),
+        level=1.0 - alpha if 0.0 < alpha < 0.5 else None,
+        anytime=anytime or None,
+        unchanged=unchanged,
+        by=[by] if by is not None and places else None,
+        source=source,
+        dimension=dimension,
+        where=where,
+        from_format=from_format,
+        default_source=default_source,
+        on_bad=on_bad,
+        map=map,
+        tie_band=tie_band,
+    )
     question = TwoNames(new, old, tuple(places or ()), anyway, options)
     result = _about(question.answer(), model).gate(margin=margin, alpha=alpha, by=by)
     for path, text in ((markdown, words.as_markdown), (junit, words.as_junit), (json, _json)):

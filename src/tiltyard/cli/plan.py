@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.asking import PricesOption
-from tiltyard.cli.decision_options import read_places
+from tiltyard.cli.decision_options import battle_options, read_places
 from tiltyard.cli.output import deliver, note
 from tiltyard.cli.rate_options import (
     BothBadOption,
@@ -24,7 +24,6 @@ from tiltyard.cli.rate_options import (
     TieBandOption,
     TiesOption,
     WhereOption,
-    read_map_options,
 )
 from tiltyard.errors import OptionError, TiltyardError
 
@@ -215,20 +214,20 @@ def plan_command(
     shape = _shape(format, out)
     goal = Goal(power=power, alpha=alpha, one_sided=one_sided, margin=margin, anytime=anytime)
     assumed = {"ties": tie_rate, "flips": flip_rate, "spread": spread, "repeats": repeats, "models": models}
-    reading = {
-        "cluster": cluster,
-        "ties": ties,
-        "both_bad": None if both_bad == "separate" else both_bad,
-        "inconsistent": None if inconsistent == "tie" else inconsistent,
-        "source": source,
-        "dimension": dimension,
-        "where": where,
-        "format": None if from_format == "auto" else from_format,
-        "map": read_map_options(map_columns) or None,
-        "tie_band": tie_band,
-        "default_source": default_source,
-        "on_bad": None if on_bad == "error" else on_bad,
-    }
+    reading = battle_options(
+        cluster=cluster,
+        ties=ties,
+        both_bad=both_bad,
+        inconsistent=inconsistent,
+        source=source,
+        dimension=dimension,
+        where=where,
+        from_format=from_format,
+        default_source=default_source,
+        on_bad=on_bad,
+        map=map_columns,
+        tie_band=tie_band,
+    )
     _check_together(new, old, battles, top, people=people, judge=judge, assumed=assumed, reading=reading)
     sizes = {"prompt": prompt_tokens, "answer": answer_tokens, "rubric": rubric_tokens, "reply": reply_tokens}
     price = _price(judge, prices, sizes, [Path(name) for name in battles or ()])

@@ -49,6 +49,7 @@ from tiltyard.cli.rate_options import (
     WhereOption,
     read_anchor,
     read_map_options,
+    style_columns,
 )
 from tiltyard.errors import OptionError
 
@@ -122,7 +123,7 @@ def rate_command(
         "correction": correction,
         "anytime": anytime or None,
         "anchor": None if anchor is None else read_anchor(anchor),
-        "control": None if control is None else tuple(name.strip() for name in control.split(",") if name.strip()),
+        "control": style_columns(control),
         "slot": slot,
         "shrink": shrink or None,
         "only_connected": only_connected or None,

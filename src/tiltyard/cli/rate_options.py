@@ -252,3 +252,8 @@ def read_map_options(given: list[str] | None) -> dict[str, str]:
         if mapped.setdefault(ours, theirs) != theirs:
             raise OptionError(f"--map gives {ours} twice: {mapped[ours]} and {theirs}. Leave one out.")
     return mapped
+
+
+def style_columns(control: str | None) -> tuple[str, ...] | None:
+    """The columns of `--control`, which are separated by commas."""
+    return None if control is None else tuple(name.strip() for name in control.split(",") if name.strip())
