@@ -12,7 +12,7 @@ import tiltyard as ty
 from oracles.categories import CategoryWorld, against_truth, compare
 from tiltyard.battles.table import Codes
 from tiltyard.boards import BradleyTerry
-from tiltyard.boards.rating import InputOptions
+from tiltyard.boards.inputs import InputOptions
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
 from tiltyard.ratings.pooling import PooledPrior
 

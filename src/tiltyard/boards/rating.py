@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from tiltyard.battles.formats import LOG_FORMATS
-from tiltyard.battles.frames import rereadable
-from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.layout import choose_format
-from tiltyard.battles.reading import BattleData, OnBad, Peek, make_options, peek, peek_headers, read_battles
-from tiltyard.battles.spark import count_on_spark, is_spark_frame, open_on_spark
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles.reading import BattleData, OnBad, make_options, peek_headers
+from tiltyard.battles.spark import count_on_spark, open_on_spark
 from tiltyard.boards.bradley_terry import BradleyTerry, Correction, Interval
 from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.inputs import AS_IT_IS, Engine, Estimator, InputOptions, columns_for, is_remote, origin, read_for
 from tiltyard.boards.pooling import check_poolable, pooled_boards
-from tiltyard.boards.preparation import asked_clusters, known_clusters
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import BattleError, OptionError, RatingError, TooLarge
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
     from tiltyard.battles.remote import RemoteCounts
+    from tiltyard.battles.table import BattleTable
     from tiltyard.boards.leaderboard import Leaderboard
     from tiltyard.boards.preparation import Ties
 
 Method = Literal["bt", "elo", "elo-perm", "glicko2", "winrate"]
 """`bt`, `elo`, `elo-perm`, `glicko2` or `winrate`."""
-
-Engine = Literal["duckdb", "spark"]
-
-Estimator = BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
-"""`BradleyTerry`, `Elo`, `PermutationElo`, `Glicko2` or `WinRate`."""
 
 Countable = BradleyTerry | WinRate
 
@@ -50,35 +42,6 @@ METHODS: dict[str, type[Estimator]] = {
 
 IN_ORDER = ("elo", "elo-perm", "glicko2")
 """Methods that read battles one by one, in the order of `timestamp`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputOptions:
-    """How to read the battles: the format, a filter over the file's own columns, and what to do with bad rows.
-
-    Parameters:
-        format: The format of the battles; `auto` recognises it by the header.
-        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        engine: What counts them: `duckdb` here, or `spark` where they are.
-        map: Columns under other names, ours first; see `read_battles`.
-        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
-    """
-
-    format: str = "auto"
-    where: str | None = None
-    default_source: str | None = None
-    on_bad: OnBad = "error"
-    engine: Engine = "duckdb"
-    map: Mapping[str, str] | None = None
-    tie_band: float | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("engine", self.engine, get_args(Engine))
-
-
-AS_IT_IS = InputOptions()
 
 
 def rate(
@@ -212,7 +175,7 @@ def rate(
 
 def rate_with(estimator: Estimator, battles: BattleData, reading: InputOptions = AS_IT_IS) -> Leaderboard:
     """A leaderboard from an estimator that is built already."""
-    if _is_remote(battles, reading):
+    if is_remote(battles, reading):
         counted = _count(countable(estimator), battles, reading)
         board = fit_counted(countable(estimator), counted, counted.table)
     else:
@@ -247,7 +210,7 @@ def rate_by(
     """
     poolable = check_poolable(estimator) if pool else None
     counted = None
-    if _is_remote(battles, reading):
+    if is_remote(battles, reading):
         if pool:
             raise OptionError('pool needs the battles on this machine. Leave it out, or use engine="duckdb".')
         counted = _count(countable(estimator), battles, reading, also=(column,))
@@ -298,37 +261,6 @@ def make_estimator(method: str, selection: Selection, **options: Any) -> Estimat
     return kind(**given, selection=selection)
 
 
-def read_for(
-    estimator: Estimator, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
-) -> BattleTable:
-    """The battles with the columns that the estimator needs, counted while reading where the order does not matter."""
-    if isinstance(battles, BattleTable):
-        if reading.where is not None:
-            raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
-        return read_battles(battles, map=reading.map, tie_band=reading.tie_band)
-    data = rereadable(battles)
-    clusters, columns = _columns_for(estimator, peek(data, reading.format, reading.default_source, reading.map), also)
-    hashed = tuple(column for column in clusters if column not in also)
-    times = _reads_times(estimator) and "timestamp" in columns
-    return read_battles(
-        data,
-        format=reading.format,
-        columns=columns,
-        where=reading.where,
-        default_source=reading.default_source,
-        on_bad=reading.on_bad,
-        counted=not clusters and not _in_order(estimator) and not getattr(estimator, "control", ()) and not times,
-        hashed=hashed,
-        numbers=_controls(estimator),
-        map=reading.map,
-        tie_band=reading.tie_band,
-    )
-
-
-def _is_remote(battles: BattleData, reading: InputOptions) -> bool:
-    return reading.engine == "spark" or is_spark_frame(battles)
-
-
 def countable(estimator: BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate) -> Countable:
     """The estimator, if counts are all it looks at; else an error that says what to use instead."""
     if not isinstance(estimator, BradleyTerry | WinRate):
@@ -364,7 +296,7 @@ def _count(
     rows = open_on_spark(battles)
     plain = make_options(reading.format, None, None, reading.default_source, True, (), reading.map)
     seen = peek_headers([(choose_format(rows.header, plain, rows.name), rows.header)])
-    clusters, columns = _columns_for(estimator, seen, also)
+    clusters, columns = columns_for(estimator, seen, also)
     cluster = clusters[0] if clusters else None
     check_interval(estimator, cluster)
     hashed = () if cluster is None or cluster in also else (cluster,)
@@ -378,70 +310,3 @@ def fit_counted(estimator: Countable, counted: RemoteCounts, part: BattleTable) 
     if isinstance(estimator, BradleyTerry):
         return estimator.fit(part, clusters=counted.clusters)
     return estimator.fit(part)
-
-
-def _columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The cluster columns, and all columns to read; a column that is wanted but not there is an error."""
-    clusters, columns = _wanted(estimator, seen.columns)
-    named = {*columns, *also} - set(seen.columns) - set(seen.raw_columns)
-    if named:
-        raise OptionError(f"the battles have no column {sorted(named)[0]!r}; they have {', '.join(seen.raw_columns)}.")
-    return clusters, tuple(dict.fromkeys([*columns, *also]))
-
-
-def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
-    """The cluster columns, and all optional columns that the estimator needs."""
-    columns = [name for name in estimator.selection.columns() if name != "inconsistent" or name in available]
-    if "judge_model" in available:
-        columns.append("judge_model")
-    clusters: tuple[str, ...] = ()
-    if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
-        asked = asked_clusters(estimator.cluster)
-        clusters = known_clusters(available) if asked is None else asked
-    columns += clusters
-    if (_in_order(estimator) or _reads_times(estimator)) and "timestamp" in available:
-        columns.append("timestamp")
-    return clusters, [*columns, *_controls(estimator)]
-
-
-def _controls(estimator: Estimator) -> list[str]:
-    """The columns of style that are controlled for: all must be numbers."""
-    return [f"{name}_{side}" for name in getattr(estimator, "control", ()) for side in "ab"]
-
-
-def _reads_times(estimator: Estimator) -> bool:
-    """Whether a method that goes by counts looks at when battles were all the same."""
-    return isinstance(estimator, BradleyTerry) and estimator.reads_times
-
-
-def _in_order(estimator: Estimator) -> bool:
-    return isinstance(estimator, Elo | PermutationElo | Glicko2)
-
-
-def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str, Any]:
-    """Where battles came from, as written to a ratings file: the filter, the files' hash, our version."""
-    from tiltyard import __version__
-
-    reading = reading or InputOptions()
-    remote = _is_remote(battles, reading)
-    return {
-        "where": reading.where,
-        "battles_sha256": None if remote else _files_sha256(battles),
-        "tiltyard_version": __version__,
-        **({"map": dict(reading.map)} if reading.map else {}),
-        **({} if reading.tie_band is None else {"tie_band": reading.tie_band}),
-        **({"engine": "spark"} if remote else {}),
-    }
-
-
-def _files_sha256(battles: BattleData) -> str | None:
-    """The SHA-256 of the battle files' bytes, one after the other; None for battles that came from memory."""
-    paths = [battles] if isinstance(battles, str | Path) else battles
-    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
-        return None
-    digest = hashlib.sha256()
-    for part in find_parts(paths):
-        with part.path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-    return digest.hexdigest()

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.estimator import check_number, check_whole
+from tiltyard.boards.inputs import InputOptions
 from tiltyard.boards.preparation import kind_of
-from tiltyard.boards.rating import InputOptions, make_estimator
+from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import even_odds

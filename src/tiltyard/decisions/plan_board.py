@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tiltyard.boards.certainty import apart, apart_at_any_time
 from tiltyard.boards.estimator import check_whole
-from tiltyard.boards.rating import InputOptions
+from tiltyard.boards.inputs import InputOptions
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.decisions.plan import amount_of, solve_for
 from tiltyard.decisions.plan_words import board_sentence, board_table

@@ -13,8 +13,9 @@ from tiltyard.battles.reading import BattleData, OnBad, peek
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import cluster_notes, interval_settings
+from tiltyard.boards.inputs import InputOptions, read_for
 from tiltyard.boards.preparation import FEW_CLUSTERS
-from tiltyard.boards.rating import InputOptions, make_estimator, read_for
+from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection, known_models
 from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores

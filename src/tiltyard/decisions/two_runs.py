@@ -14,8 +14,8 @@ import numpy as np
 
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, concat
+from tiltyard.boards import InputOptions, make_estimator
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
-from tiltyard.boards.rating import InputOptions, make_estimator
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.decisions.paired_fits import TwoFits
 from tiltyard.decisions.prompts import PROMPT, prompt_changes

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.bank import responses_path
-from tiltyard.boards.rating import origin
+from tiltyard.boards.inputs import origin
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
 from tiltyard.judging.run_folder import versions
 from tiltyard.tournament.ratings import EloLine, PairTally

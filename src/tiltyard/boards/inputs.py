@@ -1,0 +1,154 @@
+"""How boards read battles: the columns that an estimator looks at, and where battles came from as a file says it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from tiltyard.battles.frames import rereadable
+from tiltyard.battles.inputs import find_parts
+from tiltyard.battles.reading import BattleData, OnBad, Peek, peek, read_battles
+from tiltyard.battles.spark import is_spark_frame
+from tiltyard.battles.table import BattleTable
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.preparation import asked_clusters, known_clusters
+from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
+from tiltyard.boards.win_rate import WinRate
+from tiltyard.errors import OptionError
+
+Engine = Literal["duckdb", "spark"]
+
+Estimator = BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
+"""`BradleyTerry`, `Elo`, `PermutationElo`, `Glicko2` or `WinRate`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOptions:
+    """How to read the battles: the format, a filter over the file's own columns, and what to do with bad rows.
+
+    Parameters:
+        format: The format of the battles; `auto` recognises it by the header.
+        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+        engine: What counts them: `duckdb` here, or `spark` where they are.
+        map: Columns under other names, ours first; see `read_battles`.
+        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
+    """
+
+    format: str = "auto"
+    where: str | None = None
+    default_source: str | None = None
+    on_bad: OnBad = "error"
+    engine: Engine = "duckdb"
+    map: Mapping[str, str] | None = None
+    tie_band: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("engine", self.engine, get_args(Engine))
+
+
+AS_IT_IS = InputOptions()
+
+
+def read_for(
+    estimator: Estimator, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
+) -> BattleTable:
+    """The battles with the columns that the estimator needs, counted while reading where the order does not matter."""
+    if isinstance(battles, BattleTable):
+        if reading.where is not None:
+            raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
+        return read_battles(battles, map=reading.map, tie_band=reading.tie_band)
+    data = rereadable(battles)
+    clusters, columns = columns_for(estimator, peek(data, reading.format, reading.default_source, reading.map), also)
+    hashed = tuple(column for column in clusters if column not in also)
+    times = _reads_times(estimator) and "timestamp" in columns
+    return read_battles(
+        data,
+        format=reading.format,
+        columns=columns,
+        where=reading.where,
+        default_source=reading.default_source,
+        on_bad=reading.on_bad,
+        counted=not clusters and not _in_order(estimator) and not getattr(estimator, "control", ()) and not times,
+        hashed=hashed,
+        numbers=_controls(estimator),
+        map=reading.map,
+        tie_band=reading.tie_band,
+    )
+
+
+def is_remote(battles: BattleData, reading: InputOptions) -> bool:
+    """Whether battles are counted where they are, by Spark."""
+    return reading.engine == "spark" or is_spark_frame(battles)
+
+
+def columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The cluster columns, and all columns to read; a column that is wanted but not there is an error."""
+    clusters, columns = _wanted(estimator, seen.columns)
+    named = {*columns, *also} - set(seen.columns) - set(seen.raw_columns)
+    if named:
+        raise OptionError(f"the battles have no column {sorted(named)[0]!r}; they have {', '.join(seen.raw_columns)}.")
+    return clusters, tuple(dict.fromkeys([*columns, *also]))
+
+
+def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
+    """The cluster columns, and all optional columns that the estimator needs."""
+    columns = [name for name in estimator.selection.columns() if name != "inconsistent" or name in available]
+    if "judge_model" in available:
+        columns.append("judge_model")
+    clusters: tuple[str, ...] = ()
+    if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
+        asked = asked_clusters(estimator.cluster)
+        clusters = known_clusters(available) if asked is None else asked
+    columns += clusters
+    if (_in_order(estimator) or _reads_times(estimator)) and "timestamp" in available:
+        columns.append("timestamp")
+    return clusters, [*columns, *_controls(estimator)]
+
+
+def _controls(estimator: Estimator) -> list[str]:
+    """The columns of style that are controlled for: all must be numbers."""
+    return [f"{name}_{side}" for name in getattr(estimator, "control", ()) for side in "ab"]
+
+
+def _reads_times(estimator: Estimator) -> bool:
+    """Whether a method that goes by counts looks at when battles were all the same."""
+    return isinstance(estimator, BradleyTerry) and estimator.reads_times
+
+
+def _in_order(estimator: Estimator) -> bool:
+    return isinstance(estimator, Elo | PermutationElo | Glicko2)
+
+
+def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str, Any]:
+    """Where battles came from, as written to a ratings file: the filter, the files' hash, our version."""
+    from tiltyard import __version__
+
+    reading = reading or InputOptions()
+    remote = is_remote(battles, reading)
+    return {
+        "where": reading.where,
+        "battles_sha256": None if remote else _files_sha256(battles),
+        "tiltyard_version": __version__,
+        **({"map": dict(reading.map)} if reading.map else {}),
+        **({} if reading.tie_band is None else {"tie_band": reading.tie_band}),
+        **({"engine": "spark"} if remote else {}),
+    }
+
+
+def _files_sha256(battles: BattleData) -> str | None:
+    """The SHA-256 of the battle files' bytes, one after the other; None for battles that came from memory."""
+    paths = [battles] if isinstance(battles, str | Path) else battles
+    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
+        return None
+    digest = hashlib.sha256()
+    for part in find_parts(paths):
+        with part.path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()
