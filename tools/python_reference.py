@@ -125,7 +125,7 @@ TYPES = {
     "Interval": "tiltyard.boards.bradley_terry",
     "BothBad": "tiltyard.boards.selection",
     "Inconsistent": "tiltyard.boards.selection",
-    "ReplyForm": "tiltyard.judging.questions",
+    "ReplyForm": "tiltyard.judging.reply_forms",
     "Orders": "tiltyard.judging.language_model",
     "OnVerdict": "tiltyard.judging.judge",
     "Watch": "tiltyard.llm.asking",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -26,6 +27,35 @@ def turns_problem(roles: list[str], texts: list[str]) -> str | None:
     return None
 
 
+GRADES = {"A": "A>B", "B": "B>>A", "TIE": "A=B"}
+
+
+def as_object(text: str, schema: dict[str, Any]) -> str:
+    """What a judge said as the object that a schema asks for; words without a verdict line stay as they are."""
+    reasoning, _, last = text.rpartition("\n")
+    if not last.startswith("VERDICT: "):
+        return text
+    word, allowed = last.removeprefix("VERDICT: "), schema["properties"]["verdict"]["enum"]
+    return json.dumps({"reasoning": reasoning, "verdict": word if word in allowed else GRADES[word]})
+
+
+def schema_problem(schema: Any) -> str | None:
+    """What is wrong with a schema of a strict reply: every field is required, and no other is allowed."""
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return "schema: must be of type object"
+    if schema.get("additionalProperties") is not False or schema.get("required") != list(schema["properties"]):
+        return "schema: every property must be required, and additionalProperties must be false"
+    return None
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is one JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
 @dataclass
 class World:
     """All there is behind the routes."""
@@ -33,12 +63,14 @@ class World:
     behaviour: Behaviour
     ledger: Ledger
 
-    def say(self, system: str, messages: list[str], max_tokens: int) -> Said:
-        """The answer of the model, cut off at the token budget."""
+    def say(self, system: str, messages: list[str], max_tokens: int, schema: dict[str, Any] | None = None) -> Said:
+        """The answer of the model, by the schema of the request if it has one, cut off at the token budget."""
         talk = self.behaviour.talk
         said = talk(system, messages) if talk is not None else self.behaviour.judge(system, messages[-1])
         if isinstance(said, str):
             said = Said(said)
+        if schema is not None and said.stop == "end":
+            said = Said(as_object(said.text, schema))
         if count_tokens(said.text) > max_tokens:
             return Said(said.text[: max_tokens * 4], "length")
         return said

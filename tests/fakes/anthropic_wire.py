@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.fakes.answering import World, count_tokens, turns_problem
+from tests.fakes.answering import World, count_tokens, is_object, schema_problem, turns_problem
 from tests.fakes.ledger import Batch, content_of
 
 STOP_REASONS = {"end": "end_turn", "length": "max_tokens", "refusal": "refusal"}
@@ -118,7 +118,7 @@ class _AnthropicWire:
     def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
         system, cache = _system(body)
         messages = [_text(message["content"]) for message in body["messages"]]
-        said = self.world.say(system, messages, body["max_tokens"])
+        said = self.world.say(system, messages, body["max_tokens"], _schema(body))
         written, read = self.world.cached_tokens(system) if cache else (0, 0)
         usage = {
             "input_tokens": count_tokens(system) + sum(map(count_tokens, messages)) - written - read,
@@ -127,16 +127,18 @@ class _AnthropicWire:
             "cache_read_input_tokens": read,
         }
         self.world.bill(**usage)
-        return {
+        answer = {
             "id": f"msg_{content_of(body)[:20]}",
             "type": "message",
             "role": "assistant",
             "model": body["model"],
-            "content": [{"type": "text", "text": said.text}] if said.text else [],
-            "stop_reason": STOP_REASONS[said.stop],
+            "content": [_block(body, said.text)] if said.text else [],
+            "stop_reason": "tool_use" if "tools" in body and said.stop == "end" else STOP_REASONS[said.stop],
             "stop_sequence": None,
             "usage": usage,
         }
+        distort = self.world.behaviour.distort
+        return answer if distort is None else distort(answer)
 
     def _problem(self, body: dict[str, Any]) -> tuple[str, str] | None:
         sampling = [name for name in ("temperature", "top_p", "top_k") if name in body]
@@ -147,6 +149,12 @@ class _AnthropicWire:
         messages = body.get("messages") or []
         texts = [_text(one["content"]) for one in messages]
         wrong = turns_problem([one["role"] for one in messages], texts) or self.world.behaviour.refuses(texts)
+        if wrong:
+            return "invalid_request_error", wrong
+        schema = _schema(body)
+        wrong = schema_problem(schema) if schema is not None else None
+        if "tools" in body and body.get("tool_choice", {}).get("name") != body["tools"][0]["name"]:
+            wrong = "tool_choice: names no tool"
         if wrong:
             return "invalid_request_error", wrong
         if any(not block["text"] for block in body.get("system") or [] if isinstance(block, dict)):
@@ -179,6 +187,22 @@ class _AnthropicWire:
             "archived_at": created.isoformat() if batch.archived else None,
             "results_url": results_url if ended and not batch.archived else None,
         }
+
+
+def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of the reply that a request asks for."""
+    if "tools" in body:
+        return body["tools"][0]["input_schema"]
+    asked = body.get("output_config", {}).get("format")
+    return None if asked is None else asked["schema"] if asked["type"] == "json_schema" else {}
+
+
+def _block(body: dict[str, Any], text: str) -> dict[str, Any]:
+    """What was said: text, or a call of the tool that the request forces; arguments that were cut off are lost."""
+    if "tools" not in body or not text.startswith("{"):
+        return {"type": "text", "text": text}
+    arguments = json.loads(text) if is_object(text) else {}
+    return {"type": "tool_use", "id": "toolu_1", "name": body["tool_choice"]["name"], "input": arguments}
 
 
 def _request_counts(batch: Batch, *, ended: bool) -> dict[str, int]:

@@ -110,5 +110,7 @@ class Behaviour:
     refuses_sampling: bool = True
     """Anthropic's newer models refuse temperature, top_p and top_k."""
     cache_minimum_tokens: int = 0
+    distort: Callable[[dict[str, Any]], Any] | None = None
+    """Changes the body of an answer before it is sent."""
     first_token: Callable[[str, str], dict[str, float]] | None = None
     """The probabilities of the first token, for log-probabilities; None: the server knows none."""

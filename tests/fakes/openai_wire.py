@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.fakes.answering import World, count_tokens, turns_problem
+from tests.fakes.answering import World, count_tokens, schema_problem, turns_problem
 from tests.fakes.behaviour import Said
 from tests.fakes.ledger import Batch, content_of
 
@@ -135,7 +135,8 @@ class _OpenAIWire:
     def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
         system = "".join(message["content"] for message in body["messages"] if message["role"] == "system")
         messages = [message["content"] for message in body["messages"] if message["role"] != "system"]
-        said = self.world.say(system, messages, body.get("max_completion_tokens") or body["max_tokens"])
+        budget = body.get("max_completion_tokens") or body["max_tokens"]
+        said = self.world.say(system, messages, budget, _schema(body))
         prompt_tokens = count_tokens(system) + sum(map(count_tokens, messages))
         output_tokens = count_tokens(said.text)
         _, read = self.world.cached_tokens(system)
@@ -145,7 +146,7 @@ class _OpenAIWire:
             cache_creation_input_tokens=0,
             cache_read_input_tokens=read,
         )
-        return {
+        answer = {
             "id": f"chatcmpl-{content_of(body)[:20]}",
             "object": "chat.completion",
             "created": int(time.time()),
@@ -158,9 +159,14 @@ class _OpenAIWire:
                 "prompt_tokens_details": {"cached_tokens": read},
             },
         }
+        distort = self.world.behaviour.distort
+        return answer if distort is None else distort(answer)
 
     def _choice(self, body: dict[str, Any], system: str, user: str, said: Said) -> dict[str, Any]:
-        message = {"role": "assistant", "content": said.text, "refusal": None}
+        message: dict[str, Any] = {"role": "assistant", "content": said.text, "refusal": None}
+        if "tools" in body and said.text.startswith("{"):
+            call = {"name": body["tool_choice"]["function"]["name"], "arguments": said.text}
+            message |= {"content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": call}]}
         choice = {"index": 0, "message": message, "finish_reason": FINISH_REASONS[said.stop], "logprobs": None}
         if body.get("logprobs") and self.world.behaviour.first_token:
             shares = self.world.behaviour.first_token(system, user)
@@ -212,7 +218,22 @@ def _problem(body: dict[str, Any]) -> tuple[str, str] | tuple[str, str, str] | N
         return "invalid_request_error", "max_tokens is too small"
     messages = [message for message in body.get("messages") or [] if message["role"] != "system"]
     wrong = turns_problem([one["role"] for one in messages], [one["content"] for one in messages])
+    schema = _schema(body)
+    if schema is not None:
+        wrong = wrong or schema_problem(schema)
     return ("invalid_request_error", wrong) if wrong else None
+
+
+def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of the reply that a request asks for; an empty one if it is not asked for as OpenAI wants."""
+    if "tools" in body:
+        function = body["tools"][0]["function"]
+        forced = body.get("tool_choice") == {"type": "function", "function": {"name": function["name"]}}
+        return function["parameters"] if forced and function["strict"] is True else {}
+    asked = body.get("response_format")
+    if asked is None:
+        return None
+    return asked["json_schema"]["schema"] if asked["json_schema"]["strict"] is True else {}
 
 
 def _file_problem(entries: list[dict[str, Any]], endpoint: str) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,13 +40,25 @@ def ask(**changes: Any) -> tuple[Question, Question]:
     return make_questions(**arguments | changes)
 
 
-@pytest.mark.parametrize("form", ["reasoned", "label", "choice"])
+@pytest.mark.parametrize("form", ["reasoned", "label", "choice", "json", "tool"])
 def test_the_text_sent_is_frozen(form: str) -> None:
     """A changed word makes every user pay again: change it together with TEMPLATE_VERSION and the golden files."""
     assert TEMPLATE_VERSION == "1"
-    forward, _ = ask(reply=form)
-    golden = (GOLDEN / f"{form}.txt").read_text(encoding="utf-8")
-    assert f"{forward.request.system}\n-----\n{forward.request.user}\n" == golden
+    assert sent_text(reply=form) == (GOLDEN / f"{form}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("form", ["reasoned", "json", "tool"])
+def test_the_text_of_graded_verdicts_is_frozen(form: str) -> None:
+    assert sent_text(reply=form, grades=True) == (GOLDEN / f"{form}_graded.txt").read_text(encoding="utf-8")
+
+
+def sent_text(**changes: Any) -> str:
+    """Everything that is sent in words, with the schema of the reply."""
+    request = ask(**changes)[0].request
+    parts = [request.system, request.user]
+    if request.structured is not None:
+        parts.append(json.dumps(msgspec.to_builtins(request.structured), indent=1))
+    return "\n-----\n".join(parts) + "\n"
 
 
 def test_the_key_is_frozen_too() -> None:
@@ -71,6 +84,9 @@ INGREDIENTS: dict[str, dict[str, Any]] = {
     "max tokens": {"max_tokens": 1025},
     "an option": {"options": {"temperature": 0}},
     "reply form": {"reply": "label"},
+    "reply in JSON": {"reply": "json"},
+    "reply by a tool": {"reply": "tool"},
+    "graded": {"grades": True},
     "prompt text": {"prompt": msgspec.structs.replace(PROMPT, text="What is 2 + 3?")},
     "gold answer": {"prompt": msgspec.structs.replace(PROMPT, gold_answer="four")},
     "expected behaviour": {"prompt": msgspec.structs.replace(PROMPT, expected_behavior="hedge")},
@@ -90,7 +106,7 @@ def test_changing_one_ingredient_changes_both_keys(name: str) -> None:
     assert {question.key for question in before}.isdisjoint(question.key for question in after)
 
 
-@pytest.mark.parametrize("name", [name for name in INGREDIENTS if name != "reply form"])
+@pytest.mark.parametrize("name", [name for name in INGREDIENTS if "repl" not in name and name != "graded"])
 def test_the_multiple_choice_has_every_ingredient_too(name: str) -> None:
     before, after = ask(reply="choice"), ask(**{"reply": "choice"} | INGREDIENTS[name])
     assert {question.key for question in before}.isdisjoint(question.key for question in after)

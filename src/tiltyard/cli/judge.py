@@ -43,9 +43,15 @@ def check_command(
     cache_dir: Annotated[Path, typer.Option(help="Where verdicts are kept between runs.")] = Path("judgments"),
     base_url: Annotated[str | None, typer.Option(help="Address of a compatible server, for local/….")] = None,
     reply: Annotated[
-        Literal["reasoned", "label", "choice"],
-        typer.Option(help="Ask for a comparison, for one word, or for a letter (a multiple choice, for small judges)."),
+        Literal["reasoned", "label", "choice", "json", "tool"],
+        typer.Option(
+            help="Ask for a comparison, for one word, for a letter (a multiple choice, for small judges), for a JSON "
+            "object, or for a tool call."
+        ),
     ] = "reasoned",
+    grades: Annotated[
+        bool, typer.Option("--grades", help="Ask by how much an answer is better: A>>B, A>B, A=B, B>A or B>>A.")
+    ] = False,
     min_choice_mass: Annotated[
         float,
         typer.Option(
@@ -74,7 +80,7 @@ def check_command(
     labelled = _read_pairs(pairs, own)
     asking = AskingParts.for_command(AskingSettings(batch_floor=BATCH_FLOOR, budget_usd=budget), note, prices)
     judge = judge_by_name(
-        JudgeSettings(model=judge_model, reply=reply, min_choice_mass=min_choice_mass),
+        JudgeSettings(model=judge_model, reply=reply, grades=grades, min_choice_mass=min_choice_mass),
         folder=cache_dir,
         asking=asking,
         base_url=base_url,

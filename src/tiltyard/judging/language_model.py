@@ -25,6 +25,7 @@ from tiltyard.judging.open_questions import (
 )
 from tiltyard.judging.reading import MIN_CHOICE_MASS
 from tiltyard.judging.records import VerdictLabel
+from tiltyard.judging.reply_forms import check_form
 from tiltyard.llm.accounting import GroupTotals, RunningTotals
 from tiltyard.llm.asking import Progress
 from tiltyard.llm.provider import BatchProvider
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
     from tiltyard.judging.judge import JudgingOptions, Verdicts
     from tiltyard.judging.plan import JudgingPlan
-    from tiltyard.judging.questions import ReplyForm
     from tiltyard.judging.records import Verdict
+    from tiltyard.judging.reply_forms import ReplyForm
     from tiltyard.llm.asking import Ask
     from tiltyard.llm.provider import Provider
 
@@ -69,7 +70,10 @@ class JudgeSettings:
     """Further parameters for the provider, sent unchanged (`temperature`, `seed`, …)."""
     reply: ReplyForm = "reasoned"
     """`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities if there are any.
-    `choice`: the letter of an option, for very small judges."""
+    `choice`: the letter of an option, for very small judges. `json`: a JSON object, by the provider's JSON schemas.
+    `tool`: the same object, as a tool call."""
+    grades: bool = False
+    """Whether a verdict says by how much an answer is better (`A>>B`, `A>B`, `A=B`, …): a soft score."""
     orders: Orders = "both"
     """`both`, or `forward`: entrant_a's answer first only, which hides position bias."""
     min_choice_mass: float = MIN_CHOICE_MASS
@@ -79,6 +83,7 @@ class JudgeSettings:
     def __post_init__(self) -> None:
         if self.orders not in ("both", "forward"):
             raise OptionError(f"orders of the judge is {self.orders!r}; it is `both` or `forward`.")
+        check_form(self.reply, self.grades, dict(self.options))
         if not 0 <= self.min_choice_mass <= 1:
             raise OptionError(f"min_choice_mass of the judge is {self.min_choice_mass}; it is between 0 and 1.")
         for name in ("max_tokens", "max_attempts"):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tiltyard.judging.language_model import JudgeSettings
     from tiltyard.judging.plan import Case, JudgingPlan
     from tiltyard.judging.questions import Question
+    from tiltyard.judging.reading import ParsedReply
     from tiltyard.judging.rubric import Rubric
     from tiltyard.llm.records import Reply
     from tiltyard.llm.trial import Trial
@@ -78,6 +79,7 @@ class Questions:
             max_tokens=self.settings.max_tokens,
             options=self.settings.options,
             reply=self.settings.reply,
+            grades=self.settings.grades,
         )
 
 
@@ -247,7 +249,13 @@ class VerdictSink:
 
     def _read(self, ask: Ask, reply: Reply, where: Pending | None) -> Verdict:
         settings = self._questions.settings
-        parsed = read_reply(reply, ask.request.choices, min_choice_mass=settings.min_choice_mass)
+        parsed = read_reply(
+            reply,
+            ask.request.choices,
+            structured=ask.request.structured,
+            grades=settings.grades,
+            min_choice_mass=settings.min_choice_mass,
+        )
         rubric = self._questions.plan.rubrics.get(ask.group)
         return Verdict(
             cache_key=ask.key,
@@ -255,7 +263,7 @@ class VerdictSink:
             judge_model=self._judge_model,
             position_swap=where is not None and where.swapped,
             verdict=parsed.label,
-            reasoning=reply.text if reply.error is None else redact(reply.text),
+            reasoning=_reasoning(reply, parsed),
             timestamp=datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds"),
             **_tokens(reply.usage),
             attempts=ask.attempt,
@@ -263,8 +271,17 @@ class VerdictSink:
             error=None if parsed.why is None else redact(parsed.why),
             score_a=parsed.score_a,
             choice_mass=msgspec.UNSET if parsed.choice_mass is None else parsed.choice_mass,
+            grade=msgspec.UNSET if parsed.grade is None else parsed.grade,
             final=reply.error is not None and reply.final,
         )
+
+
+def _reasoning(reply: Reply, parsed: ParsedReply) -> str:
+    """What the judge wrote: its reasoning beside a verdict that was read from JSON, else everything."""
+    if parsed.reasoning is not None:
+        return parsed.reasoning
+    whole = "\n".join([part for part in (reply.text, *(call.arguments for call in reply.calls)) if part])
+    return whole if reply.error is None else redact(whole)
 
 
 def _tokens(usage: Usage | None) -> dict[str, int | None]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.errors import JudgingError
+from tiltyard.judging.reply_forms import CHOICES, ReplyForm, closing_text, reminder, reply_schema
 from tiltyard.llm.records import Request
 
 if TYPE_CHECKING:
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
 
 TEMPLATE_VERSION = "1"
 """Version of the texts that a judge is sent; a changed word is a changed request."""
-
-ReplyForm = Literal["reasoned", "label", "choice"]
-"""`reasoned`: a short comparison that ends in the verdict line. `label`: one word, whose probability is asked for.
-`choice`: the same as a multiple-choice question without instructions, for judges too small to follow them."""
-
-CHOICES: dict[ReplyForm, tuple[str, ...]] = {"reasoned": (), "label": ("A", "B", "TIE"), "choice": ("A", "B", "C")}
-"""The words that a form of reply allows; C stands for a tie."""
 
 SYSTEM = """\
 You compare two answers to the same prompt and decide which of them is better on one dimension: {dimension}.
@@ -56,23 +50,6 @@ How to judge
 - An empty answer is shown as an empty part. It is an answer that says nothing.
 
 {closing}"""
-
-CLOSING = {
-    "reasoned": """\
-How to reply
-Compare the answers in a few sentences. Then end your reply with one line of its own, exactly one of these three:
-VERDICT: A
-VERDICT: B
-VERDICT: TIE""",
-    "label": """\
-How to reply
-Reply with one word and nothing else: A if answer A is better, B if answer B is better, TIE if neither is.""",
-}
-
-REMINDER = {
-    "reasoned": "Compare the answers A and B by the rubric. End with the line VERDICT: A, VERDICT: B or VERDICT: TIE.",
-    "label": "Compare the answers A and B by the rubric. Reply with one word: A, B or TIE.",
-}
 
 CHOICE_SYSTEM = "{dimension} (version {version}): {rubric}"
 
@@ -118,6 +95,7 @@ def make_questions(
     max_tokens: int,
     options: Mapping[str, Any] | None = None,
     reply: ReplyForm = "reasoned",
+    grades: bool = False,
 ) -> tuple[Question, Question]:
     """The two questions about a matchup: answers in order, then swapped.
 
@@ -130,20 +108,23 @@ def make_questions(
         judge_model: The judge's name.
         max_tokens: How long the reply may be.
         options: Further parameters for the provider.
-        reply: `reasoned`, `label` or `choice`.
+        reply: `reasoned`, `label`, `choice`, `json` or `tool`.
+        grades: Whether the verdict says by how much an answer is better.
     """
     shared = _shared_parts(prompt, rubric)
-    write = _multiple_choice(shared) if reply == "choice" else _fenced(shared, response_a, response_b, reply)
+    last = reminder(reply, grades=grades)
+    write = _multiple_choice(shared) if reply == "choice" else _fenced(shared, response_a, response_b, last)
 
     def question(first: str, second: str, *, swapped: bool) -> Question:
         request = Request(
             model=judge_model,
-            system=system_text(rubric, reply),
+            system=system_text(rubric, reply, grades=grades),
             user=write(first, second),
             max_tokens=max_tokens,
             cache_system=True,
             choices=CHOICES[reply],
             options=dict(options or {}),
+            structured=reply_schema(reply, grades=grades),
         )
         return Question(request.fingerprint, matchup, swapped, request, rubric.version)
 
@@ -151,15 +132,18 @@ def make_questions(
 
 
 @lru_cache(maxsize=64)
-def system_text(rubric: Rubric, reply: ReplyForm = "reasoned") -> str:
+def system_text(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bool = False) -> str:
     """The part that all questions of a dimension share, which a provider may cache: rubric and instructions.
 
     Parameters:
         rubric: What it is judged by.
-        reply: `reasoned`, `label` or `choice`.
+        reply: `reasoned`, `label`, `choice`, `json` or `tool`.
+        grades: Whether the verdict says by how much an answer is better.
     """
     words = {"dimension": rubric.dimension, "version": rubric.version, "rubric": rubric.text}
-    return CHOICE_SYSTEM.format(**words) if reply == "choice" else SYSTEM.format(**words, closing=CLOSING[reply])
+    if reply == "choice":
+        return CHOICE_SYSTEM.format(**words)
+    return SYSTEM.format(**words, closing=closing_text(reply, grades=grades))
 
 
 def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
@@ -177,13 +161,13 @@ def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
     return parts
 
 
-def _fenced(shared: list[tuple[str, str]], response_a: str, response_b: str, reply: ReplyForm) -> Writer:
+def _fenced(shared: list[tuple[str, str]], response_a: str, response_b: str, last: str) -> Writer:
     """Every part between two lines with a code: the format for judges that follow instructions."""
     code = _code([text for _, text in shared], response_a, response_b)
 
     def write(first: str, second: str) -> str:
         parts = [*shared, ("ANSWER A", first), ("ANSWER B", second)]
-        return "\n\n".join([*(_part(name, text, code) for name, text in parts), REMINDER[reply]])
+        return "\n\n".join([*(_part(name, text, code) for name, text in parts), last])
 
     return write
 

@@ -1,23 +1,32 @@
-"""Reading a judge's reply: its last line, or the probabilities of three words; anything else is a named failure."""
+"""Reading a judge's reply: its last line, the probabilities of three words, or one JSON object.
+
+Anything else is a named failure.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.judging.records import VerdictLabel
+from tiltyard.judging.reply_forms import GRADES, WORDS
 from tiltyard.llm.records import Stop, answer_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tiltyard.llm.records import Reply
+    from tiltyard.llm.records import Reply, ReplySchema
 
 _EMPHASIS = r"[*_`#~\s]*"
 _LABEL = rf"{_EMPHASIS}[\[(]?(?P<label>A|B|TIE)[\])]?{_EMPHASIS}[.!]?{_EMPHASIS}"
 _VERDICT_LINE = re.compile(rf"{_EMPHASIS}VERDICT{_EMPHASIS}[:：]{_LABEL}", re.IGNORECASE | re.ASCII)
+_GRADE = "|".join(r"\s*".join(re.escape(part) for part in re.findall("[AB]|[>=]+", word)) for word in GRADES)
+_GRADE_LINE = re.compile(
+    rf"{_EMPHASIS}VERDICT{_EMPHASIS}[:：]{_LABEL.replace('A|B|TIE', _GRADE)}", re.IGNORECASE | re.ASCII
+)
 _BARE_LABEL = re.compile(_LABEL.replace("|TIE", "|C|TIE"), re.IGNORECASE | re.ASCII)
 _MEANT = {"A": VerdictLabel.A, "B": VerdictLabel.B, "C": VerdictLabel.TIE, "TIE": VerdictLabel.TIE}
 """The verdict that each word of `Request.choices` stands for."""
@@ -31,17 +40,29 @@ MIN_CHOICE_MASS = 0.5
 class ParsedReply:
     """The verdict in a reply. `score_a` is the soft preference for the first slot; `why` explains a failure.
 
-    `choice_mass` is the total probability of the allowed words, if there are probabilities.
+    `choice_mass` is the total probability of the allowed words, if there are probabilities. `grade` is a graded verdict
+    as it was given; `reasoning` what the judge wrote beside a verdict in JSON.
     """
 
     label: VerdictLabel
     score_a: float | None = None
     why: str | None = None
     choice_mass: float | None = None
+    grade: str | None = None
+    reasoning: str | None = None
 
 
-def read_reply(reply: Reply, choices: tuple[str, ...] = (), *, min_choice_mass: float = MIN_CHOICE_MASS) -> ParsedReply:
-    """The verdict of a reply, or the reason why there is none. `choices` are those of the request, if it had any.
+def read_reply(
+    reply: Reply,
+    choices: tuple[str, ...] = (),
+    *,
+    structured: ReplySchema | None = None,
+    grades: bool = False,
+    min_choice_mass: float = MIN_CHOICE_MASS,
+) -> ParsedReply:
+    """The verdict of a reply, or the reason why there is none.
+
+    `choices` and `structured` are those of the request, if it had any; `grades` says whether verdicts are graded.
 
     Thoughts before the answer are skipped. A truncated reply has no verdict line, whatever it ends with; a refused one
     has no verdict, whatever it says. Both are asked again. One exception: if probabilities were requested and given, a
@@ -52,6 +73,8 @@ def read_reply(reply: Reply, choices: tuple[str, ...] = (), *, min_choice_mass: 
         return ParsedReply(VerdictLabel.ERROR, why=reply.error)
     if reply.stop is Stop.REFUSAL:
         return ParsedReply(VerdictLabel.REFUSED, why="the judge declined")
+    if structured is not None:
+        return _read_structured(reply, structured, grades=grades)
     cut_off = reply.stop is Stop.LENGTH
     start = answer_start(reply.text)
     if start is None:
@@ -64,7 +87,9 @@ def read_reply(reply: Reply, choices: tuple[str, ...] = (), *, min_choice_mass: 
     if chances is not None:
         meant = {_MEANT[word].value: chances[word] for word in choices if word in chances}
         return read_probabilities(meant, min_choice_mass=min_choice_mass)
-    label = read_label(answer, choices) if choices else read_verdict_line(answer)
+    if grades and (grade := _match(_GRADE_LINE, answer)):
+        return _graded("".join(grade.split()))
+    label = read_label(answer, choices) if choices else None if grades else read_verdict_line(answer)
     return (
         ParsedReply(label)
         if label is not None
@@ -109,6 +134,126 @@ def read_probabilities(probabilities: Mapping[str, float], *, min_choice_mass: f
     return ParsedReply(
         label, score_a=chance[VerdictLabel.A] / total + chance[VerdictLabel.TIE] / total / 2, choice_mass=mass
     )
+
+
+_PROSE = (
+    "the reply is prose, not the JSON object that was asked for; if the server does not support JSON schemas, set "
+    "judge.reply to reasoned"
+)
+_NO_CALL = (
+    "the judge replied without calling the tool; if the server does not support forced tool calls, set judge.reply to "
+    "reasoned"
+)
+_CODE_BLOCK = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.IGNORECASE | re.DOTALL)
+_LONGEST_SHOWN = 40
+
+
+class _NoVerdict(Exception):
+    """There is no verdict in a structured reply, and why; `breaks_off` if the JSON ends too early."""
+
+    def __init__(self, why: str, *, breaks_off: bool = False) -> None:
+        super().__init__(why)
+        self.breaks_off = breaks_off
+
+
+def _read_structured(reply: Reply, wanted: ReplySchema, *, grades: bool) -> ParsedReply:
+    """The verdict of a reply that has to be one JSON object, with one allowed verdict in it.
+
+    A complete object counts even if the reply was cut off after it. Without one, a reply that was cut off, or whose
+    JSON has no end, is truncated.
+    """
+    try:
+        found = _one_object(_structured_text(reply, wanted))
+        word = _verdict_word(found, tuple(GRADES) if grades else WORDS, wanted)
+    except _NoVerdict as failure:
+        if reply.stop is Stop.LENGTH:
+            return ParsedReply(VerdictLabel.TRUNCATED, why="cut off at max_tokens")
+        label = VerdictLabel.TRUNCATED if failure.breaks_off else VerdictLabel.UNPARSED
+        return ParsedReply(label, why=str(failure))
+    reasoning = found.get("reasoning", "")
+    if not grades:
+        return ParsedReply(VerdictLabel(word), reasoning=reasoning)
+    return _graded(word, reasoning)
+
+
+def _structured_text(reply: Reply, wanted: ReplySchema) -> str:
+    """Where the object has to be: the arguments of the one tool call, or the whole answer, possibly a code block."""
+    if wanted.as_tool:
+        if not reply.calls:
+            raise _NoVerdict(_NO_CALL if reply.text.strip() else "the reply is empty")
+        if len(reply.calls) > 1:
+            raise _NoVerdict(f"the judge made {len(reply.calls)} tool calls, not one")
+        if reply.calls[0].name != wanted.name:
+            raise _NoVerdict(f"the judge called another tool than {wanted.name}")
+        return reply.calls[0].arguments.strip()
+    start = answer_start(reply.text)
+    if start is None:
+        raise _NoVerdict("the thoughts have no end")
+    answer = reply.text[start:].strip()
+    if not answer:
+        raise _NoVerdict("the reply is empty")
+    block = _CODE_BLOCK.fullmatch(answer)
+    return block[1].strip() if block else answer
+
+
+def _one_object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is; a field given twice makes it unreadable, since one of the two would be lost."""
+    try:
+        found = json.loads(text, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError):
+        if not text.startswith("{"):
+            raise _NoVerdict(_PROSE) from None
+        if _is_unclosed(text):
+            raise _NoVerdict("the JSON breaks off", breaks_off=True) from None
+        raise _NoVerdict("the reply is not one JSON object") from None
+    if not isinstance(found, dict):
+        raise _NoVerdict("the reply is not one JSON object")
+    return found
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _NoVerdict("the JSON has a field twice")
+    return found
+
+
+def _is_unclosed(text: str) -> bool:
+    """Whether a text that begins an object ends before the object does."""
+    depth, in_text, escaped = 0, False, False
+    for letter in text:
+        if in_text:
+            in_text = escaped or letter != '"'
+            escaped = letter == "\\" and not escaped
+            continue
+        in_text = letter == '"'
+        depth += (letter in "{[") - (letter in "}]")
+    return in_text or depth > 0
+
+
+def _verdict_word(found: dict[str, Any], words: Sequence[str], wanted: ReplySchema) -> str:
+    strange = [name for name in found if name not in wanted.schema["properties"]]
+    if strange:
+        raise _NoVerdict(f"the JSON has the field {_shown(strange[0])}, which was not asked for")
+    if "verdict" not in found:
+        raise _NoVerdict("the JSON has no verdict")
+    if not isinstance(found.get("reasoning", ""), str):
+        raise _NoVerdict("the reasoning in the JSON is not a text")
+    said = found["verdict"]
+    word = "".join(said.split()).upper() if isinstance(said, str) and said.isascii() else None
+    if word is None or word not in words:
+        raise _NoVerdict(f"the verdict in the JSON is {_shown(said)}, not one of {', '.join(words)}")
+    return word
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def _graded(word: str, reasoning: str | None = None) -> ParsedReply:
+    label, score_a = GRADES[word]
+    return ParsedReply(label, score_a=score_a, grade=word, reasoning=reasoning)
 
 
 def _no_verdict(answer: str, choices: Sequence[str]) -> str:

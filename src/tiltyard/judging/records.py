@@ -53,7 +53,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """One judge's verdict on one matchup in one order.
 
     `verdict` refers to the slots as shown: with `position_swap`, slot A held entrant_b. `reasoning` is the judge's
-    whole text. `attempts` counts how often the question was asked; `error` explains a failure.
+    whole text; of a verdict in JSON only the reasoning, since `verdict` and `grade` say the rest. `attempts` counts how
+    often the question was asked; `error` explains a failure.
     """
 
     cache_key: str
@@ -67,7 +68,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictLabel
     """The verdict on the slots as shown, or the name of a failure."""
     reasoning: str
-    """The judge's whole text."""
+    """The judge's whole text; of a verdict in JSON, its reasoning."""
     timestamp: str
     """When the reply was kept."""
     input_tokens: int | None = 0
@@ -85,9 +86,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     """More about a failure."""
     score_a: float | None = None
-    """The soft preference for the first slot as shown, where the judge gives probabilities."""
+    """The soft preference for the first slot as shown, where the judge gives probabilities or grades."""
     choice_mass: float | msgspec.UnsetType | None = msgspec.UNSET
     """Total probability of the allowed words; absent if the judge gives no probabilities."""
+    grade: str | msgspec.UnsetType | None = msgspec.UNSET
+    """A graded verdict on the slots as shown (`A>>B`, `A>B`, …); absent if verdicts are not graded."""
     final: bool = False
     """Whether asking again is pointless: the provider refused this question."""
 
@@ -181,7 +184,7 @@ def _judgment(
 def to_battle(judgment: Judgment) -> Battle | None:
     """The battle of a settled judgment; None for a failed one, which must not be rated.
 
-    It has a soft score where the judge gave probabilities in both orders and their mean fits the outcome.
+    It has a soft score where the judge gave probabilities or grades in both orders, and their mean fits the outcome.
 
     Parameters:
         judgment: A settled judgment.

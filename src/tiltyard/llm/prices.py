@@ -197,10 +197,16 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
+def asked_tokens(request: Request) -> int:
+    """About how many tokens are sent besides the system text: all turns, and the schema of the reply."""
+    schema = request.structured and estimate_tokens(msgspec.json.encode(request.structured).decode())
+    return sum(estimate_tokens(words) for _, words in request.messages) + (schema or 0)
+
+
 def most_usage(request: Request) -> Usage:
     """The most tokens a request can use, by the rule of thumb: the reply is as long as it may be."""
     system = estimate_tokens(request.system)
-    asked = sum(estimate_tokens(words) for _, words in request.messages)
+    asked = asked_tokens(request)
     return Usage(
         input_tokens=asked + (0 if request.cache_system else system),
         cache_creation_input_tokens=system if request.cache_system else 0,
@@ -331,7 +337,7 @@ def quote(
         system = system_tokens.get(request.system)
         if system is None:
             system = system_tokens[request.system] = estimate_tokens(request.system)
-        spoken = sum(estimate_tokens(words) for _, words in request.messages)
+        spoken = asked_tokens(request)
         output = lengths.get(ask.group, request.max_tokens)
         price = prices.price(request.model)
         if price is None:

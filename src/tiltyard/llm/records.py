@@ -10,7 +10,21 @@ from typing import Any, Literal
 import msgspec
 
 Role = Literal["user", "assistant"]
-_NO_EARLIER = b',"earlier":[]}'
+_NEWER = (("structured", b',"structured":null'), ("earlier", b',"earlier":[]'))
+"""Fields that requests did not always have, last first, as they are encoded where they are not used."""
+
+
+class ReplySchema(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply that has to be one JSON object: as the text of the reply, or as the arguments of a tool call."""
+
+    name: str
+    """The name of the schema, or of the tool."""
+    schema: dict[str, Any]
+    """The JSON schema of the object; its properties are written in this order."""
+    description: str = ""
+    """What the tool is for; only sent with `as_tool`."""
+    as_tool: bool = False
+    """Whether the object is asked for as a call of a tool, which the model is forced to make."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,7 +33,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     `system` is the part that many requests share (a rubric); with `cache_system` the provider is asked to keep it for
     an hour. `options` are further parameters of the provider (temperature, seed, …), sent only when given. With
     `choices`, the answer is one of these words, and their probabilities are requested if the provider supports that.
-    `earlier` are the turns of a conversation before `user`: what the user said, and what was answered.
+    `earlier` are the turns of a conversation before `user`: what the user said, and what was answered. With
+    `structured`, the reply has to be one JSON object.
     """
 
     model: str
@@ -38,6 +53,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Further parameters of the provider (temperature, seed, …), sent only when given."""
     earlier: tuple[tuple[str, str], ...] = ()
     """The turns of a conversation before `user`: what the user said, and what was answered."""
+    structured: ReplySchema | None = None
+    """The JSON object that the reply has to be; None is free text."""
 
     @property
     def messages(self) -> list[tuple[Role, str]]:
@@ -51,9 +68,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def fingerprint(self) -> str:
         """The SHA-256 of everything sent: two requests share it only if the provider sees the same."""
         sent = msgspec.json.encode(self, order="deterministic")
-        if not self.earlier:
-            # Caches and journals identify single turns by the fingerprint from before conversations existed.
-            sent = sent.removesuffix(_NO_EARLIER) + b"}"
+        for name, unused in _NEWER:
+            if getattr(self, name):
+                break
+            # Caches and journals know requests by the fingerprint from before the field existed.
+            sent = sent.removesuffix(unused + b"}") + b"}"
         return hashlib.sha256(sent).hexdigest()
 
 
@@ -89,6 +108,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class ToolCall(msgspec.Struct, frozen=True):
+    """One call of a tool in a reply."""
+
+    name: str
+    """The tool."""
+    arguments: str
+    """What it was given: JSON, if the model wrote it properly."""
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What came back for one request.
 
@@ -114,6 +142,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """`batched` replies cost half."""
     choice_probabilities: dict[str, float] | None = None
     """Those of `Request.choices` as the first word of the answer; the rest up to 1 went to other words."""
+    calls: tuple[ToolCall, ...] = ()
+    """The tools that were called."""
 
 
 _OPENING = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE | re.ASCII)

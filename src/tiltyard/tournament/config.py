@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 import msgspec
 
 from tiltyard.bank import PILOT_SEED, PILOT_SIZE
-from tiltyard.errors import ConfigError
+from tiltyard.errors import ConfigError, OptionError
+from tiltyard.judging.reply_forms import check_form
 from tiltyard.llm.prices import StatedPrice  # noqa: TC001 - read at run time, with the file
 from tiltyard.ratings.elo import K_MAX
 
@@ -97,9 +98,13 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """A price file whose models replace or extend the built-in table."""
     prices: dict[str, StatedPrice] = {}
     """Prices by model, stated here; they count before every price file."""
-    reply: Literal["reasoned", "label", "choice"] = "reasoned"
-    """`reasoned`, `label` or `choice`: a few sentences and a verdict line; or only the label, with its probabilities if
-    the server gives them; or the letter of an option, for judges too small for instructions."""
+    reply: Literal["reasoned", "label", "choice", "json", "tool"] = "reasoned"
+    """`reasoned`, `label`, `choice`, `json` or `tool`: a few sentences and a verdict line; or only the label, with its
+    probabilities if the server gives them; or the letter of an option, for judges too small for instructions; or a JSON
+    object, by the provider's JSON schemas; or the same object as a tool call."""
+    grades: bool = False
+    """Whether a verdict says by how much an answer is better (`A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`), which becomes a
+    soft score. Needs `reply` `reasoned`, `json` or `tool`."""
     min_choice_mass: float = 0.5
     """Minimum total probability of the allowed words, if the server gives probabilities. Below it a `label` or `choice`
     is noise and `unparsed`, not a verdict. The setting itself is not sent."""
@@ -312,8 +317,18 @@ def _check(sections: Mapping[str, Any], problems: _Problems, mode: Mode | None) 
     for section, wrong in checks.items():
         if section in sections:
             problems += wrong(sections[section])
+    if "judge" in sections:
+        problems += _wrong_form(sections["judge"])
     if mode is not None and "judge" in sections and not sections["judge"].model_of(mode):
         problems.append(f"judge.{mode}_model is missing: name who judges in --mode {mode}, or pass --judge-model.")
+
+
+def _wrong_form(judge: JudgeSection) -> Iterator[str]:
+    """Reject a form of reply that cannot be asked for in this way."""
+    try:
+        check_form(judge.reply, judge.grades, judge.options)
+    except OptionError as error:
+        yield str(error)
 
 
 def _find_files(sections: Mapping[str, Any], path: Path, problems: _Problems) -> dict[str, Any]:

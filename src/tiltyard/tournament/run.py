@@ -69,6 +69,7 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
         max_attempts=config.max_attempts,
         options=config.options,
         reply=config.reply,
+        grades=config.grades,
         min_choice_mass=config.min_choice_mass,
     )
     return judge_by_name(

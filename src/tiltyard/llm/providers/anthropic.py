@@ -12,11 +12,23 @@ from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.http import Caller, answered, answered_object, connect_timeout, http_client, streamed
-from tiltyard.llm.providers.received import a_count, a_name, a_text, an_object, decode_lines, joined_texts, one_line
-from tiltyard.llm.records import Reply, Request, Stop, Usage
+from tiltyard.llm.providers.received import (
+    a_count,
+    a_list,
+    a_name,
+    a_text,
+    an_object,
+    arguments_text,
+    decode_lines,
+    joined_texts,
+    one_line,
+)
+from tiltyard.llm.records import Reply, Request, Stop, ToolCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+
+    from tiltyard.llm.records import ReplySchema
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 DEFAULT_BASE_URL = "https://api.anthropic.com"
@@ -52,7 +64,7 @@ class AnthropicProvider:
     async def ask(self, request: Request) -> Reply:
         """The reply to one request."""
         create = self._client.messages.with_raw_response.create
-        waiting = create(**_params(request), extra_body=request.options or None)
+        waiting = create(**_params(request), extra_body=_options(request) or None)
         return _reply(await answered_object(waiting, self._caller, f"a request to {request.model}"))
 
     async def aclose(self) -> None:
@@ -122,11 +134,29 @@ def _params(request: Request) -> dict[str, Any]:
         if request.cache_system:
             block["cache_control"] = {"type": "ephemeral", "ttl": "1h"}
         params["system"] = [block]
+    wanted = request.structured
+    if wanted is not None and wanted.as_tool:
+        tool = {"name": wanted.name, "description": wanted.description, "input_schema": wanted.schema}
+        params["tools"] = [tool]
+        params["tool_choice"] = {"type": "tool", "name": wanted.name, "disable_parallel_tool_use": True}
     return params
 
 
+def _options(request: Request) -> dict[str, Any]:
+    """The options of a request, with the schema of its reply beside other parts of `output_config` (`effort`)."""
+    wanted = request.structured
+    if wanted is None or wanted.as_tool:
+        return request.options
+    output = {**an_object(request.options.get("output_config")), "format": _json_format(wanted)}
+    return {**request.options, "output_config": output}
+
+
+def _json_format(wanted: ReplySchema) -> dict[str, Any]:
+    return {"type": "json_schema", "schema": wanted.schema}
+
+
 def _entry(custom_id: str, request: Request) -> dict[str, Any]:
-    return {"custom_id": custom_id, "params": {**_params(request), **request.options}}
+    return {"custom_id": custom_id, "params": {**_params(request), **_options(request)}}
 
 
 def _reply(answer: object, *, batched: bool = False) -> Reply:
@@ -139,7 +169,16 @@ def _reply(answer: object, *, batched: bool = False) -> Reply:
         return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
     reason = message.get("stop_reason")
     stop = _STOPS.get(reason, Stop.END) if isinstance(reason, str) else Stop.END
-    return Reply(text=text, stop=stop, usage=usage, model=model, batched=batched)
+    return Reply(text=text, stop=stop, usage=usage, model=model, batched=batched, calls=_calls(message.get("content")))
+
+
+def _calls(content: object) -> tuple[ToolCall, ...]:
+    blocks = (an_object(block) for block in a_list(content))
+    return tuple(
+        ToolCall(a_name(block.get("name")), arguments_text(block.get("input")))
+        for block in blocks
+        if block.get("type") == "tool_use"
+    )
 
 
 def _usage(value: object) -> Usage | None:

@@ -7,13 +7,23 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.llm.providers.received import a_count, a_list, a_name, a_number, a_text, an_object, joined_texts, one_line
-from tiltyard.llm.records import Reply, Stop, Usage, answer_start
+from tiltyard.llm.providers.received import (
+    a_count,
+    a_list,
+    a_name,
+    a_number,
+    a_text,
+    an_object,
+    arguments_text,
+    joined_texts,
+    one_line,
+)
+from tiltyard.llm.records import Reply, Stop, ToolCall, Usage, answer_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tiltyard.llm.records import Request
+    from tiltyard.llm.records import ReplySchema, Request
 
 _TOP_LOGPROBS = 20
 _STOPS = {"length": Stop.LENGTH, "content_filter": Stop.REFUSAL}
@@ -47,7 +57,21 @@ def chat_request(
         body |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
         if guided_choice:
             body |= choice_words[guided_choice](request.choices)
+    if request.structured is not None:
+        body |= _structured(request.structured)
     return body | request.options
+
+
+def _structured(wanted: ReplySchema) -> dict[str, Any]:
+    """The parameters with which a server is told what JSON object the reply is."""
+    named = {"name": wanted.name, "strict": True}
+    if not wanted.as_tool:
+        return {"response_format": {"type": "json_schema", "json_schema": named | {"schema": wanted.schema}}}
+    function = named | {"description": wanted.description, "parameters": wanted.schema}
+    return {
+        "tools": [{"type": "function", "function": function}],
+        "tool_choice": {"type": "function", "function": {"name": wanted.name}},
+    }
 
 
 def chat_reply(completion: object, choices: Sequence[str] = (), *, batched: bool = False) -> Reply:
@@ -72,7 +96,13 @@ def chat_reply(completion: object, choices: Sequence[str] = (), *, batched: bool
         model=model,
         batched=batched,
         choice_probabilities=choice_probabilities(tokens, choices, text) if choices else None,
+        calls=_calls(message.get("tool_calls")),
     )
+
+
+def _calls(calls: object) -> tuple[ToolCall, ...]:
+    functions = (an_object(an_object(call).get("function")) for call in a_list(calls))
+    return tuple(ToolCall(a_name(one.get("name")), arguments_text(one.get("arguments"))) for one in functions if one)
 
 
 def batch_reply(line: object) -> Reply:

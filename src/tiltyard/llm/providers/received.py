@@ -107,6 +107,16 @@ def joined_texts(content: object) -> str | None:
     return encodable("".join(part for part in parts if part is not None))
 
 
+def arguments_text(value: object) -> str:
+    """The arguments of a tool call as JSON text: most servers send text, some the object itself."""
+    if isinstance(value, str):
+        return encodable(value)
+    try:
+        return encodable(json.dumps(value, ensure_ascii=False))
+    except RecursionError:
+        return ""
+
+
 def _text_of(part: dict[str, Any]) -> str | None:
     text = part.get("text")
     return text if part.get("type") in ("text", "output_text") and isinstance(text, str) else None

@@ -14,7 +14,7 @@ from tiltyard.errors import OptionError, Refused, TryLater
 from tiltyard.files import write_bytes
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.received import encodable
-from tiltyard.llm.records import Reply, Request, Stop, Usage
+from tiltyard.llm.records import Reply, Request, Stop, ToolCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -224,8 +224,11 @@ def _as_reply(request: Request, text: str) -> Reply:
     """A complete answer, with about as many tokens as a real one, cut off at the request's budget."""
     most = request.max_tokens * _CHARACTERS_PER_TOKEN
     kept = text[:most]
+    wanted = request.structured
+    called = wanted is not None and wanted.as_tool
     return Reply(
-        text=encodable(kept),
+        text="" if called else encodable(kept),
+        calls=(ToolCall(wanted.name, encodable(kept)),) if wanted is not None and called else (),
         stop=Stop.LENGTH if len(text) > most else Stop.END,
         usage=Usage(
             input_tokens=sum(len(text) for text in _texts(request)) // _CHARACTERS_PER_TOKEN,
