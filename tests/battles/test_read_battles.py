@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from battle_rows import KINDS, rows, same, write_raw
 
-from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source, available_columns, peek, read_battles
+from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source, available_columns, peek, read_battles, sources
 from tiltyard.battles.layout import ReadOptions
 from tiltyard.battles.sources import find_sources
 from tiltyard.errors import BattleError, NoBattles, OptionError
@@ -56,6 +56,21 @@ def test_clean_files_never_need_the_careful_reader(battle_file: Path) -> None:
         assert source.fast() is not None
 
 
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_small_file_is_read_without_duckdb_unless_it_is_zipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool
+) -> None:
+    path = write_raw(tmp_path / ("battles.jsonl.gz" if zipped else "battles.jsonl"), rows())
+    by_duckdb = read_battles(path)
+    monkeypatch.setattr(sources, "SMALL_BYTES", path.stat().st_size)
+
+    assert (find_sources(path, ReadOptions())[0].fast() is None) is not zipped
+    assert find_sources(path, ReadOptions(where="weight = 2"))[0].fast() is not None
+    assert same(read_battles(path), by_duckdb)
+    monkeypatch.setattr(sources, "SMALL_BYTES", path.stat().st_size - 1)
+    assert find_sources(path, ReadOptions())[0].fast() is not None
+
+
 def test_only_the_columns_asked_for_are_kept(battle_file: Path) -> None:
     assert set(read_battles(battle_file, columns=()).columns) == set()
     assert set(read_battles(battle_file, columns=["question_id", "len_a"]).columns) == {"question_id", "len_a"}
@@ -94,6 +109,21 @@ def test_where_keeps_the_rows_that_satisfy_it(battle_file: Path) -> None:
     assert len(read_battles(battle_file, where="question_id = 'q1' and model_a <> 'crane'")) == 1
     assert len(read_battles(battle_file, where="len_a > 50")) == 1
     assert len(read_battles(battle_file, where="source = 'human' -- and nobody else")) == 2
+
+
+def test_where_needs_no_careful_reader(battle_file: Path) -> None:
+    (source,) = find_sources(battle_file, ReadOptions(where="source = 'human'"))
+    assert source.fast() is not None
+
+
+def test_where_loses_no_column_that_first_appears_far_into_a_file(tmp_path: Path) -> None:
+    late = [row | {"voter": "someone"} for row in rows()]
+    path = write_raw(tmp_path / "battles.jsonl", rows() * 1500 + late + rows() * 3500)
+    kept = read_battles(path, where="source = 'human'", columns=["voter"])
+
+    assert "voter" not in find_sources(path, ReadOptions())[0].layout.header
+    assert texts(kept, "voter").count("someone") == 2
+    assert len(kept) == 2 * 5001
 
 
 @pytest.mark.parametrize(

@@ -80,13 +80,18 @@ def filtered(rows: Rows, layout: Layout, extra: str | None = None) -> str:
     """The rows with the `where` expression applied; `extra` is a further column to carry along."""
     if layout.where is None:
         return rows.sql
-    source = rows.sql if rows.header.cells == "typed" else _typed_for_where(rows, extra)
+    source = rows.sql if rows.header.cells == "typed" else _typed_for_where(rows, layout, extra)
     return f"(SELECT * FROM {source} WHERE ({layout.where}\n))"
 
 
-def _typed_for_where(rows: Rows, extra: str | None) -> str:
-    """The rows of a text file with every column twice: typed under its own name, untouched under a prefixed one."""
+def _typed_for_where(rows: Rows, layout: Layout, extra: str | None) -> str:
+    """The rows of a text file with every column twice: typed under its own name, untouched under a prefixed one.
+
+    A column that the first rows do not have is only carried along untouched, for the fields that are read from it.
+    """
     columns = [identifier(extra)] if extra else []
+    unseen = {field.raw.top for field in layout.fields}.difference(rows.header.top_names)
+    columns += [f"{identifier(name)} AS {identifier(RAW + name)}" for name in sorted(unseen) if not extra]
     for name in rows.header.top_names:
         column, quoted = rows.header.columns[name], identifier(name)
         columns.append(f"{quoted} AS {identifier(RAW + name)}")
@@ -123,7 +128,7 @@ def holds_json_labels(field: Field, layout: Layout) -> bool:
 
 
 def _reference(raw: RawColumn, layout: Layout) -> str:
-    prefix = RAW if layout.where is not None and layout.header.cells != "typed" and raw.top in layout.header else ""
+    prefix = RAW if layout.where is not None and layout.header.cells != "typed" else ""
     column = identifier(prefix + raw.top)
     if raw.inner is None:
         return column

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from tiltyard.battles.problems import BadRows, RowProblem
 
 
+SMALL_BYTES = 1 << 18
+"""Up to this size a text file is read before DuckDB would have started: 2 ms against 70 for twenty rows."""
+
+
 class RowSource:
     """Rows of one shape that are read together."""
 
@@ -77,6 +81,15 @@ class TextFiles(RowSource):
     def __init__(self, parts: Sequence[Part], header: Header, options: ReadOptions) -> None:
         super().__init__(_name(parts), make_layout(header, options, _name(parts)))
         self.parts = parts
+
+    def fast(self) -> BattleTable | None:
+        """The battles by one pass of DuckDB; None also for small files, which are read sooner line by line."""
+        return None if self.layout.where is None and self._is_small() else super().fast()
+
+    def _is_small(self) -> bool:
+        if any(part.zipped for part in self.parts):
+            return False
+        return sum(part.path.stat().st_size for part in self.parts) <= SMALL_BYTES
 
     @contextmanager
     def rows(self, *, large_limits: bool = False) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
