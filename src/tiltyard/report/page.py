@@ -9,7 +9,14 @@ from tiltyard.pages import document as pages
 from tiltyard.pages.markup import Html, el, link
 from tiltyard.report.counts import disagreements
 from tiltyard.report.sections.battles import battles_section, filter_form, pair_view
-from tiltyard.report.sections.board import board_section, elo_section, fit_section, k_section, win_rate_section
+from tiltyard.report.sections.board import (
+    baseline_section,
+    board_section,
+    elo_section,
+    fit_section,
+    k_section,
+    win_rate_section,
+)
 from tiltyard.report.sections.habits import failures_section, habits_section
 from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
 from tiltyard.report.sections.prompts import prompt_index, prompt_view, results_section
@@ -115,6 +122,7 @@ def _dimension(here: Here, dimension: Dimension) -> Html:
     return el(
         "section",
         el("h2", dimension.name),
+        baseline_section(here, dimension),
         board_section(here, dimension),
         fit_section(dimension),
         elo_section(here, dimension),

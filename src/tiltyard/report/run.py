@@ -18,6 +18,7 @@ from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
 from tiltyard.report.judged import JudgedBattle, list_judged, read_judgment
 from tiltyard.tournament.artifacts import EloResults, MatchLine
+from tiltyard.tournament.baseline import BaselineTable
 from tiltyard.tournament.ratings import EloLine, PairTally
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Dimension:
     trace_entrants: tuple[str, ...]
     pairs: tuple[PairTally, ...]
     board: EloReport | None
+    against: BaselineTable | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +100,7 @@ def read_run(folder: str | Path) -> Run:
     traces = _traces(folder, results)
     prompts, answers, n_matches = _texts(require(folder / "matches" / "matches.jsonl", folder))
     names = tuple(results.primary)
+    against = _against(folder / "baseline.json")
     battles = list_judged(folder, names)
     check_texts(battles, prompts, answers, "matches/matches.jsonl")
     usage = folder / "usage.json"
@@ -118,6 +121,7 @@ def read_run(folder: str | Path) -> Run:
                 trace_entrants=traces[name][1],
                 pairs=tuple(tallies.get(name, ())),
                 board=_board(folder / "ratings" / f"{name}.json"),
+                against=against.get(name),
             )
             for name in names
         ),
@@ -130,6 +134,16 @@ def read_run(folder: str | Path) -> Run:
 def _elo_results(path: Path) -> EloResults:
     try:
         return msgspec.convert(read_object(path), EloResults)
+    except msgspec.ValidationError as error:
+        raise RunFolderError(f"{path}: {error}. {again()}") from None
+
+
+def _against(path: Path) -> dict[str, BaselineTable]:
+    """The win rates against the baseline by dimension; none where everyone met everyone."""
+    if not path.is_file():
+        return {}
+    try:
+        return msgspec.convert(read_object(path), dict[str, BaselineTable])
     except msgspec.ValidationError as error:
         raise RunFolderError(f"{path}: {error}. {again()}") from None
 

@@ -77,6 +77,7 @@ def write_standings(folder: Path, standings: Mapping[str, DimensionRatings], def
     write_lines(
         folder / "battles.jsonl", (battle.to_dict() for standing in standings.values() for battle in standing.battles)
     )
+    _write_baseline(folder / "baseline.json", standings)
     rated = any(standing.board is not None for standing in standings.values())
     # A run in which nothing was settled has an empty battle file, without a source.
     came_from = origin(folder / "battles.jsonl") if rated else {}
@@ -87,6 +88,15 @@ def write_standings(folder: Path, standings: Mapping[str, DimensionRatings], def
             continue
         board = replace(standing.board, details={**standing.board.details, **came_from})
         write_text(path, board.to_json())
+
+
+def _write_baseline(path: Path, standings: Mapping[str, DimensionRatings]) -> None:
+    """`baseline.json`: win rates against the baseline by dimension; no file where everyone met everyone."""
+    tables = {name: standing.against for name, standing in standings.items() if standing.against is not None}
+    if tables:
+        write_json(path, msgspec.to_builtins(tables))
+    else:
+        path.unlink(missing_ok=True)
 
 
 class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +173,7 @@ def manifest(
         "judge_model": plan.judge_model,
         "entrants": list(setup.entrant_ids),
         **({"entrants_without_answers": list(plan.left_out)} if plan.left_out else {}),
+        **({"opponents": {"baseline": plan.baseline}} if plan.baseline is not None else {}),
         "dimensions": [rubric.dimension for rubric in plan.rubrics],
         "bank_size": len(plan.bank),
         "selected_prompt_count": len(plan.selected),

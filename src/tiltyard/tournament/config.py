@@ -18,7 +18,7 @@ from tiltyard.llm.prices import StatedPrice  # noqa: TC001 - read at run time, w
 from tiltyard.ratings.elo import K_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 Mode = Literal["pilot", "headline"]
 
@@ -131,6 +131,14 @@ class EloSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Further K values on the same shuffles."""
 
 
+class OpponentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who meets whom. By default everyone meets everyone."""
+
+    baseline: str | None = None
+    """An entrant that all others are judged against, and nobody else: n − 1 pairs a prompt instead of n(n − 1)/2, and
+    a table of win rates against it."""
+
+
 class RubricSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a dimension's rubric is."""
 
@@ -153,6 +161,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Who judges, and how it is asked."""
     elo: EloSettings = EloSettings()
     """Permutation Elo."""
+    opponents: OpponentSettings = OpponentSettings()
+    """Who meets whom: everyone everyone, or all others one baseline."""
     canaries: bool = False
     """Judge pairs with a known answer along with the rest; they are excluded from every rating."""
     note: str = ""
@@ -313,6 +323,8 @@ def _check(sections: Mapping[str, Any], problems: _Problems, mode: Mode | None) 
     for name in dict.fromkeys((*ids, *(rubrics or ()))):
         if not name or name.startswith(".") or any(letter in name for letter in "/\\\0"):
             problems.append(f"{name!r} cannot be part of a file name. Use letters, digits, - and _.")
+    if entrants is not None and "opponents" in sections:
+        problems += _wrong_baseline(sections["opponents"].baseline, ids)
     checks: dict[str, Callable[[Any], Iterator[str]]] = {"elo": _wrong_elo, "prompts": _wrong_pilot}
     for section, wrong in checks.items():
         if section in sections:
@@ -360,6 +372,14 @@ def _find_files(sections: Mapping[str, Any], path: Path, problems: _Problems) ->
     return found
 
 
+def _wrong_baseline(baseline: str | None, ids: Sequence[str]) -> Iterator[str]:
+    """Reject a baseline that is no entrant."""
+    if baseline is not None and baseline not in ids:
+        close = difflib.get_close_matches(baseline, ids, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Name one of {', '.join(ids)}, or add it to `entrants`."
+        yield f"opponents.baseline is {baseline!r}, which is no entrant. {hint}"
+
+
 def _wrong_elo(elo: EloSettings) -> Iterator[str]:
     """Reject settings that permutation Elo cannot use."""
     if not 2 <= elo.n_perms <= N_PERMS_MAX:
@@ -394,6 +414,7 @@ KNOWN: dict[str, Any] = {
     "caches": CacheSettings,
     "judge": JudgeSection,
     "elo": EloSettings,
+    "opponents": OpponentSettings,
 }
 
 

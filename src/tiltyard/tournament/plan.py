@@ -62,6 +62,11 @@ class RunPlan:
     """Entrants of the file without answers, in a run that goes on without them."""
 
     @property
+    def baseline(self) -> str | None:
+        """The entrant that all others are judged against, if everyone does not meet everyone."""
+        return self.setup.config.opponents.baseline
+
+    @property
     def prewarm(self) -> bool:
         """A headline run sends one query per rubric first, so that the provider caches the rubric."""
         return self.options.mode == "headline"
@@ -78,6 +83,9 @@ class RunPlan:
         if matches.dropped_prompts:
             lacking = ", ".join(f"{name} lacks {count}" for name, count in matches.missing_cells.items())
             lines.append(f"dropped {len(matches.dropped_prompts)} prompts that not every entrant answered ({lacking})")
+        if self.baseline is not None:
+            others = len(self.setup.entrant_ids) - 1
+            lines.append(f"baseline {self.baseline}: {others} entrants, each judged against it and no one else")
         for dimension, cases in matches.by_dimension.items():
             skipped = matches.without_gold.get(dimension)
             why = f"; {skipped} prompts without a gold answer skipped" if skipped else ""
@@ -113,7 +121,14 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
         bank=tuple(bank),
         selected=tuple(selected),
         rubrics=rubrics,
-        matches=build_matches(selected, answers, there.entrant_ids, rubrics, limit_pairs=options.limit_pairs),
+        matches=build_matches(
+            selected,
+            answers,
+            there.entrant_ids,
+            rubrics,
+            limit_pairs=options.limit_pairs,
+            baseline=config.opponents.baseline,
+        ),
         left_out=tuple(name for name in setup.entrant_ids if name not in there.entrant_ids),
     )
 
@@ -175,7 +190,9 @@ def read_answers(setup: Setup) -> dict[str, dict[str, Response]]:
         path = responses_path(setup.responses_dir, missing[0])
         named = ", ".join(missing)
         what = f"{path} is empty" if path.exists() else f"there is no {path}"
-        more = " Or go on without: --without-missing." if len(setup.entrant_ids) - len(missing) >= 2 else ""
+        left = len(setup.entrant_ids) - len(missing)
+        can_go_on = left >= 2 and setup.config.opponents.baseline not in missing
+        more = " Or go on without: --without-missing." if can_go_on else ""
         raise ConfigError(f"no answers of {named}: {what}. Fill it with `tiltyard generate {setup.path}`.{more}")
     return {name: read_responses(setup.responses_dir, name) for name in setup.entrant_ids}
 
@@ -187,6 +204,12 @@ def without_missing(setup: Setup) -> Setup:
         setup: The tournament file, read.
     """
     missing = _without_answers(setup)
+    baseline = setup.config.opponents.baseline
+    if baseline in missing:
+        raise ConfigError(
+            f"no answers of {baseline}, the baseline that all others are judged against: a run cannot go on without "
+            f"them. Fill {responses_path(setup.responses_dir, baseline)}, or name another opponents.baseline."
+        )
     left = tuple(entrant for entrant in setup.config.entrants if entrant.entrant_id not in missing)
     if len(left) < 2:
         raise ConfigError(
@@ -212,9 +235,10 @@ class Matches(Sequence[Case]):
         prompts: Sequence[Prompt],
         answers: Answers,
         limit_pairs: int | None = None,
+        baseline: str | None = None,
     ) -> None:
         self._dimension = dimension
-        self._pairs = tuple(combinations(entrants, 2))
+        self._pairs = _pairs(entrants, baseline)
         self._prompts = prompts
         self._answers = answers
         whole = len(self._pairs) * len(prompts)
@@ -240,6 +264,13 @@ class Matches(Sequence[Case]):
         matchup = Matchup(prompt_id=prompt.prompt_id, dimension=self._dimension, entrant_a=a, entrant_b=b)
         text_a, text_b = (self._answers[name][prompt.prompt_id].response_text for name in (a, b))
         return Case(matchup, prompt, text_a, text_b)
+
+
+def _pairs(entrants: Sequence[str], baseline: str | None) -> tuple[tuple[str, str], ...]:
+    """Everyone against everyone in the order of the config, or everyone else against the baseline."""
+    if baseline is None:
+        return tuple(combinations(entrants, 2))
+    return tuple((name, baseline) for name in entrants if name != baseline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +300,12 @@ def build_matches(
     rubrics: Sequence[Rubric],
     *,
     limit_pairs: int | None = None,
+    baseline: str | None = None,
 ) -> MatchList:
     """Every pair on every prompt that all entrants answered, in the order of the config and of the bank.
 
     A dimension whose rubric needs a gold answer skips prompts without one. `limit_pairs` keeps the first N of each
-    dimension.
+    dimension. With a `baseline` the pairs are every other entrant and it.
     """
     missing = {name: sum(prompt.prompt_id not in answers[name] for prompt in prompts) for name in entrants}
     complete = [prompt for prompt in prompts if all(prompt.prompt_id in answers[name] for name in entrants)]
@@ -283,7 +315,7 @@ def build_matches(
         usable = [prompt for prompt in complete if prompt.gold_answer or not rubric.needs_gold]
         if len(usable) < len(complete):
             without_gold[rubric.dimension] = len(complete) - len(usable)
-        by_dimension[rubric.dimension] = Matches(rubric.dimension, entrants, usable, answers, limit_pairs)
+        by_dimension[rubric.dimension] = Matches(rubric.dimension, entrants, usable, answers, limit_pairs, baseline)
     return MatchList(
         by_dimension=by_dimension,
         cells_present=expected - sum(missing.values()),

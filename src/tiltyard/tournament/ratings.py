@@ -1,6 +1,6 @@
 """From judgments to numbers: permutation Elo, Bradley–Terry and win rates, per dimension.
 
-`SettledBattles` holds a dimension's battles as columns, some thirty bytes each.
+`SettledBattles` holds a dimension's battles as columns, some forty bytes each.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.bank.style import STYLE, AnswerStyles
 from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry, EloReport
+from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.records import to_battle
 from tiltyard.ratings import elo
+from tiltyard.tournament.baseline import rate_against
 from tiltyard.tournament.habits import HabitCounts
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from tiltyard.boards import Leaderboard
     from tiltyard.judging.plan import Case
     from tiltyard.judging.records import Judgment
+    from tiltyard.tournament.baseline import BaselineTable
     from tiltyard.tournament.config import EloSettings
     from tiltyard.tournament.habits import JudgeHabits
 
@@ -50,6 +54,8 @@ class _Texts:
 
 
 Floats = NDArray[np.float64]
+
+_STYLE_COLUMNS = tuple(f"{name}_{side}" for name in STYLE for side in "ab")
 
 
 class EloLine(msgspec.Struct, frozen=True):
@@ -105,6 +111,8 @@ class DimensionRatings:
     """The same board as people read it."""
     habits: JudgeHabits
     """How the judge behaved."""
+    against: BaselineTable | None = None
+    """Win rates against the baseline, if there is one."""
 
 
 def rate_dimension(
@@ -114,22 +122,28 @@ def rate_dimension(
     judge: str,
     *,
     cases: Sequence[Case] | None = None,
+    styles: AnswerStyles | None = None,
+    baseline: str | None = None,
 ) -> DimensionRatings:
     """Rate one dimension: permutation Elo over the decisive judgments, Bradley–Terry over all settled ones.
 
-    The judgments are iterated once and need not fit in memory: some thirty bytes are kept of each.
+    The judgments are iterated once and need not fit in memory: some forty bytes are kept of each.
 
     Parameters:
         dimension: What is judged; each dimension has one rubric.
         judgments: Settled judgments.
         settings: Settings of permutation Elo.
         judge: The judge's name, for the ratings file.
-        cases: What the judgments are about, in the same order, to see whether the judge prefers longer answers.
+        cases: What the judgments are about, in the same order, for the style of the answers and to see whether the
+            judge prefers longer ones.
+        styles: Styles that were measured before, in another dimension; new ones are added.
+        baseline: The entrant that everyone else met: the board is anchored at it.
     """
+    styles = AnswerStyles() if styles is None else styles
     counts = HabitCounts(cases)
-    battles = SettledBattles(dimension, counts.watch(judgments))
+    battles = SettledBattles(dimension, counts.watch(judgments), cases, styles)
     table = battles.table()
-    board, why = _board(table)
+    board, why = _board(table, baseline)
     decisive = table.take(table.outcome != Outcome.TIE).compact()
     lines: dict[str, EloLine] = {}
     sweep: dict[float, dict[str, EloLine]] = {}
@@ -149,6 +163,7 @@ def rate_dimension(
         board_missing=why,
         leaderboard=board,
         habits=counts.habits(),
+        against=None if baseline is None else rate_against(battles.table(STYLE), baseline, battles.inconsistent()),
     )
 
 
@@ -206,12 +221,13 @@ def _end(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _board(table: BattleTable) -> tuple[Leaderboard | None, str | None]:
+def _board(table: BattleTable, baseline: str | None) -> tuple[Leaderboard | None, str | None]:
     """Bradley–Terry with intervals by prompt, or the reason why there is none, which does not end the run."""
     if not len(table):
         return None, "no judgment was settled"
+    anchor = None if baseline is None else (baseline, CENTRE)
     try:
-        return BradleyTerry(only_connected=True).fit(table), None
+        return BradleyTerry(only_connected=True, anchor=anchor).fit(table), None
     except TiltyardError as error:
         return None, str(error)
 
@@ -229,18 +245,32 @@ def _tallies(dimension: str, battles: SettledBattles) -> tuple[PairTally, ...]:
 
 
 class SettledBattles(Sequence[Battle]):
-    """The battles of a dimension's judgments, each created on access; failed judgments give none."""
+    """The battles of a dimension's judgments, each created on access; failed judgments give none.
 
-    def __init__(self, dimension: str, judgments: Iterable[Judgment]) -> None:
+    With the `cases` that were judged, in the same order, battles have columns for the style of both answers; `styles`
+    holds what was measured of each answer.
+    """
+
+    def __init__(
+        self,
+        dimension: str,
+        judgments: Iterable[Judgment],
+        cases: Sequence[Case] | None = None,
+        styles: AnswerStyles | None = None,
+    ) -> None:
         self._dimension = dimension
+        self._cases = cases
+        self._styles = AnswerStyles() if styles is None else styles
+        self._style_a, self._style_b = array("i"), array("i")
         self._entrants: dict[str, int] = {}
         self._a, self._b = _Texts(numbers=self._entrants), _Texts(numbers=self._entrants)
         self._prompt, self._judge = _Texts(), _Texts()
         self._outcome, self._inconsistent, self._score = array("b"), array("b"), array("d")
-        for judgment in judgments:
+        for place, judgment in enumerate(judgments):
             battle = to_battle(judgment)
             if battle is not None:
                 self._append(battle)
+                self._measure(judgment, place)
         self._names = list(self._entrants)
         self._prompts, self._judges = self._prompt.labels(), self._judge.labels()
 
@@ -252,6 +282,14 @@ class SettledBattles(Sequence[Battle]):
         self._outcome.append(battle.winner)
         self._inconsistent.append(battle.inconsistent)
         self._score.append(math.nan if battle.score_a is None else battle.score_a)
+
+    def _measure(self, judgment: Judgment, place: int) -> None:
+        """Keep the style of both answers."""
+        cases = self._cases
+        if cases is not None:
+            at, prompt = self._styles.place, judgment.prompt_id
+            self._style_a.append(at(judgment.entrant_a, prompt, lambda: cases[place].response_a))
+            self._style_b.append(at(judgment.entrant_b, prompt, lambda: cases[place].response_b))
 
     def __len__(self) -> int:
         return len(self._outcome)
@@ -279,10 +317,18 @@ class SettledBattles(Sequence[Battle]):
             dimension=self._dimension,
             score_a=None if math.isnan(score) else score,
             inconsistent=bool(self._inconsistent[number]),
+            controls=self._controls(number),
         )
 
-    def table(self) -> BattleTable:
-        """The same battles in the form that ratings take, prompts included."""
+    def _controls(self, number: int) -> dict[str, float]:
+        """The style of both answers of a battle, by column."""
+        if self._cases is None:
+            return {}
+        a, b = self._styles.row(self._style_a[number]), self._styles.row(self._style_b[number])
+        return dict(zip(_STYLE_COLUMNS, (value for pair in zip(a, b, strict=True) for value in pair), strict=True))
+
+    def table(self, style: Sequence[str] = ()) -> BattleTable:
+        """The same battles in the form that ratings take, prompts included, and these features of style."""
         order = sorted(range(len(self._names)), key=self._names.__getitem__)
         code = np.argsort(np.array(order, dtype=np.int32)).astype(np.int32)
         score = np.array(self._score)
@@ -294,8 +340,20 @@ class SettledBattles(Sequence[Battle]):
             source=np.full(len(self), Source.LLM_JUDGE, dtype=np.int8),
             weight=np.ones(len(self)),
             score_a=None if np.isnan(score).all() else score,
-            columns={"question_id": Codes(self._prompt.column(), self._prompts)},
+            columns={
+                "question_id": Codes(self._prompt.column(), self._prompts),
+                **(self._style_columns(style) if style and self._cases is not None else {}),
+            },
         )
+
+    def _style_columns(self, style: Sequence[str]) -> dict[str, Floats]:
+        measured = self._styles.table()
+        sides = (("a", np.array(self._style_a, dtype=np.int64)), ("b", np.array(self._style_b, dtype=np.int64)))
+        return {
+            f"{name}_{side}": measured[rows, STYLE.index(name)].astype(np.float64)
+            for name in style
+            for side, rows in sides
+        }
 
     def inconsistent(self) -> NDArray[np.bool_]:
         """For each battle, whether the two orders disagreed."""

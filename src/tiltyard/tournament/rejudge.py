@@ -18,7 +18,7 @@ from tiltyard.judging.records import Judgment, Matchup
 from tiltyard.judging.rubric import Rubric
 from tiltyard.judging.run_folder import again, read_lines, read_object, require, usage_report
 from tiltyard.tournament.artifacts import MatchLine
-from tiltyard.tournament.config import load_setup
+from tiltyard.tournament.config import OpponentSettings, load_setup
 from tiltyard.tournament.run import asking_parts, make_judge, rate_all
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     n_perms: int
     shuffle_seed: int
     sha256: _Hashes
+    opponents: OpponentSettings = OpponentSettings()
 
 
 class _VerdictLine(msgspec.Struct, frozen=True):
@@ -74,6 +75,7 @@ class Job:
     judge: Judge
     asking: AskingParts
     elo: EloSettings
+    baseline: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float 
     asking = asking_parts(setup, notice, budget_usd=budget_usd, max_batch=None)
     elo = msgspec.structs.replace(setup.config.elo, n_perms=manifest.n_perms, shuffle_seed=manifest.shuffle_seed)
     other = make_judge(setup, judge_model, asking)
-    return Job(run, folder, manifest.judge_model, before, judging_plan, other, asking, elo)
+    return Job(run, folder, manifest.judge_model, before, judging_plan, other, asking, elo, manifest.opponents.baseline)
 
 
 def _read_manifest(run: Path) -> _Manifest:
@@ -153,7 +155,7 @@ async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
     job.folder.mkdir(parents=True, exist_ok=True)
     async with aclosing(job.judge):
         judged = await judge(job.judging_plan, job.judge, single_order=True, watch=watch)
-    standings = rate_all(judged, job.elo, job.folder, cases=job.judging_plan.cases)
+    standings = rate_all(judged, job.elo, job.folder, cases=job.judging_plan.cases, baseline=job.baseline)
     write_json(job.folder / "usage.json", usage_report(judged, job.asking.prices))
     changes = [
         compare_dimension(job, dimension, list(judgments), standings[dimension])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.bank.style import AnswerStyles
 from tiltyard.files import write_json
 from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.judge import Judge, JudgingResult, judge
@@ -147,7 +148,7 @@ async def carry_out(
             watch=watch,
             on_verdict=on_verdict,
         )
-    standings = rate_all(judged, plan.elo, folder, cases=judging_plan.cases)
+    standings = rate_all(judged, plan.elo, folder, cases=judging_plan.cases, baseline=plan.baseline)
     write_json(folder / "usage.json", usage_report(judged, prices))
     results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
     if judging_plan.canaries:
@@ -163,14 +164,28 @@ async def carry_out(
 
 
 def rate_all(
-    judged: JudgingResult, elo: EloSettings, folder: Path, *, cases: Mapping[str, Sequence[Case]] | None = None
+    judged: JudgingResult,
+    elo: EloSettings,
+    folder: Path,
+    *,
+    cases: Mapping[str, Sequence[Case]] | None = None,
+    baseline: str | None = None,
 ) -> dict[str, DimensionRatings]:
-    """Rate every dimension, and write verdicts and numbers; `cases` are what was judged, by dimension."""
-    standings = {}
+    """Rate every dimension, and write verdicts and numbers.
+
+    `cases` are what was judged, by dimension; `baseline` is the entrant that all others met, if there is one.
+    """
+    standings, styles = {}, AnswerStyles()
     for dimension, judgments in judged.judgments.items():
         write_verdicts(folder, dimension, judgments)
         standings[dimension] = rate_dimension(
-            dimension, judgments, elo, judged.judge_model, cases=(cases or {}).get(dimension)
+            dimension,
+            judgments,
+            elo,
+            judged.judge_model,
+            cases=(cases or {}).get(dimension),
+            styles=styles,
+            baseline=baseline,
         )
     write_standings(folder, standings, elo.default_k)
     forget_other_dimensions(folder, standings)

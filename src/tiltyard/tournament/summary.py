@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import as_table
 from tiltyard.judging.records import VerdictLabel
+from tiltyard.tournament.baseline import baseline_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,10 +72,14 @@ def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
 
 
 def board_text(standing: DimensionRatings) -> str:
-    """A dimension's Bradley–Terry board, or why there is none, and below it what the judge's habits mean for it."""
+    """A dimension's Bradley–Terry board, or why there is none, and below it what the judge's habits mean for it.
+
+    In a run against a baseline, the win rates against it come first.
+    """
     board = standing.leaderboard
+    against = [] if standing.against is None else [baseline_text(standing.against), ""]
     table = f"no board: {standing.board_missing}" if board is None else as_table(board)
-    return "\n".join([table, *standing.habits.lines()])
+    return "\n".join([*against, table, *standing.habits.lines()])
 
 
 def failure_lines(judged: JudgingResult) -> list[str]:

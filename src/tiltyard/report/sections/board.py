@@ -12,6 +12,8 @@ from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
 from tiltyard.report.run import met, wins_and_losses
 from tiltyard.report.sections.header import why_no_board
+from tiltyard.tournament.baseline import control_notes, controlled_text
+from tiltyard.tournament.baseline import interval_text as interval_in_percent
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 if TYPE_CHECKING:
@@ -50,6 +52,41 @@ def board_section(here: Here, dimension: Dimension) -> Html:
         el("p", headline(board).replace("by question_id", "by prompt"), class_="note"),
         ratings_table(board, rows, scale),
         el("ul", *notes, class_="note") if notes else Html(""),
+    )
+
+
+def baseline_section(here: Here, dimension: Dimension) -> Html:
+    """Win rates against the baseline, plain and controlled for style; nothing where everyone met everyone."""
+    against = dimension.against
+    if against is None:
+        return Html("")
+    rows = [
+        [
+            link(here.pair(dimension.name, one.entrant, against.baseline), one.entrant),
+            el("b", percent(one.win_rate, 1)),
+            interval_in_percent(one.low, one.high),
+            controlled_text(one.length_controlled),
+            controlled_text(one.style_controlled),
+            *(number(count) for count in (one.wins, one.losses, one.ties, one.mean_length)),
+        ]
+        for one in against.rates
+    ]
+    head: list[str | tuple[str, str]] = [
+        "entrant",
+        *((word, "num") for word in ("win rate", "95 % interval", "length-controlled", "style-controlled")),
+        *((word, "num extra") for word in ("won", "lost", "tied", "mean length")),
+    ]
+    return el(
+        "section",
+        el("h3", f"Win rate against {against.baseline}"),
+        el(
+            "p",
+            "In per cent, ties counting half, with 95 % intervals by prompt. Length-controlled: the rate expected if "
+            "both answers were equally long; style-controlled: if headings, lists and bold passages were equal too.",
+            class_="note",
+        ),
+        table(head, rows, class_="board"),
+        el("ul", *[el("li", line) for line in control_notes(against)], class_="note"),
     )
 
 
