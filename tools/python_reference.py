@@ -120,7 +120,7 @@ TYPES = {
     "Column": "tiltyard.battles.table",
     "OnBad": "tiltyard.battles.reading",
     "Method": "tiltyard.boards.rating",
-    "Estimator": "tiltyard.boards.rating",
+    "Estimator": "tiltyard.boards.inputs",
     "Ties": "tiltyard.boards.preparation",
     "Interval": "tiltyard.boards.bradley_terry",
     "BothBad": "tiltyard.boards.selection",
