@@ -8,8 +8,10 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
 
 ROW = {"model_a": "otter", "model_b": "heron", "winner": "model_a", "source": "human"}
@@ -346,3 +348,17 @@ def test_boards_by_category_can_be_pooled(tiltyard: Run, birds: str) -> None:
     assert done.stderr.endswith("name the column, such as --by language --pool.\n")
     done = tiltyard("rate", birds, "--by", "category", "--pool", "--shrink")
     assert done.stderr == "tiltyard: pool goes with --ci sandwich alone: leave out --shrink.\n"
+
+
+def test_peoples_labels_correct_a_judge_from_the_command_line(tiltyard: Run, tmp_path: Path) -> None:
+    data = LabelledWorld("style", models=4, prompts=40, labels=80, style=0.5).draw(np.random.default_rng(3))
+    judged, people = (write(tmp_path / f"{i}.jsonl", *rows) for i, rows in enumerate(battle_rows(data)))
+    done = tiltyard("rate", judged, "--people", people)
+    assert done.returncode == 0
+    assert "corrected by 80 labels of people" in done.stdout
+    assert "the judge's weight λ is" in done.stdout
+    refused = tiltyard("rate", judged, "--people", people, "--by", "source")
+    assert refused.returncode == 1
+    assert "--people corrects one board" in refused.stderr
+    dropped = tiltyard("rate", judged, "--people", people, "--inconsistent", "drop")
+    assert "leave out --inconsistent drop and --source" in dropped.stderr

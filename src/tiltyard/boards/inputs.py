@@ -133,7 +133,7 @@ def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str
     remote = is_remote(battles, reading)
     return {
         "where": reading.where,
-        "battles_sha256": None if remote else _files_sha256(battles),
+        "battles_sha256": None if remote else files_sha256(battles),
         "tiltyard_version": __version__,
         **({"map": dict(reading.map)} if reading.map else {}),
         **({} if reading.tie_band is None else {"tie_band": reading.tie_band}),
@@ -141,7 +141,7 @@ def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str
     }
 
 
-def _files_sha256(battles: BattleData) -> str | None:
+def files_sha256(battles: BattleData) -> str | None:
     """The SHA-256 of the battle files' bytes, one after the other; None for battles that came from memory."""
     paths = [battles] if isinstance(battles, str | Path) else battles
     if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):

@@ -12,6 +12,7 @@ from tiltyard.battles.spark import count_on_spark, open_on_spark
 from tiltyard.boards.bradley_terry import BradleyTerry, Correction, Interval
 from tiltyard.boards.estimator import check_choice
 from tiltyard.boards.inputs import AS_IT_IS, Engine, Estimator, InputOptions, columns_for, is_remote, origin, read_for
+from tiltyard.boards.people import rate_with_people
 from tiltyard.boards.pooling import check_poolable, pooled_boards
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
@@ -80,6 +81,7 @@ def rate(
     engine: Engine = "duckdb",
     map: Mapping[str, str] | None = None,
     tie_band: float | None = None,
+    people: BattleData | None = None,
 ) -> Leaderboard:
     """A leaderboard from battles: a path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`.
 
@@ -133,6 +135,8 @@ def rate(
             `{"winner:0": "model_b"}` says what a word in the winner's column means.
         tie_band: For logs with scores: a tie is a difference of scores that is not larger. By default only equal
             scores tie.
+        people: People's labels on a random draw of the matchups that a judge judged: battles, matched by prompt and
+            the two models. The board is then on people's scale: the judge's ratings, corrected by the labels.
     """
     selection = Selection(
         source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent, min_battles=min_battles
@@ -170,6 +174,8 @@ def rate(
         map=map,
         tie_band=tie_band,
     )
+    if people is not None:
+        return rate_with_people(estimator, battles, people, reading)
     return rate_with(estimator, battles, reading)
 
 

@@ -47,6 +47,8 @@ def headline(board: Leaderboard) -> str:
     ]
     if settings.get("tie_model"):
         parts.append(TIE_NAMES[settings["tie_model"]])
+    if "people" in board.details:
+        parts.append(f"corrected by {board.details['people']['labels']:,} labels of people")
     return " · ".join([*parts, interval_name(board)])
 
 
@@ -167,6 +169,8 @@ EXTRA_COLUMNS = {
     "deviation": "deviation",
     "rating_without_control": "uncontrolled",
     "rating_over_all": "over all",
+    "judge_rating": "judge alone",
+    "labels": "labels",
     "battles_to_swap_with_next": "to swap",
     "overall": "overall",
 }
@@ -177,7 +181,7 @@ def _extra_text(name: str, value: float | None, digits: int) -> str:
         return ""
     return (
         count_text(value)
-        if name == "battles_to_swap_with_next"
+        if name in ("battles_to_swap_with_next", "labels")
         else f"{value:.{max(digits, 2) if name == 'sem' else digits}f}"
     )
 

@@ -19,8 +19,8 @@ THE_ANSWER_IS_NO = 3
 Format = Literal["table", "json", "csv", "md"]
 
 PARAMETER = re.compile(
-    r"\b(anytime|anyway|ci|cluster|control|correction|default_source|engine|format|map|method|min_battles|misfit|model|on_bad"
-    r"|only_connected|robustness|shrink|slot|source|tie_band|ties|where)="
+    r"\b(anytime|anyway|ci|cluster|control|correction|default_source|dimension|engine|format|inconsistent|map|method"
+    r"|min_battles|misfit|model|on_bad|only_connected|robustness|shrink|slot|source|tie_band|ties|where)="
     r"""(\.\.\.|True|"[^"]*"|'[^']*')"""
 )
 """A parameter of `rate` or `read_battles` with its value, as messages name it; three dots stand for any value."""

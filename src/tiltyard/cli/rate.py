@@ -36,6 +36,7 @@ from tiltyard.cli.rate_options import (
     OnBadOption,
     OnlyConnectedOption,
     OutOption,
+    PeopleOption,
     PlotOption,
     PoolOption,
     RobustnessOption,
@@ -54,7 +55,8 @@ from tiltyard.cli.rate_options import (
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.boards import Leaderboard
+    from tiltyard.boards import InputOptions, Leaderboard
+    from tiltyard.boards.inputs import Estimator
 
 
 def rate_command(
@@ -64,6 +66,7 @@ def rate_command(
     both_bad: BothBadOption = "separate",
     inconsistent: InconsistentOption = "tie",
     evaluated: EvaluatedOption = None,
+    people: PeopleOption = None,
     anchor: AnchorOption = None,
     control: ControlOption = None,
     slot: SlotOption = None,
@@ -102,10 +105,11 @@ def rate_command(
     """Rate models from files of battles: battles in, a leaderboard with intervals out."""
     from tiltyard.boards import InputOptions, Selection, make_estimator, rate_by
     from tiltyard.boards.charts import SUFFIXES, check_path
-    from tiltyard.boards.rating import rate_with
 
     if pool and by is None:
         raise OptionError("--pool pulls the boards of --by together: name the column, such as --by language --pool.")
+    if people is not None and by is not None:
+        raise OptionError("--people corrects one board: choose its battles with --dimension or --where, without --by.")
     drawn = out if out is not None and format is None and out.suffix.lower() in SUFFIXES else None
     for picture in (plot, drawn):
         if picture is not None:
@@ -148,7 +152,7 @@ def rate_command(
     )
     with working("rating …"):
         boards = (
-            {"": rate_with(estimator, files, reading)}
+            {"": _rated(estimator, files, people, reading)}
             if by is None
             else rate_by(files, by, estimator, reading, pool=pool, leave_out=lambda text: note(as_options(text)))
         )
@@ -159,6 +163,16 @@ def rate_command(
     for picture in (drawn, plot):
         if picture is not None:
             _plot(boards, picture)
+
+
+def _rated(estimator: Estimator, files: list[str], people: str | None, reading: InputOptions) -> Leaderboard:
+    """The board of battles, with people's labels a corrected one."""
+    from tiltyard.boards.people import rate_with_people
+    from tiltyard.boards.rating import rate_with
+
+    if people is None:
+        return rate_with(estimator, files, reading)
+    return rate_with_people(estimator, files, people, reading)
 
 
 def _numbers(text: str) -> tuple[float, ...]:

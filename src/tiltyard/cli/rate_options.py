@@ -195,6 +195,13 @@ EngineOption = Annotated[
         rich_help_panel=FILTERS,
     ),
 ]
+PeopleOption = Annotated[
+    str | None,
+    typer.Option(
+        help="People's labels on a random draw of the judged matchups: they correct the judge's ratings. (bt)",
+        rich_help_panel=METHOD,
+    ),
+]
 KOption = Annotated[
     float | None, typer.Option("--k", help="Points at stake. (elo, elo-perm; default: 16)", rich_help_panel=ELO)
 ]

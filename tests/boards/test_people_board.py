@@ -1,0 +1,214 @@
+"""`rate(judged, people=labels)`: the board, what it says, and what labels it refuses or warns of."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tiltyard as ty
+from oracles.labelled_worlds import LabelledWorld, battle_rows
+from tiltyard.errors import BadRow, NoBattles, OptionError, RatingError
+
+WORLD = LabelledWorld("style", prompts=60, labels=120, link=0.85, style=0.5)
+JUDGED, PEOPLE = battle_rows(WORLD.draw(np.random.default_rng(5)))
+
+
+def remarks(board: ty.Leaderboard) -> str:
+    return "\n".join(board.remarks)
+
+
+def key(row: dict) -> tuple[str, ...]:
+    return (row["question_id"], *sorted((row["model_a"], row["model_b"])))
+
+
+VERDICT = {key(row): row.get(row["winner"], "tie") for row in JUDGED}
+
+
+@pytest.fixture(scope="module")
+def board() -> ty.Leaderboard:
+    return ty.rate(JUDGED, people=PEOPLE)
+
+
+def test_the_board_says_what_came_from_whom(board):
+    people = board.to_dict()["people"]
+    assert people["method"] == "prediction-powered"
+    assert 0.0 < people["lambda"] <= 1.0
+    assert (people["labels"], people["votes"], people["judged_matchups"]) == (120, 120, 900)
+    assert people["agreement"] > 0.75
+    assert people["saves"] is True
+    assert people["half_width"] < people["people_only_half_width"]
+    assert people["information"]["people"] + people["information"]["judge"] == pytest.approx(1.0)
+    assert f"λ is {people['lambda']:.2f}" in remarks(board)
+    assert f"±{people['people_only_half_width']:.0f}" in remarks(board)
+    assert "random draw" in remarks(board)
+    assert "corrected by 120 labels of people" in str(board)
+    row = board.to_dict()["ratings"][0]
+    assert row["judge_rating"] == pytest.approx(ty.rate(JUDGED)[row["model"]].rating)
+    assert row["people_only_low"] < row["people_only_rating"] < row["people_only_high"]
+    assert sum(entry.rating for entry in board) / len(board) == pytest.approx(1000.0)
+
+
+def test_which_side_a_label_is_written_from_does_not_matter(board):
+    other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+    turned = [
+        {**row, "model_a": row["model_b"], "model_b": row["model_a"], "winner": other[row["winner"]]} for row in PEOPLE
+    ]
+    assert ty.rate(JUDGED, people=turned).ratings == pytest.approx(board.ratings)
+
+
+def test_files_read_like_rows_and_other_column_names_are_mapped(board, tmp_path):
+    judged, people = tmp_path / "judged.jsonl", tmp_path / "people.csv"
+    judged.write_text("".join(json.dumps(row) + "\n" for row in JUDGED))
+    lines = [f"{row['question_id']},{row['model_a']},{row['model_b']},{row['winner']}" for row in PEOPLE]
+    people.write_text("\n".join(["task,model_a,model_b,winner", *lines]) + "\n")
+    judged.write_text(judged.read_text().replace('"question_id"', '"task"'))
+    found = ty.rate(judged, people=people, map={"prompt": "task"})
+    assert found.ratings == pytest.approx(board.ratings)
+    assert len(found.settings["people_sha256"]) == 64
+
+
+def test_labels_of_matchups_that_were_not_judged_are_counted(board):
+    found = ty.rate(JUDGED, people=[*PEOPLE, *({**PEOPLE[0], "question_id": f"x{i}"} for i in range(7))])
+    assert found.left_out == {"label on a matchup that was not judged": 7.0}
+    assert found.ratings == pytest.approx(board.ratings)
+
+
+def test_a_voter_who_labels_twice_counts_once(board):
+    once = ty.rate(JUDGED, people=[{**row, "voter": f"v{i}"} for i, row in enumerate(PEOPLE)])
+    twice = ty.rate(JUDGED, people=[{**row, "voter": f"v{i}"} for i, row in enumerate(PEOPLE)] * 2)
+    assert twice.left_out == {"label repeated by the same voter (averaged)": 120.0}
+    assert twice.ratings == pytest.approx(once.ratings)
+    assert once.ratings == pytest.approx(board.ratings)
+
+
+def test_voters_are_clusters_too():
+    world = replace(WORLD, voters=12, taste=1.5, labels=240)
+    judged, people = battle_rows(world.draw(np.random.default_rng(6)))
+    both, by_prompt = (ty.rate(judged, people=people, cluster=ways) for ways in ("prompt,voter", "prompt"))
+    assert both.settings["interval"]["cluster"] == "question_id,voter"
+    assert both.details["people"]["half_width"] > 1.1 * by_prompt.details["people"]["half_width"]
+    assert "240 votes by 12 voters" in remarks(both)
+
+
+def test_a_judge_who_disagrees_saves_nothing_and_costs_nothing():
+    rng = random.Random(2)
+    noise = [{**row, "winner": rng.choice(["model_a", "model_b"])} for row in PEOPLE]
+    found = ty.rate(JUDGED, people=noise)
+    people = found.details["people"]
+    assert people["saves"] is False
+    assert "the judge saves nothing here (agreement below 75 %)" in remarks(found)
+    assert people["half_width"] <= 1.02 * people["people_only_half_width"]
+
+
+def test_a_model_without_a_label_stays_on_the_judges_scale_and_is_marked():
+    found = ty.rate(JUDGED, people=[row for row in PEOPLE if "m5" not in (row["model_a"], row["model_b"])])
+    judge = ty.rate(JUDGED)
+    assert "no label: on the judge's scale" in (found["m5"].note or "")
+    assert (found["m5"].rank_low, found["m5"].rank_high) == (1, 6)
+    assert found["m5"].extra["labels"] == 0
+    width = judge["m5"].ci_high - judge["m5"].ci_low
+    assert found["m5"].ci_high - found["m5"].ci_low == pytest.approx(width)
+    assert found.details["people"]["not_corrected"] == ["m5"]
+
+
+def test_a_model_that_people_never_beat_has_no_upper_end():
+    def wins(row: dict) -> dict:
+        if "m5" not in (row["model_a"], row["model_b"]):
+            return row
+        return {**row, "winner": "model_a" if row["model_a"] == "m5" else "model_b"}
+
+    found = ty.rate(JUDGED, people=[wins(row) for row in PEOPLE])
+    assert found["m5"].ci_high is None
+    assert "by people's labels unbeaten" in (found["m5"].note or "")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        (lambda row: VERDICT[key(row)] == "m3", "NOT a random draw: the judge favours m3 more"),
+        (lambda row: VERDICT[key(row)] == "tie", "NOT a random draw: the judge ties more often"),
+        (lambda row: "m2" in key(row), "uneven labels: m2 is in 100 %"),
+    ],
+    ids=["where the judge said m3", "where the judge tied", "one model"],
+)
+def test_labels_that_are_no_random_draw_are_noticed(chosen, words):
+    rng = random.Random(1)
+    all_labels = [{**row, "winner": rng.choice(["model_a", "model_b", "tie"]), "source": "human"} for row in JUDGED]
+    assert words in remarks(ty.rate(JUDGED, people=[row for row in all_labels if chosen(row)][:120]))
+
+
+def test_a_random_draw_is_not_accused(board):
+    assert "NOT a random draw" not in remarks(board)
+    assert "uneven" not in remarks(board)
+
+
+def test_soft_scores_save_as_much_as_verdicts(board):
+    soft = {"model_a": 0.62, "model_b": 0.38, "tie": 0.5}
+    found = ty.rate([{**row, "score_a": soft[row["winner"]]} for row in JUDGED], people=PEOPLE)
+    assert found.details["people"]["agreement"] == board.details["people"]["agreement"]
+    judge = board.details["people"]["information"]["judge"]
+    assert found.details["people"]["information"]["judge"] == pytest.approx(judge, abs=0.08)
+
+
+def test_both_bad_is_no_tie_unless_asked():
+    some = [{**row, "winner": "tie (bothbad)"} if i % 5 == 0 else row for i, row in enumerate(PEOPLE)]
+    separate, half = ty.rate(JUDGED, people=some), ty.rate(JUDGED, people=some, both_bad="half")
+    assert separate.details["people"]["labels"] == half.details["people"]["labels"] == 120
+    assert separate.ratings != half.ratings
+
+
+def test_a_dimension_is_chosen_or_named():
+    more = [{**row, "dimension": "style"} for row in JUDGED] + [{**row, "dimension": "facts"} for row in JUDGED]
+    with pytest.raises(OptionError, match=r"2 dimensions \(facts, style\), and the labels do not say which"):
+        ty.rate(more, people=PEOPLE)
+    chosen = ty.rate(more, people=PEOPLE, dimension="facts")
+    named = ty.rate(
+        [row for row in more if row["dimension"] == "facts"], people=[{**row, "dimension": "facts"} for row in PEOPLE]
+    )
+    assert chosen.ratings == pytest.approx(named.ratings)
+
+
+@pytest.mark.parametrize(
+    ("people", "error", "words"),
+    [
+        (PEOPLE[:12], RatingError, "12 labelled matchups are too few"),
+        ([{**row, "question_id": "x"} for row in PEOPLE], NoBattles, "none of the 120 labels is on a matchup"),
+        ([{**row, "winner": "tie"} for row in PEOPLE], RatingError, "every label is a tie"),
+        ([{**row, "winner": "tie (bothbad)"} for row in PEOPLE], RatingError, "both answers are bad"),
+        ([{**row, "source": "llm-judge"} for row in PEOPLE], NoBattles, "no label by people"),
+        ([{**PEOPLE[0], "winner": "m9"}, *PEOPLE], BadRow, "unknown winner"),
+        ([{k: v for k, v in row.items() if k != "question_id"} for row in PEOPLE], OptionError, "which prompt"),
+    ],
+    ids=["few", "not judged", "ties", "both bad", "judges", "bad winner", "no prompts"],
+)
+def test_labels_that_say_nothing_are_an_answer_in_one_line(people, error, words):
+    with pytest.raises(error, match=words) as found:
+        ty.rate(JUDGED, people=people)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "elo"}, "Bradley–Terry ratings only"),
+        ({"ci": "bootstrap"}, "sandwich"),
+        ({"ties": "rao-kupper"}, "not with rao-kupper"),
+        ({"shrink": True}, "shrink"),
+        ({"inconsistent": "drop"}, "need every judged matchup"),
+        ({"cluster": "category"}, "prompt, voter, both or none"),
+        ({"anchor": ("m9", 1000.0)}, "anchor"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_options_without_a_meaning_here_are_refused(options, words):
+    with pytest.raises(OptionError, match=words):
+        ty.rate(JUDGED, people=PEOPLE, **options)
+
+
+def test_an_anchor_is_where_the_scale_starts():
+    found = ty.rate(JUDGED, people=PEOPLE, anchor=("m0", 900.0))
+    assert found["m0"].rating == found["m0"].ci_low == found["m0"].ci_high == pytest.approx(900.0)
