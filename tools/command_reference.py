@@ -17,7 +17,8 @@ HEAD = """# Commands
 Every command and option. This page is made from the commands by `make docs`.
 
 Results go to standard output, notes to standard error. Exit codes: 0 done, 1 failed (one line says what, where and what
-to do), 2 wrong usage, 3 the answer is no (a pilot that says NO-GO: the work is done and written).
+to do), 2 wrong usage, 3 the answer is no (a gate that fails, a pilot that says
+NO-GO: the work is done and written).
 """
 
 

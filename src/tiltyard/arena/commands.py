@@ -57,7 +57,7 @@ class Command(Generic[R]):
 
     @property
     def refused(self) -> bool:
-        """Whether it is done."""
+        """Whether it was refused: there is nothing more to do."""
         return self._error is not None
 
     def reset(self) -> None:
@@ -129,7 +129,7 @@ class MatchupCommand(Command[R]):
         self.voter = voter
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
-        """The resulting state of the matchup."""
+        """What happens to the matchup: a decision of the rules in `voting`."""
         raise NotImplementedError
 
     def reply(self, ballot: Ballot, now: int, state: ArenaState) -> R:
@@ -192,7 +192,7 @@ class UndoVote(_WithoutReply):
     """Undo a recent vote whose names were held back."""
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
-        """Take the vote back."""
+        """Undo the vote, or refuse."""
         return voting.undo(ballot, now)
 
 
@@ -220,7 +220,7 @@ class ProbeWriter(Command[int]):
 
 
 class ReadState(Command[R]):
-    """Call a function with the state, between two groups."""
+    """Call a function with the state, after the writes of its group are committed."""
 
     def __init__(self, look: Callable[[ArenaState], R]) -> None:
         super().__init__()

@@ -133,7 +133,7 @@ class Arena:
         return waiting.future
 
     def post(self, command: Command[R], mailbox: Mailbox) -> None:
-        """Submit without waiting: the mailbox gets the request back when its group is committed."""
+        """Submit without waiting: the mailbox gets the command back when its group is committed."""
         self._commits.submit(command, mailbox)
 
     def load(self) -> Load:
@@ -167,7 +167,7 @@ class _Waiting(Generic[R]):
         self.future.set_running_or_notify_cancel()
 
     def take(self, done: Sequence[Command[Any]]) -> None:
-        """Say it."""
+        """Give the caller the answer, or the error."""
         for command in done:
             try:
                 self.future.set_result(command.result())

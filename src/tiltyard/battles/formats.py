@@ -1,8 +1,8 @@
-"""Foreign spellings of a battle, one small record each: `FORMATS`.
+"""The battle formats of other tools, one small record each: `FORMATS`.
 
 A format says where each of our columns is in a foreign file, how its winners are spelled, how its preference number
 becomes `score_a`, and who decides where the row does not say. The same record drives the fast reader and the careful
-one; nothing else knows a foreign spelling.
+one; nothing else knows a foreign format.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OWN_PAIR = ("model_a", "model_b", "score_a")
-"""Names that end like one half of a pair of numbers, and are none."""
+"""Columns that end in `_a` or `_b` like a pair of style columns, but are not one."""
 
 OWN_WINNERS = {outcome.label: outcome for outcome in Outcome}
 
@@ -44,7 +44,7 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One spelling of a battle.
+    """One format of battles.
 
     `columns` names, for each of our columns, where it may be in the foreign file (the first one present counts; a
     dot reaches into a nested value, `.0` to the first of a list). The outcome comes from `winners` (the spellings of
@@ -81,11 +81,11 @@ class Format:
         return not self.lacking(header, wanted) and not set(self.unless) & set(header)
 
     def lacking(self, header: Collection[str], wanted: Iterable[str] | None = None) -> list[str]:
-        """The wanted columns (those required, unless told) that a header does not have."""
+        """The wanted columns (by default the required ones) that a header does not have."""
         return [column for column in wanted or self.required if self.find(column, header) is None]
 
     def refuses(self, mapped: ColumnMap) -> str | None:
-        """A column of a mapping that this format would not look at, because its outcome comes from elsewhere."""
+        """A column of a mapping that this format would ignore, because its outcome comes from elsewhere."""
         has_words = bool(self.winners) or self.winner_is_a_name
         if not has_words and ("winner" in mapped.targets or mapped.words):
             return "winner"
@@ -100,10 +100,10 @@ class Format:
 
 
 PROMPT_COLUMNS = ("question_id", "prompt_id", "prompt", "question", "instruction")
-"""Columns that say which prompt a battle was about, the first one present counting."""
+"""Columns that say which prompt a battle was about; the first one present counts."""
 
 VOTER_COLUMNS = ("voter", "voter_id", "user_id", "user", "rater", "annotator", "session_id")
-"""Columns that say who decided a battle, the first one present counting."""
+"""Columns that say who decided a battle; the first one present counts."""
 
 
 def _same(*names: str) -> dict[str, tuple[str, ...]]:

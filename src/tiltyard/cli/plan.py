@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 PlanFormat = Literal["table", "json", "md"]
 
 GOAL, NOTHING, PILOT, MONEY, OUTPUT = (
-    "What is to be shown",
-    "From nothing",
+    "Goal",
+    "Without battles",
     "From battles",
     "What it costs",
     "Output",
@@ -51,14 +51,14 @@ InOption = Annotated[
     list[str] | None,
     typer.Option(
         "--in",
-        help="Battles there are already: files, a run folder, or an arena's database URL. May be repeated.",
+        help="Existing battles: files, a run folder, or an arena's database URL. May be repeated.",
         rich_help_panel=PILOT,
     ),
 ]
 TopOption = Annotated[
     int | None,
     typer.Option(
-        "--top", help="How many more battles until this many at the top of the board separate.", rich_help_panel=PILOT
+        "--top", help="How many more battles it takes to separate this many models at the top.", rich_help_panel=PILOT
     ),
 ]
 DifferenceOption = Annotated[
@@ -76,9 +76,11 @@ MarginOption = Annotated[
         rich_help_panel=GOAL,
     ),
 ]
-PowerOption = Annotated[float, typer.Option(help="The chance of showing it, if it is so.", rich_help_panel=GOAL)]
+PowerOption = Annotated[
+    float, typer.Option(help="The chance of the wanted verdict, if the difference is as assumed.", rich_help_panel=GOAL)
+]
 AlphaOption = Annotated[
-    float, typer.Option(help="The error rate: how often equal models may be told apart.", rich_help_panel=GOAL)
+    float, typer.Option(help="The error rate: how often equal models may be called different.", rich_help_panel=GOAL)
 ]
 OneSidedOption = Annotated[
     bool,
@@ -206,7 +208,7 @@ def plan_command(
 ) -> None:
     """How many prompts, verdicts or votes it takes to tell models apart.
 
-    From nothing: `tiltyard plan`. From a pilot: `tiltyard plan v2 v1 --in battles.jsonl`. For a whole board:
+    Without battles: `tiltyard plan`. From a pilot: `tiltyard plan v2 v1 --in battles.jsonl`. For a whole board:
     `tiltyard plan --top 3 --in battles.jsonl`.
     """
     from tiltyard.decisions import Goal

@@ -1,8 +1,8 @@
 """`gate`: a rule over a difference: better, not worse than a margin, worse, or cannot tell.
 
-Better and worse come from one two-sided interval at level 1 − α: above zero, or below it. Not worse comes from the
-one-sided bound at the same α: the difference is above minus the margin. Equal models are therefore called better or
-worse with chance α at the most, and a model that is worse by the margin passes with chance α at the most. With
+The first that holds decides. Better: the two-sided interval at level 1 − α is above zero. Not worse: the one-sided
+bound at the same α is above minus the margin. Worse: the two-sided interval is below zero. Equal models are therefore
+called better or worse with chance α at most, and a model that is worse by the margin passes with chance α at most. With
 `anytime` the bounds hold however often one asks while verdicts come in.
 """
 
@@ -29,11 +29,11 @@ Decision = Literal["better", "not_worse", "worse", "unknown"]
 """`better`, `not_worse`, `worse` or `unknown`."""
 
 MARGIN = 30.0
-"""The margin in rating points where none is given: 54 : 46."""
+"""The default margin in rating points: a win rate of 54 : 46."""
 ALPHA = 0.05
 SMALLEST_ALPHA = 1e-6
 POWER = 0.8
-"""The chance of passing that sizes of samples are given for."""
+"""The chance of passing for which sample sizes are given."""
 
 PASSES: tuple[Decision, ...] = ("better", "not_worse")
 
@@ -59,7 +59,7 @@ class PartVerdict:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GateResult:
-    """What a gate says of a difference.
+    """The verdict of a gate on a difference.
 
     Parameters:
         verdict: `better`, `not_worse`, `worse` or `unknown`.
@@ -70,7 +70,7 @@ class GateResult:
         level: Confidence level of the two-sided interval that it looks at: 1 − α, or more where α is shared.
         low: Lower end of that interval; None where nothing bounds it, or where there is none.
         high: Upper end of that interval.
-        bound: The one-sided lower bound that is set against the margin, in rating points; None: there is none.
+        bound: The one-sided lower bound that is compared with the margin, in rating points; None: there is none.
         parts: Verdicts on the values of a column, where they were asked for.
         needed: How many times as much data lets equal models pass with chance 0.8; None where that is unknown.
     """
@@ -89,7 +89,7 @@ class GateResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the new one may go on: better, or not worse than the margin."""
+        """Whether the gate is passed: better, or not worse than the margin."""
         return self.verdict in PASSES
 
     @property
@@ -166,7 +166,7 @@ def judge_difference(
 
 
 def decide(one: Contrast, margin: float, alpha: float, *, anytime: bool) -> tuple[Decision, float | None]:
-    """The verdict on a difference, and the one-sided lower bound in points that is set against the margin.
+    """The verdict on a difference, and the one-sided lower bound in points that is compared with the margin.
 
     Parameters:
         one: The difference.
@@ -203,7 +203,7 @@ def times_needed(one: Contrast, margin: float, alpha: float) -> float | None:
 
 
 def even_odds(points: float) -> float:
-    """The chance to win, ties apart, of a model that many points ahead."""
+    """The chance that a model this many points ahead wins a battle that is not a tie."""
     return 1.0 / (1.0 + math.exp(-points / POINTS_PER_LOGIT))
 
 
@@ -229,7 +229,7 @@ def gate_sentence(result: GateResult) -> str:
 
 
 def as_table(result: GateResult) -> str:
-    """The verdict for a terminal: the sentence, the difference, categories, and what the margin asks for."""
+    """The verdict for a terminal: the sentence, the difference, categories, and how much data the margin needs."""
     lines = [result.sentence, "", *_part_lines(result), *advice(result)]
     return "\n".join([*lines, *footnotes(result.difference)])
 
@@ -283,7 +283,7 @@ def _part_line(one: PartVerdict) -> str:
 
 
 def advice(result: GateResult) -> list[str]:
-    """What the margin means, and how much data it asks for."""
+    """What the margin means, and how much data it needs."""
     odds = even_odds(result.margin)
     lines = [] if abs(result.level - result.difference.level) < 1e-9 else [f"the gate looks at {_level(result)}"]
     lines += [

@@ -1,4 +1,4 @@
-"""What a difference of two models is made of: estimates, their own battles, parts, and the whole answer."""
+"""The records of a difference between two models: estimates, the battles between the two, parts, the whole answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EstimatedDifference:
         win_rate: Mean result of the new one against the old one: 1 won, 0 lost, a half for a tie.
         win_rate_low: Lower end of its interval.
         win_rate_high: Upper end of its interval.
-        n_battles: Battles it was made of.
+        n_battles: Battles it was estimated from.
     """
 
     difference: float
@@ -54,7 +54,7 @@ class HeadToHead:
         wins: Won by the new model.
         losses: Lost by it.
         ties: Tied.
-        both_bad: Battles in which both were bad; they move no rating.
+        both_bad: Battles in which both were bad; they do not affect the ratings.
         estimate: What these battles alone say; None where they say nothing (all of them both bad).
     """
 
@@ -79,7 +79,7 @@ class HeadToHead:
 class PartDifference:
     """The difference among the battles of one category or dimension.
 
-    Its interval is wider than one alone would be: those of all values of the column hold at once.
+    Its interval is wider than it would be alone, so that the intervals of all values of the column hold at once.
 
     Parameters:
         column: The column.
@@ -103,7 +103,7 @@ class PartDifference:
 
 @dataclass(frozen=True, slots=True)
 class OnlyFor:
-    """What an interval holds for alone, because it is too few to stand for others: these 3 voters, this prompt.
+    """The prompts or voters for which alone an interval holds, as they are too few to represent others.
 
     Parameters:
         what: `prompt` or `voter`.
@@ -124,21 +124,21 @@ class Difference:
     Parameters:
         new: The model that stands first.
         old: The model it is compared with.
-        estimate: The difference through all battles: those between the two and those through the field.
-        contrast: The same in logits, with what it takes to ask further questions of it.
+        estimate: The difference from all battles: those between the two, and those against other models.
+        contrast: The same in logits, with what other levels and tests need.
         level: Confidence level of the intervals.
         direct: The battles between the two; None where they never met.
         parts: The difference in each dimension and category, where battles have them.
-        prompts: How the two fared on each prompt, where prompts are known.
+        prompts: How the two did on each prompt, where prompts are known.
         n_battles: Rated battles in which one of the two took part.
         n_prompts: Prompts of these battles; None where prompts are unknown.
         n_voters: Voters of these battles; None where voters are unknown.
-        interval: What the interval is made by: clusters, effective counts, degrees of freedom.
+        interval: How the interval is computed: clusters, effective counts, degrees of freedom.
         left_out: Battles that were not rated, by reason.
         remarks: Sentences a reader should not miss.
         anytime: Whether the intervals hold however often one looks while battles come in.
         then_and_now: Whether the two are one entrant in two runs.
-        only_for: The few prompts or voters for whom alone the interval holds; None: it holds for others like them.
+        only_for: The few prompts or voters for which alone the interval holds; None: it holds for others too.
     """
 
     new: str
@@ -181,7 +181,7 @@ class Difference:
 
     @property
     def shown(self) -> EstimatedDifference:
-        """Whose win rate comes first: that of the battles between the two, where they met."""
+        """The estimate whose win rate is shown: of the battles between the two, or of all where they never met."""
         return self.direct.estimate if self.direct is not None and self.direct.estimate is not None else self.estimate
 
     @property

@@ -41,8 +41,8 @@ class Goal:
     """What a sample should show, and how surely.
 
     Parameters:
-        power: The chance of showing it, if it is so.
-        alpha: The error rate: how often equal models may be told apart, or a model worse by the margin may pass.
+        power: The chance of the wanted verdict, if the difference is as assumed.
+        alpha: The error rate: how often equal models may be called different, or a model worse by the margin may pass.
         one_sided: Whether only `better` is looked for, so that all of `alpha` is on that side. Not with a margin,
             which is one-sided anyway, as `gate` has it.
         margin: None: the new model is to be called better. A number of rating points: it is to pass as not worse by

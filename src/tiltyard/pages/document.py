@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def document(title: str, body: Sequence[Html], *, style: str, script: str = "") -> str:
-    """The text of the file. Its policy allows exactly this style and this script."""
+    """The text of the file. Its content security policy allows exactly this style and this script."""
     scripts = f" script-src '{_digest(script)}';" if script else ""
     policy = f"default-src 'none'; style-src '{_digest(style)}';{scripts} base-uri 'none'; form-action 'none'"
     head = [

@@ -148,10 +148,10 @@ async def reveal_names(request: Request, matchup_id: str) -> Response:
 
 
 @router.post(
-    "/matchups/{matchup_id}/skip", **described("Pass a pair", 200, body("State"), 400, 403, 404, 409, 410, 415, 429)
+    "/matchups/{matchup_id}/skip", **described("Skip a pair", 200, body("State"), 400, 403, 404, 409, 410, 415, 429)
 )
 async def skip_matchup(request: Request, matchup_id: str) -> Response:
-    """Pass a pair without a vote; it cannot be voted on afterwards."""
+    """Skip a pair without a vote; it cannot be voted on afterwards."""
     site = site_of(request)
     check_origin(request, site.settings)
     await nothing_of(request)
@@ -161,10 +161,10 @@ async def skip_matchup(request: Request, matchup_id: str) -> Response:
 
 
 @router.post(
-    "/matchups/{matchup_id}/undo", **described("Take a vote back", 200, body("State"), 400, 403, 404, 409, 415, 429)
+    "/matchups/{matchup_id}/undo", **described("Undo a vote", 200, body("State"), 400, 403, 404, 409, 415, 429)
 )
 async def undo_vote(request: Request, matchup_id: str) -> Response:
-    """Take back a fresh vote that was sent with `"reveal": false`. The pair stays closed, and its names unknown."""
+    """Undo a recent vote that was sent with `"reveal": false`. The pair stays closed, and its names unknown."""
     site = site_of(request)
     check_origin(request, site.settings)
     await nothing_of(request)
@@ -233,7 +233,7 @@ class QuickRoutes:
 
     def __init__(self, app: ASGIApp, routes: Sequence[APIRoute], answer_error: ErrorAnswer) -> None:
         self._app = app
-        assert all(route.methods == {"POST"} for route in routes), "only what is posted is in a hurry"
+        assert all(route.methods == {"POST"} for route in routes), "quick routes answer POST requests only"
         self._routes = tuple((route, route.path_regex, route.endpoint) for route in routes)
         self._answer_error = answer_error
 

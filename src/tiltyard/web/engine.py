@@ -40,7 +40,8 @@ class Engine:
         if self._mailbox is None or self._mailbox.loop is not loop:
             self._mailbox = LoopMailbox(loop)
         self.arena.post(command, self._mailbox)
-        await self._mailbox.expect(command)  # soon enough: the loop receives answers only while this waits
+        # Not too late: the answer arrives through this loop, which goes on only when this coroutine waits.
+        await self._mailbox.expect(command)
         return command.result()
 
     async def read(self, look: Callable[[ArenaState], R]) -> R:
@@ -71,19 +72,19 @@ class Engine:
 
 
 class LoopMailbox:
-    """Outstanding requests of one event loop; the loop is woken once for all that finish together."""
+    """Outstanding commands of one event loop; the loop is woken once for all that finish together."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._waiting: dict[Command[Any], asyncio.Future[None]] = {}
 
     def expect(self, command: Command[R]) -> asyncio.Future[None]:
-        """Called when the request is done."""
+        """A future that is done once the command is."""
         done = self._waiting[command] = self.loop.create_future()
         return done
 
     def take(self, done: Sequence[Command[Any]]) -> None:
-        """Called in the writing thread. A closed loop has no one to notify."""
+        """Notify those who wait; called in the writing thread. A closed loop has no one to notify."""
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._tell, done)
 

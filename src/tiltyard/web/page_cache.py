@@ -36,10 +36,10 @@ class PageCache:
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tiltyard-pages")
         self.made = 0
-        """How many answers were made."""
+        """How many responses were rendered."""
 
     async def get(self, key: Key, make: Callable[[], bytes]) -> bytes:
-        """The response of a key, made if it is not cached.
+        """The response for a key, rendered if it is not cached.
 
         An error in `make` is raised for everyone who waits for it.
         """
@@ -63,7 +63,7 @@ class PageCache:
     def _make(self, key: Key, make: Callable[[], bytes], making: Future[bytes]) -> None:
         try:
             made = make()
-        except BaseException as error:  # it is what those who wait are told
+        except BaseException as error:  # raised for everyone who waits
             with self._lock:
                 del self._making[key]
             making.set_exception(error)
@@ -88,6 +88,6 @@ def tag_of(*parts: object) -> str:
 
 
 def has_already(request: Request, tag: str) -> bool:
-    """Whether the sender says that it has the answer of this tag."""
+    """Whether the client says that it already has the response with this tag."""
     said = request.headers.get("if-none-match", "")
     return any(part.strip().removeprefix("W/") == tag.removeprefix("W/") for part in said.split(","))

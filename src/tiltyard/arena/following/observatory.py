@@ -292,7 +292,7 @@ class Observatory:
         waited = time.monotonic() - ended
         if waited < max(pace.study_seconds, pace.rest * took):
             return False
-        new = replica.state.seq - study.seq
+        new = replica.state.seq - study.seq  # events; a vote is two of them: served, voted
         return new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
 
     def _study(self) -> Study:

@@ -86,7 +86,7 @@ class Store:
                     self.chain_pending(connection, replica)
 
     def begin(self, connection: sa.Connection, replica: Replica, *, wait: bool) -> bool:
-        """Catch up with the log. Whether this transaction is now the projector; with `wait` it will be."""
+        """Catch up with the log. Returns whether this transaction is now the projector; with `wait`, it always is."""
         locked = self.database.lock_projector(connection, wait=wait)
         if not replica.is_at_the_head(connection):
             replica.catch_up(connection)

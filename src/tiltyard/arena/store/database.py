@@ -74,7 +74,10 @@ class Database:
                 yield connection
 
     def lock_projector(self, connection: sa.Connection, *, wait: bool) -> bool:
-        """Whether this transaction is now the one projector; on SQLite every write is."""
+        """Try to become the one projector, and return whether it worked; on SQLite every write is the projector.
+
+        With `wait`, wait for the lock.
+        """
         if self.is_sqlite:
             return True
         if wait:

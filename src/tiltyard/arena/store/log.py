@@ -79,7 +79,7 @@ def write_events(connection: sa.Connection, happened: Sequence[Event]) -> list[W
 
 
 def leave_pending(connection: sa.Connection, written: Sequence[WrittenEvent]) -> None:
-    """Leave it to the next projector to number the events."""
+    """List the events as pending: the next projector gives them their sequence numbers."""
     insert_rows(connection, pending, [(row.event_id,) for row in written])
 
 
@@ -90,7 +90,7 @@ def unchained(connection: sa.Connection) -> list[WrittenEvent]:
 
 
 def remove_pending(connection: sa.Connection, event_ids: Sequence[int]) -> None:
-    """These events are now numbered."""
+    """Take events that have their sequence numbers off the list of pending ones."""
     if event_ids:
         connection.execute(_unpend, {"ids": list(event_ids)})
 

@@ -47,7 +47,7 @@ class Projections:
         self._moved = False
 
     def before(self, connection: sa.Connection, state: ArenaState, event: e.Event) -> None:
-        """Take a snapshot if the event is the first of a new period: a period's snapshot is the state at its end.
+        """Write rows of the history (table `snapshots`) if a new period begins: the state at the end of the last one.
 
         Periods follow the times in the events, and a clock that runs behind starts none, so a replay finds the same
         periods.

@@ -57,5 +57,5 @@ def last_public(head: int, recent: Iterable[tuple[int, int | None]]) -> int:
 
 
 def pending_votes(connection: sa.Connection, now: int) -> set[str]:
-    """The matchups whose votes can still be undone."""
+    """The matchups whose votes can still be undone (not to be confused with pending events, which have no number)."""
     return {row[0] for row in fetch(connection, _pending, {"since": now - CLOCK_MARGIN})}

@@ -107,4 +107,4 @@ class Replica:
 
 
 def _ignored(served: MatchupServed, at: int, catalog: Catalog) -> None:
-    """Nobody wants to know."""
+    """Does nothing: the default of `on_served`."""

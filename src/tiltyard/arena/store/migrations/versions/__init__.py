@@ -1,1 +1,1 @@
-"""One file per step, numbered."""
+"""The migrations of the arena's tables, one numbered file each."""
