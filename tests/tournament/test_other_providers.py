@@ -32,9 +32,10 @@ def test_openais_batches_are_files_with_our_tag_and_come_back_at_half_price(
     done = tiltyard(*RUN)
     assert done.returncode == 0, done.stderr
     ledger = openai_server.ledger
-    assert [len(batch.entries) for batch in ledger.batches.values()] == [2, QUERIES - 2]
-    assert len(ledger.files) == 2
-    assert len({batch.metadata["tiltyard"] for batch in ledger.batches.values() if batch.metadata}) == 2
+    # Two go ahead, one for each rubric; then a batch for each dimension, 18 and 24 questions without those two.
+    assert [len(batch.entries) for batch in ledger.batches.values()] == [2, 17, QUERIES - 2 - 17]
+    assert len(ledger.files) == 3
+    assert len({batch.metadata["tiltyard"] for batch in ledger.batches.values() if batch.metadata}) == 3
     assert {one.body["max_completion_tokens"] for one in ledger.accepted} == {1024}
     assert settled(tmp_path) == [9, 12]
     (row, *_) = read_lines(tmp_path / "run" / "verdicts" / "factuality.jsonl")

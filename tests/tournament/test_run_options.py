@@ -291,3 +291,16 @@ def test_more_shuffles_than_can_be_played_are_refused_before_anything_is_asked(
     assert done.returncode == 1
     assert "n_perms is 1000001: take 2 to 1,000,000" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_the_first_board_is_shown_while_the_second_dimension_is_judged(
+    tmp_path: Path, tiltyard: Run, scripted: str
+) -> None:
+    done = run(tiltyard, scripted, "--yes")
+    assert "factuality is settled, others are still being judged\nBradley–Terry" in done.stderr
+    assert "calibration is settled" not in done.stderr
+    assert done.stdout.count("Bradley–Terry ·") == 2  # both, at the end
+    before = {path: path.read_bytes() for path in (tmp_path / "run" / "ratings").iterdir()}
+    again = run(tiltyard, scripted, "--yes")
+    assert "is settled" not in again.stderr  # nothing is asked, so the end is near
+    assert {path: path.read_bytes() for path in before} == before

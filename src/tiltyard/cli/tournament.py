@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tiltyard.llm.runner import AskingParts
     from tiltyard.tournament.config import Setup
     from tiltyard.tournament.plan import RunPlan
+    from tiltyard.tournament.ratings import DimensionRatings
     from tiltyard.tournament.run import RunResult
 
 MOST_NAMED = 5
@@ -113,6 +114,7 @@ def _run(plan: RunPlan, *, yes: bool) -> RunResult:
                     watch=progress.watch,
                     on_verdict=progress.verdict,
                     finish=write_report,
+                    on_standing=_say_early,
                 )
             )
     except BudgetReached as error:
@@ -124,6 +126,13 @@ def _run(plan: RunPlan, *, yes: bool) -> RunResult:
         ) from None
     _say_what_came_out(finished)
     return finished
+
+
+def _say_early(standing: DimensionRatings) -> None:
+    """The board of a dimension that is settled while others are still being judged; stdout has all at the end."""
+    from tiltyard.tournament.summary import board_text
+
+    note(f"{standing.dimension} is settled, others are still being judged\n{board_text(standing)}\n")
 
 
 def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts, *, yes: bool) -> Judge:

@@ -19,6 +19,10 @@ OnVerdict = Callable[[Matchup, Verdict], None]
 `canary/…`)."""
 
 
+OnSettled = Callable[[str, "Verdicts"], None]
+"""Called with a dimension and the verdicts once all its questions are answered, while others are still open."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgingOptions:
     """How the cases of a run are judged.
@@ -43,6 +47,8 @@ class JudgingOptions:
     give_up_after: int | None = None
     """This many questions are asked first, and if none gets a readable verdict nothing more is asked; a judge that has
     answered before is trusted."""
+    on_settled: OnSettled | None = None
+    """Called with a dimension whose questions are all answered, while those of others are still open."""
 
     def __post_init__(self) -> None:
         if self.give_up_after is not None and self.give_up_after < 1:
@@ -148,11 +154,13 @@ async def judge(
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
     give_up_after: int | None = None,
+    on_settled: Callable[[str, Sequence[Judgment]], None] | None = None,
 ) -> JudgingResult:
     """The judgments of every case and canary of a plan.
 
-    What is cached is not asked again; everything else is asked in one go over all dimensions, after one question per
-    dimension if `prewarm` is set. With `skip_judging` nothing is asked; cases without both verdicts come back as
+    What is cached is not asked again. Direct calls go dimension by dimension; batches of all dimensions are sent
+    together, and each dimension is settled when its own have ended. If `prewarm` is set, one question per dimension
+    goes first. With `skip_judging` nothing is asked; cases without both verdicts come back as
     failed, and `stats` says how many verdicts are missing. With `give_up_after`, a judge whose first that many
     questions all end without a readable verdict raises a `JudgingError`; its replies are kept. By default that happens
     after 20 questions or, with batches, when 20 or more replies are in and none is readable.
@@ -170,21 +178,30 @@ async def judge(
         on_verdict: Called with each new verdict as it is saved.
         give_up_after: Raise a `JudgingError` if the first this many questions all end without a readable verdict; the
             judge's replies are kept.
+        on_settled: Called with a dimension and its judgments once all its questions are answered, if others are still
+            open then: for a first result before the end.
     """
     if not judge.both_orders and not single_order:
         raise JudgingError(
             f"{judge.name} judged in one order only, so position bias cannot be seen. "
             "Say that single verdicts are accepted, or use a judge that sees both orders."
         )
-    options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after)
+    single = not judge.both_orders
+
+    def settled(dimension: str, verdicts: Verdicts) -> None:
+        assert on_settled is not None
+        on_settled(dimension, Judgments(verdicts, dimension, plan.cases.get(dimension, ()), 0, single_order=single))
+
+    early = None if on_settled is None else settled
+    options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after, early)
     verdicts = await judge.judge(plan, options)
     cases: dict[str, Sequence[Judgment]] = {}
     canaries: dict[str, Sequence[Judgment]] = {}
     for dimension in plan.dimensions:
         ordinary = plan.cases.get(dimension, ())
         extra = plan.canaries.get(dimension, ())
-        cases[dimension] = Judgments(verdicts, dimension, ordinary, 0, single_order=not judge.both_orders)
-        canaries[dimension] = Judgments(verdicts, dimension, extra, len(ordinary), single_order=not judge.both_orders)
+        cases[dimension] = Judgments(verdicts, dimension, ordinary, 0, single_order=single)
+        canaries[dimension] = Judgments(verdicts, dimension, extra, len(ordinary), single_order=single)
     return JudgingResult(judge.name, judge.both_orders, cases, canaries, verdicts.stats)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from tiltyard.judging.records import VerdictLabel
 from tiltyard.judging.reply_forms import check_form
 from tiltyard.llm.accounting import GroupTotals, RunningTotals
 from tiltyard.llm.asking import Progress
+from tiltyard.llm.journal import Journal
 from tiltyard.llm.provider import BatchProvider
 from tiltyard.llm.runner import AskingParts, ask_all
 from tiltyard.llm.trial import GIVE_UP_AFTER, FailureSummary, Trial
@@ -35,7 +37,7 @@ from tiltyard.llm.trial import GIVE_UP_AFTER, FailureSummary, Trial
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tiltyard.judging.judge import JudgingOptions, Verdicts
+    from tiltyard.judging.judge import JudgingOptions, OnSettled, Verdicts
     from tiltyard.judging.plan import JudgingPlan
     from tiltyard.judging.records import Verdict
     from tiltyard.judging.reply_forms import ReplyForm
@@ -165,16 +167,23 @@ class LanguageModelJudge:
             else open_questions(questions, caches, retry_failed=options.retry_failed)
         )
         tally = RunningTotals(options.watch)
+        verdicts = _CachedVerdicts(questions, caches)
+        early = _EarlyResults(pending, verdicts, options.on_settled)
+        sink = self._sink(questions, pending, options, early)
         try:
-            await self._ask_open(_Asking(questions, pending, self._sink(questions, pending, options), tally), options)
+            early.look()
+            await self._ask_open(_Asking(questions, pending, sink, tally, early), options)
         finally:
             if self._asking.tally is not None:
                 self._asking.tally.add(tally.totals())
             for cache in self._caches.values():
                 cache.flush()
-        return _CachedVerdicts(questions, caches, hits, tally)
+        verdicts.count(hits, tally)
+        return verdicts
 
-    def _sink(self, questions: Questions, pending: OpenQuestions, options: JudgingOptions) -> VerdictSink:
+    def _sink(
+        self, questions: Questions, pending: OpenQuestions, options: JudgingOptions, early: _EarlyResults
+    ) -> VerdictSink:
         return VerdictSink(
             questions,
             pending,
@@ -183,24 +192,38 @@ class LanguageModelJudge:
             now=self._asking.now,
             on_verdict=options.on_verdict,
             trial=self._trial,
+            on_closed=early.look,
         )
 
     async def _ask_open(self, asking: _Asking, options: JudgingOptions) -> None:
         """Ask the open questions: the first of each dimension, then enough to see whether the judge answers, then all.
 
-        With direct calls the trial holds back the other questions by itself; batches need a separate trial batch, if
-        requested.
+        With direct calls the trial holds back the other questions by itself, and dimensions are asked one after the
+        other, so that the first is settled early. Batches need a separate trial batch, if requested; those of all
+        dimensions are sent together.
         """
         left = _Left(asking.pending)
         self._trial.enough = options.give_up_after or GIVE_UP_AFTER
-        if options.prewarm:
-            await self._ask(left.take(_first_of_each(asking.questions, asking.pending)), asking)
+        first = left.take(_first_of_each(asking.questions, asking.pending)) if options.prewarm else []
+        if first:
+            await self._ask(first, asking)
         while left and options.give_up_after is not None and self._asks_in_batches:
             wanted = self._trial.failures_left()
             if wanted > len(left):
                 break
             await self._ask(left.take(list(islice(never_failed_first(left, self._caches), int(wanted)))), asking)
-        await self._ask(left, asking)
+        if self._asks_in_batches or self._has_open_batches:
+            if left:
+                await self._ask(left, asking)
+            return
+        for dimension, count in asking.pending.left.items():
+            if count:
+                await self._ask(left.of(dimension), asking)
+
+    @property
+    def _has_open_batches(self) -> bool:
+        """Whether an earlier run left batches open, which are collected in one go."""
+        return isinstance(self._provider, BatchProvider) and bool(Journal.in_folder(self._folder, time.time).open)
 
     @property
     def _asks_in_batches(self) -> bool:
@@ -215,9 +238,8 @@ class LanguageModelJudge:
             self._questions = Questions(plan, self._settings)
         return self._questions, caches
 
-    async def _ask(self, keys: Collection[str], asking: _Asking) -> None:
-        if not keys:
-            return
+    async def _ask(self, keys: Iterable[str], asking: _Asking) -> None:
+        """Ask the questions with these keys."""
         parts, questions, pending = self._asking, asking.questions, asking.pending
         await ask_all(
             make_asks(never_failed_first(keys, self._caches), pending, questions, self._caches),
@@ -245,6 +267,25 @@ class _Asking:
     pending: OpenQuestions
     sink: VerdictSink
     tally: RunningTotals
+    early: _EarlyResults
+
+
+class _EarlyResults:
+    """Announces each dimension whose questions are all closed, once, while those of another are open."""
+
+    def __init__(self, pending: OpenQuestions, verdicts: Verdicts, announce: OnSettled | None) -> None:
+        self._pending = pending
+        self._verdicts = verdicts
+        self._announce = announce
+        self._waiting = list(pending.left)
+
+    def look(self) -> None:
+        """Announce what is settled now."""
+        if self._announce is None or not any(self._pending.left.values()):
+            return
+        for dimension in [name for name in self._waiting if not self._pending.left[name]]:
+            self._waiting.remove(dimension)
+            self._announce(dimension, self._verdicts)
 
 
 def _first_of_each(questions: Questions, pending: OpenQuestions) -> list[str]:
@@ -265,6 +306,10 @@ class _Left(Collection[str]):
         self._taken.update(keys)
         return keys
 
+    def of(self, dimension: str) -> Iterator[str]:
+        """Those of one dimension."""
+        return (key for key in self._pending.of(dimension) if key not in self._taken)
+
     def __len__(self) -> int:
         return len(self._pending) - len(self._taken)
 
@@ -278,14 +323,16 @@ class _Left(Collection[str]):
 class _CachedVerdicts:
     """What the caches hold on the questions of a plan."""
 
-    def __init__(
-        self, questions: Questions, caches: dict[str, VerdictCache], hits: dict[str, int], tally: RunningTotals
-    ) -> None:
+    def __init__(self, questions: Questions, caches: dict[str, VerdictCache]) -> None:
         self._keys = questions.keys
         self._caches = caches
+        self.stats: dict[str, JudgingStats] = {}
+
+    def count(self, hits: Mapping[str, int], tally: RunningTotals) -> None:
+        """Count what became of the questions, once asking is over."""
         groups = tally.totals().groups
         self.stats = {
-            name: self._dimension_stats(name, hits[name], groups.get(name, GroupTotals())) for name in questions.keys
+            name: self._dimension_stats(name, hits[name], groups.get(name, GroupTotals())) for name in self._keys
         }
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, overload
 
 import msgspec
@@ -93,6 +94,9 @@ class Pending:
     limit: int
 
 
+_OPEN, _CLOSED = 1, 2
+
+
 class OpenQuestions(Mapping[str, Pending]):
     """The questions that have no readable verdict and may still be asked, by key, in the plan's order.
 
@@ -106,24 +110,37 @@ class OpenQuestions(Mapping[str, Pending]):
         self._open = {name: bytearray(keys.n_questions) for name, keys in self._keys.items()}
         self._limits: dict[str, int] = {}
         self._length = 0
+        self.left = dict.fromkeys(self._keys, 0)
+        """How many questions of each dimension have not been closed."""
 
     def add(self, dimension: str, number: int, key: str, limit: int) -> None:
         """A question that is open."""
-        self._open[dimension][number] = 1
+        self._open[dimension][number] = _OPEN
         self._length += 1
+        self.left[dimension] += 1
         if limit != self._limit:
             self._limits[key] = limit
+
+    def close(self, question: Pending) -> None:
+        """A question is answered, or has failed for good; closing it again changes nothing."""
+        number = question.place * self._keys[question.dimension].per_case + question.swapped
+        if self._open[question.dimension][number] == _OPEN:
+            self._open[question.dimension][number] = _CLOSED
+            self.left[question.dimension] -= 1
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[str]:
-        for dimension, keys in self._keys.items():
-            is_open = self._open[dimension]
-            number = is_open.find(1)
-            while number >= 0:
-                yield keys.key(number)
-                number = is_open.find(1, number + 1)
+        return chain.from_iterable(map(self.of, self._keys))
+
+    def of(self, dimension: str) -> Iterator[str]:
+        """The keys of one dimension that are open."""
+        keys, is_open = self._keys[dimension], self._open[dimension]
+        number = is_open.find(_OPEN)
+        while number >= 0:
+            yield keys.key(number)
+            number = is_open.find(_OPEN, number + 1)
 
     def __getitem__(self, key: str) -> Pending:
         for dimension, keys in self._keys.items():
@@ -189,6 +206,7 @@ def make_asks(
         attempts = caches[where.dimension].attempts(key)
         # Another process may have answered it meanwhile: `ask_all` waits for the lock before it takes the first ask.
         if key in caches[where.dimension] or len(counted(attempts)) >= where.limit:
+            pending.close(where)
             continue
         request = questions.make(where.dimension, where.place)[where.swapped].request
         asked = counted(attempts)
@@ -220,6 +238,7 @@ class VerdictSink:
         now: Callable[[], float],
         on_verdict: OnVerdict | None,
         trial: Trial,
+        on_closed: Callable[[], None] | None = None,
     ) -> None:
         self._questions = questions
         self._pending = pending
@@ -228,13 +247,22 @@ class VerdictSink:
         self._now = now
         self._on_verdict = on_verdict
         self._trial = trial
+        self._on_closed = on_closed
 
     def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
         """Keep one reply."""
+        where = self._pending.get(ask.key)
+        further = self._keep(ask, reply, where)
+        if further is None and where is not None:
+            self._pending.close(where)
+            if self._on_closed is not None and not self._pending.left[where.dimension]:
+                self._on_closed()
+        return further
+
+    def _keep(self, ask: Ask, reply: Reply, where: Pending | None) -> Ask | None:
         cache = self._cache_of(ask.group)
         if ask.key in cache:
             return None
-        where = self._pending.get(ask.key)
         verdict = self._read(ask, reply, where)
         if not any(_same(verdict, attempt) for attempt in cache.attempts(ask.key)):
             cache.add(verdict)

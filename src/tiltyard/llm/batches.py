@@ -31,6 +31,8 @@ RESULTS_KEPT_SECONDS = 28 * 86_400.0
 OUTAGE_SECONDS = 3600.0
 """How long all calls about open batches may fail, with no reply arriving, before we stop waiting for them."""
 POLL_GROWTH = 1.5
+FEWEST_ALONE = 10
+"""A group with fewer asks than this shares a batch with the next: one query per rubric, sent ahead, is one batch."""
 SMALLEST_CUT = 0.1
 """A batch cut short by the budget is sent only if it has at least this fraction of the first such batch's requests."""
 
@@ -115,8 +117,16 @@ class Batches:
                 self._keeper.tally.sent(restored.group, found=True)
 
     async def submit(self, asks: Iterator[Ask]) -> None:
-        """Submit all asks, in as many batches as needed; if too many are open, some are collected first."""
+        """Submit all asks, in as many batches as needed; if too many are open, some are collected first.
+
+        A batch holds asks of one group, so that a group is complete as soon as its own batches have ended; only a few
+        asks go along with those of the next group.
+        """
+        group = None
         for ask in asks:
+            if group not in (None, ask.group) and self._packed >= FEWEST_ALONE:
+                await self._hand_over_all()
+            group = ask.group
             size = self._packer.size(ask)
             if size is None:
                 self.collector.keep(ask, Reply(error="too large for a batch", final=True))
@@ -159,7 +169,7 @@ class Batches:
         """
         most = self._keeper.most(ask, batched=True)
         while not self._keeper.budget.fits(most):
-            packed = sum(len(parcel.asks) for parcel in self._parcels.values())
+            packed = self._packed
             first_cut = self._first_cut = self._first_cut or packed
             if packed and packed >= first_cut * SMALLEST_CUT:
                 await self._hand_over_all()
@@ -169,6 +179,11 @@ class Batches:
                 raise self._keeper.budget.reached()
         self._keeper.budget.promise(most)
         return most
+
+    @property
+    def _packed(self) -> int:
+        """How many asks are packed but not submitted."""
+        return sum(len(parcel.asks) for parcel in self._parcels.values())
 
     async def _hand_over_all(self) -> None:
         for model in list(self._parcels):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from tiltyard.judging.judge import OnVerdict
     from tiltyard.judging.plan import Case
+    from tiltyard.judging.records import Judgment
     from tiltyard.judging.run_folder import Finish
     from tiltyard.llm.asking import Watch
     from tiltyard.llm.prices import PriceTable
@@ -128,15 +129,27 @@ async def carry_out(
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
     finish: Finish | None = None,
+    on_standing: Callable[[DimensionRatings], None] | None = None,
 ) -> RunResult:
     """Judge, rate and write everything. If interrupted at any point, the same command continues where it stopped.
 
-    `finish` is called with the complete folder: the command line writes the report there.
+    `finish` is called with the complete folder: the command line writes the report there. `on_standing` is called with
+    the numbers of a dimension that is settled while others are still being judged.
     """
     started = iso_time(now)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", manifest(plan, started_at=started, finished_at=None))
     write_matches(folder, plan.matches)
+    early: dict[str, DimensionRatings] = {}
+
+    def settled(dimension: str, judgments: Sequence[Judgment]) -> None:
+        assert on_standing is not None
+        cases = judging_plan.cases.get(dimension)
+        early[dimension] = rate_dimension(
+            dimension, judgments, plan.elo, chosen.name, cases=cases, baseline=plan.baseline
+        )
+        on_standing(early[dimension])
+
     async with aclosing(chosen):
         judged = await judge(
             judging_plan,
@@ -147,8 +160,9 @@ async def carry_out(
             single_order=True,
             watch=watch,
             on_verdict=on_verdict,
+            on_settled=None if on_standing is None else settled,
         )
-    standings = rate_all(judged, plan.elo, folder, cases=judging_plan.cases, baseline=plan.baseline)
+    standings = rate_all(judged, plan.elo, folder, cases=judging_plan.cases, baseline=plan.baseline, rated=early)
     write_json(folder / "usage.json", usage_report(judged, prices))
     results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
     if judging_plan.canaries:
@@ -170,15 +184,17 @@ def rate_all(
     *,
     cases: Mapping[str, Sequence[Case]] | None = None,
     baseline: str | None = None,
+    rated: Mapping[str, DimensionRatings] | None = None,
 ) -> dict[str, DimensionRatings]:
     """Rate every dimension, and write verdicts and numbers.
 
-    `cases` are what was judged, by dimension; `baseline` is the entrant that all others met, if there is one.
+    `cases` are what was judged, by dimension; `baseline` is the entrant that all others met, if there is one; `rated`
+    are the numbers of dimensions that were settled before.
     """
     standings, styles = {}, AnswerStyles()
     for dimension, judgments in judged.judgments.items():
         write_verdicts(folder, dimension, judgments)
-        standings[dimension] = rate_dimension(
+        standings[dimension] = (rated or {}).get(dimension) or rate_dimension(
             dimension,
             judgments,
             elo,
