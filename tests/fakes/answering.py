@@ -1,4 +1,4 @@
-"""What both wire formats share: the state of the server, the answer to one question, the pace of a batch."""
+"""What the wire formats share: the state of the server, the answer to one question, the pace of a batch."""
 
 from __future__ import annotations
 

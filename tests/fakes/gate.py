@@ -8,11 +8,18 @@ import re
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tests.fakes import gemini_wire
 from tests.fakes.answering import World
 from tests.fakes.behaviour import Fault
 
 _ROUTES = (
-    ("POST", re.compile(r"/v1/(messages|chat/completions)"), "ask"),
+    ("POST", re.compile(r"/v1/(messages|chat/completions)|/v1beta/models/[^/]+:generateContent"), "ask"),
+    ("POST", re.compile(r"/v1beta/models/[^/]+:batchGenerateContent"), "submit"),
+    ("POST", re.compile(r"/v1beta/batches/[^/]+:cancel"), "cancel"),
+    ("GET", re.compile(r"/v1beta/batches"), "list"),
+    ("GET", re.compile(r"/v1beta/batches/[^/]+"), "state"),
+    ("GET", re.compile(r"/v1beta/files/[^/]+:download"), "results"),
+    ("POST", re.compile(r"/upload/v1beta/files(/[^/]+)?"), "upload"),
     ("POST", re.compile(r"/v1/(messages/)?batches"), "submit"),
     ("GET", re.compile(r"/v1/(messages/)?batches"), "list"),
     ("GET", re.compile(r"/v1/(messages/)?batches/[^/]+"), "state"),
@@ -40,8 +47,11 @@ class Gate:
         given = _given_key(scope)
         wanted = self.world.behaviour.key
         if wanted is not None and given != wanted:
-            fault = Fault(status=401, message=f"invalid x-api-key: {given}")
-            await JSONResponse(_error_body(scope, fault), 401)(scope, receive, send)
+            # Google says 400 to a wrong key, and names the reason in the body.
+            google = _speaks_gemini(scope)
+            fault = Fault(status=400 if google else 401, message=f"invalid x-api-key: {given}")
+            fault.error_type = "API_KEY_INVALID" if google else None
+            await JSONResponse(_error_body(scope, fault), fault.status)(scope, receive, send)
             return
         fault = self._next_fault(route)
         if fault is None:
@@ -114,10 +124,18 @@ def _route(scope: Scope) -> str | None:
 
 def _given_key(scope: Scope) -> str:
     headers = dict(scope["headers"])
-    return headers.get(b"authorization", headers.get(b"x-api-key", b"")).decode().removeprefix("Bearer ")
+    names = (b"authorization", b"x-api-key", b"x-goog-api-key")
+    given = next((headers[name] for name in names if name in headers), b"")
+    return given.decode().removeprefix("Bearer ")
+
+
+def _speaks_gemini(scope: Scope) -> bool:
+    return "/v1beta/" in scope["path"]
 
 
 def _error_body(scope: Scope, fault: Fault) -> dict[str, object]:
+    if _speaks_gemini(scope):
+        return gemini_wire.error_body(fault.status, fault.message, fault.error_type)
     kind = fault.error_type or _ERROR_TYPES.get(fault.status, "api_error")
     error = {"type": kind, "message": fault.message}
     if "/messages" in scope["path"]:

@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from tests.fakes import anthropic_wire, openai_wire
+from tests.fakes import anthropic_wire, gemini_wire, openai_wire
 from tests.fakes.answering import World
 from tests.fakes.behaviour import Behaviour, Fault, first_time
 from tests.fakes.gate import Gate
@@ -33,7 +33,7 @@ from tests.forked import Forked, module
 
 
 def make_app(world: World) -> ASGIApp:
-    """The app: both wire formats, and `/_fake/…` for a test in another process."""
+    """The app: all wire formats, and `/_fake/…` for a test in another process."""
 
     async def summary(request: Request) -> Response:
         return JSONResponse(world.ledger.summary())
@@ -52,7 +52,8 @@ def make_app(world: World) -> ASGIApp:
         Route("/_fake/faults", faults, methods=["POST"]),
         Route("/_fake/settings", settings, methods=["POST"]),
     ]
-    return Gate(Starlette(routes=[*anthropic_wire.routes(world), *openai_wire.routes(world), *control]), world)
+    wires = (anthropic_wire, openai_wire, gemini_wire)
+    return Gate(Starlette(routes=[*(route for wire in wires for route in wire.routes(world)), *control]), world)
 
 
 def _listen(port: int) -> socket.socket:
@@ -82,6 +83,11 @@ class _Addresses:
     def openai_url(self) -> str:
         """What OPENAI_BASE_URL, or the base_url of a local model, should say."""
         return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def gemini_url(self) -> str:
+        """What GEMINI_BASE_URL should say."""
+        return self.anthropic_url
 
 
 class FakeServer(_Addresses):

@@ -285,7 +285,7 @@ class Batches:
         try:
             state = await self._provider.state(batch_id)
             if state.ended:
-                await self.collector.collect(held, batch_id)
+                await self.collector.collect(held, batch_id, unanswered=state.unanswered)
                 del self._held[held.open.id]
         except Refused as error:
             folder = self._journal.path.parent

@@ -156,8 +156,9 @@ class Collector:
         self._again, self._indebted = [], {}
         return asks, intents
 
-    async def collect(self, held: OpenBatch, batch_id: str) -> None:
+    async def collect(self, held: OpenBatch, batch_id: str, *, unanswered: str | None = None) -> None:
         """Save every reply of an ended batch that this run asks for; if interrupted, it can be repeated."""
+        without_result = Reply(error=unanswered or "missing from the batch's results")
         strangers = 0
         async for custom_id, reply in self._provider.results(batch_id):
             found = held.get(custom_id)
@@ -167,7 +168,7 @@ class Collector:
             elif not held.open.owns(custom_id):
                 strangers += 1
         for ask, entry in held.drain():
-            self._take(held.open, ask, entry, Reply(error="missing from the batch's results"))
+            self._take(held.open, ask, entry, without_result)
         if strangers:
             self._notice(f"batch {batch_id} held {strangers} replies to requests that are not ours: ignored.")
         if self._claims.remaining(held.open) == 0 and held.open.id not in self._indebted:

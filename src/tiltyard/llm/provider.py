@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from tiltyard.errors import OptionError
+from tiltyard.llm.presets import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from tiltyard.llm.records import Reply, Request
 
-PROVIDERS = ("anthropic", "openai", "local", "scripted", "recorded")
+MAKERS = ("anthropic", "openai", "gemini")
+"""The makers whose official SDK is used; they also take batches."""
+PROVIDERS = (*MAKERS, *PRESETS, "scripted", "recorded")
 
 _MAKERS = (
     (re.compile(r"claude-"), "anthropic"),
     (re.compile(r"gpt-|chatgpt-|o\d"), "openai"),
+    (re.compile(r"gemini-"), "gemini"),
 )
 
 
@@ -32,7 +36,7 @@ class ModelName:
     """A parsed model name: the provider, and the provider's name for the model."""
 
     provider: str
-    """Who serves it: `anthropic`, `openai`, `local`, `scripted`, `recorded`."""
+    """Who serves it: one of `PROVIDERS`, such as `anthropic`, `openai`, `gemini`, `openrouter`, `local`."""
     model: str
     """The model's name at the provider."""
 
@@ -51,7 +55,7 @@ def parse_model_name(text: str) -> ModelName:
     """Parse a model name; an unknown provider is an `OptionError`.
 
     Parameters:
-        text: `provider/model`; a bare `claude-…` means Anthropic, a bare `gpt-…` OpenAI.
+        text: `provider/model`; a bare `claude-…` means Anthropic, a bare `gpt-…` OpenAI, a bare `gemini-…` Gemini.
     """
     name = text.strip()
     provider, slash, model = name.partition("/")
@@ -61,9 +65,10 @@ def parse_model_name(text: str) -> ModelName:
         for pattern, maker in _MAKERS:
             if pattern.match(name):
                 return ModelName(maker, name)
+    named = ", ".join(f"{one}/MODEL" for one in (*MAKERS, *(preset for preset in PRESETS if preset != "local")))
     raise OptionError(
-        f"Cannot tell who makes the model {text!r}. Write anthropic/MODEL, openai/MODEL, local/MODEL (any "
-        "OpenAI-compatible server with a base_url), scripted/FILE or recorded/FILE; a bare claude-… or gpt-… works too."
+        f"Cannot tell who makes the model {text!r}. Write {named}, local/MODEL (any OpenAI-compatible server with a "
+        "base_url), scripted/FILE or recorded/FILE; a bare claude-…, gpt-… or gemini-… works too."
     )
 
 
@@ -94,13 +99,17 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """The state of a batch. `size` is its number of requests, `tag` our label for it, if the provider stores one."""
+    """The state of a batch. `size` is its number of requests, `tag` our label for it, if the provider stores one.
+
+    `unanswered` says why requests without a result have none, if the provider says so only of the whole batch.
+    """
 
     batch_id: str
     ended: bool
     created_at: float
     size: int | None = None
     tag: str | None = None
+    unanswered: str | None = None
 
 
 @runtime_checkable

@@ -28,6 +28,10 @@ def make(kind: str, server: FakeServer) -> Any:
         return AnthropicProvider(api_key=KEY, base_url=server.anthropic_url)
     if kind == "openai":
         return OpenAIProvider(api_key=KEY, base_url=server.openai_url)
+    if kind == "gemini":
+        from tiltyard.llm.providers.gemini import GeminiProvider  # its SDK takes a second to import
+
+        return GeminiProvider(api_key=KEY, base_url=server.gemini_url)
     return CompatibleProvider(api_key=KEY, base_url=server.openai_url)
 
 

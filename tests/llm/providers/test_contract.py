@@ -19,12 +19,12 @@ from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvi
 from tiltyard.llm.records import Reply, Request, Usage
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "openai", "local"])
+@pytest.mark.parametrize("kind", ["anthropic", "openai", "gemini", "local"])
 def test_the_network_providers_keep_the_contract(kind: str, fake_server: FakeServer) -> None:
     use(make(kind, fake_server), lambda provider: check_provider(provider, model="some-model"))
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+@pytest.mark.parametrize("kind", ["anthropic", "openai", "gemini"])
 def test_their_batches_keep_the_contract(kind: str, fake_server: FakeServer) -> None:
     fake_server.behaviour.batch_polls = 2
     use(make(kind, fake_server), lambda one: check_batch_provider(one, model="some-model", poll_seconds=0.001))

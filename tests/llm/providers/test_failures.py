@@ -14,7 +14,7 @@ from tiltyard.errors import OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers.http import retry_after
 from tiltyard.llm.providers.received import one_line
 
-KINDS = ["anthropic", "openai", "local"]
+KINDS = ["anthropic", "openai", "gemini", "local"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,7 +44,8 @@ def test_a_refusal_says_whether_it_is_of_this_question_or_of_all(kind: str, fake
     errors = all_failed(kind, fake_server, [*faults, Fault(status=400, message="Your credit balance is too low.")])
     assert [isinstance(error, QuestionRefused) for error in errors] == [True] * 3 + [False] * 5
     assert isinstance(errors[0], QuestionRefused)
-    assert (errors[0].name, errors[0].words) == ("invalid_request_error", "too long.")
+    assert errors[0].name == ("INVALID_ARGUMENT" if kind == "gemini" else "invalid_request_error")
+    assert errors[0].words == "too long."
     assert "Top up the account, then run again." in str(errors[4])
     assert "Top up the account, then run again." in str(errors[7])
 
@@ -114,7 +115,7 @@ def test_an_empty_account_is_not_a_rate_limit(fake_server: FakeServer) -> None:
     assert "Top up the account" in str(error)
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+@pytest.mark.parametrize("kind", ["anthropic", "openai", "gemini"])
 def test_an_unknown_model_is_named(kind: str, fake_server: FakeServer) -> None:
     error = failed(kind, fake_server, question(model="no-such-model"))
     assert isinstance(error, Refused)

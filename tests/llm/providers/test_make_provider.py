@@ -19,12 +19,16 @@ def addresses(server: FakeServer) -> dict[str, str]:
         "ANTHROPIC_BASE_URL": server.anthropic_url,
         "OPENAI_API_KEY": KEY,
         "OPENAI_BASE_URL": server.openai_url,
+        "GOOGLE_API_KEY": KEY,
+        "GEMINI_BASE_URL": server.gemini_url,
         "LOCAL_BASE_URL": server.openai_url,
         "LOCAL_API_KEY": KEY,
     }
 
 
-@pytest.mark.parametrize("name", ["anthropic/claude-x", "openai/gpt-x", "local/llama", "claude-x", "gpt-x"])
+@pytest.mark.parametrize(
+    "name", ["anthropic/claude-x", "openai/gpt-x", "gemini/gemini-x", "local/llama", "claude-x", "gpt-x", "gemini-x"]
+)
 def test_a_name_and_the_environment_are_enough(name: str, fake_server: FakeServer) -> None:
     fake_server.behaviour.key = KEY
     model = parse_model_name(name)
@@ -35,11 +39,11 @@ def test_a_name_and_the_environment_are_enough(name: str, fake_server: FakeServe
     assert reply.model == model.model
 
 
-@pytest.mark.parametrize("name", ["anthropic/claude-x", "openai/gpt-x", "local/llama"])
+@pytest.mark.parametrize("name", ["anthropic/claude-x", "openai/gpt-x", "gemini-x", "local/llama"])
 def test_a_given_base_url_wins(name: str, fake_server: FakeServer) -> None:
     env = {variable: "http://127.0.0.1:9" if "URL" in variable else KEY for variable in addresses(fake_server)}
     model = parse_model_name(name)
-    base_url = fake_server.anthropic_url if model.provider == "anthropic" else fake_server.openai_url
+    base_url = fake_server.anthropic_url if model.provider in ("anthropic", "gemini") else fake_server.openai_url
     provider = make_provider(model, base_url=base_url, env=env)
     assert use(provider, lambda provider: provider.ask(question())).error is None
 
@@ -57,7 +61,8 @@ def test_keys_and_addresses_come_from_a_env_file(
 
 
 @pytest.mark.parametrize(
-    ("name", "variable"), [("claude-x", "ANTHROPIC_API_KEY"), ("gpt-x", "OPENAI_API_KEY")], ids=["anthropic", "openai"]
+    ("name", "variable"),
+    [("claude-x", "ANTHROPIC_API_KEY"), ("gpt-x", "OPENAI_API_KEY"), ("gemini-x", "GEMINI_API_KEY")],
 )
 def test_a_missing_key_names_its_variable(name: str, variable: str) -> None:
     with pytest.raises(Refused, match=f"set {variable} in the environment or in .env"):
@@ -90,12 +95,12 @@ def test_guided_choice_is_for_local_models() -> None:
 
 WITHOUT_SDKS = """
 import sys
-sys.modules["anthropic"] = sys.modules["openai"] = sys.modules["httpx2"] = None
+sys.modules["anthropic"] = sys.modules["openai"] = sys.modules["google"] = sys.modules["httpx2"] = None
 from pathlib import Path
 from tiltyard.errors import MissingExtra
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
-for name in ("anthropic/claude-x", "openai/gpt-x", "local/llama"):
+for name in ("anthropic/claude-x", "openai/gpt-x", "local/llama", "ollama/llama", "gemini-x"):
     try:
         make_provider(parse_model_name(name), base_url="http://localhost:1", env={"ANTHROPIC_API_KEY": "k"})
     except MissingExtra as error:
@@ -112,5 +117,7 @@ def test_a_missing_sdk_says_what_to_install_and_scripts_need_none(tmp_path: Path
         f"Asking anthropic/claude-x {advice}",
         f"Asking openai/gpt-x {advice}",
         f"Asking local/llama {advice}",
+        f"Asking ollama/llama {advice}",
+        f"Asking gemini/gemini-x {advice.replace('judge', 'gemini')}",
         "scripted",
     ]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tiltyard.errors import OptionError
-from tiltyard.llm.provider import ModelName, parse_model_name
+from tiltyard.llm.provider import PROVIDERS, ModelName, parse_model_name
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,14 @@ from tiltyard.llm.provider import ModelName, parse_model_name
         ("gpt-6-mini", "openai", "gpt-6-mini"),
         ("o3", "openai", "o3"),
         ("o4-mini", "openai", "o4-mini"),
+        ("gemini-3-pro", "gemini", "gemini-3-pro"),
+        ("gemini/gemma-3", "gemini", "gemma-3"),
+        ("openrouter/meta/llama-3:free", "openrouter", "meta/llama-3:free"),
+        ("azure/my-deployment", "azure", "my-deployment"),
+        ("mistral/mistral-small", "mistral", "mistral-small"),
+        ("ollama/qwen2.5:7b", "ollama", "qwen2.5:7b"),
+        ("vllm/Qwen/Qwen2.5-7B", "vllm", "Qwen/Qwen2.5-7B"),
+        ("llamacpp/any", "llamacpp", "any"),
         (" claude-x ", "anthropic", "claude-x"),
     ],
 )
@@ -25,11 +33,13 @@ def test_a_name_says_who_is_asked(text: str, provider: str, model: str) -> None:
     assert parse_model_name(text) == ModelName(provider, model)
 
 
-@pytest.mark.parametrize("text", ["", "llama-3", "meta-llama/Llama-3", "anthropic/", "/claude-x", "otter", "Claude-x"])
+@pytest.mark.parametrize(
+    "text", ["", "llama-3", "meta-llama/Llama-3", "anthropic/", "/claude-x", "otter", "Claude-x", "ollama/"]
+)
 def test_a_name_that_says_nothing_is_one_clear_line(text: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_model_name(text)
-    assert "local/MODEL" in str(caught.value)
+    assert all(f"{one}/" in str(caught.value) for one in PROVIDERS)
     assert "\n" not in str(caught.value)
 
 

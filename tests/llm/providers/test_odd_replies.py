@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.fakes import FakeServer, anthropic_wire, openai_wire
-from tests.llm.providers.asking import KEY, batch_replies, question, use
+from tests.llm.providers.asking import KEY, batch_replies, make, question, use
 from tiltyard.errors import ModelError, TryLater
 from tiltyard.llm.provider import Provider
 from tiltyard.llm.providers import anthropic as anthropic_provider
@@ -97,10 +97,8 @@ def odd_server(running_odd_server: OddServer) -> OddServer:
 
 def ask_odd(kind: str, server: OddServer, *bodies: bytes) -> list[Reply | ModelError]:
     """What comes of asking once for each of these answers of the server, and once for its usual one without any."""
-    provider: Any = (
-        AnthropicProvider(api_key=KEY, base_url=server.url)
-        if kind == "anthropic"
-        else CompatibleProvider(base_url=f"{server.url}/v1")
+    provider: Any = make(
+        kind, SimpleNamespace(openai_url=f"{server.url}/v1", anthropic_url=server.url, gemini_url=server.url)
     )
 
     async def ask(provider: Provider) -> list[Reply | ModelError]:
@@ -128,7 +126,7 @@ def test_a_reply_with_half_a_surrogate_pair_can_be_written_down(odd_server: OddS
         assert b"Yes ?." in msgspec.json.encode(reply)
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+@pytest.mark.parametrize("kind", ["anthropic", "openai", "gemini"])
 def test_one_odd_line_does_not_block_a_batch(kind: str, fake_server: FakeServer) -> None:
     fake_server.behaviour.judge = lambda system, user: f"Odd {HALF}." if user == "odd" else "Even 🦦."
     replies = dict(batch_replies(kind, fake_server, [("one", question("odd")), ("two", question("even"))]))
@@ -231,20 +229,113 @@ ODD_MESSAGES: list[tuple[str, Any, Reply]] = [
     ),
     ("nothing", {}, Reply(error="errored: no content", model=None)),
 ]
-BOTH = pytest.mark.parametrize("kind", ["anthropic", "local"])
+ANSWER: dict[str, Any] = {
+    "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2},
+    "modelVersion": "some-model",
+}
 
 
-@BOTH
+def candidate(*parts: object, **changes: Any) -> dict[str, Any]:
+    """An answer of Gemini with one candidate of these parts."""
+    first = {"content": {"role": "model", "parts": list(parts)}, "finishReason": "STOP", **changes.pop("first", {})}
+    return {**ANSWER, "candidates": [first], **changes}
+
+
+A = {"text": "A"}
+BLOCKED = {"promptFeedback": {"blockReason": "SAFETY"}}
+REFUSED = Reply(text="Blocked by Google (SAFETY).", stop=Stop.REFUSAL, usage=KNOWN)
+ODD_ANSWERS: list[tuple[str, Any, Reply]] = [
+    (
+        "thoughts",
+        candidate({"text": "VERDICT: B", "thought": True}, {"text": "VERDICT: A"}),
+        Reply(text="VERDICT: A", usage=KNOWN),
+    ),
+    (
+        "parts",
+        candidate({"text": "VERDICT"}, {"inlineData": {}}, 7, {"text": ": A"}),
+        Reply(text="VERDICT: A", usage=KNOWN),
+    ),
+    ("no text", candidate({"text": 7}), Reply(usage=KNOWN)),
+    ("no parts", candidate(first={"content": {"role": "model"}}), Reply(error="errored: no content", usage=KNOWN)),
+    ("no content", candidate(first={"content": None}), Reply(error="errored: no content", usage=KNOWN)),
+    (
+        "all budget thought away",
+        candidate(
+            first={"content": {"role": "model"}, "finishReason": "MAX_TOKENS"},
+            usageMetadata={"promptTokenCount": 3, "thoughtsTokenCount": 97},
+        ),
+        Reply(stop=Stop.LENGTH, usage=Usage(input_tokens=3, output_tokens=97)),
+    ),
+    ("cut", candidate(A, first={"finishReason": "MAX_TOKENS"}), Reply(text="A", stop=Stop.LENGTH, usage=KNOWN)),
+    ("safety", candidate(first={"content": None, "finishReason": "SAFETY"}), REFUSED),
+    ("blocked prompt", {**ANSWER, **BLOCKED}, REFUSED),
+    ("blocked prompt, empty list", {**ANSWER, **BLOCKED, "candidates": []}, REFUSED),
+    (
+        "blocked prompt with words, no usage",
+        {"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "Because"}},
+        Reply(text="Blocked by Google (OTHER): Because.", stop=Stop.REFUSAL, usage=None),
+    ),
+    ("recited", candidate(A, first={"finishReason": "RECITATION"}), Reply(text="A", stop=Stop.REFUSAL, usage=KNOWN)),
+    (
+        "a call of nothing",
+        candidate(first={"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "call x("}),
+        Reply(text="call x(.", error="errored: MALFORMED_FUNCTION_CALL", usage=KNOWN),
+    ),
+    ("a new reason", candidate(A, first={"finishReason": "TIRED"}), Reply(text="A", usage=KNOWN)),
+    ("a list as reason", candidate(A, first={"finishReason": ["SAFETY"]}), Reply(text="A", usage=KNOWN)),
+    ("logprobs n/a", candidate(A, first={"logprobsResult": "n/a"}), Reply(text="A", usage=KNOWN)),
+    (
+        "odd logprobs",
+        candidate(A, first={"logprobsResult": {"chosenCandidates": [1], "topCandidates": [{}]}}),
+        Reply(text="A", usage=KNOWN),
+    ),
+    ("no usage", candidate(A, usageMetadata=None), Reply(text="A", usage=None)),
+    ("usage without an answer", candidate(A, usageMetadata={"promptTokenCount": 3}), Reply(text="A", usage=None)),
+    (
+        "usage in words",
+        candidate(A, usageMetadata={"promptTokenCount": 3, "candidatesTokenCount": "two"}),
+        Reply(text="A", usage=None),
+    ),
+    (
+        "everything counted",
+        candidate(
+            A,
+            usageMetadata={
+                "promptTokenCount": 30,
+                "cachedContentTokenCount": 20,
+                "candidatesTokenCount": 2,
+                "thoughtsTokenCount": "40",
+                "toolUsePromptTokenCount": 5,
+                "totalTokenCount": 77,
+            },
+        ),
+        Reply(text="A", usage=Usage(input_tokens=15, output_tokens=42, cache_read_input_tokens=20)),
+    ),
+    ("model 7", candidate(A, modelVersion=7), Reply(text="A", usage=KNOWN, model=None)),
+    ("no candidates", ANSWER, Reply(error="errored: no candidates", usage=KNOWN)),
+    ("a candidate that is none", {**ANSWER, "candidates": ["A"]}, Reply(error="errored: no candidates", usage=KNOWN)),
+    (
+        "an error with status 200",
+        {"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}},
+        Reply(text="Overloaded.", error="errored: UNAVAILABLE", model=None),
+    ),
+    ("nothing", {}, Reply(error="errored: no candidates", model=None)),
+]
+ODD = {"anthropic": ODD_MESSAGES, "gemini": ODD_ANSWERS, "local": ODD_COMPLETIONS}
+EACH = pytest.mark.parametrize("kind", ["anthropic", "gemini", "local"])
+
+
+@EACH
 def test_an_odd_reply_is_read_or_named(kind: str, odd_server: OddServer) -> None:
-    odd = ODD_MESSAGES if kind == "anthropic" else ODD_COMPLETIONS
+    odd = ODD[kind]
     found = ask_odd(kind, odd_server, *(json.dumps(body).encode() for _, body, _ in odd))
     for (what, body, reply), one in zip(odd, found, strict=True):
-        model = "some-model" if body.get("model") == "some-model" else None
+        model = "some-model" if "some-model" in (body.get("model"), body.get("modelVersion")) else None
         assert one == msgspec.structs.replace(reply, model=model), what
         assert msgspec.json.decode(msgspec.json.encode(one), type=Reply) == one
 
 
-@BOTH
+@EACH
 def test_an_answer_that_is_incomplete_or_garbled_is_asked_for_again_at_the_same_pace(
     kind: str, odd_server: OddServer
 ) -> None:
@@ -255,7 +346,7 @@ def test_an_answer_that_is_incomplete_or_garbled_is_asked_for_again_at_the_same_
         assert error.damaged
 
 
-@BOTH
+@EACH
 def test_an_answer_whose_connection_closes_is_asked_for_again_at_the_same_pace(
     kind: str, odd_server: OddServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,7 +361,7 @@ def test_an_answer_whose_connection_closes_is_asked_for_again_at_the_same_pace(
         assert error.damaged
 
 
-@BOTH
+@EACH
 def test_what_is_no_answer_of_the_api_says_so_whatever_it_calls_itself(kind: str, odd_server: OddServer) -> None:
     for content_type in ("application/json", "text/html"):
         odd_server.content_type = content_type

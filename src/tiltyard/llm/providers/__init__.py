@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.llm.keys import find_key, load_env
+from tiltyard.llm.presets import PRESETS
 from tiltyard.llm.providers import in_process
 from tiltyard.llm.providers.scripted import read_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tiltyard.llm.presets import ServerPreset
     from tiltyard.llm.provider import ModelName, Provider
 
 __all__ = ["make_provider"]
@@ -33,55 +35,77 @@ def make_provider(
 
     Parameters:
         name: The model's name, parsed.
-        base_url: The server's address; wins over `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL` and `LOCAL_BASE_URL`.
-            Without any address, `local/smollm2-135m` is a model in this process.
+        base_url: The server's address; wins over `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`, `GEMINI_BASE_URL` and
+            the variables in `PRESETS`. Without any address, `local/smollm2-135m` is a model in this process.
         env: Where keys and addresses are looked up; None is the environment and the `.env` files.
         folders: Where `.env` files and scripts are searched for.
         guided_choice: See `CompatibleProvider`.
     """
     if name.provider == "scripted":
         return read_script(_find_script(name.model, folders))
-    if name.provider not in _MAKERS:
-        raise OptionError(
-            f"{name} is not a model that can be asked. Give anthropic/…, openai/…, local/… or scripted/…."
-        )
+    if name.provider not in (*_MAKERS, *PRESETS):
+        askable = ", ".join(f"{one}/…" for one in (*_MAKERS, *PRESETS))
+        raise OptionError(f"{name} is not a model that can be asked. Give {askable} or scripted/….")
+    found = load_env(folders) if env is None else env
     try:
-        return _MAKERS[name.provider](name, base_url, load_env(folders) if env is None else env, guided_choice)
+        if name.provider in PRESETS:
+            return _compatible(name, base_url, found, guided_choice)
+        _only_compatible(name, guided_choice)
+        return _MAKERS[name.provider](name, base_url, found)
     except ImportError as error:
         if (error.name or "").startswith("tiltyard"):
             raise
-        raise MissingExtra(f"Asking {name}", "judge") from None
+        raise MissingExtra(f"Asking {name}", "gemini" if name.provider == "gemini" else "judge") from None
 
 
-def _anthropic(name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None) -> Provider:
+def _anthropic(name: ModelName, base_url: str | None, env: Mapping[str, str]) -> Provider:
     from tiltyard.llm.providers import anthropic
 
-    _only_local(name, guided_choice)
     key = find_key(anthropic.KEY_VARIABLE, env, needed_for=str(name))
     return anthropic.AnthropicProvider(api_key=key, base_url=base_url or env.get("ANTHROPIC_BASE_URL"))
 
 
-def _openai(name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None) -> Provider:
+def _openai(name: ModelName, base_url: str | None, env: Mapping[str, str]) -> Provider:
     from tiltyard.llm.providers import openai
 
-    _only_local(name, guided_choice)
     key = find_key(openai.KEY_VARIABLE, env, needed_for=str(name))
     return openai.OpenAIProvider(api_key=key, base_url=base_url or env.get("OPENAI_BASE_URL"))
 
 
-def _local(name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None) -> Provider:
-    address = base_url or env.get("LOCAL_BASE_URL")
-    if not address and name.model in in_process.PACKAGES:
+def _gemini(name: ModelName, base_url: str | None, env: Mapping[str, str]) -> Provider:
+    from tiltyard.llm.providers import gemini
+
+    variables = [variable for variable in gemini.KEY_VARIABLES if env.get(variable, "").strip()]
+    key = find_key((variables or gemini.KEY_VARIABLES)[0], env, needed_for=str(name))
+    addresses = (env.get(variable) for variable in gemini.ADDRESS_VARIABLES)
+    return gemini.GeminiProvider(api_key=key, base_url=base_url or next(filter(None, addresses), None))
+
+
+def _compatible(name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None) -> Provider:
+    preset = PRESETS[name.provider]
+    address = base_url or env.get(preset.address_variable) or preset.base_url
+    if not address and name.provider == "local" and name.model in in_process.PACKAGES:
         return in_process.InProcessProvider(name.model, guided_choice=guided_choice)
     if not address:
-        raise OptionError(
-            f"{name} needs the address of its server: give a base_url such as http://localhost:8000/v1. (Only "
-            f"local/{' and local/'.join(in_process.PACKAGES)} runs without one, in this process.)"
-        )
+        raise OptionError(f"{name} needs the address of its server: {_how_to_give_address(preset)}")
     from tiltyard.llm.providers import openai
 
-    key = env.get(openai.LOCAL_KEY_VARIABLE)
-    return openai.CompatibleProvider(base_url=address, api_key=key, guided_choice=guided_choice)
+    key = env.get(preset.key_variable, "").strip() or None
+    if preset.needs_key:
+        key = find_key(preset.key_variable, env, needed_for=str(name))
+    version = env.get(preset.version_variable) if preset.version_variable else None
+    return openai.CompatibleProvider(
+        base_url=address, api_key=key, guided_choice=guided_choice, preset=preset, version=version
+    )
+
+
+def _how_to_give_address(preset: ServerPreset) -> str:
+    if preset.name == "local":
+        return (
+            "give a base_url such as http://localhost:8000/v1. (Only "
+            f"local/{' and local/'.join(in_process.PACKAGES)} runs without one, in this process.)"
+        )
+    return f"set {preset.address_variable} in the environment or in .env, or give a base_url."
 
 
 def _find_script(script: str, folders: Sequence[Path]) -> Path:
@@ -92,13 +116,13 @@ def _find_script(script: str, folders: Sequence[Path]) -> Path:
     raise OptionError(f"There is no script at {' or '.join(str(path) for path in tried)}.")
 
 
-def _only_local(name: ModelName, guided_choice: str | None) -> None:
+def _only_compatible(name: ModelName, guided_choice: str | None) -> None:
     if guided_choice is not None:
         raise OptionError(f"guided_choice is for local/… models, not for {name}. Leave it out.")
 
 
-_MAKERS: dict[str, Callable[[ModelName, str | None, Mapping[str, str], str | None], Provider]] = {
+_MAKERS: dict[str, Callable[[ModelName, str | None, Mapping[str, str]], Provider]] = {
     "anthropic": _anthropic,
     "openai": _openai,
-    "local": _local,
+    "gemini": _gemini,
 }

@@ -1,4 +1,4 @@
-"""The HTTP side of both official SDKs: their client, and the translation of their errors into ours.
+"""The HTTP side of the official SDKs: their client, and the translation of their errors into ours.
 
 An error becomes `TryLater`, `Refused` or `QuestionRefused`: one line, without keys.
 """
@@ -45,7 +45,11 @@ _FLAGGED = re.compile(r"moderation|flagged|content.?policy", re.IGNORECASE)
 """How gateways word a 403 that concerns one question."""
 _LONGEST_WAIT_SECONDS = 3600.0
 """The longest wait that a provider's Retry-After can impose."""
+_AS_STATUS = {"API_KEY_INVALID": 401, "FAILED_PRECONDITION": 403}
+"""Errors that Google sends with status 400, though they are about the key or the account, by name."""
 _NO_MONEY = frozenset({"insufficient_quota", "billing_error"})
+_NO_CREDIT = re.compile(r"credit balance is too low|credits are depleted", re.IGNORECASE)
+"""How Anthropic (400) and Google (429) say that the credit is used up."""
 
 _MEANING = {
     400: "the request is malformed",
@@ -170,14 +174,14 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
         words = f"No answer from {caller.address} to {about}: {type(reasons[-1]).__name__} {reasons[-1]}"
         return TryLater(one_line(words), damaged=any(map(_is_cut_off, reasons)))
     names, words = _error_body(error)
-    said = f"{caller.provider} did not answer {about}: {_MEANING.get(status, 'HTTP error')} ({status}): {words}"
-    # Anthropic says 400 when the credit is used up.
-    if status == 402 or _NO_MONEY & names.keys() or "credit balance is too low" in words.lower():
+    meant = next((_AS_STATUS[name] for name in names if name in _AS_STATUS), status)
+    said = f"{caller.provider} did not answer {about}: {_MEANING.get(meant, 'HTTP error')} ({status}): {words}"
+    if status == 402 or _NO_MONEY & names.keys() or _NO_CREDIT.search(words):
         return Refused(one_line(said, "Top up the account, then run again."))
     if status in _LATER or not 400 <= status < 500:
         return TryLater(one_line(said), retry_after(_headers(error)))
-    line = one_line(said, _advice(status, caller))
-    if status not in _ALL_QUESTIONS or (status == 403 and _FLAGGED.search(words)):
+    line = one_line(said, _advice(meant, caller))
+    if meant not in _ALL_QUESTIONS or (meant == 403 and _FLAGGED.search(words)):
         return QuestionRefused(line, next(iter(names), f"status {status}"), one_line(words))
     return Refused(line)
 

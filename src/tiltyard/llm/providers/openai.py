@@ -11,19 +11,20 @@ from openai.types import Batch, FileObject
 
 from tiltyard.errors import OptionError, TryLater
 from tiltyard.llm.keys import keep_secret
+from tiltyard.llm.presets import AZURE, LOCAL
 from tiltyard.llm.provider import BatchLimits, BatchState
-from tiltyard.llm.providers.chat import batch_reply, chat_reply, chat_request, choice_words
+from tiltyard.llm.providers.chat import batch_reply, chat_reply, chat_request
 from tiltyard.llm.providers.http import Caller, answered, answered_object, connect_timeout, http_client, streamed
 from tiltyard.llm.providers.received import a_text, an_object, decode_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
+    from tiltyard.llm.presets import ServerPreset
     from tiltyard.llm.records import Reply, Request
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-LOCAL_KEY_VARIABLE = "LOCAL_API_KEY"
 
 _ENDPOINT: Final = "/v1/chat/completions"
 _TAG = "tiltyard"
@@ -31,31 +32,58 @@ _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _LONGEST_CUSTOM_ID = "x" * 64
 
 
-def _client(api_key: str, base_url: str) -> openai.AsyncOpenAI:
+_NOT_OPENAI = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
+"""What the SDK takes from the environment for OpenAI is no other server's business."""
+
+
+def _client(api_key: str, base_url: str, **further: Any) -> openai.AsyncOpenAI:
     keep_secret(api_key)
-    return openai.AsyncOpenAI(
-        api_key=api_key,
-        base_url=base_url,
-        max_retries=0,
-        timeout=connect_timeout(),
-        http_client=http_client(openai.DefaultAioHttpClient, openai.DefaultAsyncHttpxClient),
-    )
+    common = {
+        "api_key": api_key,
+        "max_retries": 0,
+        "timeout": connect_timeout(),
+        "http_client": http_client(openai.DefaultAioHttpClient, openai.DefaultAsyncHttpxClient),
+        **further,
+    }
+    if "api_version" in further:
+        return openai.AsyncAzureOpenAI(azure_endpoint=base_url, **common)
+    return openai.AsyncOpenAI(base_url=base_url, **common)
 
 
 class CompatibleProvider:
     """Asks any server that speaks OpenAI's chat completions: vLLM, llama.cpp, Ollama, a gateway.
 
-    With `request.choices` it asks for log-probabilities and returns those of the choices. `guided_choice` names the
-    server's parameter that allows only these words: `structured_outputs` or `guided_choice` (vLLM), `grammar`
-    (llama.cpp). The key is optional, and never that of OpenAI.
+    With `request.choices` it asks for log-probabilities, where the server knows them, and returns those of the choices.
+
+    Parameters:
+        base_url: The server's address.
+        api_key: Its key, never that of another maker; None if it needs none.
+        guided_choice: The server's parameter that allows only the `choices`: `structured_outputs` or `guided_choice`
+            (vLLM), `grammar` (llama.cpp).
+        preset: What is known of this kind of server.
+        version: A dated version of Azure's interface, which is then asked by deployment; None is its undated one.
     """
 
-    def __init__(self, *, base_url: str, api_key: str | None = None, guided_choice: str | None = None) -> None:
-        if guided_choice not in (None, *choice_words):
-            known = ", ".join(sorted(choice_words))
-            raise OptionError(f"guided_choice {guided_choice!r} is not known. Choose one of {known}, or leave it out.")
-        self._caller = Caller("local", LOCAL_KEY_VARIABLE, base_url, openai.APIError)
-        self._client = _client(api_key or "none", base_url)
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        api_key: str | None = None,
+        guided_choice: str | None = None,
+        preset: ServerPreset = LOCAL,
+        version: str | None = None,
+    ) -> None:
+        if guided_choice is not None and guided_choice not in preset.guided_choice:
+            known = ", ".join(sorted(preset.guided_choice))
+            advice = f"Choose one of {known}, or leave it out." if known else "Leave it out."
+            raise OptionError(f"guided_choice {guided_choice!r} is not known to {preset.name}/… models. {advice}")
+        further: dict[str, Any] = {"default_headers": {**_NOT_OPENAI, **preset.headers}}
+        if preset is AZURE:
+            base_url = base_url.rstrip("/").removesuffix("/openai/v1") + ("" if version else "/openai/v1")
+            further |= {"api_version": version} if version else {}
+        self._caller = Caller(preset.name, preset.key_variable, base_url, openai.APIError)
+        self._client = _client(api_key or "none", base_url, **further)
+        self._preset = preset
         self._guided_choice = guided_choice
 
     def __repr__(self) -> str:
@@ -63,12 +91,17 @@ class CompatibleProvider:
 
     @property
     def name(self) -> str:
-        """`local`."""
-        return "local"
+        """The preset's name, such as `local` or `openrouter`."""
+        return self._preset.name
 
     async def ask(self, request: Request) -> Reply:
         """The reply to one request."""
-        body = chat_request(request, budget="max_tokens", logprobs=True, guided_choice=self._guided_choice)
+        body = chat_request(
+            request,
+            budget=self._preset.limit,
+            logprobs=self._preset.logprobs,
+            guided_choice=self._guided_choice,
+        )
         return await _ask(self._client, self._caller, request, body)
 
     async def aclose(self) -> None:
