@@ -14,6 +14,7 @@ from tests.fakes.behaviour import Fault
 
 _ROUTES = (
     ("POST", re.compile(r"/v1/(messages|chat/completions)|/v1beta/models/[^/]+:generateContent"), "ask"),
+    ("POST", re.compile(r"/openai/(v1|deployments/[^/]+)/chat/completions"), "ask"),
     ("POST", re.compile(r"/v1beta/models/[^/]+:batchGenerateContent"), "submit"),
     ("POST", re.compile(r"/v1beta/batches/[^/]+:cancel"), "cancel"),
     ("GET", re.compile(r"/v1beta/batches"), "list"),
@@ -44,6 +45,7 @@ class Gate:
             await self.app(scope, receive, send)
             return
         self.world.ledger.calls[route] += 1
+        self.world.ledger.heard.append(_heard(scope))
         given = _given_key(scope)
         wanted = self.world.behaviour.key
         if wanted is not None and given != wanted:
@@ -122,9 +124,15 @@ def _route(scope: Scope) -> str | None:
     return None
 
 
+def _heard(scope: Scope) -> tuple[str, dict[str, str]]:
+    query = scope["query_string"].decode()
+    headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+    return scope["path"] + (f"?{query}" if query else ""), headers
+
+
 def _given_key(scope: Scope) -> str:
     headers = dict(scope["headers"])
-    names = (b"authorization", b"x-api-key", b"x-goog-api-key")
+    names = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
     given = next((headers[name] for name in names if name in headers), b"")
     return given.decode().removeprefix("Bearer ")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,8 @@ class Ledger:
     batches: dict[str, Batch] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
+    heard: deque[tuple[str, dict[str, str]]] = field(default_factory=lambda: deque(maxlen=100))
+    """The address and headers of the latest calls."""
     cached: set[str] = field(default_factory=set)
     billed: Counter[str] = field(default_factory=Counter)
     """The tokens of all answers that were handed out, in our names for them, and how many answers there were."""

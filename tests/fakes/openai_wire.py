@@ -29,6 +29,8 @@ def routes(world: World) -> list[Route]:
     wire = _OpenAIWire(world)
     return [
         Route("/v1/chat/completions", wire.chat, methods=["POST"]),
+        Route("/openai/v1/chat/completions", wire.chat, methods=["POST"]),
+        Route("/openai/deployments/{deployment}/chat/completions", wire.chat, methods=["POST"]),
         Route("/v1/files", wire.upload, methods=["POST"]),
         Route("/v1/files/{file_id}/content", wire.content, methods=["GET"]),
         Route("/v1/batches", wire.create, methods=["POST"]),

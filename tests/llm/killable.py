@@ -25,7 +25,8 @@ from tests.llm.providers_in_memory import answer, asks, larger_budget
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.journal import append_line
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import BatchLimits, BatchState, Provider
+from tiltyard.llm.provider import BatchLimits, BatchState, ModelName, Provider
+from tiltyard.llm.providers import make_provider
 from tiltyard.llm.records import Reply, Request, Stop, Usage
 from tiltyard.llm.runner import ask_all
 
@@ -170,11 +171,10 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def _provider(options: argparse.Namespace, fuse: Fuse) -> Provider:
-    if options.anthropic is None:
+    if options.maker is None:
         return FolderProvider(options.folder / "provider", fuse)
-    from tiltyard.llm.providers.anthropic import AnthropicProvider
-
-    return AnthropicProvider(api_key="sk-test", base_url=options.anthropic)
+    env = {f"{options.maker.upper()}_API_KEY": "sk-test"}
+    return make_provider(ModelName(options.maker, "some-model"), base_url=options.base_url, env=env)
 
 
 async def _run(options: argparse.Namespace, fuse: Fuse) -> None:
@@ -213,7 +213,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--kill-at", type=int)
     parser.add_argument("--count", type=int, default=20)
-    parser.add_argument("--anthropic", help="the address of a server to ask instead")
+    parser.add_argument("--maker", help="whose server to ask instead")
+    parser.add_argument("--base-url", help="the address of that server")
     parser.add_argument("--direct", action="store_true")
     options = parser.parse_args()
     (options.folder / "work").mkdir(parents=True, exist_ok=True)

@@ -111,15 +111,17 @@ def test_a_lock_dies_with_its_holder(tmp_path: Path, undisturbed: tuple[Path, in
 
 @pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeServerProcess]:
-    """A server of this test alone that speaks Anthropic's wire format and stays up while its clients are killed."""
+    """A server of this test alone that speaks every wire format and stays up while its clients are killed."""
     options = ["--outcomes", '{"expired": 0.1, "missing": 0.1}', "--strangers", "1", "--batch-seconds", "0.7"]
     with FakeServerProcess(tmp_path_factory.mktemp("server"), *options) as process:
         yield process
 
 
-def killed_after(folder: Path, server: FakeServerProcess, count: int, seconds: list[float]) -> int:
+def killed_after(
+    folder: Path, server: FakeServerProcess, count: int, seconds: list[float], maker: str = "anthropic"
+) -> int:
     """Kill a run after each of these times, let the last one end; how many were killed before their end."""
-    command = ["--anthropic", server.anthropic_url, "--count", str(count)]
+    command = ["--maker", maker, "--base-url", server.anthropic_url, "--count", str(count)]
     kills = 0
     for pause in seconds:
         process = start(folder, *command)
@@ -140,8 +142,9 @@ def test_killed_while_batches_go_over_http(tmp_path: Path, server: FakeServerPro
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("maker", ["anthropic", "gemini"])
 @pytest.mark.parametrize("seed", range(20))
-def test_killed_at_many_moments_over_http(tmp_path: Path, server: FakeServerProcess, seed: int) -> None:
+def test_killed_at_many_moments_over_http(tmp_path: Path, server: FakeServerProcess, seed: int, maker: str) -> None:
     rng = random.Random(seed)
-    killed_after(tmp_path, server, 22 + seed, [rng.uniform(0.05, 1.5) for _ in range(10)])
+    killed_after(tmp_path, server, 22 + seed, [rng.uniform(0.05, 1.5) for _ in range(10)], maker)
     assert server.summary()["paid_twice"] == {}

@@ -37,7 +37,10 @@ def check_command(
         typer.Argument(help="Labelled pairs (JSONL): prompt, response_a, response_b, and label or votes."),
     ],
     judge_model: Annotated[
-        str, typer.Option(help="The judge: anthropic/…, openai/…, local/…, scripted/FILE or recorded/FILE.")
+        str,
+        typer.Option(
+            help="The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE."
+        ),
     ],
     rubric: Annotated[Path | None, typer.Option(help="The rubric it judges by. (default: a general one)")] = None,
     cache_dir: Annotated[Path, typer.Option(help="Where verdicts are kept between runs.")] = Path("judgments"),

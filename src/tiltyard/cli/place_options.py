@@ -18,7 +18,8 @@ ModelOption = Annotated[
     typer.Option(help="The new model: provider/model, or a file of its answers (prompt_id = question_id)."),
 ]
 JudgeOption = Annotated[
-    str | None, typer.Option(help="The judge: anthropic/…, openai/…, local/…, scripted/FILE or recorded/FILE.")
+    str | None,
+    typer.Option(help="The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE."),
 ]
 NameOption = Annotated[str | None, typer.Option(help="The new model's name on the board. (default: as --model says)")]
 NBattlesOption = Annotated[int, typer.Option(min=1, help="Battles to judge at most.")]

@@ -1,4 +1,4 @@
-"""Making a judge from its name: `anthropic/…`, `openai/…`, `local/…`, `scripted/FILE` or `recorded/FILE`."""
+"""Making a judge from its name: `anthropic/…`, `gemini/…`, `ollama/…`, `local/…`, `scripted/FILE`, `recorded/FILE`."""
 
 from __future__ import annotations
 

@@ -69,7 +69,6 @@ AZURE = ServerPreset(
 PRESETS: dict[str, ServerPreset] = {
     preset.name: preset
     for preset in (
-        LOCAL,
         ServerPreset(
             name="openrouter",
             title="OpenRouter",
@@ -115,6 +114,7 @@ PRESETS: dict[str, ServerPreset] = {
             needs_key=False,
             guided_choice=("grammar",),
         ),
+        LOCAL,
     )
 }
 """The servers by the first part of a model's name."""

@@ -28,7 +28,7 @@ class PlaceOptions:
     model: str
     """The new model: provider/model, or a file of its answers (prompt_id = question_id)."""
     judge: str
-    """The judge: anthropic/…, openai/…, local/…, scripted/FILE or recorded/FILE."""
+    """The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE."""
     name: str | None = None
     """The new model's name on the board."""
     n_battles: int = 100

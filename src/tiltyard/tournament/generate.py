@@ -68,7 +68,7 @@ def entrant_settings(entrant: Entrant, setup: Setup) -> EntrantSettings:
     if entrant.model is None:
         raise ConfigError(
             f"{setup.path}: entrant {entrant.entrant_id!r} has no `model`, so its answers cannot be generated. "
-            "Add one, such as anthropic/…, openai/… or local/…."
+            "Add one, such as anthropic/…, openai/…, gemini/… or local/…."
         )
     return EntrantSettings(
         entrant_id=entrant.entrant_id,

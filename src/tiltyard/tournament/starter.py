@@ -40,7 +40,7 @@ caches:
   responses_dir: {responses}
   judgments_dir: judgments            # verdicts are kept here, so that nothing is paid for twice
 
-judge:                                # anthropic/…, openai/…, local/… (any OpenAI-compatible server); keys: .env
+judge:                                # anthropic/…, openai/…, gemini/…, ollama/…, local/… (any server); keys: .env
   pilot_model: {judge}
   headline_model: {judge}          # may be a stronger one
 {base_url}  # budget_usd: 5                     # stop before this much is spent
