@@ -18,6 +18,8 @@ from typing import Any
 
 import msgspec
 
+from tiltyard.llm.presets import PRESETS
+
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 REQUIRED = object()
 POLICY_SECTION = re.compile(r" \((§[^()]*|ours)\)$")
@@ -50,10 +52,21 @@ CONSTANTS = {
 ENVIRONMENT = {
     "ANTHROPIC_API_KEY": ("Key for `anthropic/…`.", "–"),
     "OPENAI_API_KEY": ("Key for `openai/…`.", "–"),
-    "LOCAL_API_KEY": ("Key for `local/…` servers that want one.", "–"),
+    "GEMINI_API_KEY": ("Key for `gemini/…`.", "–"),
+    "GOOGLE_API_KEY": ("Key for `gemini/…`, if `GEMINI_API_KEY` is not set.", "–"),
     "ANTHROPIC_BASE_URL": ("Another address for `anthropic/…`.", "the maker's"),
     "OPENAI_BASE_URL": ("Another address for `openai/…`.", "the maker's"),
-    "LOCAL_BASE_URL": ("Address of `local/…`, such as `http://localhost:8000/v1`.", "–"),
+    "GEMINI_BASE_URL": ("Another address for `gemini/…`.", "the maker's"),
+    "GOOGLE_GEMINI_BASE_URL": ("The same, as Google's SDK names it.", "the maker's"),
+    **{
+        one.key_variable: (f"Key for `{one.name}/…`{'' if one.needs_key else ', if the server wants one'}.", "–")
+        for one in PRESETS.values()
+    },
+    **{
+        one.address_variable: (f"Address of `{one.name}/…`.", f"`{one.base_url}`" if one.base_url else "–")
+        for one in PRESETS.values()
+    },
+    "AZURE_OPENAI_API_VERSION": ("A dated version of Azure's interface, such as `2024-10-21`.", "the undated one"),
     "TILTYARD_DB": ("The arena's database, in place of `--db`.", "`sqlite:///arena.db`"),
     "TILTYARD_SECRET": (
         "Signs the site's cookies and forms; at least 16 characters. Without it the site makes a random one at its "

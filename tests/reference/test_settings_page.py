@@ -26,7 +26,9 @@ from tiltyard.web.settings import SiteSettings
 
 PAGE = REFERENCE / "settings.md"
 REQUIRED, NONE = "required", "–"
-VARIABLE = re.compile(r"(?:TILTYARD|XDG|OPENBLAS|OMP|MKL|NUMBA)_[A-Z_]+|[A-Z]+_API_KEY|[A-Z]+_(?:BASE_)?URL")
+VARIABLE = re.compile(
+    r"(?:TILTYARD|XDG|OPENBLAS|OMP|MKL|NUMBA)_[A-Z_]+|(?:[A-Z]+_)+API_KEY|(?:[A-Z]+_)+URL|AZURE_[A-Z_]+"
+)
 FOR_TESTS = {"DATABASE_URL"}
 
 
