@@ -9,6 +9,7 @@ from dataclasses import asdict
 import bench.coverage
 import bench.gates
 import bench.judging
+import bench.labels
 import bench.pooling
 import bench.watched  # noqa: F401 - these list their jobs
 from bench.jobs import JOBS

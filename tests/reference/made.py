@@ -71,6 +71,8 @@ def ratings(folder: Path) -> Made:
         ("--method", "winrate"),
     ]
     boards = [json.loads(command(folder, "rate", birds, *wish, "--format", "json")) for wish in wishes]
+    labelled = [str(EXAMPLES / "labels" / name) for name in ("judged.jsonl", "people.csv")]
+    boards.append(json.loads(command(folder, "rate", labelled[0], "--people", labelled[1], "--format", "json")))
     row = {"model_a": "a", "model_b": "b", "winner": "model_a", "source": "human"}
     unbeaten = json.loads(ty.rate([row, row]).to_json())
     ring = [{**row, "model_a": f"m{i}", "model_b": f"m{(i + 1) % 302}"} for i in range(302)]
@@ -93,6 +95,7 @@ def ratings(folder: Path) -> Made:
         ],
         "Ratings CSV": [{name: value for name, value in line.items() if name != "category"} for line in table],
         "Battle statistics": stats,
+        "People's labels": [boards[-1]["people"]],
     }
 
 
@@ -133,6 +136,9 @@ def tournament(folder: Path) -> Made:
     (home / "responses" / "responses_careful.jsonl").unlink()
     command(home, "generate", "watched.yaml", "--entrant", "careful", "--yes")
     command(home, "run", "tournament.yaml", "--mode", "headline", "--yes", "--output-dir", "headline")
+    label_everything(home / "headline", home / "people.jsonl", "calibration")
+    labelled = ("--output-dir", "headline", "--calibrate", "people.jsonl")
+    command(home, "run", "tournament.yaml", "--mode", "headline", "--yes", *labelled)
     command(home, "run", "watched.yaml", "--mode", "pilot", "--yes", "--output-dir", "pilot", exit_code=3)
     command(home, "run", "baseline.yaml", "--mode", "headline", "--yes", "--output-dir", "against")
     answers = home / "responses" / "responses_wordy.jsonl"
@@ -161,6 +167,17 @@ def tournament(folder: Path) -> Made:
     return made
 
 
+def label_everything(folder: Path, labels: Path, dimension: str) -> None:
+    """People's labels on every matchup of a dimension: as the judge says, but for every third."""
+    kept = ("question_id", "model_a", "model_b", "dimension")
+    rows = [row for row in lines(folder / "battles.jsonl") if row["dimension"] == dimension]
+    said = [
+        {**{name: row[name] for name in kept}, "winner": row["winner"] if i % 3 else ("model_a", "model_b")[i % 2]}
+        for i, row in enumerate(rows)
+    ]
+    labels.write_text("".join(json.dumps(row) + "\n" for row in said), encoding="utf-8")
+
+
 def run_folder(folder: Path) -> Made:
     """What a run folder holds, a re-judged one too."""
     made: Made = {
@@ -172,7 +189,7 @@ def run_folder(folder: Path) -> Made:
     }
     for path in (folder / "verdicts").glob("*.jsonl"):
         add(made, {"Judgments": lines(path)})
-    for path in (folder / "ratings").glob("*.json"):
+    for path in (folder / "ratings").rglob("*.json"):
         add(made, {"Ratings file": [json.loads(path.read_text(encoding="utf-8"))]})
     return made
 

@@ -183,6 +183,13 @@ def _dimensions(judged: BattleTable, labels: BattleTable) -> dict[str, int]:
             f"the battles were judged on {len(names)} dimensions ({', '.join(names[:4])}), and the labels do not say "
             "which they are about. Choose one with dimension=..., or add a column dimension to the labels."
         )
+    texts = labels.text_column("dimension")
+    about = sorted({texts.labels[code] for code in np.unique(texts.codes)} & set(names))
+    if about and about != names:
+        raise OptionError(
+            f"the battles were judged on {len(names)} dimensions ({', '.join(names[:4])}), and the labels are about "
+            f"{', '.join(about[:4])} only. Choose one with dimension=..."
+        )
     return {name: code for code, name in enumerate(names)}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.frames import rereadable
+from tiltyard.battles.label_sheets import find_key, is_sheet, read_sheet
 from tiltyard.battles.reading import peek, read_battles
 from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
 from tiltyard.boards.certainty import (
@@ -83,19 +84,25 @@ def rate_with_people(
     data = rereadable(battles)
     seen = peek(data, reading.format, reading.default_source, reading.map).columns
     judged = read_for(_by_judge(estimator), data, reading, also=[name for name in MATCHED_BY if name in seen])
-    board = correct_by_people(judged, read_labels(people, reading), estimator)
+    board = correct_by_people(judged, read_labels(people, judged, battles, reading), estimator)
     came_from = {**origin(battles, reading), "people_sha256": files_sha256(people)}
     return replace(board, settings={**board.settings, **came_from})
 
 
-def read_labels(people: BattleData, reading: InputOptions = AS_IT_IS) -> BattleTable:
-    """People's labels: battles whose rows are people's unless they say otherwise.
+def read_labels(
+    people: BattleData, judged: BattleTable, battles: BattleData, reading: InputOptions = AS_IT_IS
+) -> BattleTable:
+    """People's labels: battles whose rows are people's unless they say otherwise, or a filled-in label sheet.
 
     Parameters:
         people: A table, or whatever `read_battles` takes.
+        judged: The judge's battles.
+        battles: Where these came from: the folder that a sheet was drawn from.
         reading: Columns under other names, and what to do with bad rows.
     """
     data = rereadable(people)
+    if is_sheet(data):
+        return read_sheet(data, judged, find_key(battles))
     raw = peek(data, default_source="human").raw_columns if reading.map else ()
     mapped = {ours: theirs for ours, theirs in (reading.map or {}).items() if theirs in raw or ":" in ours}
     return read_battles(data, default_source="human", on_bad=reading.on_bad, map=mapped or None)
@@ -291,7 +298,7 @@ class _Board:
 
     def _notes(self) -> list[str | None]:
         """Why an interval is open, rough or missing: by people's labels."""
-        rough = cluster_notes(self.found.covariance, self.matched.columns)
+        rough = [_of_labels(note) for note in cluster_notes(self.found.covariance, self.matched.columns)]
         open_ends = [REACH_NOTES.get(Reach(state)) for state in self.found.state]
         said = [f"by people's labels {note}" if note else None for note in open_ends]
         return ["; ".join(filter(None, both)) or None for both in zip(said, rough, strict=True)]
@@ -349,12 +356,8 @@ class _Board:
             why = f"agreement below {100 * SAVES_FROM:.0f} %" if low else "λ is 0"
             lines.append(f"the judge saves nothing here ({why}): the ratings rest on people's labels")
         lines.append("valid if the labelled matchups are a random draw of the judged ones, or of whole prompts")
-        return [
-            *lines,
-            *self._odd_draws(),
-            *self.matched.remarks,
-            *share_remarks(found.covariance, self.matched.columns),
-        ]
+        clusters = [*self.matched.remarks, *share_remarks(found.covariance, self.matched.columns)]
+        return [*lines, *self._odd_draws(), *filter(None, map(_of_labels, clusters))]
 
     def _odd_draws(self) -> list[str]:
         """Sentences for labels that are no random draw, as far as that can be seen."""
@@ -379,6 +382,11 @@ class _Board:
             f"{100 * in_all[i]:.0f} % of the judged ones: no random draw of matchups"
             for i in np.flatnonzero(np.abs(on - n * in_all) > UNEVEN * spread).tolist()
         ]
+
+
+def _of_labels(sentence: str | None) -> str | None:
+    """A sentence about clusters of battles, said of labels."""
+    return None if sentence is None else sentence.replace("battles", "labels")
 
 
 def _median_half(entries: tuple[RatingEntry, ...], low: str, high: str) -> float | None:

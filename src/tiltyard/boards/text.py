@@ -47,8 +47,9 @@ def headline(board: Leaderboard) -> str:
     ]
     if settings.get("tie_model"):
         parts.append(TIE_NAMES[settings["tie_model"]])
-    if "people" in board.details:
-        parts.append(f"corrected by {board.details['people']['labels']:,} labels of people")
+    people = board.details.get("people") or settings.get("people")
+    if people:
+        parts.append(f"corrected by {people['labels']:,} labels of people")
     return " · ".join([*parts, interval_name(board)])
 
 

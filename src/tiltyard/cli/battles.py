@@ -1,14 +1,16 @@
-"""`tiltyard battles`: check a file of battles, count what it holds, convert it."""
+"""`tiltyard battles`: check a file of battles, count what it holds, convert it; draw a run's matchups to label."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tiltyard.cli.output import as_options
 from tiltyard.cli.rate_options import MAP_HELP, TIE_BAND_HELP, read_map_options
+from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from tiltyard.battles.problems import BadRows
     from tiltyard.battles.stats import BattleStats
 
-app = typer.Typer(no_args_is_help=True, help="Check, count and convert files of battles.")
+app = typer.Typer(
+    no_args_is_help=True, help="Check, count and convert files of battles; draw matchups for people to label."
+)
 
 FilesArgument = Annotated[
     list[str],
@@ -148,6 +152,34 @@ def convert_command(
     if table.skipped:
         message += f"; {_count(sum(table.skipped.values()), 'row')} skipped: {_reasons(table.skipped)}"
     sys.stderr.write(message + ".\n")
+
+
+@app.command("draw")
+def draw_command(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The folder of a judged run.")],
+    out: Annotated[Path, typer.Option(help="The sheet to write, .jsonl or .csv; an existing one is kept.")],
+    n: Annotated[int, typer.Option("--n", min=1, help="How many matchups to draw.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    dimension: Annotated[str | None, typer.Option(help="The dimension, if the run has several.")] = None,
+) -> None:
+    """Draw judged matchups at random for people to label: a sheet without names that --people and --calibrate read."""
+    import secrets
+
+    from tiltyard.tournament.people import write_sheet
+
+    if out.exists():
+        raise OptionError(f"{out} is there already, and may hold labels: choose another --out, or move it away.")
+    try:
+        sheet = write_sheet(run_folder, out, n=n, seed=seed, dimension=dimension, new_salt=secrets.token_bytes(16))
+    except OSError as error:
+        raise TiltyardError(f"cannot write {error.filename or out}: {error.strerror or error}.") from None
+    sys.stderr.write(
+        f"{_count(sheet.drawn, 'matchup')} of {sheet.judged:,} judged ones drawn at random into {out}. Fill in "
+        "`winner` (A, B, tie or both bad) and, if several people label, `voter`. Then:\n"
+        f"  tiltyard rate {run_folder} --people {out}"
+        + (f" --dimension {sheet.dimension}" if sheet.several else "")
+        + "\n"
+    )
 
 
 def _problem_lines(bad_rows: BadRows) -> list[str]:

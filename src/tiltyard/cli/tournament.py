@@ -52,6 +52,10 @@ def run_command(
     without_missing: Annotated[
         bool, typer.Option("--without-missing", help="Go on without entrants that have no answers, and say which.")
     ] = False,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(help="People's labels on some matchups (battles, or a filled-in label sheet) correct the boards."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be asked and what that costs; needs no key.")
     ] = False,
@@ -62,6 +66,7 @@ def run_command(
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.gate import passes
+    from tiltyard.tournament.people import check_label_file
     from tiltyard.tournament.plan import RunOptions, make_plan
 
     setup = load_setup(_config_path(config_argument, config), mode=None if judge_model else mode)
@@ -76,8 +81,11 @@ def run_command(
         budget_usd=budget,
         max_batch=max_batch,
         without_missing=without_missing,
+        labels_path=calibrate,
     )
     plan = make_plan(setup, options)
+    if plan.labels is not None:
+        check_label_file(plan.labels)
     for line in plan.announcements():
         note(line)
     if dry_run:
@@ -174,6 +182,8 @@ def _say_what_came_out(finished: RunResult) -> None:
     typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
     for dimension, standing in finished.standings.items():
         typer.echo(f"\n{dimension}\n{board_text(standing)}")
+    for dimension, found in finished.calibrated.items():
+        typer.echo(f"\n{dimension}, corrected by people's labels\n{found.text()}")
     if not finished.judged.both_orders:
         note(f"{finished.judged.judge_model} saw one order only: its position bias is in these numbers")
     for line in usage_lines(finished.judged):
@@ -191,6 +201,7 @@ def _again(plan: RunPlan, folder: Path, *, yes: bool) -> str:
         "--n-perms": options.n_perms,
         "--limit-pairs": options.limit_pairs,
         "--max-batch": options.max_batch,
+        "--calibrate": options.labels_path,
     }
     words = ["tiltyard", "run", str(plan.setup.path), "--mode", options.mode, "--output-dir", str(folder)]
     words += [word for name, value in changed.items() if value is not None for word in (name, str(value))]

@@ -15,6 +15,7 @@ from tiltyard.report.sections.board import (
     elo_section,
     fit_section,
     k_section,
+    people_section,
     win_rate_section,
 )
 from tiltyard.report.sections.habits import failures_section, habits_section
@@ -124,6 +125,7 @@ def _dimension(here: Here, dimension: Dimension) -> Html:
         el("h2", dimension.name),
         baseline_section(here, dimension),
         board_section(here, dimension),
+        people_section(here, dimension),
         fit_section(dimension),
         elo_section(here, dimension),
         el("div", win_rate_section(here, dimension), k_section(here, dimension), class_=_beside(here)),

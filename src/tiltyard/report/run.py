@@ -17,7 +17,7 @@ from tiltyard.boards import EloReport
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
 from tiltyard.report.judged import JudgedBattle, list_judged, read_judgment
-from tiltyard.tournament.artifacts import EloResults, MatchLine
+from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
 from tiltyard.tournament.baseline import BaselineTable
 from tiltyard.tournament.ratings import EloLine, PairTally
 
@@ -53,6 +53,8 @@ class Dimension:
     pairs: tuple[PairTally, ...]
     board: EloReport | None
     against: BaselineTable | None = None
+    calibrated: EloReport | None = None
+    """The board that people's labels correct."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +123,7 @@ def read_run(folder: str | Path) -> Run:
                 trace_entrants=traces[name][1],
                 pairs=tuple(tallies.get(name, ())),
                 board=_board(folder / "ratings" / f"{name}.json"),
+                calibrated=_board(calibrated_path(folder, name)),
                 against=against.get(name),
             )
             for name in names

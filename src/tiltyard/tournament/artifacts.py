@@ -150,8 +150,18 @@ def win_rate_table(standings: Mapping[str, DimensionRatings]) -> str:
     return text.getvalue()
 
 
+def calibrated_path(folder: Path, dimension: str) -> Path:
+    """Where a dimension's board on people's scale is."""
+    return folder / "ratings" / "calibrated" / f"{dimension}.json"
+
+
 def forget_other_dimensions(folder: Path, dimensions: Collection[str]) -> None:
-    """Remove the verdicts and boards of dimensions that this run does not have: the folder held another run before."""
+    """Remove the verdicts and boards of dimensions that this run does not have: the folder held another run before.
+
+    Boards that people's labels correct are removed too: they are made anew from the labels.
+    """
+    for path in folder.glob("ratings/calibrated/*.json"):
+        path.unlink()
     for path in (*folder.glob("ratings/*.json"), *folder.glob("verdicts/*.jsonl")):
         if path.stem not in dimensions:
             path.unlink()

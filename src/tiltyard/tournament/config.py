@@ -165,6 +165,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Who meets whom: everyone everyone, or all others one baseline."""
     canaries: bool = False
     """Judge pairs with a known answer along with the rest; they are excluded from every rating."""
+    calibrate: str | None = None
+    """People's labels on a random draw of the judged matchups (battles, or a filled-in label sheet): they correct the
+    boards."""
     note: str = ""
     """A sentence that every reader should see first; shown in the manifest and at the top of the report."""
 
@@ -180,6 +183,7 @@ class Setup:
     judgments_dir: Path
     rubric_paths: dict[str, Path]
     prices_path: Path | None = None
+    labels_path: Path | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -369,6 +373,8 @@ def _find_files(sections: Mapping[str, Any], path: Path, problems: _Problems) ->
     found["rubric_paths"] = {name: find(rubric.path, f"rubrics.{name}.path") for name, rubric in rubrics.items()}
     prices = sections["judge"].prices_path if "judge" in sections else None
     found["prices_path"] = None if prices is None else find(prices, "judge.prices_path")
+    labels = sections.get("calibrate")
+    found["labels_path"] = None if labels is None else find(labels, "calibrate")
     return found
 
 

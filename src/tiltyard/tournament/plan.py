@@ -44,6 +44,8 @@ class RunOptions:
     max_batch: int | None = None
     without_missing: bool = False
     """Go on without entrants that have no answers."""
+    labels_path: Path | None = None
+    """People's labels that correct the boards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,11 @@ class RunPlan:
     def baseline(self) -> str | None:
         """The entrant that all others are judged against, if everyone does not meet everyone."""
         return self.setup.config.opponents.baseline
+
+    @property
+    def labels(self) -> Path | None:
+        """People's labels that correct the boards: the command line's, else the config's."""
+        return self.options.labels_path or self.setup.labels_path
 
     @property
     def prewarm(self) -> bool:

@@ -28,6 +28,7 @@ from tiltyard.tournament.artifacts import (
     write_verdicts,
 )
 from tiltyard.tournament.gate import Check, gate
+from tiltyard.tournament.people import CalibratedBoard, calibrate_run
 from tiltyard.tournament.ratings import DimensionRatings, rate_dimension
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class RunResult:
     standings: dict[str, DimensionRatings]
     judged: JudgingResult
     checks: list[Check] = field(default_factory=list)
+    calibrated: dict[str, CalibratedBoard] = field(default_factory=dict)
 
 
 def make_judging_plan(plan: RunPlan) -> JudgingPlan:
@@ -167,6 +169,10 @@ async def carry_out(
     results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
     if judging_plan.canaries:
         results["canaries"] = canary_report(judging_plan.canaries, judged.canaries)
+    calibrated = {}
+    if plan.labels is not None:
+        calibrated = calibrate_run(folder, plan.labels, standings, judged.judge_model)
+        results["calibration"] = {dimension: found.record() for dimension, found in calibrated.items()}
     checks = gate(plan, judged, standings) if plan.options.mode == "pilot" else []
     if checks:
         results["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in checks]
@@ -174,7 +180,7 @@ async def carry_out(
     write_json(folder / "manifest.json", finished)
     if finish is not None:
         finish(folder)
-    return RunResult(folder, standings, judged, checks)
+    return RunResult(folder, standings, judged, checks, calibrated)
 
 
 def rate_all(

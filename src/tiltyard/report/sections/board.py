@@ -42,13 +42,24 @@ def board_section(here: Here, dimension: Dimension) -> Html:
         return el(
             "section", el("h3", "Ratings"), el("p", "There is no Bradley–Terry board: ", reason, ".", class_="note")
         )
+    return _ratings(here, dimension, report, "Ratings")
+
+
+def people_section(here: Here, dimension: Dimension) -> Html:
+    """The board that people's labels correct, and how much of it is theirs; nothing without labels."""
+    if dimension.calibrated is None:
+        return Html("")
+    return _ratings(here, dimension, dimension.calibrated, "Ratings corrected by people's labels")
+
+
+def _ratings(here: Here, dimension: Dimension, report: EloReport, title: str) -> Html:
     board = as_leaderboard(report)
     scale = rating_scale(board)
     rows = [rating_row(entry, link(here.entrant(dimension.name, entry.model), entry.model), scale) for entry in board]
     notes = [el("li", note) for note in footnotes(board)]
     return el(
         "section",
-        el("h3", "Ratings"),
+        el("h3", title),
         el("p", headline(board).replace("by question_id", "by prompt"), class_="note"),
         ratings_table(board, rows, scale),
         el("ul", *notes, class_="note") if notes else Html(""),

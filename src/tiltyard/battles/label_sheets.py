@@ -1,0 +1,213 @@
+"""Sheets for people to label: a random draw of judged matchups without names, and the way back from filled-in sheets.
+
+A sheet has one row per matchup: the prompt, answers A and B in random order, and an empty `winner`. Who wrote them is
+behind `label_id`, a keyed hash of prompt, dimension and the two models: only who has the folder with the salt
+(`labelling.json`) can tell. Nothing else has to be kept, and a sheet can be filled in by several people.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiltyard.battles.outcome import Source
+from tiltyard.battles.reading import find_problems, peek, read_battles
+from tiltyard.battles.table import MISSING, BattleTable, Codes
+from tiltyard.errors import BattleError, NoBattles, OptionError
+from tiltyard.files import write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tiltyard.battles.reading import BattleData
+
+KEY_FILE = "labelling.json"
+"""The file of a run folder that holds the salt of its sheets."""
+
+SHEET_COLUMN = "label_id"
+"""The column by which a sheet is recognised."""
+
+SIDES = ("A", "B")
+FILLED = "coalesce(trim(cast(winner AS varchar)), '') <> ''"
+NOT_FILLED = "coalesce(trim(cast(winner AS varchar)), '') = ''"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SheetMatchup:
+    """One matchup as a person sees it: answer A is by `first`."""
+
+    dimension: str
+    prompt_id: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class SheetKey:
+    """What tells `label_id`s: a salt."""
+
+    salt: bytes
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> SheetKey | None:
+        """The key of a run folder; None if no sheet was drawn from it."""
+        path = folder / KEY_FILE
+        if not path.is_file():
+            return None
+        try:
+            return cls(bytes.fromhex(json.loads(path.read_text(encoding="utf-8"))["salt"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise BattleError(f"{path}: torn, or not the key of label sheets ({error}). Draw a new sheet.") from None
+
+    def write(self, folder: Path) -> None:
+        """Keep it in a folder."""
+        note = "tells who wrote the answers of label sheets: keep it from those who label"
+        write_json(folder / KEY_FILE, {"note": note, "salt": self.salt.hex()})
+
+    def label_id(self, shown: SheetMatchup) -> str:
+        """The id of a matchup as shown."""
+        text = json.dumps([shown.dimension, shown.prompt_id, shown.first, shown.second], ensure_ascii=False)
+        return hashlib.blake2b(text.encode("utf-8"), key=self.salt, digest_size=8).hexdigest()
+
+
+def draw_matchups(judged: BattleTable, n: int, rng: np.random.Generator, dimension: str = "") -> list[SheetMatchup]:
+    """A random draw of n judged matchups, stratified by pair of models, in random order and with random sides.
+
+    Parameters:
+        judged: The judge's battles of one dimension, with prompts.
+        n: How many; all of them if there are no more.
+        rng: The source of randomness.
+        dimension: The dimension's name.
+    """
+    prompt = judged.text_column("question_id")
+    m = len(judged.models)
+    low, high = np.minimum(judged.model_a, judged.model_b), np.maximum(judged.model_a, judged.model_b)
+    pair = low.astype(np.int64) * m + high
+    named = prompt.codes != MISSING
+    keys = np.unique(prompt.codes[named].astype(np.int64) * m * m + pair[named])
+    chosen = keys[_stratified(keys % (m * m), min(n, len(keys)), rng)]
+    turned = rng.random(len(chosen)) < 0.5
+    rows = []
+    for key, turn in zip(chosen.tolist(), turned.tolist(), strict=True):
+        code, both = divmod(key, m * m)
+        names = [judged.models[both // m], judged.models[both % m]]
+        first, second = reversed(names) if turn else names
+        rows.append(SheetMatchup(dimension, prompt.labels[code], first, second))
+    return rows
+
+
+def _stratified(stratum: NDArray[np.int64], n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """N rows at random, each stratum in proportion; what does not divide evenly is drawn too."""
+    values, sizes = np.unique(stratum, return_counts=True)
+    share = n * sizes / len(stratum)
+    places = np.floor(share).astype(np.int64)
+    left = n - int(places.sum())
+    if left:
+        part = share - places
+        places[rng.choice(len(values), left, replace=False, p=part / part.sum())] += 1
+    picked = [
+        rng.choice(np.flatnonzero(stratum == value), count, replace=False)
+        for value, count in zip(values.tolist(), places.tolist(), strict=True)
+    ]
+    return rng.permutation(np.concatenate(picked))
+
+
+def is_sheet(people: BattleData) -> bool:
+    """Whether labels are a filled-in sheet rather than battles."""
+    return not isinstance(people, BattleTable) and SHEET_COLUMN in peek(people, default_source="human").raw_columns
+
+
+def find_key(battles: BattleData) -> SheetKey:
+    """The key of the folder that battles came from: a run folder, or a file in one."""
+    paths = [battles] if isinstance(battles, str | Path) else battles
+    for path in paths if isinstance(paths, list | tuple) else ():
+        if isinstance(path, str | Path):
+            folder = Path(path) if Path(path).is_dir() else Path(path).parent
+            if (key := SheetKey.of_folder(folder)) is not None:
+                return key
+    raise OptionError(
+        f"the labels are a sheet without names, and no {KEY_FILE} is beside the judged battles to tell whose answers "
+        "they are about. Give the run folder that the sheet was drawn from."
+    )
+
+
+def read_sheet(people: BattleData, judged: BattleTable, key: SheetKey) -> BattleTable:
+    """A filled-in sheet as battles; rows without a winner are counted as skipped.
+
+    Parameters:
+        people: The sheet, or several.
+        judged: The judge's battles: what labels may be about.
+        key: The key of the folder that the sheet was drawn from.
+    """
+    mapped = {"question_id": SHEET_COLUMN}
+    _, empty = find_problems(people, where=NOT_FILLED, default_source="human", map=mapped, examples_each=0)
+    try:
+        sheet = read_battles(people, where=FILLED, default_source="human", map=mapped)
+    except NoBattles:
+        raise NoBattles("no row of the label sheet has a winner: A, B, tie or both bad.") from None
+    shown = {key.label_id(one): one for one in _possible(judged)}
+    ids = sheet.text_column("question_id")
+    found = [shown.get(text) for text in ids.labels]
+    known = np.array([one is not None for one in found])[ids.codes]
+    if not known.any():
+        raise NoBattles(
+            f"none of the {len(sheet):,} labels of the sheet is about a matchup of this run: was the sheet drawn from "
+            "another folder?"
+        )
+    skipped = {"not filled in": sum(empty.counts.values()), "not of this run": int((~known).sum())}
+    return _unblinded(sheet.take(known), found, judged, {reason: n for reason, n in skipped.items() if n})
+
+
+def _possible(judged: BattleTable) -> set[SheetMatchup]:
+    """Every judged matchup, either way round."""
+    n, models = len(judged), judged.models
+    dimensions: Sequence[str | None] = [None] * n
+    if "dimension" in judged.columns:
+        dimensions = judged.text_column("dimension").texts()
+    prompts = judged.text_column("question_id").texts()
+    found = set()
+    for prompt, what, a, b in zip(prompts, dimensions, judged.model_a.tolist(), judged.model_b.tolist(), strict=True):
+        if prompt is not None:
+            found.add(SheetMatchup(what or "", prompt, models[a], models[b]))
+            found.add(SheetMatchup(what or "", prompt, models[b], models[a]))
+    return found
+
+
+def _unblinded(
+    sheet: BattleTable, found: list[SheetMatchup | None], judged: BattleTable, skipped: dict[str, int]
+) -> BattleTable:
+    """The rows of a sheet with the models and prompts that they are about."""
+    ids = sheet.text_column("question_id")
+    rows = [found[code] for code in ids.codes.tolist()]
+    shown = [one for one in rows if one is not None]
+    place = {name: code for code, name in enumerate(judged.models)}
+
+    def coded(texts: list[str]) -> Codes:
+        labels = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+        return Codes(np.array([labels[text] for text in texts], dtype=np.int32), tuple(labels))
+
+    columns: dict[str, Any] = {"question_id": coded([one.prompt_id for one in shown])}
+    if any(one.dimension for one in shown):
+        columns["dimension"] = coded([one.dimension for one in shown])
+    if "voter" in sheet.columns:
+        columns["voter"] = sheet.text_column("voter")
+    straight = np.array([sheet.models[code] == SIDES[0] for code in sheet.model_a.tolist()])
+    sides = [
+        (one.first, one.second) if same else (one.second, one.first) for one, same in zip(shown, straight, strict=True)
+    ]
+    return replace(
+        sheet,
+        models=judged.models,
+        model_a=np.array([place[first] for first, _ in sides], dtype=np.int32),
+        model_b=np.array([place[second] for _, second in sides], dtype=np.int32),
+        source=np.full(len(sheet), Source.HUMAN, dtype=np.int8),
+        columns=columns,
+        skipped=skipped,
+    )

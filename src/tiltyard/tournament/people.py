@@ -1,0 +1,170 @@
+"""People and a judged run: sheets for them to label, and boards that their labels correct."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from tiltyard.battles.label_sheets import SIDES, SheetKey, SheetMatchup, draw_matchups, is_sheet
+from tiltyard.battles.reading import read_battles
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.leaderboard import EloReport, Leaderboard
+from tiltyard.boards.people import rate_with_people
+from tiltyard.boards.selection import Selection
+from tiltyard.boards.text import as_table
+from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.files import write_lines, write_text
+from tiltyard.judging.run_folder import read_lines, require
+from tiltyard.tournament.artifacts import MatchLine, calibrated_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+SPREADSHEET_CODE = ("=", "+", "-", "@", "\t", "\r")
+"""How a text begins that spreadsheets take for a formula."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnSheet:
+    """A sheet that was written: how many matchups of how many were drawn, of which dimension, one of `several`."""
+
+    drawn: int
+    judged: int
+    dimension: str
+    several: bool
+
+
+def write_sheet(
+    folder: Path, out: Path, *, n: int, seed: int = 0, dimension: str | None = None, new_salt: bytes
+) -> DrawnSheet:
+    """Draw judged matchups of a run at random and write them as a sheet to fill in: JSON Lines, or CSV by its suffix.
+
+    Parameters:
+        folder: The run folder.
+        out: The sheet.
+        n: How many matchups to draw.
+        seed: Seed of the draw.
+        dimension: The dimension; None where the run has one.
+        new_salt: What to hash with if no sheet was drawn from the folder before; nobody else may know it.
+    """
+    if out.suffix.lower() not in (".jsonl", ".csv"):
+        raise OptionError(f"{out.name}: a label sheet is written as .jsonl or .csv. End the name in one of these.")
+    judged = read_battles(require(folder / "battles.jsonl", folder), columns=["question_id", "dimension"])
+    parts = dict(judged.split("dimension"))
+    chosen = _dimension_of(list(parts), dimension)
+    shown = draw_matchups(parts[chosen], n, np.random.default_rng(seed), chosen)
+    key = SheetKey.of_folder(folder) or SheetKey(new_salt)
+    key.write(folder)
+    rows = _rows(folder, shown, key)
+    if out.suffix.lower() == ".csv":
+        write_text(out, _as_csv(rows), new_folder=False)
+    else:
+        write_lines(out, rows)
+    return DrawnSheet(len(rows), len(parts[chosen]), chosen, len(parts) > 1)
+
+
+def _dimension_of(names: list[str], asked: str | None) -> str:
+    if asked is None and len(names) == 1:
+        return names[0]
+    if asked not in names:
+        what = "has several dimensions" if asked is None else f"has no dimension {asked!r}"
+        raise OptionError(f"the run {what}: choose dimension=... among {', '.join(names)}.")
+    return asked
+
+
+def _rows(folder: Path, shown: list[SheetMatchup], key: SheetKey) -> list[dict[str, str]]:
+    """The rows of a sheet, in the order drawn."""
+    wanted = {(one.dimension, one.prompt_id, *sorted((one.first, one.second))): one for one in shown}
+    found: dict[SheetMatchup, dict[str, str]] = {}
+    lines = read_lines(require(folder / "matches" / "matches.jsonl", folder), msgspec.json.Decoder(MatchLine))
+    for _, line in lines:
+        one = wanted.get((line.dimension, line.prompt_id, *sorted((line.entrant_a, line.entrant_b))))
+        if one is not None:
+            answers = {line.entrant_a: line.response_a, line.entrant_b: line.response_b}
+            found[one] = {
+                "label_id": key.label_id(one),
+                "dimension": one.dimension,
+                "prompt": line.prompt_text,
+                "model_a": SIDES[0],
+                "model_b": SIDES[1],
+                "response_a": answers[one.first],
+                "response_b": answers[one.second],
+                "winner": "",
+                "voter": "",
+            }
+    return [found[one] for one in shown if one in found]
+
+
+def _as_csv(rows: list[dict[str, str]]) -> str:
+    """The rows as CSV; a text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: f"'{cell}" if cell.startswith(SPREADSHEET_CODE) else cell for name, cell in row.items()})
+    return text.getvalue()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibratedBoard:
+    """A dimension's board on people's scale, or why there is none."""
+
+    board: Leaderboard | None
+    missing: str | None = None
+
+    def text(self) -> str:
+        """As people read it after a run."""
+        return f"no board: {self.missing}" if self.board is None else as_table(self.board)
+
+    def record(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        if self.board is None:
+            return {"missing": self.missing}
+        return {"people": self.board.details["people"]}
+
+
+def check_label_file(path: Path) -> None:
+    """Refuse a file of labels that cannot be read, before anything is asked.
+
+    Parameters:
+        path: The file.
+    """
+    if not is_sheet(path):
+        read_battles(path, default_source="human")
+
+
+def calibrate_run(
+    folder: Path, labels: Path, dimensions: Iterable[str], judge_model: str
+) -> dict[str, CalibratedBoard]:
+    """Correct every dimension's board by people's labels, and write it as `ratings/calibrated/<dimension>.json`.
+
+    A dimension whose labels are missing or too few has a reason instead of a board; the run goes on.
+
+    Parameters:
+        folder: The run folder, with its battles.
+        labels: People's labels: battles, or a filled-in sheet that was drawn from this folder.
+        dimensions: The judged dimensions.
+        judge_model: The judge's name.
+    """
+    boards = {}
+    for dimension in dimensions:
+        found = _calibrated(folder, labels, dimension)
+        if found.board is not None:
+            report = EloReport.of(found.board, arena=dimension, judge_model=judge_model)
+            write_text(calibrated_path(folder, dimension), report.to_json())
+        boards[dimension] = found
+    return boards
+
+
+def _calibrated(folder: Path, labels: Path, dimension: str) -> CalibratedBoard:
+    estimator = BradleyTerry(only_connected=True, selection=Selection(dimension=dimension))
+    try:
+        return CalibratedBoard(rate_with_people(estimator, folder / "battles.jsonl", labels))
+    except TiltyardError as error:
+        return CalibratedBoard(None, str(error))

@@ -1,0 +1,155 @@
+"""People's labels in a run: a blind sheet is drawn, filled in, and corrects the boards, the manifest and the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tiltyard as ty
+from oracles.labelled_worlds import LabelledWorld, battle_rows
+from tests.cli.conftest import Run
+from tests.tournament.folder import change, make_folder, read_lines, script
+from tiltyard.battles.label_sheets import SheetKey, SheetMatchup, draw_matchups, read_sheet
+from tiltyard.errors import BattleError, ConfigError, NoBattles, OptionError
+from tiltyard.tournament.config import load_setup
+
+MATERIAL = Path(ty.__file__).parent / "demo" / "material"
+ENTRANTS = ("qwen-candid", "qwen-terse", "smollm2-lively", "smollm2-plain")
+JUDGED = ty.read_battles(battle_rows(LabelledWorld("", models=4, prompts=40).draw(np.random.default_rng(1)))[0])
+
+
+def fill(sheet: Path, filled: Path, names: dict[str, tuple[str, str]]) -> None:
+    """People who like some entrants more than others; the first five rows stay empty."""
+    rng, rows = random.Random(3), list(csv.DictReader(sheet.read_text(encoding="utf-8").splitlines(keepends=True)))
+    for number, row in enumerate(rows):
+        first, second = (ENTRANTS.index(name) for name in names[row["label_id"]])
+        gap = second - first + rng.gauss(0.0, 2.0)
+        row["winner"] = "" if number < 5 else "A" if gap > 0.5 else "B" if gap < -0.5 else "tie"
+        row["voter"] = rng.choice(["ann", "bea", "cyn", "dot", "eve", "flo"])
+    with filled.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def unblind(folder: Path, dimension: str) -> dict[str, tuple[str, str]]:
+    """Who is behind every possible label id of a run."""
+    key = SheetKey.of_folder(folder)
+    assert key is not None
+    battles = [row for row in read_lines(folder / "battles.jsonl") if row["dimension"] == dimension]
+    pairs = [(row["question_id"], row["model_a"], row["model_b"]) for row in battles]
+    shown = [SheetMatchup(dimension, prompt, *both) for prompt, a, b in pairs for both in ((a, b), (b, a))]
+    return {key.label_id(one): (one.first, one.second) for one in shown}
+
+
+def test_from_a_run_to_a_board_on_peoples_scale(tiltyard: Run, tmp_path: Path) -> None:
+    shutil.copytree(MATERIAL, tmp_path / "m")
+    folder, sheet, filled = tmp_path / "run", tmp_path / "sheet.csv", tmp_path / "filled.csv"
+    again = ["run", str(tmp_path / "m" / "tournament.yaml"), "--mode", "headline", "--yes", "--limit-pairs", "110"]
+    again += ["--output-dir", str(folder)]
+    assert tiltyard(*again).returncode == 0
+    drawn = tiltyard("battles", "draw", str(folder), "--dimension", "calibration", "--n", "65", "--out", str(sheet))
+    assert "65 matchups of 110 judged ones drawn at random" in drawn.stderr
+    text = sheet.read_text(encoding="utf-8")
+    assert not any(name in text for name in ENTRANTS)
+    fill(sheet, filled, unblind(folder, "calibration"))
+    rated = tiltyard("rate", str(folder), "--people", str(filled), "--dimension", "calibration", "--format", "json")
+    board = json.loads(rated.stdout)
+    assert board["people"]["labels"] == 60
+    assert board["left_out"]["label: not filled in"] == 5
+    done = tiltyard(*again, "--calibrate", str(filled))
+    assert "calibration, corrected by people's labels\nBradley–Terry · 110 battles" in done.stdout
+    assert "factuality, corrected by people's labels\nno board: there is no label by people" in done.stdout
+    written = json.loads((folder / "ratings" / "calibrated" / "calibration.json").read_text(encoding="utf-8"))
+    assert written["ratings"] == board["ratings"]
+    assert not (folder / "ratings" / "calibrated" / "factuality.json").exists()
+    results = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["results"]
+    assert results["calibration"]["calibration"]["people"]["lambda"] == written["people"]["lambda"]
+    assert "no label by people" in results["calibration"]["factuality"]["missing"]
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("Ratings corrected by people&#39;s labels") + page.count("corrected by people's labels") == 1
+
+
+def test_labels_may_stand_in_the_config_and_must_be_there(tiltyard: Run, tmp_path: Path) -> None:
+    config = change(make_folder(tmp_path, judge="scripted/judge.yaml"), calibrate="people.csv")
+    script(tmp_path / "judge.yaml")
+    with pytest.raises(ConfigError, match=r"calibrate is 'people.csv', found neither at"):
+        load_setup(config)
+    people = tmp_path / "people.csv"
+    people.write_text("question_id,model_a,model_b,winner\np1,otter,heron,model_a\n", encoding="utf-8")
+    command = ["run", str(config), "--mode", "headline", "--yes", "--output-dir", str(tmp_path / "run")]
+    stale = tmp_path / "run" / "ratings" / "calibrated" / "calibration.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("{}", encoding="utf-8")
+    done = tiltyard(*command)
+    assert done.returncode == 0
+    assert not stale.exists()
+    assert "1 labelled matchup is too few to correct a judge by" in done.stdout
+    people.write_text("question_id,model_a,model_b,winner\np1,otter,heron,who knows\n", encoding="utf-8")
+    shutil.rmtree(tmp_path / "judgments")
+    refused = tiltyard(*command)
+    assert refused.returncode == 1
+    assert "unknown winner" in refused.stderr
+    assert not (tmp_path / "judgments").exists()  # before anything was asked
+
+
+def test_a_draw_takes_every_pair_in_proportion_and_sides_by_chance() -> None:
+    drawn = draw_matchups(JUDGED, 120, np.random.default_rng(0), "d")
+    assert len(set(drawn)) == 120
+    assert set(Counter(frozenset((one.first, one.second)) for one in drawn).values()) == {20}
+    assert 35 < sum(one.first < one.second for one in drawn) < 85
+    assert drawn != draw_matchups(JUDGED, 120, np.random.default_rng(1), "d")
+    assert len(draw_matchups(JUDGED, 10**6, np.random.default_rng(0))) == 240
+
+
+def rows_of(drawn: list[SheetMatchup], key: SheetKey, **cells: str) -> list[dict[str, str]]:
+    plain = {"model_a": "A", "model_b": "B", "winner": "A", **cells}
+    return [{"label_id": key.label_id(one), **plain} for one in drawn]
+
+
+def test_a_sheet_says_who_won_whichever_side_was_shown_first() -> None:
+    key = SheetKey(b"salt")
+    drawn = draw_matchups(JUDGED, 40, np.random.default_rng(0))
+    table = read_sheet(rows_of(drawn, key, winner="B", voter="ann"), JUDGED, key)
+    names = [(table.models[a], table.models[b]) for a, b in zip(table.model_a, table.model_b, strict=True)]
+    assert names == [(one.first, one.second) for one in drawn]
+    assert set(table.outcome.tolist()) == {1}
+    assert table.text_column("question_id").texts() == [one.prompt_id for one in drawn]
+    assert set(table.text_column("voter").texts()) == {"ann"}
+
+
+def test_a_sheet_of_another_run_or_without_its_key_is_refused(tmp_path: Path) -> None:
+    key = SheetKey(b"salt")
+    drawn = draw_matchups(JUDGED, 40, np.random.default_rng(0))
+    with pytest.raises(NoBattles, match="was the sheet drawn from another folder"):
+        read_sheet(rows_of(drawn, SheetKey(b"other")), JUDGED, key)
+    with pytest.raises(NoBattles, match="no row of the label sheet has a winner"):
+        read_sheet(rows_of(drawn, key, winner=""), JUDGED, key)
+    with pytest.raises(OptionError, match="is beside the judged battles to tell"):
+        ty.rate(JUDGED, people=rows_of(drawn, key))
+    (tmp_path / "labelling.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(BattleError, match="torn, or not the key of label sheets"):
+        SheetKey.of_folder(tmp_path)
+
+
+def test_a_sheet_is_not_overwritten_and_its_name_says_how_it_is_written(tiltyard: Run, tmp_path: Path) -> None:
+    config = make_folder(tmp_path, judge="scripted/judge.yaml")
+    script(tmp_path / "judge.yaml")
+    folder = tmp_path / "run"
+    tiltyard("run", str(config), "--mode", "headline", "--yes", "--output-dir", str(folder))
+    draw = ["battles", "draw", str(folder), "--dimension", "factuality"]
+    assert tiltyard(*draw, "--out", str(tmp_path / "s.jsonl")).returncode == 0
+    assert "may hold labels" in tiltyard(*draw, "--out", str(tmp_path / "s.jsonl")).stderr
+    assert "written as .jsonl or .csv" in tiltyard(*draw, "--out", str(tmp_path / "s.pdf")).stderr
+    assert "has several dimensions" in tiltyard(*draw[:3], "--out", str(tmp_path / "t.csv")).stderr
+    rows = read_lines(tmp_path / "s.jsonl")
+    assert len(rows) == 9
+    assert {row["winner"] for row in rows} == {""}
+    assert "there is no run folder" in tiltyard(*draw[:2], str(tmp_path / "no"), "--out", "x.csv").stderr
