@@ -113,16 +113,19 @@ def judging_quote(
     """How many questions a judge will be asked, and the table of what that costs."""
     from tiltyard.judging.cache import ReplyLengths
     from tiltyard.judging.language_model import LanguageModelJudge
+    from tiltyard.judging.panel import PanelJudge
     from tiltyard.llm.prices import quote
 
-    if not isinstance(judge, LanguageModelJudge):
+    if not isinstance(judge, LanguageModelJudge | PanelJudge):
         return 0, ""
     lengths = judge.reply_lengths(judging_plan)
     known = sum(lengths.values(), ReplyLengths())
     usual = {name: round((length if length.replies else known).mean) for name, length in lengths.items()}
     needed = quote(judge.pending(judging_plan, retry_failed=retry_failed), prices, expected_tokens=usual)
-    if judge.name.startswith("scripted/"):  # a script costs nothing, so nobody need state its price
-        needed = replace(needed, unknown_models=frozenset())
+    # A script costs nothing, so nobody need state its price.
+    asked = judge.language_models if isinstance(judge, PanelJudge) else [judge]
+    scripts = {one.name.partition("/")[2] for one in asked if one.name.startswith("scripted/")}
+    needed = replace(needed, unknown_models=needed.unknown_models - scripts)
     return needed.all.queries, quote_table(needed, lengths)
 
 
@@ -221,7 +224,8 @@ class ProgressView:
         """Count a verdict: the second one on a pair tells whether the verdict changed with the order."""
         if not verdict.verdict.readable:
             return
-        key = (matchup.dimension, matchup.prompt_id, matchup.entrant_a, matchup.entrant_b)
+        pair = (matchup.dimension, matchup.prompt_id, matchup.entrant_a, matchup.entrant_b)
+        key = (*pair, verdict.judge_model, str(verdict.repeat))
         other = self._waiting.pop(key, None)
         if other is None:
             self._waiting[key] = verdict.for_entrants

@@ -171,7 +171,7 @@ def _check_json(found: JudgeCheck) -> str:
 @app.command("rejudge")
 def rejudge_command(
     folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run folder.")],
-    judge_model: Annotated[str, typer.Option(help="The other judge.")],
+    judge_model: Annotated[list[str], typer.Option(help="The other judge; given several times, a panel.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the new run. (default: RUN_DIR/rejudged/<judge>)")] = None,
     yes: YesOption = False,
     budget: BudgetOption = None,
@@ -179,9 +179,11 @@ def rejudge_command(
     """Judge the matchups of a finished run by another judge, and say what changed: verdicts, ratings, ranks."""
     import asyncio
 
+    from tiltyard.judging.panel import panel_name
     from tiltyard.tournament.rejudge import change_lines, prepare, rejudge
 
-    job = prepare(folder, judge_model, out=out, budget_usd=budget, notice=note)
+    name = panel_name(judge_model) if len(judge_model) > 1 else judge_model[0]
+    job = prepare(folder, name, out=out, budget_usd=budget, notice=note)
     agree_to_price(job.judge, job.judging_plan, job.asking.prices, yes=yes)
     with interruptible(GO_ON), ProgressView() as progress:
         changes = asyncio.run(rejudge(job, watch=progress.watch))

@@ -40,7 +40,16 @@ def run_command(
     output_dir: Annotated[
         Path | None, typer.Option(help="Folder of the run. (default: runs/<mode>_<UTC time>)")
     ] = None,
-    judge_model: Annotated[str | None, typer.Option(help="Another judge than the config's.")] = None,
+    judge_model: Annotated[
+        list[str] | None, typer.Option(help="Another judge than the config's; given several times, a panel.")
+    ] = None,
+    combine: Annotated[
+        Literal["majority", "weight", "rows"] | None,
+        typer.Option(help="How the votes of a panel become battles. (default: the config's, majority)"),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="How many times every question is asked. (default: the config's, 1)")
+    ] = None,
     n_perms: Annotated[int | None, typer.Option(min=2, help="Shuffles of permutation Elo.")] = None,
     limit_pairs: Annotated[int | None, typer.Option(min=1, help="Only the first N pairs of each dimension.")] = None,
     skip_judging: Annotated[
@@ -64,16 +73,20 @@ def run_command(
     max_batch: Annotated[int | None, typer.Option(min=1, help="Requests per batch.")] = None,
 ) -> None:
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
+    from tiltyard.judging.panel import panel_name
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.gate import passes
     from tiltyard.tournament.people import check_label_file
     from tiltyard.tournament.plan import RunOptions, make_plan
 
     setup = load_setup(_config_path(config_argument, config), mode=None if judge_model else mode)
+    judges = judge_model or []
     options = RunOptions(
         mode=mode,
         output_dir=output_dir,
-        judge_model=judge_model,
+        judge_model=panel_name(judges) if len(judges) > 1 else next(iter(judges), None),
+        combine=combine,
+        repeats=repeats,
         n_perms=n_perms,
         limit_pairs=limit_pairs,
         skip_judging=skip_judging,
@@ -182,6 +195,8 @@ def _say_what_came_out(finished: RunResult) -> None:
     typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
     for dimension, standing in finished.standings.items():
         typer.echo(f"\n{dimension}\n{board_text(standing)}")
+        if dimension in finished.studies:
+            typer.echo("\n".join(finished.studies[dimension].lines()))
     for dimension, found in finished.calibrated.items():
         typer.echo(f"\n{dimension}, corrected by people's labels\n{found.text()}")
     if not finished.judged.both_orders:
@@ -195,15 +210,20 @@ def _say_what_came_out(finished: RunResult) -> None:
 
 def _again(plan: RunPlan, folder: Path, *, yes: bool) -> str:
     """The command that continues a run: the same options and folder, without the budget."""
+    from tiltyard.judging.panel import panel_members
+
     options = plan.options
     changed = {
-        "--judge-model": options.judge_model,
+        "--combine": options.combine,
+        "--repeats": options.repeats,
         "--n-perms": options.n_perms,
         "--limit-pairs": options.limit_pairs,
         "--max-batch": options.max_batch,
         "--calibrate": options.labels_path,
     }
     words = ["tiltyard", "run", str(plan.setup.path), "--mode", options.mode, "--output-dir", str(folder)]
+    judges = panel_members(options.judge_model or "") or (options.judge_model,)
+    words += [word for name in judges if name is not None for word in ("--judge-model", name)]
     words += [word for name, value in changed.items() if value is not None for word in (name, str(value))]
     flags = {
         "--skip-judging": options.skip_judging,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiltyard.judging.records import Judgment, VerdictLabel
-from tiltyard.validity.agreement import Estimate, share
+from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated
+from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import JudgingResult
@@ -33,6 +33,8 @@ class Bias:
     """Of the verdicts that prefer one answer, the share for the one shown first; 0.5 without position bias."""
     coverage: Estimate
     """Of the verdicts asked for, the share that could be read."""
+    repeat_rate: Estimate = NO_ESTIMATE
+    """Of every two verdicts on one question that was repeated, the share that is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class _Tally:
         self._judgments = 0
         self._flips: list[bool] = []
         self._flip_prompts: list[str] = []
+        self._repeats: list[bool] = []
+        self._repeat_prompts: list[str] = []
         self._firsts: list[bool] = []
         self._first_prompts: list[str] = []
         self._read: list[bool] = []
@@ -138,9 +142,13 @@ class _Tally:
 
     def add(self, judgment: Judgment) -> None:
         self._judgments += 1
-        if len(judgment.raw) == 2 and judgment.status == "ok":
-            self._flips.append(judgment.inconsistent)
-            self._flip_prompts.append(judgment.prompt_id)
+        for forward, swapped in in_pairs(judgment.raw):
+            if forward.verdict.readable and swapped.verdict.readable:
+                self._flips.append(forward.for_entrants is not swapped.for_entrants)
+                self._flip_prompts.append(judgment.prompt_id)
+        for same in repeated(judgment.raw) if len(judgment.raw) > 2 else ():
+            self._repeats.append(same)
+            self._repeat_prompts.append(judgment.prompt_id)
         for verdict in judgment.raw:
             self._read.append(verdict.verdict.readable)
             self._read_prompts.append(judgment.prompt_id)
@@ -154,6 +162,7 @@ class _Tally:
             flip_rate=share(self._flips, self._flip_prompts),
             first_slot_rate=share(self._firsts, self._first_prompts),
             coverage=share(self._read, self._read_prompts),
+            repeat_rate=share(self._repeats, self._repeat_prompts),
         )
 
 

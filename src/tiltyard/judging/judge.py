@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, overload
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, overload, runtime_checkable
 
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging.records import Judgment, Matchup, Verdict, settle, settle_one
+from tiltyard.judging.records import Judgment, Matchup, Verdict, settle_by
 from tiltyard.llm.records import Usage
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from tiltyard.judging.plan import Case, JudgingPlan
     from tiltyard.llm.asking import Watch
+    from tiltyard.ratings.reliability import Reliability
 
 OnVerdict = Callable[[Matchup, Verdict], None]
 """Called with each new verdict as it is saved, including failures and canaries (whose entrants are called
@@ -101,8 +106,48 @@ class Verdicts(Protocol):
         ...
 
 
+@runtime_checkable
+class PanelFindings(Verdicts, Protocol):
+    """The verdicts of several judges on a plan, which are combined in their own way."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The judges."""
+        ...
+
+    @property
+    def combine(self) -> str:
+        """How their judgments become one."""
+        ...
+
+    @property
+    def member_stats(self) -> Mapping[str, Mapping[str, JudgingStats]]:
+        """How it went, by judge and dimension."""
+        ...
+
+    def judgments(self, dimension: str) -> Sequence[Judgment]:
+        """The judgments of a dimension; with `rows`, one of every judge for each case."""
+        ...
+
+    def canary_judgments(self, dimension: str) -> Sequence[Judgment]:
+        """The judgments of a dimension's canaries."""
+        ...
+
+    def member_judgments(self, dimension: str) -> list[Sequence[Judgment]]:
+        """By judge, its own judgments of a dimension."""
+        ...
+
+    def votes(self, dimension: str) -> NDArray[np.int8]:
+        """Cases × judges: what each judge found, as `tiltyard.ratings.reliability` spells it."""
+        ...
+
+    def reliability(self, dimension: str) -> Reliability | None:
+        """How reliable each judge is, by the votes alone; None where there are too few judges to tell."""
+        ...
+
+
 class Judge(Protocol):
-    """Decides which answer is better: a language model, or a file of recorded verdicts."""
+    """Decides which answer is better: a language model, a panel of several, or a file of recorded verdicts."""
 
     @property
     def name(self) -> str:
@@ -141,6 +186,8 @@ class JudgingResult:
     """The judgments of the canaries of each dimension."""
     stats: Mapping[str, JudgingStats]
     """How it went, by dimension."""
+    panel: PanelFindings | None = None
+    """The judges of a panel, each with its own judgments; None for a single judge."""
 
 
 async def judge(
@@ -186,39 +233,58 @@ async def judge(
             f"{judge.name} judged in one order only, so position bias cannot be seen. "
             "Say that single verdicts are accepted, or use a judge that sees both orders."
         )
-    single = not judge.both_orders
 
-    def settled(dimension: str, verdicts: Verdicts) -> None:
+    def both(verdicts: Verdicts, dimension: str) -> tuple[Sequence[Judgment], Sequence[Judgment]]:
+        if isinstance(verdicts, PanelFindings):
+            return verdicts.judgments(dimension), verdicts.canary_judgments(dimension)
+        return settled(plan, verdicts, dimension, both_orders=judge.both_orders)
+
+    def early(dimension: str, verdicts: Verdicts) -> None:
         assert on_settled is not None
-        on_settled(dimension, Judgments(verdicts, dimension, plan.cases.get(dimension, ()), 0, single_order=single))
+        on_settled(dimension, both(verdicts, dimension)[0])
 
-    early = None if on_settled is None else settled
-    options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after, early)
+    announce = None if on_settled is None else early
+    options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after, announce)
     verdicts = await judge.judge(plan, options)
-    cases: dict[str, Sequence[Judgment]] = {}
-    canaries: dict[str, Sequence[Judgment]] = {}
-    for dimension in plan.dimensions:
-        ordinary = plan.cases.get(dimension, ())
-        extra = plan.canaries.get(dimension, ())
-        cases[dimension] = Judgments(verdicts, dimension, ordinary, 0, single_order=single)
-        canaries[dimension] = Judgments(verdicts, dimension, extra, len(ordinary), single_order=single)
-    return JudgingResult(judge.name, judge.both_orders, cases, canaries, verdicts.stats)
+    found = {dimension: both(verdicts, dimension) for dimension in plan.dimensions}
+    return JudgingResult(
+        judge.name,
+        judge.both_orders,
+        {dimension: cases for dimension, (cases, _) in found.items()},
+        {dimension: canaries for dimension, (_, canaries) in found.items()},
+        verdicts.stats,
+        verdicts if isinstance(verdicts, PanelFindings) else None,
+    )
+
+
+def settled(plan: JudgingPlan, verdicts: Verdicts, dimension: str, *, both_orders: bool) -> tuple[Judgments, Judgments]:
+    """One judge's judgments of a dimension's cases and of its canaries."""
+    cases, canaries = plan.cases.get(dimension, ()), plan.canaries.get(dimension, ())
+
+    def judgment(of: Sequence[Case], first: int, number: int) -> Judgment:
+        said = verdicts.verdicts(dimension, first + number)
+        return settle_by(of[number].matchup, said, both_orders=both_orders)
+
+    return (
+        Judgments(len(cases), partial(judgment, cases, 0)),
+        Judgments(len(canaries), partial(judgment, canaries, len(cases))),
+    )
 
 
 class Judgments(Sequence[Judgment]):
-    """The judgments of some cases, settled from the judge's verdicts at each access."""
+    """Judgments that are settled at each access, from verdicts that stay in their files.
 
-    def __init__(
-        self, verdicts: Verdicts, dimension: str, cases: Sequence[Case], first: int, *, single_order: bool
-    ) -> None:
-        self._verdicts = verdicts
-        self._dimension = dimension
-        self._cases = cases
-        self._first = first
-        self._single_order = single_order
+    Parameters:
+        length: How many there are.
+        settle: Makes the judgment with this number.
+    """
+
+    def __init__(self, length: int, settle: Callable[[int], Judgment]) -> None:
+        self._length = length
+        self._settle = settle
 
     def __len__(self) -> int:
-        return len(self._cases)
+        return self._length
 
     @overload
     def __getitem__(self, place: int) -> Judgment: ...
@@ -226,18 +292,11 @@ class Judgments(Sequence[Judgment]):
     def __getitem__(self, place: slice) -> list[Judgment]: ...
     def __getitem__(self, place: int | slice) -> Judgment | list[Judgment]:
         if isinstance(place, slice):
-            return [self._settled(number) for number in range(*place.indices(len(self)))]
+            return [self._settle(number) for number in range(*place.indices(len(self)))]
         number = place + len(self) if place < 0 else place
         if not 0 <= number < len(self):
             raise IndexError(place)
-        return self._settled(number)
+        return self._settle(number)
 
     def __iter__(self) -> Iterator[Judgment]:
-        return map(self._settled, range(len(self)))
-
-    def _settled(self, number: int) -> Judgment:
-        matchup = self._cases[number].matchup
-        verdicts = self._verdicts.verdicts(self._dimension, self._first + number)
-        if self._single_order and len(verdicts) == 1:
-            return settle_one(matchup, verdicts[0])
-        return settle(matchup, verdicts)
+        return map(self._settle, range(len(self)))

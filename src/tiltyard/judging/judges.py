@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import OptionError, Refused
 from tiltyard.judging.language_model import LanguageModelJudge
+from tiltyard.judging.panel import panel_members
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import parse_model_name
@@ -37,6 +38,8 @@ def judge_by_name(
     `look_in`, in order. A `silent` judge is for runs that ask nothing: it needs neither key nor SDK, and only reads its
     cache. A file of recorded verdicts uses only the name from the settings.
     """
+    if panel_members(settings.model):
+        raise OptionError(f"{settings.model}: only tournaments are judged by a panel. Name one judge.")
     name = parse_model_name(settings.model)
     if name.provider == "recorded":
         return RecordedJudge(_find(name.model, look_in))

@@ -78,6 +78,8 @@ class JudgeSettings:
     """Whether a verdict says by how much an answer is better (`A>>B`, `A>B`, `A=B`, …): a soft score."""
     orders: Orders = "both"
     """`both`, or `forward`: entrant_a's answer first only, which hides position bias."""
+    repeats: int = 1
+    """How many times every question is asked, in each order; the verdict that is given most often counts."""
     min_choice_mass: float = MIN_CHOICE_MASS
     """Minimum total probability of the allowed words, if the judge gives probabilities; below it a reply is noise and
     `unparsed`."""
@@ -88,7 +90,7 @@ class JudgeSettings:
         check_form(self.reply, self.grades, dict(self.options))
         if not 0 <= self.min_choice_mass <= 1:
             raise OptionError(f"min_choice_mass of the judge is {self.min_choice_mass}; it is between 0 and 1.")
-        for name in ("max_tokens", "max_attempts"):
+        for name in ("max_tokens", "max_attempts", "repeats"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} of the judge is {getattr(self, name)}; it must be at least 1.")
 
@@ -325,6 +327,7 @@ class _CachedVerdicts:
 
     def __init__(self, questions: Questions, caches: dict[str, VerdictCache]) -> None:
         self._keys = questions.keys
+        self._orders = questions.orders
         self._caches = caches
         self.stats: dict[str, JudgingStats] = {}
 
@@ -338,11 +341,12 @@ class _CachedVerdicts:
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """The verdicts on a case: the readable ones, or the last failure."""
         found = (
-            self._verdict(dimension, key, bool(swapped)) for swapped, key in enumerate(self._keys[dimension][place])
+            self._verdict(dimension, key, swapped=number % self._orders == 1)
+            for number, key in enumerate(self._keys[dimension][place])
         )
         return tuple(verdict for verdict in found if verdict is not None)
 
-    def _verdict(self, dimension: str, key: str, swapped: bool) -> Verdict | None:
+    def _verdict(self, dimension: str, key: str, *, swapped: bool) -> Verdict | None:
         cache = self._caches[dimension]
         verdict = cache.get(key)
         if verdict is None:

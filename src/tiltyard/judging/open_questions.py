@@ -6,6 +6,7 @@ The keys of all questions are held in a few bytes each (`QuestionKeys`); the que
 from __future__ import annotations
 
 import functools
+import hashlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,10 +58,11 @@ class Questions:
         self.cases: dict[str, Sequence[Case]] = {name: plan.cases_and_canaries(name) for name in plan.dimensions}
         self.keys: dict[str, QuestionKeys] = {}
         self._last: tuple[str, int, tuple[Question, Question]] | None = None
-        asked = 2 if settings.orders == "both" else 1
+        self.orders = 2 if settings.orders == "both" else 1
         for dimension, cases in self.cases.items():
-            made = (self._make(case, plan.rubrics[dimension])[:asked] for case in cases)
-            self.keys[dimension] = QuestionKeys(([question.key for question in pair] for pair in made), asked)
+            made = (self._make(case, plan.rubrics[dimension])[: self.orders] for case in cases)
+            keys = (with_repeats([question.key for question in pair], settings.repeats) for pair in made)
+            self.keys[dimension] = QuestionKeys(keys, self.orders * settings.repeats)
 
     def make(self, dimension: str, place: int) -> tuple[Question, Question]:
         """Both questions about a case; the last ones are kept, since both orders are asked one after the other."""
@@ -84,14 +86,32 @@ class Questions:
         )
 
 
+def with_repeats(keys: list[str], repeats: int) -> list[str]:
+    """The keys of a case's questions, repeat by repeat.
+
+    The first time a question is asked its key is the fingerprint of what is sent; a repeat sends the same under a key
+    of its own, so that it is a new reply and not the one that is cached.
+    """
+    more = (
+        hashlib.sha256(f"{key} repeat {number}".encode()).hexdigest()
+        for number in range(2, repeats + 1)
+        for key in keys
+    )
+    return [*keys, *more]
+
+
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """One question that is still open: its position in the plan, and how often it may be asked in total."""
+    """One question that is still open: its position in the plan, and how often it may be asked in total.
+
+    `repeat` is the number of the repeat, 1 for the first time the question is asked.
+    """
 
     dimension: str
     place: int
     swapped: bool
     limit: int
+    repeat: int = 1
 
 
 _OPEN, _CLOSED = 1, 2
@@ -106,6 +126,7 @@ class OpenQuestions(Mapping[str, Pending]):
 
     def __init__(self, questions: Questions) -> None:
         self._keys = questions.keys
+        self._orders = questions.orders
         self._limit = questions.settings.max_attempts
         self._open = {name: bytearray(keys.n_questions) for name, keys in self._keys.items()}
         self._limits: dict[str, int] = {}
@@ -123,7 +144,8 @@ class OpenQuestions(Mapping[str, Pending]):
 
     def close(self, question: Pending) -> None:
         """A question is answered, or has failed for good; closing it again changes nothing."""
-        number = question.place * self._keys[question.dimension].per_case + question.swapped
+        which = (question.repeat - 1) * self._orders + question.swapped
+        number = question.place * self._keys[question.dimension].per_case + which
         if self._open[question.dimension][number] == _OPEN:
             self._open[question.dimension][number] = _CLOSED
             self.left[question.dimension] -= 1
@@ -146,8 +168,9 @@ class OpenQuestions(Mapping[str, Pending]):
         for dimension, keys in self._keys.items():
             number = keys.number_of(key)
             if number is not None and self._open[dimension][number]:
-                place, swapped = divmod(number, keys.per_case)
-                return Pending(dimension, place, bool(swapped), self._limits.get(key, self._limit))
+                place, which = divmod(number, keys.per_case)
+                repeat, swapped = divmod(which, self._orders)
+                return Pending(dimension, place, bool(swapped), self._limits.get(key, self._limit), repeat + 1)
         raise KeyError(key)
 
 
@@ -301,6 +324,7 @@ class VerdictSink:
             choice_mass=msgspec.UNSET if parsed.choice_mass is None else parsed.choice_mass,
             grade=msgspec.UNSET if parsed.grade is None else parsed.grade,
             final=reply.error is not None and reply.final,
+            repeat=where.repeat if where is not None and where.repeat > 1 else msgspec.UNSET,
         )
 
 
@@ -339,9 +363,9 @@ def _same(verdict: Verdict, attempt: Verdict) -> bool:
 
 
 class QuestionKeys(Sequence[tuple[str, ...]]):
-    """By case, the keys of its questions: forward first, then swapped where both orders are asked.
+    """By case, the keys of its questions: forward first, then swapped where both orders are asked, then the repeats.
 
-    A question's number is `per_case` times the case's number, plus one for the swapped order. Cases with the same texts
+    A question's number is `per_case` times the case's number, plus its place among them. Cases with the same texts
     share keys; `number_of` then gives the first.
     """
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +13,7 @@ from tiltyard.battles import Battle, Outcome, Source
 from tiltyard.llm.records import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class VerdictLabel(enum.StrEnum):
@@ -93,6 +95,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """A graded verdict on the slots as shown (`A>>B`, `A>B`, …); absent if verdicts are not graded."""
     final: bool = False
     """Whether asking again is pointless: the provider refused this question."""
+    repeat: int | msgspec.UnsetType = msgspec.UNSET
+    """Which repeat of the question this is, from 2; absent for the first."""
 
     @property
     def usage(self) -> Usage | None:
@@ -118,7 +122,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgment(msgspec.Struct, frozen=True, kw_only=True):
-    """Two verdicts on one matchup, settled. `winner` is an entrant; None for a tie, an inconsistency or a failure."""
+    """The verdicts on one matchup, settled. `winner` is an entrant; None for a tie, an inconsistency or a failure.
+
+    There are two verdicts, or two for every repeat and every judge of a panel: judge by judge, repeat by repeat.
+    """
 
     prompt_id: str
     """The prompt."""
@@ -136,34 +143,87 @@ class Judgment(msgspec.Struct, frozen=True, kw_only=True):
     """`ok`, or `failed` where a verdict is missing."""
     raw: tuple[Verdict, ...]
     """The verdicts, forward first."""
+    judge_model: str | msgspec.UnsetType = msgspec.UNSET
+    """The panel that judged; absent for a single judge, which is named in `raw`."""
+    votes: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    """What each judge of a panel found: an entrant, `tie`, `inconsistent` or `failed`; absent for a single judge."""
+
+    @property
+    def outcome(self) -> str:
+        """The result in one word: the winner, `tie`, `inconsistent` or `failed`."""
+        if self.status != "ok":
+            return "failed"
+        return self.winner or ("inconsistent" if self.inconsistent else "tie")
+
+
+def in_pairs(raw: Iterable[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
+    """The verdicts of one judge in one repeat, forward and swapped, for each that has both."""
+    waiting: dict[tuple[str, object], Verdict] = {}
+    for verdict in raw:
+        name = (verdict.judge_model, verdict.repeat)
+        if verdict.position_swap and name in waiting:
+            yield waiting.pop(name), verdict
+        elif not verdict.position_swap:
+            waiting[name] = verdict
+
+
+def repeated(raw: Iterable[Verdict]) -> Iterator[bool]:
+    """For every two readable verdicts of one judge on one question, whether they are the same."""
+    said: dict[tuple[str, bool], list[VerdictLabel]] = {}
+    for verdict in raw:
+        if verdict.verdict.readable:
+            said.setdefault((verdict.judge_model, verdict.position_swap), []).append(verdict.verdict)
+    for labels in said.values():
+        yield from (first is second for first, second in combinations(labels, 2))
 
 
 def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
     """Both orders agree: winner, or tie. Two readable verdicts that differ: inconsistent. One missing: failed.
 
+    If questions were repeated, the verdict of an order is the one that was given most often; without such a one the
+    judge contradicts itself, which is inconsistent too. A repeat that failed does not count.
+
     Parameters:
         matchup: The planned comparison.
         verdicts: The verdicts, forward first.
     """
-    said = [verdict.for_entrants for verdict in verdicts]
-    readable = len(said) == 2 and all(word.readable for word in said)
-    agreed = readable and said[0] == said[1]
+    orders = [[one.for_entrants for one in verdicts if one.position_swap is swapped] for swapped in (False, True)]
+    forward, swapped = ([word for word in words if word.readable] for words in orders)
+    readable = bool(forward and swapped)
+    said = leader(forward)
+    agreed = readable and said is not None and said is leader(swapped)
     winner = None
-    if agreed and said[0] is not VerdictLabel.TIE:
-        winner = matchup.entrant_a if said[0] is VerdictLabel.A else matchup.entrant_b
+    if agreed and said is not VerdictLabel.TIE:
+        winner = matchup.entrant_a if said is VerdictLabel.A else matchup.entrant_b
     return _judgment(matchup, winner, verdicts, readable=readable, inconsistent=readable and not agreed)
 
 
-def settle_one(matchup: Matchup, verdict: Verdict) -> Judgment:
+def leader(words: Iterable[VerdictLabel]) -> VerdictLabel | None:
+    """The label that was given most often; None if two share the lead or there is none."""
+    (first, most), (_, next_most) = [*Counter(words).most_common(2), (None, 0), (None, 0)][:2]
+    return first if most > next_most else None
+
+
+def settle_one(matchup: Matchup, verdict: Verdict, *repeats: Verdict) -> Judgment:
     """The judgment of a single verdict, for judges that saw one order only; position bias stays in it.
 
     Parameters:
         matchup: The planned comparison.
         verdict: One verdict.
+        repeats: Further verdicts on the same question; the one that was given most often counts.
     """
-    said = verdict.for_entrants
-    winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(said)
-    return _judgment(matchup, winner, [verdict], readable=said.readable, inconsistent=False)
+    verdicts = (verdict, *repeats)
+    said = [word for one in verdicts if (word := one.for_entrants).readable]
+    most = leader(said)
+    winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(most or VerdictLabel.TIE)
+    return _judgment(matchup, winner, verdicts, readable=bool(said), inconsistent=bool(said) and most is None)
+
+
+def settle_by(matchup: Matchup, verdicts: Sequence[Verdict], *, both_orders: bool) -> Judgment:
+    """The judgment of one judge's verdicts: by both orders, or, if it saw one only, by that one."""
+    if both_orders or len({verdict.position_swap for verdict in verdicts}) != 1:
+        return settle(matchup, verdicts)
+    return settle_one(matchup, *verdicts)
 
 
 def _judgment(
@@ -200,7 +260,7 @@ def to_battle(judgment: Judgment) -> Battle | None:
         winner=outcome,
         source=Source.LLM_JUDGE,
         question_id=judgment.prompt_id,
-        judge_model=judgment.raw[0].judge_model,
+        judge_model=judgment.raw[0].judge_model if judgment.judge_model is msgspec.UNSET else judgment.judge_model,
         dimension=judgment.dimension,
         score_a=_soft_score(judgment, outcome),
         inconsistent=judgment.inconsistent,
@@ -213,10 +273,11 @@ def _soft_score(judgment: Judgment, outcome: Outcome) -> float | None:
     An agreed tie may lean to one side, but not all the way. A disagreement between the orders counts as an even tie,
     because its lean may come from position bias.
     """
-    scores = [score for verdict in judgment.raw if (score := verdict.score_entrant_a) is not None]
-    if len(scores) != 2:
+    read = [verdict for verdict in judgment.raw if verdict.verdict.readable]
+    scores = [score for verdict in read if (score := verdict.score_entrant_a) is not None]
+    if len(scores) < 2 or len(scores) < len(read):
         return None
-    mean = (scores[0] + scores[1]) / 2
+    mean = sum(scores) / len(scores)
     if judgment.inconsistent:
         fits = mean == 0.5
     elif outcome is Outcome.TIE:

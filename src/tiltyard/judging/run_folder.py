@@ -21,7 +21,7 @@ from tiltyard.llm.records import Usage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tiltyard.judging.judge import JudgingResult, JudgingStats
+    from tiltyard.judging.judge import JudgingResult, JudgingStats, PanelFindings
     from tiltyard.judging.records import Judgment
     from tiltyard.llm.prices import PriceTable
 
@@ -144,7 +144,25 @@ def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
         rows[dimension]["failed"] = dict(stats.failures)
         rows[dimension]["verdicts"] = _kept(judged.judgments.get(dimension, ()), prices)
         failed.update(stats.failures)
-    return {"judge_model": judged.judge_model, "dimensions": rows, "total": {**total, "failed": dict(failed)}}
+    report = {"judge_model": judged.judge_model, "dimensions": rows, "total": {**total, "failed": dict(failed)}}
+    if judged.panel is not None:
+        report["judges"] = _by_judge(judged.panel, prices)
+    return report
+
+
+def _by_judge(panel: PanelFindings, prices: PriceTable) -> dict[str, Any]:
+    """The same rows for each judge of a panel, by dimension."""
+    rows: dict[str, Any] = {}
+    for place, (judge, stats) in enumerate(panel.member_stats.items()):
+        rows[judge] = {
+            dimension: {
+                **_usage_row(one),
+                "failed": dict(one.failures),
+                "verdicts": _kept(panel.member_judgments(dimension)[place], prices),
+            }
+            for dimension, one in stats.items()
+        }
+    return rows
 
 
 def _usage_row(stats: JudgingStats) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import fcntl
 import os
 import uuid
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -325,6 +326,30 @@ LOCK_FILE = "asking.lock"
 
 _LOOK_AGAIN_SECONDS = 0.5
 
+_SHARED: ContextVar[dict[Path, Journal]] = ContextVar("journals of folders that tasks of this process share")
+
+
+@asynccontextmanager
+async def shared_folder(
+    folder: Path,
+    now: Callable[[], float],
+    *,
+    notice: Callable[[str], None],
+    sleep: Callable[[float], Awaitable[None]],
+) -> AsyncIterator[None]:
+    """Tasks started inside the block may ask in the folder side by side: they share its lock and its journal."""
+    async with folder_lock(folder, notice=notice, sleep=sleep):
+        token = _SHARED.set({folder.resolve(): Journal.in_folder(folder, now)})
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+
+
+def shared_journal(folder: Path) -> Journal | None:
+    """The journal that the tasks of this process share, inside `shared_folder`; None elsewhere."""
+    return _SHARED.get({}).get(folder.resolve())
+
 
 @asynccontextmanager
 async def folder_lock(
@@ -334,6 +359,9 @@ async def folder_lock(
 
     The lock is `flock` on a permanent file, so it needs a file system with locks (a local disk, NFS 4).
     """
+    if shared_journal(folder) is not None:
+        yield
+        return
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -16,7 +16,7 @@ from tiltyard.llm.accounting import Budget, Keeper, RunningTotals, Totals
 from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.batches import Batches
 from tiltyard.llm.direct import DirectAsking
-from tiltyard.llm.journal import Journal, OpenIntent, folder_lock
+from tiltyard.llm.journal import Journal, OpenIntent, folder_lock, shared_journal
 from tiltyard.llm.prices import PriceTable, user_price_file
 from tiltyard.llm.provider import BatchProvider, Provider
 
@@ -123,12 +123,14 @@ async def ask_all(
 
     async with folder_lock(folder, notice=notice, sleep=sleep):
         if isinstance(provider, BatchProvider):
-            journal = Journal.in_folder(folder, now)
+            shared = shared_journal(folder)
+            journal = shared or Journal.in_folder(folder, now)
             batches = Batches(
                 provider, journal, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng, recall=recall
             )
             await _in_rounds(asks, batches, direct, settings, notice)
-            _mention_others(journal, notice)
+            if shared is None:  # else the open batches may be those of a task beside this one
+                _mention_others(journal, notice)
         elif settings.batch:
             raise OptionError(f"{provider.name} takes no batches. Leave `batch` out, or set it to false.")
         else:

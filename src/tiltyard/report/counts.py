@@ -67,10 +67,12 @@ def behaviour(battles: Iterable[JudgedBattle]) -> Behaviour:
     for battle in battles:
         first += sum(word is VerdictLabel.A for word in battle.slots)
         decided += sum(word in (VerdictLabel.A, VerdictLabel.B) for word in battle.slots)
-        if len(battle.said) == 2 and all(word.readable for word in battle.said):
-            both += 1
-            differ += battle.said[0] != battle.said[1]
-            opposite += set(battle.said) == {VerdictLabel.A, VerdictLabel.B}
+        for pair in battle.both_orders:
+            words = [battle.said[place] for place in pair if place < len(battle.said)]
+            if len(words) == 2 and all(word.readable for word in words):
+                both += 1
+                differ += words[0] != words[1]
+                opposite += set(words) == {VerdictLabel.A, VerdictLabel.B}
     return Behaviour(Share(differ, both), opposite, Share(first, decided))
 
 

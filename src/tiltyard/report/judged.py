@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from tiltyard.judging.records import Judgment, VerdictLabel
+from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
 from tiltyard.judging.run_folder import RUN, LineSpan, decode, read_lines, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from tiltyard.judging.records import Verdict
 
 DECODER = msgspec.json.Decoder(Judgment)
 
@@ -34,6 +37,8 @@ class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True):
     line: LineSpan
     swaps: tuple[bool, ...] = (False, True)
     """For each verdict, whether entrant_b was shown first."""
+    both_orders: tuple[tuple[int, int], ...] = ((0, 1),)
+    """The places of two verdicts of one judge in both orders, for every judge and repeat."""
 
     @property
     def entrants(self) -> tuple[str, str]:
@@ -62,9 +67,12 @@ class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def word_when_first(self, entrant: str) -> str:
-        """The verdict when this entrant was shown first; `not asked` if it never was."""
+        """The verdict when this entrant was shown first, or how often each was given; `not asked` if it never was."""
         places = [place for place, swap in enumerate(self.swaps) if entrant == self.entrants[swap]]
-        return self.word(places[0]) if places else "not asked"
+        words = Counter(self.word(place) for place in places)
+        if len(places) < 2:
+            return next(iter(words), "not asked")
+        return ", ".join(f"{word} {count}" for word, count in words.most_common())
 
 
 def list_judged(folder: Path, dimensions: Sequence[str]) -> tuple[JudgedBattle, ...]:
@@ -101,7 +109,13 @@ def _brief(judgment: Judgment, number: int, file: str, place: LineSpan, dimensio
         file=file,
         line=place,
         swaps=tuple(verdict.position_swap for verdict in judgment.raw),
+        both_orders=_both_orders(judgment.raw) if len(judgment.raw) != 2 else ((0, 1),),
     )
+
+
+def _both_orders(raw: Sequence[Verdict]) -> tuple[tuple[int, int], ...]:
+    places = {id(verdict): place for place, verdict in enumerate(raw)}
+    return tuple((places[id(forward)], places[id(swapped)]) for forward, swapped in in_pairs(raw))
 
 
 def read_judgment(folder: Path, battle: JudgedBattle) -> Judgment:

@@ -17,6 +17,8 @@ import numpy as np
 from tiltyard.bank import responses_path
 from tiltyard.boards.inputs import origin
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
+from tiltyard.judging.panel import panel_members
+from tiltyard.judging.records import to_battle
 from tiltyard.judging.run_folder import versions
 from tiltyard.tournament.ratings import EloLine, PairTally
 from tiltyard.tournament.summary import failed_questions, own_counts
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
-    from tiltyard.judging.judge import JudgingResult
+    from tiltyard.judging.judge import JudgingResult, PanelFindings
     from tiltyard.judging.records import Judgment
     from tiltyard.tournament.plan import MatchList, RunPlan
     from tiltyard.tournament.ratings import DimensionRatings
@@ -97,6 +99,21 @@ def _write_baseline(path: Path, standings: Mapping[str, DimensionRatings]) -> No
         write_json(path, msgspec.to_builtins(tables))
     else:
         path.unlink(missing_ok=True)
+
+
+def write_panel_battles(folder: Path, panel: PanelFindings | None, dimensions: Sequence[str]) -> None:
+    """`panel/battles.jsonl`: the battles that each judge of a panel alone would make; none for a single judge."""
+    if panel is None:
+        (folder / "panel" / "battles.jsonl").unlink(missing_ok=True)
+        return
+    battles = (
+        battle.to_dict()
+        for dimension in dimensions
+        for judgments in panel.member_judgments(dimension)
+        for judgment in judgments
+        if (battle := to_battle(judgment)) is not None
+    )
+    write_lines(folder / "panel" / "battles.jsonl", battles)
 
 
 class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +198,7 @@ def manifest(
         "mode": plan.options.mode,
         "config_path": str(setup.path),
         "judge_model": plan.judge_model,
+        **_asked(plan),
         "entrants": list(setup.entrant_ids),
         **({"entrants_without_answers": list(plan.left_out)} if plan.left_out else {}),
         **({"opponents": {"baseline": plan.baseline}} if plan.baseline is not None else {}),
@@ -209,6 +227,13 @@ def manifest(
     }
 
 
+def _asked(plan: RunPlan) -> dict[str, Any]:
+    """How a panel's votes are combined, and how often questions are repeated; nothing for an ordinary run."""
+    judge = plan.setup.config.judge
+    panel = {"combine": judge.combine} if panel_members(plan.judge_model) else {}
+    return {**panel, **({"repeats": judge.repeats} if judge.repeats > 1 else {})}
+
+
 def run_results(judged: JudgingResult, standings: Mapping[str, DimensionRatings]) -> dict[str, Any]:
     """Results known at the end of a run: judgments, failures and battles per dimension."""
     rows: dict[str, Any] = {}
@@ -225,6 +250,8 @@ def run_results(judged: JudgingResult, standings: Mapping[str, DimensionRatings]
             "failed_questions": [asdict(one) for one in failed_questions(judged, dimension, most=MOST_NAMED)],
             "bradley_terry": "ok" if standing.board is not None else standing.board_missing,
         }
+        if standing.habits.repeats.n:
+            rows[dimension]["self_agreement"] = asdict(standing.habits.repeats)
     return rows
 
 

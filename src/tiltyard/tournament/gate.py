@@ -59,7 +59,7 @@ def gate(plan: RunPlan, judged: JudgingResult, standings: Mapping[str, Dimension
             Check(
                 f"{dimension}: judge consistent",
                 contradicted <= MOST_INCONSISTENT * max(settled, 1),
-                f"{contradicted} of {settled} judgments changed with the order of the answers",
+                f"{contradicted} of {settled} judgments {_contradiction(judged)}",
             ),
             Check(
                 f"{dimension}: enough decisive matches",
@@ -68,6 +68,11 @@ def gate(plan: RunPlan, judged: JudgingResult, standings: Mapping[str, Dimension
             ),
         ]
     return checks
+
+
+def _contradiction(judged: JudgingResult) -> str:
+    several = judged.panel is not None and judged.panel.combine != "rows"
+    return "have no majority" if several else "changed with the order of the answers"
 
 
 def _names(failures: Mapping[str, int]) -> str:

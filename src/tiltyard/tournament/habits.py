@@ -9,9 +9,9 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tiltyard.judging.records import VerdictLabel
+from tiltyard.judging.records import VerdictLabel, in_pairs, repeated
 from tiltyard.tournament.gate import MOST_INCONSISTENT
-from tiltyard.validity.agreement import Estimate, share
+from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +32,8 @@ class JudgeHabits:
     """Of the verdicts for one answer, the share for the one shown first; 0.5 without position bias."""
     longer: Estimate
     """Of the decisive judgments on answers of unequal length, the share won by the longer one."""
+    repeats: Estimate = NO_ESTIMATE
+    """Of every two verdicts on one question that was repeated, the share that is the same."""
 
     @property
     def unreliable(self) -> bool:
@@ -43,6 +45,8 @@ class JudgeHabits:
         if self.flips.value is None and self.first_slot.value is None:
             return []
         lines = [self._about_flips()] if self.flips.value is not None else []
+        if self.repeats.value is not None:
+            lines.append(f"judge: asked again, gave the same verdict in {_percent(self.repeats)} of repeats")
         if _is_uneven(self.first_slot):
             lines.append(self._about_slots())
         if _is_uneven(self.longer):
@@ -107,14 +111,17 @@ class HabitCounts:
     def __init__(self, cases: Sequence[Case] | None = None) -> None:
         self._cases = cases
         self._numbers: dict[str, int] = {}
-        self._flips, self._firsts, self._longer = _Shares(), _Shares(), _Shares()
+        self._flips, self._firsts, self._longer, self._repeats = _Shares(), _Shares(), _Shares(), _Shares()
 
     def watch(self, judgments: Iterable[Judgment]) -> Iterator[Judgment]:
         """The same judgments, counted."""
         for place, judgment in enumerate(judgments):
             prompt = self._numbers.setdefault(judgment.prompt_id, len(self._numbers))
-            if len(judgment.raw) == 2 and judgment.status == "ok":
-                self._flips.add(judgment.inconsistent, prompt)
+            for forward, swapped in in_pairs(judgment.raw):
+                if forward.verdict.readable and swapped.verdict.readable:
+                    self._flips.add(forward.for_entrants is not swapped.for_entrants, prompt)
+            for same in repeated(judgment.raw) if len(judgment.raw) > 2 else ():
+                self._repeats.add(same, prompt)
             for verdict in judgment.raw:
                 if verdict.verdict in (VerdictLabel.A, VerdictLabel.B):
                     self._firsts.add(verdict.verdict is VerdictLabel.A, prompt)
@@ -127,4 +134,5 @@ class HabitCounts:
 
     def habits(self) -> JudgeHabits:
         """What was counted."""
-        return JudgeHabits(self._flips.estimate(), self._firsts.estimate(), self._longer.estimate())
+        shares = (self._flips, self._firsts, self._longer, self._repeats)
+        return JudgeHabits(*(share.estimate() for share in shares))

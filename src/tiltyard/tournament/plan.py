@@ -12,15 +12,17 @@ import msgspec
 
 from tiltyard.bank import Prompt, Response, read_prompts, read_responses, responses_path, stratified_subset
 from tiltyard.errors import ConfigError, OptionError, TiltyardError
+from tiltyard.judging.panel import panel_members
 from tiltyard.judging.plan import Case
 from tiltyard.judging.records import Matchup
 from tiltyard.judging.rubric import Rubric
 from tiltyard.llm.provider import parse_model_name
-from tiltyard.tournament.config import N_PERMS_MAX
+from tiltyard.tournament.config_problems import N_PERMS_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tiltyard.judging.panel import Combine
     from tiltyard.tournament.config import EloSettings, Mode, PromptSettings, Setup
 
 Found = TypeVar("Found")
@@ -46,6 +48,8 @@ class RunOptions:
     """Go on without entrants that have no answers."""
     labels_path: Path | None = None
     """People's labels that correct the boards."""
+    repeats: int | None = None
+    combine: Combine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,11 @@ class RunPlan:
         """A headline run sends one query per rubric first, so that the provider caches the rubric."""
         return self.options.mode == "headline"
 
+    @property
+    def per_pair(self) -> int:
+        """Judge queries for each pair: both orders, by every judge, as often as each is asked."""
+        return 2 * self.setup.config.judge.repeats * max(1, len(panel_members(self.judge_model)))
+
     def announcements(self) -> list[str]:
         """A summary to show before the run starts: cells covered, what was dropped, pairs and queries."""
         matches = self.matches
@@ -96,7 +105,7 @@ class RunPlan:
         for dimension, cases in matches.by_dimension.items():
             skipped = matches.without_gold.get(dimension)
             why = f"; {skipped} prompts without a gold answer skipped" if skipped else ""
-            lines.append(f"{dimension}: {len(cases):,} pairs, {2 * len(cases):,} judge queries{why}")
+            lines.append(f"{dimension}: {len(cases):,} pairs, {self.per_pair * len(cases):,} judge queries{why}")
         return lines
 
 
@@ -115,6 +124,7 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
         for dimension, path in setup.rubric_paths.items()
         if (rubric := reading.attempt(partial(Rubric.load, dimension, path))) is not None
     )
+    setup = _with_options(setup, options)
     there = without_missing(setup) if options.without_missing else setup
     answers = reading.attempt(lambda: read_answers(there)) or {}
     chosen = reading.attempt(lambda: _judge(setup, options)) or ""
@@ -176,8 +186,19 @@ def _judge(setup: Setup, options: RunOptions) -> str:
     if not chosen:
         key = f"judge.{options.mode}_model"
         raise ConfigError(f"{setup.path}: {key} is missing: name who judges in --mode {options.mode}.")
-    parse_model_name(chosen)
+    for name in panel_members(chosen) or (chosen,):
+        parse_model_name(name)
     return chosen
+
+
+def _with_options(setup: Setup, options: RunOptions) -> Setup:
+    """The same tournament with what the command line says about repeats and panels."""
+    changed = {"repeats": options.repeats, "combine": options.combine}
+    given = {name: value for name, value in changed.items() if value is not None}
+    if not given:
+        return setup
+    judge = msgspec.structs.replace(setup.config.judge, **given)
+    return replace(setup, config=msgspec.structs.replace(setup.config, judge=judge))
 
 
 def _with_perms(elo: EloSettings, n_perms: int) -> EloSettings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -146,8 +147,17 @@ def read_cases(run: Path) -> dict[str, list[Case]]:
 def read_before(run: Path, dimension: str) -> Before:
     """The verdicts of a run's judge in one dimension."""
     path = require(run / "verdicts" / f"{dimension}.jsonl", run)
-    rows = (row for _, row in read_lines(path, msgspec.json.Decoder(_VerdictLine)))
-    return {(row.prompt_id, row.entrant_a, row.entrant_b): row.winner for row in rows if row.status == "ok"}
+    found: dict[tuple[str, str, str], list[str | None]] = {}
+    for _, row in read_lines(path, msgspec.json.Decoder(_VerdictLine)):
+        if row.status == "ok":
+            found.setdefault((row.prompt_id, row.entrant_a, row.entrant_b), []).append(row.winner)
+    return {name: _most(winners) for name, winners in found.items()}
+
+
+def _most(winners: list[str | None]) -> str | None:
+    """The winner that most judges name, where every judge of a panel has a line of its own."""
+    (first, most), (_, next_most) = [*Counter(winners).most_common(2), (None, 0)][:2]
+    return first if most > next_most else None
 
 
 async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
@@ -188,8 +198,11 @@ def _row(change: Change) -> dict[str, Any]:
 def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing: DimensionRatings) -> Change:
     """How the judgments and the board of a dimension changed."""
     before = job.before[dimension]
-    named = [((j.prompt_id, j.entrant_a, j.entrant_b), j.winner) for j in after if j.status == "ok"]
-    pairs = [(before[name], winner) for name, winner in named if name in before]
+    found: dict[tuple[str, str, str], list[str | None]] = {}
+    for one in after:
+        if one.status == "ok":
+            found.setdefault((one.prompt_id, one.entrant_a, one.entrant_b), []).append(one.winner)
+    pairs = [(before[name], _most(winners)) for name, winners in found.items() if name in before]
     return Change(
         dimension=dimension,
         judgments=len(after),

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.bank.style import AnswerStyles
+from tiltyard.errors import OptionError
 from tiltyard.files import write_json
 from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.judge import Judge, JudgingResult, judge
 from tiltyard.judging.judges import judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
+from tiltyard.judging.panel import CaseOfEach, PanelJudge, PanelMember, panel_members
+from tiltyard.judging.panel_study import panel_results, study_panel
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now
 from tiltyard.llm.asking import AskingSettings
@@ -24,6 +27,7 @@ from tiltyard.tournament.artifacts import (
     manifest,
     run_results,
     write_matches,
+    write_panel_battles,
     write_standings,
     write_verdicts,
 )
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tiltyard.judging.judge import OnVerdict
+    from tiltyard.judging.panel_study import PanelStudy
     from tiltyard.judging.plan import Case
     from tiltyard.judging.records import Judgment
     from tiltyard.judging.run_folder import Finish
@@ -55,6 +60,8 @@ class RunResult:
     judged: JudgingResult
     checks: list[Check] = field(default_factory=list)
     calibrated: dict[str, CalibratedBoard] = field(default_factory=dict)
+    studies: dict[str, PanelStudy] = field(default_factory=dict)
+    """What the judges of a panel agree on, by dimension; empty for a single judge."""
 
 
 def make_judging_plan(plan: RunPlan) -> JudgingPlan:
@@ -65,22 +72,54 @@ def make_judging_plan(plan: RunPlan) -> JudgingPlan:
 
 
 def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: bool = False) -> Judge:
-    """The judge of a run, configured as the config says; a `silent` one only reads its cache and needs no key."""
+    """The judge of a run, configured as the config says; a `silent` one only reads its cache and needs no key.
+
+    The name of a panel makes a panel. A member that the config lists has its settings from there.
+    """
+    members = panel_members(judge_model)
+    if not members:
+        return _single_judge(setup, PanelMember(model=judge_model), asking, silent=silent)
+    listed = {member.model: member for member in setup.config.judge.members}
+    chosen = [listed.get(name) or PanelMember(model=name) for name in members]
+    refuse_same_requests(chosen)
+    judges = [_single_judge(setup, member, asking, silent=silent, in_panel=True) for member in chosen]
+    return PanelJudge(judges, folder=setup.judgments_dir, asking=asking, combine=setup.config.judge.combine)
+
+
+def refuse_same_requests(members: Sequence[PanelMember]) -> None:
+    """Refuse two members that would send the same bytes: their verdicts could not be told apart in the cache."""
+    sent: dict[str, str] = {}
+    for member in members:
+        same = sent.setdefault(parse_model_name(member.model).model, member.model)
+        if same != member.model:
+            raise OptionError(
+                f"{same} and {member.model} send the same model name, so the cache could not tell their verdicts "
+                "apart. Let one of the servers use another name."
+            )
+
+
+def _single_judge(
+    setup: Setup, member: PanelMember, asking: AskingParts, *, silent: bool, in_panel: bool = False
+) -> Judge:
     config = setup.config.judge
+    recorded = parse_model_name(member.model).provider == "recorded"
+    if recorded and config.repeats > 1 and not in_panel:
+        raise OptionError(f"{member.model} is a recording, which cannot be asked {config.repeats} times. Drop repeats.")
     settings = JudgeSettings(
-        model=judge_model,
-        max_tokens=config.max_tokens,
+        model=member.model,
+        max_tokens=config.max_tokens if member.max_tokens is None else member.max_tokens,
         max_attempts=config.max_attempts,
-        options=config.options,
-        reply=config.reply,
+        options=config.options if member.options is None else member.options,
+        reply=config.reply if member.reply is None else member.reply,
         grades=config.grades,
         min_choice_mass=config.min_choice_mass,
+        repeats=config.repeats,
     )
     return judge_by_name(
         settings,
         folder=setup.judgments_dir,
         asking=asking,
-        base_url=_judge_address(config, judge_model),
+        base_url=member.base_url or _judge_address(config, member.model),
         look_in=(setup.path.parent, Path()),
         silent=silent,
     )
@@ -95,7 +134,8 @@ def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
     if config.base_url is None:
         return None
     name = parse_model_name(judge_model)
-    makers = {parse_model_name(one).provider for one in (config.pilot_model, config.headline_model) if one}
+    named = (config.pilot_model, config.headline_model, *(member.model for member in config.members))
+    makers = {parse_model_name(one).provider for one in named if one}
     return config.base_url if makers == {name.provider} else name.shared_address(config.base_url)
 
 
@@ -167,6 +207,10 @@ async def carry_out(
     standings = rate_all(judged, plan.elo, folder, cases=judging_plan.cases, baseline=plan.baseline, rated=early)
     write_json(folder / "usage.json", usage_report(judged, prices))
     results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
+    studies = study_panel(judging_plan, judged)
+    write_panel_battles(folder, judged.panel, list(standings))
+    if judged.panel is not None:
+        results["panel"] = panel_results(judged.panel, studies)
     if judging_plan.canaries:
         results["canaries"] = canary_report(judging_plan.canaries, judged.canaries)
     calibrated = {}
@@ -180,7 +224,7 @@ async def carry_out(
     write_json(folder / "manifest.json", finished)
     if finish is not None:
         finish(folder)
-    return RunResult(folder, standings, judged, checks, calibrated)
+    return RunResult(folder, standings, judged, checks, calibrated, studies)
 
 
 def rate_all(
@@ -205,7 +249,7 @@ def rate_all(
             judgments,
             elo,
             judged.judge_model,
-            cases=(cases or {}).get(dimension),
+            cases=None if cases is None else CaseOfEach(cases.get(dimension, ()), len(judgments)),
             styles=styles,
             baseline=baseline,
         )

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import as_table
 from tiltyard.judging.records import VerdictLabel
+from tiltyard.llm.prices import add_costs
+from tiltyard.llm.records import Usage
 from tiltyard.tournament.baseline import baseline_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from tiltyard.judging.judge import JudgingResult
+    from tiltyard.judging.judge import JudgingResult, JudgingStats
     from tiltyard.judging.records import Verdict
     from tiltyard.tournament.ratings import DimensionRatings, EloLine
 
@@ -114,7 +116,24 @@ def usage_lines(judged: JudgingResult) -> list[str]:
             + (f"; failed: {failures}" if failures else "")
             + (f"; {stats.missing:,} verdicts missing" if stats.missing else "")
         )
+    for judge, of_dimensions in judged.panel.member_stats.items() if judged.panel is not None else ():
+        lines.append(f"{judge}: {_of_judge(of_dimensions.values())}")
     return lines
+
+
+def _of_judge(stats: Collection[JudgingStats]) -> str:
+    """What one judge of a panel was asked in all dimensions, and what that cost."""
+    usage = sum((one.usage for one in stats), Usage())
+    cost: float | None = 0.0
+    for one in stats:
+        cost = add_costs(cost, one.cost)
+    price = "price unknown" if cost is None else f"${cost:.2f}"
+    hits, fresh = sum(one.cache_hits for one in stats), sum(one.fresh_calls for one in stats)
+    failed = sum(sum(one.failures.values()) for one in stats)
+    return (
+        f"{hits:,} cached, {fresh:,} fresh; input {usage.input_tokens:,}, output {usage.output_tokens:,} tokens; "
+        f"{price}" + (f"; {failed:,} questions failed" if failed else "")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +152,8 @@ def own_counts(judged: JudgingResult, dimension: str) -> Counts:
     heard = [verdict for judgment in canaries for verdict in judgment.raw]
     failed = Counter(stats.failures)
     failed.subtract(verdict.verdict.value for verdict in heard if not verdict.verdict.readable)
-    missing = 2 * len(canaries) - len(heard) if judged.both_orders else 0
+    per_case = stats.questions // max(1, stats.cases)
+    missing = per_case * len(canaries) - len(heard) if judged.both_orders else 0
     return Counts(stats.cases - len(canaries), +failed, stats.missing - missing)
 
 
@@ -166,7 +186,6 @@ def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> lis
             _why(verdict),
         )
         for judgment in judged.judgments[dimension]
-        if judgment.status != "ok"
         for verdict in judgment.raw
         if not verdict.verdict.readable
     )

@@ -46,6 +46,10 @@ class Estimate:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] (n={self.n})"
 
 
+NO_ESTIMATE = Estimate(None, None, None, 0)
+"""What nothing was counted for."""
+
+
 def wilson(hits: float, n: float, quantile: float) -> tuple[float, float]:
     """Wilson's score interval (1927) for a share of `hits` in `n`, inside 0 and 1; `quantile` is 1.96 for 95 %.
 
@@ -137,6 +141,22 @@ def _wilson_by_cluster(sums: Floats, sizes: Floats, quantile: float) -> tuple[fl
 
 def _logistic(logit: float) -> float:
     return 1.0 / (1.0 + math.exp(-logit)) if logit > 0 else math.exp(logit) / (1.0 + math.exp(logit))
+
+
+def mean_of(values: Sequence[float], clusters: Sequence[Hashable] | None = None, *, level: float = 0.95) -> Estimate:
+    """The mean of some values with its interval.
+
+    Parameters:
+        values: The values.
+        clusters: What values belong together (a prompt); None where they are independent.
+        level: Confidence level.
+    """
+    if not len(values):
+        return NO_ESTIMATE
+    numbers = np.asarray(values, float)
+    mean = float(numbers.mean())
+    half = _half_width(numbers - mean, clusters, level)
+    return Estimate(mean, None if half is None else mean - half, None if half is None else mean + half, len(numbers))
 
 
 def cohen_kappa(

@@ -126,19 +126,20 @@ def badge(battle: JudgedBattle) -> Html:
 
 def _cells(here: Here, battle: JudgedBattle) -> list[Html]:
     prompt = here.run.prompts[battle.prompt_id]
-    swapped = _order_of(here, battle)
     label = link(here.battle(battle), battle.prompt_id)
     return [
         el("th", label, " ", el("bdi", shortened(prompt.text, 72)), scope="row"),
-        el("td", battle.word(swapped[0])),
-        el("td", battle.word(swapped[1])),
+        *[el("td", word) for word in _words_by_order(here, battle)],
         el("td", badge(battle)),
     ]
 
 
-def _order_of(here: Here, battle: JudgedBattle) -> tuple[int, int]:
+def _words_by_order(here: Here, battle: JudgedBattle) -> list[str]:
     """The verdicts in the order of the pair: forward first, unless the match lists the two in the other order."""
-    return (0, 1) if here.site_map.entrants[battle.entrant_a] < here.site_map.entrants[battle.entrant_b] else (1, 0)
+    orders = (0, 1) if here.site_map.entrants[battle.entrant_a] < here.site_map.entrants[battle.entrant_b] else (1, 0)
+    if len(battle.said) > 2:
+        return [battle.word_when_first(battle.entrants[order]) for order in orders]
+    return [battle.word(order) for order in orders]
 
 
 def filter_form(outcomes: Sequence[str] = OUTCOMES, *more: Html) -> Html:

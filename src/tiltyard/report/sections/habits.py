@@ -167,4 +167,4 @@ def failures_section(here: Here) -> Html:
 
 
 def _words(battle: JudgedBattle) -> str:
-    return f"({battle.dimension}: {battle.word(0)}, {battle.word(1)})"
+    return f"({battle.dimension}: {', '.join(battle.word(place) for place in range(max(2, len(battle.said))))})"

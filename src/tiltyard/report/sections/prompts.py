@@ -197,12 +197,19 @@ def _verdict(battle: JudgedBattle, place: int, verdict: Verdict) -> Html:
     trouble = [el("p", verdict.error, class_="error words", dir="auto")] if verdict.error else []
     return el(
         "div",
-        el("h5", f"{first} shown first: ", said, spoken),
+        el("h5", *_who(battle, verdict), f"{first} shown first: ", said, spoken),
         *trouble,
         words(verdict.reasoning, "reasoning", f"The judge, {first} shown first"),
         el("p", _origin(battle, verdict), class_="origin"),
         class_="verdict",
     )
+
+
+def _who(battle: JudgedBattle, verdict: Verdict) -> list[str]:
+    """The judge of a panel, and which repeat it was; nothing where there is one judge that was asked once."""
+    several = len(battle.judges) > 1
+    again = f", time {verdict.repeat}" if isinstance(verdict.repeat, int) else ""
+    return [f"{verdict.judge_model if several else 'asked again'}{again}: "] if several or again else []
 
 
 def _tokens(usage: Usage | None) -> Html | str:
