@@ -146,13 +146,24 @@ def tournament(folder: Path) -> Made:
     failing = ("--judge-model", "scripted/failing.yaml", "--yes", "--output-dir", "failing")
     command(home, "run", "tournament.yaml", "--mode", "headline", *failing)
     command(home, "judge", "rejudge", "headline", "--judge-model", "scripted/failing.yaml", "--yes", "--out", "again")
+    several = ("judge.yaml", "failing.yaml", "third.yaml")
+    (home / "third.yaml").write_text('rules: [{say: ["VERDICT: B", "VERDICT: A", "VERDICT: TIE"]}]', encoding="utf-8")
+    panel = [word for name in several for word in ("--judge-model", f"scripted/{name}")]
+    panel += ["--repeats", "2", "--yes", "--output-dir", "panel"]
+    command(home, "run", "tournament.yaml", "--mode", "headline", *panel)
     made: Made = {"Prompt bank": lines(home / "bank.jsonl")}
     add(made, {"Response file": lines(home / "responses" / "responses_careful.jsonl")})
     add(made, {"Response file": lines(home / "responses" / "responses_terse.jsonl")})
     for path in sorted((home / "judgments").glob("judgments_*.jsonl")):
         add(made, {"Verdict cache": lines(path)})
-    for name in ("headline", "pilot", "failing", "against"):
-        add(made, run_folder(home / name))
+    for name in ("headline", "pilot", "failing", "against", "panel"):
+        found = run_folder(home / name)
+        if name == "panel":
+            found = {
+                {"Judgments": "Panel judgments", "Usage": "Panel usage"}.get(title, title): rows
+                for title, rows in found.items()
+            }
+        add(made, found)
         add(made, {"Tournament manifest": [json.loads((home / name / "manifest.json").read_text(encoding="utf-8"))]})
         add(made, {"Matches": lines(home / name / "matches" / "matches.jsonl")})
     add(made, {"Baseline": [json.loads((home / "against" / "baseline.json").read_text(encoding="utf-8"))]})

@@ -58,9 +58,10 @@ def artifacts(home: Path) -> make.Made:
         "Validity report"
     ]  # the same with bands; events that are rare come from there
     found["Prompt bank"].append(msgspec.to_builtins(Prompt(prompt_id="p", text="?", subject="sums", tags=("new",))))
-    verdict = {**found["Verdict cache"][0], "choice_mass": 0.9}  # of a judge with probabilities; these have none
+    # Of a judge with probabilities, which was asked again; these have neither.
+    verdict = {**found["Verdict cache"][0], "choice_mass": 0.9, "repeat": 2}
     found["Verdict cache"].append(verdict)
-    for title in ("Judgments", "Calibration"):
+    for title in ("Judgments", "Panel judgments", "Calibration"):
         found[title].append({**found[title][0], "raw": [verdict]})
     return found
 
