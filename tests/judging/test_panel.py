@@ -335,6 +335,20 @@ def test_batches_of_two_judges_in_one_folder_survive_an_interrupt(tmp_path: Path
     assert len(list(folders[0].iterdir())) == len(list(folders[1].iterdir())) == 1
 
 
+def test_a_dimension_is_announced_when_every_judge_has_settled_it(tmp_path: Path) -> None:
+    plan = judging_plan(2, ("clarity", "depth"))
+    told: list[tuple[str, list[str | None]]] = []
+
+    def tell(dimension: str, judgments: Any) -> None:
+        told.append((dimension, [judgment.winner for judgment in judgments]))
+
+    judges = (prefers("otter"), prefers("heron"), prefers("otter"))
+    run(plan, panel(tmp_path / "first", *judges, combine="weight"), on_settled=tell)
+    assert told == [("clarity", ["otter", "otter"])]
+    run(plan, panel(tmp_path / "first", *judges), on_settled=tell)
+    assert len(told) == 1, "nothing is left to wait for"
+
+
 def test_a_second_plan_may_follow_the_first(tmp_path: Path) -> None:
     both = panel(tmp_path, prefers("otter"), prefers("otter"), prefers("heron"))
     assert len(winners(run(judging_plan(1), both))) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, overload
 
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.records import Judgment, Matchup, Verdict, settle_by
@@ -106,7 +106,6 @@ class Verdicts(Protocol):
         ...
 
 
-@runtime_checkable
 class PanelFindings(Verdicts, Protocol):
     """The verdicts of several judges on a plan, which are combined in their own way."""
 
@@ -235,8 +234,9 @@ async def judge(
         )
 
     def both(verdicts: Verdicts, dimension: str) -> tuple[Sequence[Judgment], Sequence[Judgment]]:
-        if isinstance(verdicts, PanelFindings):
-            return verdicts.judgments(dimension), verdicts.canary_judgments(dimension)
+        panel = _panel(verdicts)
+        if panel is not None:
+            return panel.judgments(dimension), panel.canary_judgments(dimension)
         return settled(plan, verdicts, dimension, both_orders=judge.both_orders)
 
     def early(dimension: str, verdicts: Verdicts) -> None:
@@ -253,8 +253,13 @@ async def judge(
         {dimension: cases for dimension, (cases, _) in found.items()},
         {dimension: canaries for dimension, (_, canaries) in found.items()},
         verdicts.stats,
-        verdicts if isinstance(verdicts, PanelFindings) else None,
+        _panel(verdicts),
     )
+
+
+def _panel(verdicts: Verdicts) -> PanelFindings | None:
+    """The same verdicts, if they are a panel's."""
+    return cast("PanelFindings", verdicts) if hasattr(type(verdicts), "member_judgments") else None
 
 
 def settled(plan: JudgingPlan, verdicts: Verdicts, dimension: str, *, both_orders: bool) -> tuple[Judgments, Judgments]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tiltyard.judging.cache import ReplyLengths
-    from tiltyard.judging.judge import Judge, JudgingOptions, PanelFindings, Verdicts
+    from tiltyard.judging.judge import Judge, JudgingOptions, OnSettled, PanelFindings, Verdicts
     from tiltyard.judging.plan import Case, JudgingPlan
     from tiltyard.judging.records import Judgment, Verdict
     from tiltyard.llm.asking import Ask
@@ -148,7 +148,8 @@ class PanelJudge:
                 parts = self._asking
                 share = shared_folder(self._folder, parts.now, notice=self._notice, sleep=parts.sleep)
                 await stack.enter_async_context(share)
-            tasks = [asyncio.create_task(self._heard(member, plan, options)) for member in self._members]
+            early = _EarlyPanel(self._members, plan, self._combine, options.on_settled)
+            tasks = [asyncio.create_task(self._heard(member, plan, options, early)) for member in self._members]
             try:
                 await asyncio.wait(tasks)
             except asyncio.CancelledError:
@@ -164,12 +165,44 @@ class PanelJudge:
         for member in self._members:
             await member.aclose()
 
-    async def _heard(self, member: Judge, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
+    async def _heard(self, member: Judge, plan: JudgingPlan, options: JudgingOptions, early: _EarlyPanel) -> Verdicts:
+        announce = None if options.on_settled is None else partial(early.settled, member.name)
         try:
-            return await member.judge(plan, options)
+            heard = await member.judge(plan, replace(options, on_settled=announce))
         except TiltyardError:
             self._notice(f"{member.name} stopped; the other judges of the panel are asked to the end first.")
             raise
+        early.finished(member.name, heard)
+        return heard
+
+
+class _EarlyPanel:
+    """Announces each dimension that all judges have settled, once, while some judge is still being asked."""
+
+    def __init__(
+        self, judges: Sequence[Judge], plan: JudgingPlan, combine: Combine, announce: OnSettled | None
+    ) -> None:
+        self._judges = judges
+        self._plan = plan
+        self._combine: Combine = combine
+        self._announce = announce
+        self._heard: dict[str, dict[str, Verdicts]] = {dimension: {} for dimension in plan.dimensions}
+        self._asked = {judge.name for judge in judges}
+
+    def settled(self, judge: str, dimension: str, verdicts: Verdicts) -> None:
+        """A judge has settled a dimension."""
+        heard = self._heard.get(dimension, {})
+        heard[judge] = verdicts
+        if self._announce is not None and self._asked and len(heard) == len(self._judges):
+            del self._heard[dimension]
+            in_order = [heard[judge.name] for judge in self._judges]
+            self._announce(dimension, PanelVerdicts(self._judges, in_order, self._plan, self._combine))
+
+    def finished(self, judge: str, verdicts: Verdicts) -> None:
+        """A judge has settled every dimension."""
+        self._asked.discard(judge)
+        for dimension in list(self._heard):
+            self.settled(judge, dimension, verdicts)
 
 
 def _group(judge: str, dimension: str) -> str:
@@ -189,9 +222,6 @@ class PanelVerdicts:
     def __init__(self, judges: Sequence[Judge], heard: Sequence[Verdicts], plan: JudgingPlan, combine: Combine) -> None:
         self.members = tuple(judge.name for judge in judges)
         self.combine = combine
-        self.member_stats: Mapping[str, Mapping[str, JudgingStats]] = {
-            name: verdicts.stats for name, verdicts in zip(self.members, heard, strict=True)
-        }
         self._plan = plan
         self._heard = tuple(heard)
         self._settled = {
@@ -206,11 +236,15 @@ class PanelVerdicts:
         self._weighted = cache(self._decide)
 
     @property
+    def member_stats(self) -> dict[str, Mapping[str, JudgingStats]]:
+        """How it went, by judge and dimension."""
+        return {name: verdicts.stats for name, verdicts in zip(self.members, self._heard, strict=True)}
+
+    @property
     def stats(self) -> dict[str, JudgingStats]:
         """How it went with all judges together, by dimension."""
-        return {
-            name: _together([stats[name] for stats in self.member_stats.values()]) for name in self._plan.dimensions
-        }
+        heard = self.member_stats.values()
+        return {name: _together([stats[name] for stats in heard]) for name in self._plan.dimensions}
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """All verdicts on a case, judge by judge."""

@@ -186,7 +186,7 @@ async def carry_out(
 
     def settled(dimension: str, judgments: Sequence[Judgment]) -> None:
         assert on_standing is not None
-        cases = judging_plan.cases.get(dimension)
+        cases = CaseOfEach(judging_plan.cases.get(dimension, ()), len(judgments))
         early[dimension] = rate_dimension(
             dimension, judgments, plan.elo, chosen.name, cases=cases, baseline=plan.baseline
         )
