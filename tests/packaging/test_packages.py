@@ -90,7 +90,7 @@ class Extra:
 
 ASK = (
     "from tiltyard.llm.provider import parse_model_name as name; from tiltyard.llm.providers import make_provider; "
-    "make_provider(name('{model}'), env={{'ANTHROPIC_API_KEY': 'none'}})"
+    "make_provider(name('{model}'), env={{'ANTHROPIC_API_KEY': 'none', 'GEMINI_API_KEY': 'none'}})"
 )
 EXTRAS = {
     "fast": Extra(
@@ -98,6 +98,7 @@ EXTRAS = {
     ),
     "plot": Extra("a plot", ("rate", str(BATTLES), "--plot", "board.svg", "--out", "board.json"), leaves="board.svg"),
     "judge": Extra("Asking anthropic/claude-x", code=ASK.format(model="anthropic/claude-x")),
+    "gemini": Extra("Asking gemini/gemini-x", code=ASK.format(model="gemini/gemini-x")),
     "arena": Extra("the live arena", ("arena", "init", "--db", "sqlite:///arena.db"), leaves="arena.db"),
     "local": Extra("Asking local/smollm2-135m", code=ASK.format(model="local/smollm2-135m")),
     "spark": Extra("the spark engine", ("rate", str(BATTLES), "--engine", "spark")),
