@@ -141,7 +141,11 @@ class _GeminiWire:
 
     def _candidate(self, body: dict[str, Any], said: Said, system: str, messages: list[str]) -> dict[str, Any]:
         candidate: dict[str, Any] = {"index": 0, "finishReason": FINISH_REASONS[said.stop]}
-        candidate["content"] = {"role": "model"} | ({"parts": [{"text": said.text}]} if said.text else {})
+        part: dict[str, Any] = {"text": said.text}
+        if body.get("tools") and said.text.startswith("call "):
+            _, name, arguments = said.text.split(maxsplit=2)
+            part = {"functionCall": {"name": name, "args": json.loads(arguments)}}
+        candidate["content"] = {"role": "model"} | ({"parts": [part]} if said.text else {})
         known = self.world.behaviour.first_token
         if body["generationConfig"].get("responseLogprobs"):
             shares = known(system, messages[-1]) if known else {}
@@ -158,7 +162,14 @@ class _GeminiWire:
             return 400, "max_output_tokens must be positive"
         if config.get("responseLogprobs") and self.world.behaviour.first_token is None:
             return 400, f"Logprobs is not enabled for models/{model}"
-        unknown = set(body) - {"contents", "systemInstruction", "generationConfig", "safetySettings", "tools"}
+        unknown = set(body) - {
+            "contents",
+            "systemInstruction",
+            "generationConfig",
+            "safetySettings",
+            "tools",
+            "toolConfig",
+        }
         if unknown:
             return 400, f"Invalid JSON payload received. Unknown name {sorted(unknown)}"
         roles = [{"model": "assistant"}.get(one["role"], one["role"]) for one in body["contents"]]

@@ -38,6 +38,8 @@ class ServerPreset:
     """Whether it is asked for the probabilities of a one-word answer."""
     guided_choice: tuple[str, ...] = ()
     """Its parameters that allow only some words, by name."""
+    structured: tuple[str, ...] = ("json", "tool")
+    """The structured forms of reply that it can be held to."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Further headers of every request."""
     version_variable: str | None = None
@@ -95,6 +97,7 @@ PRESETS: dict[str, ServerPreset] = {
             address_variable="OLLAMA_BASE_URL",
             key_variable="OLLAMA_API_KEY",
             needs_key=False,
+            structured=("json",),  # it offers tools, but does not force a call
         ),
         ServerPreset(
             name="vllm",
@@ -113,6 +116,7 @@ PRESETS: dict[str, ServerPreset] = {
             key_variable="LLAMACPP_API_KEY",
             needs_key=False,
             guided_choice=("grammar",),
+            structured=("json",),  # it cannot be told which tool to call
         ),
         LOCAL,
     )

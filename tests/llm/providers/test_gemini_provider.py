@@ -11,7 +11,7 @@ from tests.fakes import FakeServer, Fault, Said
 from tests.llm.providers.asking import KEY, all_failed, ask, batch_replies, ended_batch, failed, make, question, use
 from tiltyard.errors import QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers import gemini_wire as wire
-from tiltyard.llm.records import Reply, Stop, Usage
+from tiltyard.llm.records import Reply, ReplySchema, Stop, ToolCall, Usage
 
 EARLIER = (("Name a bird.", "The heron."),)
 BODY = {
@@ -37,6 +37,40 @@ def test_the_same_body_is_sent_alone_and_in_a_batch(fake_server: FakeServer) -> 
     assert (reply.text, reply.model) == (fake_server.behaviour.judge("A rubric.", "Which is taller?"), "some-model")
     batch_replies("gemini", fake_server, [("one", asked)])
     assert [one.body for one in fake_server.ledger.accepted] == [BODY, BODY]
+
+
+SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}, "required": ["verdict"]}
+
+
+def test_a_json_object_is_asked_for_by_its_schema() -> None:
+    wanted = ReplySchema(name="verdict", schema=SCHEMA)
+    body = wire.gemini_request(question(structured=wanted, options={"temperature": 0}))
+    assert body["generationConfig"] == {
+        "maxOutputTokens": 100,
+        "responseMimeType": "application/json",
+        "responseJsonSchema": SCHEMA,
+        "temperature": 0,
+    }
+    assert "tools" not in body
+
+
+def test_a_forced_call_of_a_tool_is_asked_for_and_read(fake_server: FakeServer) -> None:
+    wanted = question(structured=ReplySchema(name="verdict", schema=SCHEMA, description="Says it.", as_tool=True))
+    fake_server.behaviour.judge = lambda system, user: Said('call verdict {"verdict": "A"}')
+    for reply in (
+        ask("gemini", fake_server, wanted),
+        *dict(batch_replies("gemini", fake_server, [("k", wanted)])).values(),
+    ):
+        assert reply.calls == (ToolCall("verdict", '{"verdict": "A"}'),)
+        assert reply.text == ""
+    assert fake_server.ledger.accepted[0].body["tools"][0]["functionDeclarations"] == [
+        {"name": "verdict", "description": "Says it.", "parametersJsonSchema": SCHEMA}
+    ]
+
+
+@pytest.mark.parametrize("part", [{"functionCall": 7}, {"functionCall": {}}, {"functionCall": None}])
+def test_a_call_that_is_none_is_left_out(part: dict[str, Any]) -> None:
+    assert wire.gemini_reply({"candidates": [{"content": {"parts": [part]}}]}).calls == ()
 
 
 def test_a_body_without_system_text_has_none() -> None:

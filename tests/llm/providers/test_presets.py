@@ -11,6 +11,7 @@ from tests.fakes import FakeServer
 from tests.forked import ROOT
 from tests.llm.providers.asking import question, use
 from tiltyard.errors import OptionError, Refused
+from tiltyard.judging.reply_forms import reply_schema
 from tiltyard.llm.presets import PRESETS, ServerPreset
 from tiltyard.llm.provider import BatchProvider, Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
@@ -115,14 +116,32 @@ def test_guided_choice_is_taken_where_the_server_knows_it(preset: ServerPreset, 
         assert fake_server.ledger.accepted[-1].body.items() >= choice_words[parameter](CHOICES).items()
 
 
+@EACH
+@pytest.mark.parametrize("as_tool", [False, True])
+def test_a_structured_reply_is_asked_for_where_the_server_can_be_held_to_it(
+    preset: ServerPreset, as_tool: bool, fake_server: FakeServer
+) -> None:
+    wanted = question(structured=reply_schema("tool" if as_tool else "json"))
+    provider = named(preset, fake_server)
+    if as_tool and "tool" not in preset.structured:
+        with pytest.raises(Refused, match=r"Set the judge's `reply` to json"):
+            use(provider, lambda provider: provider.ask(wanted))
+        assert fake_server.ledger.calls["ask"] == 0
+        return
+    use(provider, lambda provider: provider.ask(wanted))
+    body = fake_server.ledger.accepted[-1].body
+    assert ("tools" in body, "response_format" in body) == (as_tool, not as_tool)
+
+
 def row_of(preset: ServerPreset) -> str:
     """The row of the manual's table."""
     yes = {True: "yes", False: "no"}
     address = f"`{preset.base_url}`" if preset.base_url else "–"
     key = f"`{preset.key_variable}`" + ("" if preset.needs_key else " (optional)")
+    forms = ", ".join(f"`{name}`" for name in preset.structured)
     guided = ", ".join(f"`{name}`" for name in preset.guided_choice) or "–"
     cells = [f"`{preset.name}/MODEL`", preset.title, address, f"`{preset.address_variable}`", key]
-    return f"| {' | '.join([*cells, f'`{preset.limit}`', yes[preset.logprobs], guided])} |"
+    return f"| {' | '.join([*cells, f'`{preset.limit}`', yes[preset.logprobs], forms, guided])} |"
 
 
 def test_the_manual_has_the_table_of_all_servers() -> None:

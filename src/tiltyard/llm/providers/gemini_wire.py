@@ -18,15 +18,16 @@ from tiltyard.llm.providers.received import (
     a_number,
     a_text,
     an_object,
+    arguments_text,
     encodable,
     one_line,
 )
-from tiltyard.llm.records import Reply, Stop, Usage
+from tiltyard.llm.records import Reply, Stop, ToolCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tiltyard.llm.records import Request
+    from tiltyard.llm.records import ReplySchema, Request
 
 _TOP_LOGPROBS = 20
 _TOP_LEVEL = frozenset(
@@ -81,6 +82,8 @@ def gemini_request(request: Request) -> dict[str, Any]:
     config: dict[str, Any] = {"maxOutputTokens": request.max_tokens}
     if request.choices and options.get("responseLogprobs") is True:
         config["logprobs"] = _TOP_LOGPROBS
+    if request.structured is not None and not request.structured.as_tool:
+        config |= {"responseMimeType": "application/json", "responseJsonSchema": request.structured.schema}
     config |= options.pop("generationConfig", {})
     config |= {name: value for name, value in options.items() if name not in _TOP_LEVEL}
     roles = {"user": "user", "assistant": "model"}
@@ -90,7 +93,18 @@ def gemini_request(request: Request) -> dict[str, Any]:
     }
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if request.structured is not None and request.structured.as_tool:
+        body |= _forced_call(request.structured)
     return body | {name: value for name, value in options.items() if name in _TOP_LEVEL}
+
+
+def _forced_call(wanted: ReplySchema) -> dict[str, Any]:
+    """The tool of a structured reply, and that it has to be called."""
+    function = {"name": wanted.name, "description": wanted.description, "parametersJsonSchema": wanted.schema}
+    return {
+        "tools": [{"functionDeclarations": [function]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [wanted.name]}},
+    }
 
 
 def batch_line(custom_id: str, request: Request) -> bytes:
@@ -109,7 +123,8 @@ def gemini_reply(answer: object, choices: Sequence[str] = (), *, batched: bool =
         return _without_candidate(body, usage, model, batched=batched)
     reason = a_name(first.get("finishReason"))
     text = _text(first.get("content"))
-    if usage is not None and text and not usage.output_tokens:
+    calls = _calls(first.get("content"))
+    if usage is not None and (text or calls) and not usage.output_tokens:
         usage = None  # an answer of no tokens would be free; Google leaves out only counts of zero
     stop = _STOPS.get(reason, Stop.END)
     if text is None and stop is Stop.END:
@@ -125,6 +140,7 @@ def gemini_reply(answer: object, choices: Sequence[str] = (), *, batched: bool =
         model=model,
         batched=batched,
         choice_probabilities=_probabilities(first.get("logprobsResult"), choices, text or "") if choices else None,
+        calls=calls,
     )
 
 
@@ -222,6 +238,11 @@ def _text(content: object) -> str | None:
         return None
     said = [part for part in map(an_object, parts) if part.get("thought") is not True]
     return encodable("".join(part["text"] for part in said if isinstance(part.get("text"), str)))
+
+
+def _calls(content: object) -> tuple[ToolCall, ...]:
+    calls = (an_object(an_object(part).get("functionCall")) for part in a_list(an_object(content).get("parts")))
+    return tuple(ToolCall(a_name(call.get("name")), arguments_text(call.get("args", {}))) for call in calls if call)
 
 
 def _usage(value: object) -> Usage | None:

@@ -9,7 +9,7 @@ import msgspec
 import openai
 from openai.types import Batch, FileObject
 
-from tiltyard.errors import OptionError, TryLater
+from tiltyard.errors import OptionError, Refused, TryLater
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.presets import AZURE, LOCAL
 from tiltyard.llm.provider import BatchLimits, BatchState
@@ -96,6 +96,8 @@ class CompatibleProvider:
 
     async def ask(self, request: Request) -> Reply:
         """The reply to one request."""
+        if request.structured is not None and request.structured.as_tool and "tool" not in self._preset.structured:
+            raise Refused(f"{self.name}/… models cannot be made to call a tool. Set the judge's `reply` to json.")
         body = chat_request(
             request,
             budget=self._preset.limit,
