@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,10 @@ def test_boards_of_other_methods_are_not_compared():
         compare_ratings(boards["glicko2"], boards["bt"])
     with pytest.raises(OptionError, match="win rates are not ratings"):
         compare_ratings(boards["winrate"], boards["winrate"])
+
+
+def test_a_board_on_peoples_scale_is_not_compared_with_a_judges():
+    judge = ty.EloReport.of(ty.rate([battle("a", "b", winner, "q") for winner in ("model_a", "model_b", "tie")]))
+    people = replace(judge, details={**judge.details, "people": {"labels": 20}})
+    with pytest.raises(OptionError, match="on people's scale"):
+        compare_ratings(people, judge)

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.simulation import population_strengths
+from tiltyard.boards.certainty import apart
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.intervals import half_widths
-from tiltyard.ratings.people_labels import LabelledMatchups, fit_with_people
+from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit, fit_with_people
+from tiltyard.ratings.quantiles import t_quantile
 from tiltyard.ratings.tie_models import DAVIDSON
 
 PEOPLE_TIES = math.log(0.35)
@@ -101,7 +103,11 @@ def _outcomes(gap: np.ndarray, log_nu: float, luck: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Held:
-    """Over runs: coverage of corrected, people-only and judge-only intervals, their median half-widths in points."""
+    """Over runs: coverage of corrected, people-only and judge-only intervals, their median half-widths in points.
+
+    `ranks` is the share of runs in which no two models are told apart in the wrong order, `differences` the coverage of
+    corrected differences, `alarms` the share of runs in which the draw is called no random one.
+    """
 
     corrected: float
     people: float
@@ -113,6 +119,8 @@ class Held:
     weight: float
     agreement: float
     alarms: float
+    ranks: float
+    differences: float
 
 
 def hold(world: LabelledWorld, runs: int, seed: int = 0, level: float = 0.95) -> Held:
@@ -129,10 +137,23 @@ def hold(world: LabelledWorld, runs: int, seed: int = 0, level: float = 0.95) ->
             row += [np.mean(np.abs(fitted.parameters.strength - truth) <= half), np.median(half) * POINTS_PER_LOGIT]
         both = (data.said[:, :2].sum(1) > 0) & (data.judged[data.matchup, :2].sum(1) > 0)
         agreed = (data.said[both] * data.judged[data.matchup[both]]).sum(1).mean()
-        rows.append([*row, row[1] / row[3], found.weight, agreed, found.random_draw_p < 0.001])
+        told_apart = _pairs(found, truth, level)
+        rows.append([*row, row[1] / row[3], found.weight, agreed, found.random_draw_p < 0.001, *told_apart])
     a = np.array(rows)
     mean, median = a.mean(0), np.median(a, 0)
-    return Held(mean[0], mean[2], mean[4], median[1], median[3], median[5], median[6], mean[7], mean[8], mean[9])
+    widths = median[1], median[3], median[5], median[6]
+    return Held(mean[0], mean[2], mean[4], *widths, *mean[7:])
+
+
+def _pairs(found: PeopleFit, truth: np.ndarray, level: float) -> tuple[float, float]:
+    """Whether all pairs that are told apart are so in the right order, and the share of differences that are held."""
+    strength = found.fit.parameters.strength
+    gap, true_gap = strength[:, None] - strength[None, :], truth[:, None] - truth[None, :]
+    wrong = (gap > apart(found.covariance, level)) & (true_gap <= 1e-9)
+    degrees = np.minimum(found.covariance.degrees[:, None], found.covariance.degrees[None, :])
+    half = t_quantile(level, degrees) * np.sqrt(found.covariance.differences())
+    upper = np.triu_indices(len(truth), 1)
+    return float(not wrong.any()), float((np.abs(gap - true_gap) <= half)[upper].mean())
 
 
 OUTCOMES = ("model_a", "model_b", "tie")

@@ -142,6 +142,7 @@ def test_people_are_covered_where_the_judge_alone_is_not():
         LabelledWorld("8 voters", link=0.8, style=0.6, labels=400, voters=8),
         LabelledWorld("three each", link=0.8, style=0.6, labels=100, people_each=3, voters=30),
         LabelledWorld("12 models", models=12, link=0.8, style=0.6, labels=200),
+        LabelledWorld("equal models", link=0.8, style=0.6, strength_range=0.0),
     ],
     ids=lambda world: world.name,
 )
@@ -150,5 +151,7 @@ def test_people_are_covered_in_every_world(world):
     assert held.corrected >= 0.94
     assert held.ratio <= 1.02
     assert held.alarms <= 0.02
+    assert held.ranks >= 0.94
+    assert held.differences >= 0.93
     if world.style or world.slope < 1.0:
         assert held.judge < 0.7

@@ -45,7 +45,7 @@ The three jobs
   tiltyard arena --help              a live arena where people vote blind
 
 Around them
-  tiltyard battles check FILE        is it valid? also `stats`, `convert`
+  tiltyard battles check FILE        valid? also `stats`, `convert`, `draw`
   tiltyard generate CONFIG           fill the answer files from the models
   tiltyard judge check --help        compare a judge with people
   tiltyard report RUN_DIR            write a run's report again

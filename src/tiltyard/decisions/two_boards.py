@@ -40,6 +40,10 @@ def compare_ratings(
         raise OptionError(f"the files are rated by different methods: {methods[0]} (new), {methods[1]} (old).")
     if methods[0] == "winrate":
         raise OptionError('win rates are not ratings: rate both with method="bt", or compare the battles.')
+    if ("people" in new.details) != ("people" in old.details):
+        raise OptionError(
+            "one board is on people's scale (corrected by labels), the other on its judge's: correct both, or none."
+        )
     now, then = ({entry.model: entry for entry in report.ratings} for report in (new, old))
     shared = [name for name in now if name in then]
     if len(shared) < FEWEST_SHARED:
