@@ -250,7 +250,7 @@ def requests_bare(requests: int, concurrency: int, latency: float, repeats: int,
 
     questions = Questions(JudgingPlan.build(**material(requests // 2)), JudgeSettings(model=MODEL))
     server = _server(latency)
-    ready = [_body(question.request) for place in range(requests // 2) for question in questions.make(DIMENSION, place)]
+    ready = [_body(request) for place in range(requests // 2) for request in questions.make(DIMENSION, place)]
 
     async def asked() -> int:
         how = {"http_client": anthropic.DefaultAioHttpClient()} if aiohttp else {}

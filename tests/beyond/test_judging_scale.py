@@ -218,7 +218,7 @@ def test_questions_are_found_by_key_and_of_equal_ones_the_first() -> None:
     assert list(keys) == [(texts[0], texts[1]), (texts[2], texts[3]), (texts[4], texts[5])]
     assert keys[-1] == (texts[4], texts[5])
     assert [keys.number_of(text) for text in texts] == [0, 1, 2, 0, 4, 1]
-    assert [keys.is_first(number) for number in range(6)] == [True, True, True, False, True, False]
+    assert keys.first_of_equals().tolist() == [True, True, True, False, True, False]
     assert keys.number_of("2" * 64) is None
     assert keys.number_of("no key") is None
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -191,3 +192,23 @@ def test_keys_that_share_their_first_half_are_told_apart() -> None:
     index = _SortedIndex(digests, array("Q", [10, 20, 30]))
     key = "{:016x}{:016x}".format
     assert [index.find(key(5, low) + "0" * 32) for low in (1, 2, 3, 4)] == [10, 20, 30, None]
+
+
+def test_many_keys_are_found_where_each_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the sorted index and among the fresh ones, though two keys share their first half."""
+    monkeypatch.setattr(judging_cache, "FRESH", 8)
+    keys = [hex_key(number) for number in range(20)]
+    keys += ["0" * 16 + digit * 48 for digit in "213"]
+    cache = VerdictCache(tmp_path, "clarity")
+    for key in keys[:-1]:
+        cache.add(verdict(key))
+    cache.add(verdict(hex_key(99), VerdictLabel.UNPARSED))
+    asked = [*reversed(keys), hex_key(99), hex_key(100), "f" * 64]
+    heads = np.array([[int(key[:16], 16), int(key[16:32], 16)] for key in asked], dtype=np.uint64)
+    places = cache.find_all(heads).tolist()
+    for key, place in zip(asked, places, strict=True):
+        assert (place >= 0) == (key in cache)
+        if place >= 0:
+            assert cache.read(place).cache_key == key
+    assert VerdictCache(tmp_path, "brevity").find_all(heads).tolist() == [-1] * len(asked)
+    assert cache.find_all(heads[:0]).tolist() == []

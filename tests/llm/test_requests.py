@@ -18,7 +18,7 @@ from tiltyard.judging import JudgeSettings
 from tiltyard.judging.open_questions import Questions
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.prices import PriceTable, quote
-from tiltyard.llm.records import Request
+from tiltyard.llm.records import ReplySchema, Request, SharedFingerprints
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
 from tiltyard.tournament.run import make_judging_plan
@@ -98,3 +98,25 @@ def test_a_quote_counts_earlier_turns_as_input() -> None:
     price = PriceTable.load().price(MODEL)
     assert price is not None
     assert found.direct == (100 * price.input + price.output) / 1_000_000
+
+
+REQUESTS = st.builds(
+    Request,
+    model=st.sampled_from(["m", 'm"user":""']),
+    system=st.sampled_from(["", 's "user":"" s', "\\"]),
+    user=st.text(max_size=20),
+    max_tokens=st.sampled_from([7, 8]),
+    cache_system=st.booleans(),
+    options=st.sampled_from([{}, {"user": ""}, {"b": 1, "a": {"user": ""}}]),
+    earlier=TURNS,
+    structured=st.sampled_from([None, ReplySchema(name="user", schema={"user": ""})]),
+)
+
+
+@given(requests=st.lists(REQUESTS, max_size=6))
+def test_fingerprints_of_many_requests_are_those_of_each(requests: list[Request]) -> None:
+    known = SharedFingerprints()
+    for one in requests:
+        assert known.of(one) == one.fingerprint
+        other = msgspec.structs.replace(one, user=one.user + '\u2028\x7f"é')
+        assert known.of(other) == other.fingerprint

@@ -158,6 +158,7 @@ def _say_early(standing: DimensionRatings) -> None:
 
 def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts, *, yes: bool) -> Judge:
     """The judge, after its price was shown (before a key is needed) and agreed to."""
+    from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.tournament.run import make_judge
 
     silent = make_judge(plan.setup, plan.judge_model, asking, silent=True)
@@ -167,6 +168,8 @@ def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts,
     if queries:
         note(table)
     judge = make_judge(plan.setup, plan.judge_model, asking)
+    if isinstance(judge, LanguageModelJudge) and isinstance(silent, LanguageModelJudge):
+        judge.continue_from(silent)
     if queries:
         confirm(f"Ask {judge.name} {queries:,} questions?", yes=yes)
     return judge

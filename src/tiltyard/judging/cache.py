@@ -30,6 +30,8 @@ from tiltyard.judging.records import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
 SYNC_SECONDS = 0.05
 """How long a written line may wait before it is synced to disk: `kill -9` loses nothing, a power cut might."""
 
@@ -104,6 +106,27 @@ class VerdictCache:
         if offset is None:
             offset = self._sorted.find(key)
         return None if offset is None else self._verdict_at(offset)
+
+    def find_all(self, heads: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Where the readable verdict of each key is, for `read`; -1 where there is none.
+
+        Parameters:
+            heads: The first 128 bits of each key, as two numbers.
+        """
+        found = self._sorted.find_all(heads)
+        if self._fresh:
+            fresh = _index_of(self._fresh).find_all(heads)
+            found = np.where(fresh >= 0, fresh, found)
+        return found
+
+    def read(self, place: int) -> Verdict:
+        """The verdict at a place that `find_all` gave."""
+        return self._verdict_at(place)
+
+    @property
+    def any_failed(self) -> bool:
+        """Whether there is a failed attempt at any key."""
+        return bool(self._failed)
 
     def attempts(self, key: str) -> list[Verdict]:
         """The failed attempts at a key, oldest first."""
@@ -286,17 +309,37 @@ class _SortedIndex:
     def __len__(self) -> int:
         return len(self._high)
 
+    def find_all(self, heads: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The position of each key's line, or -1."""
+        found = np.full(len(heads), -1, dtype=np.int64)
+        if not self._high or not len(heads):
+            return found
+        high, low = np.frombuffer(self._high, np.uint64), np.frombuffer(self._low, np.uint64)
+        place = np.searchsorted(high, heads[:, 0])
+        place[place == len(high)] = 0
+        near = high[place] == heads[:, 0]
+        same = near & (low[place] == heads[:, 1])
+        found[same] = np.frombuffer(self._offset, np.uint64)[place[same]].astype(np.int64)
+        for number in np.flatnonzero(near & ~same).tolist():
+            position = self._find(int(heads[number, 0]), int(heads[number, 1]))
+            found[number] = -1 if position is None else position
+        return found
+
     def find(self, key: str) -> int | None:
         """The position of a key's line."""
-        if not self._high:
-            return None
-        high, low = _digest(key)
+        return self._find(*_digest(key)) if self._high else None
+
+    def _find(self, high: int, low: int) -> int | None:
         place = bisect_left(self._high, high)
         while place < len(self._high) and self._high[place] == high:
             if self._low[place] == low:
                 return self._offset[place]
             place += 1
         return None
+
+
+def _index_of(places: dict[str, int]) -> _SortedIndex:
+    return _SortedIndex(array("Q"), array("Q")).with_more(places)
 
 
 def _column(values: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> array[int]:

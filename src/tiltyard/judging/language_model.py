@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+import numpy as np
 
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.cache import ReplyLengths, VerdictCache
@@ -134,6 +136,15 @@ class LanguageModelJudge:
             self._caches[dimension] = VerdictCache(self._folder, dimension)
         return self._caches[dimension]
 
+    def continue_from(self, other: LanguageModelJudge) -> None:
+        """Use the questions that another judge has made, such as one that only quoted; they take a while to make.
+
+        Parameters:
+            other: A judge with the same settings and folder; of any other nothing is taken.
+        """
+        if (other._settings, other._folder) == (self._settings, self._folder):
+            self._questions, self._caches = other._questions, other._caches
+
     def pending(self, plan: JudgingPlan, *, retry_failed: bool = False) -> Iterable[Ask]:
         """What `judge` would ask first, generated lazily: for a quote before anything is sent."""
         questions, caches = self._prepare(plan)
@@ -157,9 +168,7 @@ class LanguageModelJudge:
     async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
         """Ask what is not cached (nothing with `skip_judging`), and return what the cache then holds."""
         questions, caches = self._prepare(plan)
-        hits = {
-            name: sum(key in caches[name] for pair in keys for key in pair) for name, keys in questions.keys.items()
-        }
+        hits = {name: int((caches[name].find_all(keys.heads()) >= 0).sum()) for name, keys in questions.keys.items()}
         if options.watch is not None:
             for name, count in hits.items():
                 options.watch(Progress(name, cached=count))
@@ -329,10 +338,12 @@ class _CachedVerdicts:
         self._keys = questions.keys
         self._orders = questions.orders
         self._caches = caches
+        self._places: dict[str, array[int]] = {}
         self.stats: dict[str, JudgingStats] = {}
 
     def count(self, hits: Mapping[str, int], tally: RunningTotals) -> None:
         """Count what became of the questions, once asking is over."""
+        self._places = {}
         groups = tally.totals().groups
         self.stats = {
             name: self._dimension_stats(name, hits[name], groups.get(name, GroupTotals())) for name in self._keys
@@ -340,17 +351,25 @@ class _CachedVerdicts:
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """The verdicts on a case: the readable ones, or the last failure."""
-        found = (
-            self._verdict(dimension, key, swapped=number % self._orders == 1)
-            for number, key in enumerate(self._keys[dimension][place])
-        )
+        asked = self._keys[dimension].per_case
+        found = [
+            self._verdict(dimension, asked * place + which, swapped=which % self._orders == 1) for which in range(asked)
+        ]
         return tuple(verdict for verdict in found if verdict is not None)
 
-    def _verdict(self, dimension: str, key: str, *, swapped: bool) -> Verdict | None:
-        cache = self._caches[dimension]
-        verdict = cache.get(key)
-        if verdict is None:
-            attempts = cache.attempts(key)
+    def _places_of(self, dimension: str) -> array[int]:
+        """Where the readable verdict of each question is in its cache, or -1; found once, when all are answered."""
+        if dimension not in self._places:
+            found = self._caches[dimension].find_all(self._keys[dimension].heads())
+            self._places[dimension] = array("q", found.tobytes())
+        return self._places[dimension]
+
+    def _verdict(self, dimension: str, number: int, *, swapped: bool) -> Verdict | None:
+        cache, place = self._caches[dimension], self._places_of(dimension)[number]
+        if place >= 0:
+            verdict: Verdict | None = cache.read(place)
+        else:
+            attempts = cache.attempts(self._keys[dimension].key(number))
             verdict = attempts[-1] if attempts else None
         # Cases with the same texts share a verdict, and the swapped order of one may be the forward order of the other.
         if verdict is None or verdict.position_swap == swapped:
@@ -361,8 +380,9 @@ class _CachedVerdicts:
         cache, pairs = self._caches[dimension], self._keys[dimension]
         failures: Counter[str] = Counter()
         missing = 0
-        for key in (key for pair in pairs for key in pair if key not in cache):
-            attempts = cache.attempts(key)
+        places = np.frombuffer(self._places_of(dimension), np.int64)
+        for number in np.flatnonzero(places < 0).tolist():
+            attempts = cache.attempts(pairs.key(number))
             if attempts:
                 failures[attempts[-1].verdict.value] += 1
             else:

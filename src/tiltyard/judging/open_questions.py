@@ -5,7 +5,6 @@ The keys of all questions are held in a few bytes each (`QuestionKeys`); the que
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from array import array
 from bisect import bisect_left
@@ -18,24 +17,25 @@ from typing import TYPE_CHECKING, overload
 import msgspec
 import numpy as np
 
-from tiltyard.judging.questions import make_questions
+from tiltyard.judging.questions import make_requests
 from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.keys import redact
-from tiltyard.llm.records import Usage
+from tiltyard.llm.records import SharedFingerprints, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
 
     from tiltyard.judging.cache import VerdictCache
     from tiltyard.judging.judge import OnVerdict
     from tiltyard.judging.language_model import JudgeSettings
     from tiltyard.judging.plan import Case, JudgingPlan
-    from tiltyard.judging.questions import Question
     from tiltyard.judging.reading import ParsedReply
     from tiltyard.judging.rubric import Rubric
-    from tiltyard.llm.records import Reply
+    from tiltyard.llm.records import Reply, Request
     from tiltyard.llm.trial import Trial
 
 KEY_BYTES = 32
@@ -57,23 +57,23 @@ class Questions:
         self.settings = settings
         self.cases: dict[str, Sequence[Case]] = {name: plan.cases_and_canaries(name) for name in plan.dimensions}
         self.keys: dict[str, QuestionKeys] = {}
-        self._last: tuple[str, int, tuple[Question, Question]] | None = None
+        self._last: tuple[str, int, tuple[Request, Request]] | None = None
         self.orders = 2 if settings.orders == "both" else 1
         for dimension, cases in self.cases.items():
             made = (self._make(case, plan.rubrics[dimension])[: self.orders] for case in cases)
-            keys = (with_repeats([question.key for question in pair], settings.repeats) for pair in made)
+            key_of = SharedFingerprints().of
+            keys = (with_repeats([key_of(request) for request in pair], settings.repeats) for pair in made)
             self.keys[dimension] = QuestionKeys(keys, self.orders * settings.repeats)
 
-    def make(self, dimension: str, place: int) -> tuple[Question, Question]:
-        """Both questions about a case; the last ones are kept, since both orders are asked one after the other."""
+    def make(self, dimension: str, place: int) -> tuple[Request, Request]:
+        """Both requests about a case; the last ones are kept, since both orders are asked one after the other."""
         if self._last is None or self._last[:2] != (dimension, place):
             made = self._make(self.cases[dimension][place], self.plan.rubrics[dimension])
             self._last = (dimension, place, made)
         return self._last[2]
 
-    def _make(self, case: Case, rubric: Rubric) -> tuple[Question, Question]:
-        return make_questions(
-            case.matchup,
+    def _make(self, case: Case, rubric: Rubric) -> tuple[Request, Request]:
+        return make_requests(
             case.prompt,
             case.response_a,
             case.response_b,
@@ -142,6 +142,12 @@ class OpenQuestions(Mapping[str, Pending]):
         if limit != self._limit:
             self._limits[key] = limit
 
+    def add_all(self, dimension: str, numbers: NDArray[np.intp]) -> None:
+        """Questions that are open and may be asked as often as usual."""
+        np.frombuffer(self._open[dimension], np.uint8)[numbers] = _OPEN
+        self._length += len(numbers)
+        self.left[dimension] += len(numbers)
+
     def close(self, question: Pending) -> None:
         """A question is answered, or has failed for good; closing it again changes nothing."""
         which = (question.repeat - 1) * self._orders + question.swapped
@@ -184,19 +190,19 @@ def open_questions(
     """
     found = OpenQuestions(questions)
 
-    @functools.cache
-    def has_answered() -> bool:
-        return any(key in caches[name] for name, keys in questions.keys.items() for pair in keys for key in pair)
-
+    there = {name: caches[name].find_all(keys.heads()) >= 0 for name, keys in questions.keys.items()}
+    has_answered = any(answered.any() for answered in there.values())
     for dimension, keys in questions.keys.items():
         cache = caches[dimension]
-        for number in range(keys.n_questions):
+        unanswered = np.flatnonzero(keys.first_of_equals() & ~there[dimension])
+        if not cache.any_failed:
+            found.add_all(dimension, unanswered)
+            continue
+        for number in unanswered.tolist():
             key = keys.key(number)
-            if key in cache or not keys.is_first(number):
-                continue
             asked = cache.attempts(key)
             limit = questions.settings.max_attempts + (len(counted(asked)) if retry_failed else 0)
-            pointless = any(attempt.final for attempt in asked) and has_answered()
+            pointless = any(attempt.final for attempt in asked) and has_answered
             if retry_failed or not (pointless or len(counted(asked)) >= limit):
                 found.add(dimension, number, key, limit)
     return found
@@ -231,7 +237,7 @@ def make_asks(
         if key in caches[where.dimension] or len(counted(attempts)) >= where.limit:
             pending.close(where)
             continue
-        request = questions.make(where.dimension, where.place)[where.swapped].request
+        request = questions.make(where.dimension, where.place)[where.swapped]
         asked = counted(attempts)
         cut_off = sum(attempt.verdict is VerdictLabel.TRUNCATED for attempt in asked)
         if cut_off:
@@ -242,7 +248,7 @@ def make_asks(
 def first_ask(key: str, pending: OpenQuestions, questions: Questions) -> Ask:
     """The first ask of an open question."""
     where = pending[key]
-    return Ask(key, questions.make(where.dimension, where.place)[where.swapped].request, where.dimension)
+    return Ask(key, questions.make(where.dimension, where.place)[where.swapped], where.dimension)
 
 
 class VerdictSink:
@@ -417,9 +423,18 @@ class QuestionKeys(Sequence[tuple[str, ...]]):
             place += 1
         return None
 
-    def is_first(self, number: int) -> bool:
-        """Whether no question before this one has its key."""
-        return self.number_of(self.key(number)) == number
+    def heads(self) -> NDArray[np.uint64]:
+        """The first 128 bits of every key, as two numbers."""
+        return np.frombuffer(self._bytes, ">u8").reshape(-1, KEY_BYTES // 8)[:, :2].astype(np.uint64)
+
+    def first_of_equals(self) -> NDArray[np.bool_]:
+        """For each question, whether no question before it has its key."""
+        first = np.ones(self.n_questions, dtype=bool)
+        heads = np.frombuffer(self._heads, np.uint64)
+        for place in np.flatnonzero(heads[1:] == heads[:-1]).tolist():
+            number = self._order[place + 1]
+            first[number] = self.number_of(self.key(number)) == number
+        return first
 
     def _raw(self, number: int) -> bytes:
         return bytes(self._bytes[KEY_BYTES * number : KEY_BYTES * (number + 1)])

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tiltyard.errors import JudgingError
 from tiltyard.judging.reply_forms import CHOICES, ReplyForm, closing_text, reminder, reply_schema
 from tiltyard.llm.records import Request
@@ -111,24 +113,51 @@ def make_questions(
         reply: `reasoned`, `label`, `choice`, `json` or `tool`.
         grades: Whether the verdict says by how much an answer is better.
     """
+    requests = make_requests(
+        prompt,
+        response_a,
+        response_b,
+        rubric,
+        judge_model=judge_model,
+        max_tokens=max_tokens,
+        options=options,
+        reply=reply,
+        grades=grades,
+    )
+    forward, swapped = (
+        Question(request.fingerprint, matchup, bool(place), request, rubric.version)
+        for place, request in enumerate(requests)
+    )
+    return forward, swapped
+
+
+def make_requests(
+    prompt: Prompt,
+    response_a: str,
+    response_b: str,
+    rubric: Rubric,
+    *,
+    judge_model: str,
+    max_tokens: int,
+    options: Mapping[str, Any] | None = None,
+    reply: ReplyForm = "reasoned",
+    grades: bool = False,
+) -> tuple[Request, Request]:
+    """What is sent about two answers: in order, then swapped. See `make_questions` for the parameters."""
     shared = _shared_parts(prompt, rubric)
     last = reminder(reply, grades=grades)
     write = _multiple_choice(shared) if reply == "choice" else _fenced(shared, response_a, response_b, last)
-
-    def question(first: str, second: str, *, swapped: bool) -> Question:
-        request = Request(
-            model=judge_model,
-            system=system_text(rubric, reply, grades=grades),
-            user=write(first, second),
-            max_tokens=max_tokens,
-            cache_system=True,
-            choices=CHOICES[reply],
-            options=dict(options or {}),
-            structured=reply_schema(reply, grades=grades),
-        )
-        return Question(request.fingerprint, matchup, swapped, request, rubric.version)
-
-    return question(response_a, response_b, swapped=False), question(response_b, response_a, swapped=True)
+    forward = Request(
+        model=judge_model,
+        system=system_text(rubric, reply, grades=grades),
+        user=write(response_a, response_b),
+        max_tokens=max_tokens,
+        cache_system=True,
+        choices=CHOICES[reply],
+        options=dict(options or {}),
+        structured=reply_schema(reply, grades=grades),
+    )
+    return forward, msgspec.structs.replace(forward, user=write(response_b, response_a))
 
 
 @lru_cache(maxsize=64)
@@ -164,10 +193,10 @@ def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
 def _fenced(shared: list[tuple[str, str]], response_a: str, response_b: str, last: str) -> Writer:
     """Every part between two lines with a code: the format for judges that follow instructions."""
     code = _code([text for _, text in shared], response_a, response_b)
+    above = "".join(f"{_part(name, text, code)}\n\n" for name, text in shared)
 
     def write(first: str, second: str) -> str:
-        parts = [*shared, ("ANSWER A", first), ("ANSWER B", second)]
-        return "\n\n".join([*(_part(name, text, code) for name, text in parts), last])
+        return f"{above}{_part('ANSWER A', first, code)}\n\n{_part('ANSWER B', second, code)}\n\n{last}"
 
     return write
 
@@ -196,8 +225,8 @@ def _part(name: str, text: str, code: str) -> str:
 
 def _code(shared: list[str], response_a: str, response_b: str) -> str:
     """A code that no text of the message can contain: a digest of all of them, the same for both orders."""
-    texts = [*shared, *sorted((response_a, response_b))]
-    digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
-    while any(digest in text for text in texts):
+    texts = "\0".join([*shared, *sorted((response_a, response_b))])
+    digest = hashlib.sha256(texts.encode()).hexdigest()[:12]
+    while digest in texts:
         digest = hashlib.sha256(digest.encode()).hexdigest()[:12]
     return digest

@@ -30,12 +30,12 @@ class VerdictLabel(enum.StrEnum):
     @property
     def readable(self) -> bool:
         """Whether it is a readable verdict, not a failure."""
-        return self in (VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE)
+        return self is VerdictLabel.A or self is VerdictLabel.B or self is VerdictLabel.TIE
 
     @property
     def other_slot(self) -> VerdictLabel:
         """The same label with the two slots swapped."""
-        return {VerdictLabel.A: VerdictLabel.B, VerdictLabel.B: VerdictLabel.A}.get(self, self)
+        return VerdictLabel.B if self is VerdictLabel.A else VerdictLabel.A if self is VerdictLabel.B else self
 
 
 class Matchup(msgspec.Struct, frozen=True, kw_only=True):

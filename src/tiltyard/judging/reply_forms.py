@@ -118,6 +118,7 @@ def closing_text(reply: ReplyForm, *, grades: bool = False) -> str:
     return closing.format(verdict=_GRADED.format(means=_MEANS) if grades else _PLAIN)
 
 
+@cache
 def reminder(reply: ReplyForm, *, grades: bool = False) -> str:
     """The last sentence of every question."""
     if reply == "label":

@@ -194,13 +194,17 @@ def estimate_tokens(text: str) -> int:
     more tokens. It is a rule of thumb: expect errors of up to a third, and twice as many tokens for code or rare
     scripts.
     """
-    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
+    return -(-(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) // 4)
 
 
 def asked_tokens(request: Request) -> int:
     """About how many tokens are sent besides the system text: all turns, and the schema of the reply."""
-    schema = request.structured and estimate_tokens(msgspec.json.encode(request.structured).decode())
-    return sum(estimate_tokens(words) for _, words in request.messages) + (schema or 0)
+    tokens = estimate_tokens(request.user)
+    if request.earlier:
+        tokens += sum(estimate_tokens(words) for turn in request.earlier for words in turn)
+    if request.structured:
+        tokens += estimate_tokens(msgspec.json.encode(request.structured).decode())
+    return tokens
 
 
 def most_usage(request: Request) -> Usage:
@@ -326,55 +330,70 @@ def quote(
     (a larger token limit, one more try) are not included.
     """
     lengths, usual = output_tokens or {}, expected_tokens or {}
+    kinds: dict[tuple[str, str, str, bool], _Asked] = {}
+    for ask in asks:
+        request = ask.request
+        kind = (ask.group, request.model, request.system, request.cache_system)
+        asked = kinds.get(kind)
+        if asked is None:
+            asked = kinds[kind] = _Asked()
+        output = lengths.get(ask.group, request.max_tokens)
+        asked.queries += 1
+        asked.spoken += asked_tokens(request)
+        asked.output += output
+        asked.expected += min(usual.get(ask.group, output), output)
     groups: dict[str, GroupQuote] = {}
     expected: dict[str, GroupQuote] = {}
     dates: dict[str, str] = {}
     unknown, short = set(), set()
-    system_tokens: dict[str, int] = {}
     sent: set[tuple[str, str]] = set()
-    for ask in asks:
-        request = ask.request
-        system = system_tokens.get(request.system)
-        if system is None:
-            system = system_tokens[request.system] = estimate_tokens(request.system)
-        spoken = asked_tokens(request)
-        output = lengths.get(ask.group, request.max_tokens)
-        price = prices.price(request.model)
+    for (group, model, text, cache), asked in kinds.items():
+        system, price = estimate_tokens(text), prices.price(model)
         if price is None:
-            unknown.add(request.model)
+            unknown.add(model)
         else:
-            dates[request.model] = price.as_of or prices.as_of
-            if request.cache_system and system < price.cache_minimum_tokens:
-                short.add(ask.group)
-        again = (request.model, request.system) in sent
-        sent.add((request.model, request.system))
-        step = _one(price, system, spoken, output, cache=request.cache_system, again=again)
-        groups[ask.group] = groups.get(ask.group, GroupQuote()) + step
+            dates[model] = price.as_of or prices.as_of
+            if cache and system < price.cache_minimum_tokens:
+                short.add(group)
+        again = (model, text) in sent
+        sent.add((model, text))
+        step = _together(price, system, asked, asked.output, cache=cache, again=again)
+        groups[group] = groups.get(group, GroupQuote()) + step
         if usual:
-            length = min(usual.get(ask.group, output), output)
-            step = _one(price, system, spoken, length, cache=request.cache_system, again=again)
-            expected[ask.group] = expected.get(ask.group, GroupQuote()) + step
+            step = _together(price, system, asked, asked.expected, cache=cache, again=again)
+            expected[group] = expected.get(group, GroupQuote()) + step
     as_of = ", ".join(sorted(set(dates.values()))) or prices.as_of
     return Quote(as_of, groups, frozenset(unknown), frozenset(short), expected, dates)
 
 
-def _one(price: Price | None, system: int, spoken: int, output: int, *, cache: bool, again: bool) -> GroupQuote:
-    """The quote of one ask; `again` says that its system text was sent before."""
+@dataclass(slots=True)
+class _Asked:
+    """Asks of one group, model and system text, counted: what they say besides it, and the replies' tokens."""
+
+    queries: int = 0
+    spoken: int = 0
+    output: int = 0
+    expected: int = 0
+
+
+def _together(price: Price | None, system: int, asked: _Asked, output: int, *, cache: bool, again: bool) -> GroupQuote:
+    """The quote of asks that share a system text; `again` says that it was sent before."""
+    n, plain_input = asked.queries, asked.queries * system + asked.spoken
     if price is None:
-        return GroupQuote(1, system + spoken, output, None, None, None, None)
-    plain = Usage(input_tokens=system + spoken, output_tokens=output)
+        return GroupQuote(n, plain_input, output, None, None, None, None)
+    plain = Usage(input_tokens=plain_input, output_tokens=output)
     cached = plain
     if cache and system >= price.cache_minimum_tokens:
-        written, read = (0, system) if again else (system, 0)
+        written = 0 if again else system
         cached = Usage(
-            input_tokens=spoken,
+            input_tokens=asked.spoken,
             output_tokens=output,
             cache_creation_input_tokens=written,
-            cache_read_input_tokens=read,
+            cache_read_input_tokens=n * system - written,
         )
     return GroupQuote(
-        1,
-        system + spoken,
+        n,
+        plain_input,
         output,
         price.cost(plain, batched=False),
         price.cost(cached, batched=False),
