@@ -18,6 +18,25 @@ def count_tokens(text: str) -> int:
     return max(1, len(text) // 4) if text else 0
 
 
+def text_of(content: Any) -> str:
+    """The text of a message, whose content is text or a list of parts."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+def images_of(content: Any) -> list[str]:
+    """The images of a message, as their bytes in base64 or their addresses."""
+    found = []
+    for part in content if isinstance(content, list) else []:
+        if part["type"] == "image":
+            source = part["source"]
+            found.append(source["url"] if source["type"] == "url" else source["data"])
+        elif part["type"] == "image_url":
+            found.append(part["image_url"]["url"].rpartition("base64,")[2])
+    return found
+
+
 def turns_problem(roles: list[str], texts: list[str]) -> str | None:
     """What is wrong with a conversation: user and assistant take turns, the user first and last, nobody is silent."""
     if roles != ["user" if place % 2 == 0 else "assistant" for place in range(len(roles))] or len(roles) % 2 == 0:

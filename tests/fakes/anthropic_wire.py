@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.fakes.answering import World, count_tokens, is_object, schema_problem, turns_problem
+from tests.fakes.answering import World, count_tokens, is_object, schema_problem, text_of, turns_problem
 from tests.fakes.ledger import Batch, content_of
 
 STOP_REASONS = {"end": "end_turn", "length": "max_tokens", "refusal": "refusal"}
@@ -222,4 +222,4 @@ def _system(body: dict[str, Any]) -> tuple[str, bool]:
 
 
 def _text(content: str | list[dict[str, Any]]) -> str:
-    return content if isinstance(content, str) else "".join(block["text"] for block in content)
+    return text_of(content)

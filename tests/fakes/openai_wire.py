@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.fakes.answering import World, count_tokens, schema_problem, turns_problem
+from tests.fakes.answering import World, count_tokens, schema_problem, text_of, turns_problem
 from tests.fakes.behaviour import Said
 from tests.fakes.ledger import Batch, content_of
 
@@ -136,7 +136,7 @@ class _OpenAIWire:
 
     def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
         system = "".join(message["content"] for message in body["messages"] if message["role"] == "system")
-        messages = [message["content"] for message in body["messages"] if message["role"] != "system"]
+        messages = [text_of(message["content"]) for message in body["messages"] if message["role"] != "system"]
         budget = body.get("max_completion_tokens") or body["max_tokens"]
         said = self.world.say(system, messages, budget, _schema(body))
         prompt_tokens = count_tokens(system) + sum(map(count_tokens, messages))
@@ -181,7 +181,7 @@ class _OpenAIWire:
         return choice
 
     def _problem(self, body: dict[str, Any]) -> tuple[str, str] | tuple[str, str, str] | None:
-        texts = [message["content"] for message in body.get("messages") or [] if message["role"] != "system"]
+        texts = [text_of(message["content"]) for message in body.get("messages") or [] if message["role"] != "system"]
         wrong = self.world.behaviour.refuses(texts)
         return ("invalid_request_error", wrong) if wrong else _problem(body)
 
@@ -219,7 +219,7 @@ def _problem(body: dict[str, Any]) -> tuple[str, str] | tuple[str, str, str] | N
     if not isinstance(budget, int) or budget < 1:
         return "invalid_request_error", "max_tokens is too small"
     messages = [message for message in body.get("messages") or [] if message["role"] != "system"]
-    wrong = turns_problem([one["role"] for one in messages], [one["content"] for one in messages])
+    wrong = turns_problem([one["role"] for one in messages], [text_of(one["content"]) for one in messages])
     schema = _schema(body)
     if schema is not None:
         wrong = wrong or schema_problem(schema)

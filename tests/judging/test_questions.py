@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 
 from tests.judging.cases import RUBRIC, shown
 from tiltyard.bank import Prompt
+from tiltyard.bank.images import Image
+from tiltyard.bank.prompts import EarlierTurn
 from tiltyard.errors import JudgingError
 from tiltyard.judging import TEMPLATE_VERSION, Matchup, Rubric, make_questions, questions
+from tiltyard.judging.plan import CaseImages
 from tiltyard.judging.questions import Question
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -52,10 +55,19 @@ def test_the_text_of_graded_verdicts_is_frozen(form: str) -> None:
     assert sent_text(reply=form, grades=True) == (GOLDEN / f"{form}_graded.txt").read_text(encoding="utf-8")
 
 
+def test_the_text_of_a_conversation_with_images_is_frozen() -> None:
+    turns = (EarlierTurn(role="user", content="Hello."), EarlierTurn(role="assistant", content="Hi."))
+    prompt = msgspec.structs.replace(PROMPT, system="Be brief.", turns=turns)
+    images = CaseImages((Image(url="https://example.org/a.png"),), (), (Image(url="https://example.org/b.png"),))
+    golden = (GOLDEN / "conversation_with_images.txt").read_text(encoding="utf-8")
+    assert sent_text(prompt=prompt, images=images) == golden
+
+
 def sent_text(**changes: Any) -> str:
     """Everything that is sent in words, with the schema of the reply."""
     request = ask(**changes)[0].request
-    parts = [request.system, request.user]
+    shown = (part if isinstance(part, str) else part.url for part in request.user_parts)
+    parts = [request.system, "\n".join(shown)]
     if request.structured is not None:
         parts.append(json.dumps(msgspec.to_builtins(request.structured), indent=1))
     return "\n-----\n".join(parts) + "\n"

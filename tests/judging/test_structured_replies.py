@@ -17,7 +17,8 @@ from tests.judging.cases import PRICES, judging_plan, make_judge, verdict
 from tests.judging.test_any_reply import any_value, damaged, sent
 from tests.judging.test_judging import run
 from tests.llm.providers.asking import make
-from tiltyard.errors import JudgingError, OptionError
+from tests.tournament.folder import change, make_folder
+from tiltyard.errors import ConfigError, JudgingError, OptionError
 from tiltyard.judging import (
     AskingParts,
     JudgeSettings,
@@ -36,6 +37,7 @@ from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.providers import anthropic
 from tiltyard.llm.providers.chat import batch_reply, chat_reply
 from tiltyard.llm.records import Reply, Stop, ToolCall
+from tiltyard.tournament.config import load_setup
 
 EXAMPLES = 600
 SOAK_EXAMPLES = 15_000
@@ -414,3 +416,9 @@ def test_odd_replies_over_http_are_verdicts_or_named_failures(
     assert {one.verdict for one in raw} >= {VerdictLabel.A, VerdictLabel.UNPARSED}
     assert all((one.error is None) == one.verdict.readable for one in raw)
     assert {one.winner for one in judged.judgments["clarity"]} == {None}
+
+
+def test_a_tournament_with_such_settings_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    config = change(make_folder(tmp_path, judge="anthropic/m"), judge__reply="label", judge__grades=True)
+    with pytest.raises(ConfigError, match="grades of the judge need a reply that can state them"):
+        load_setup(config)

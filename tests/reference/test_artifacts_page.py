@@ -58,12 +58,29 @@ def artifacts(home: Path) -> make.Made:
         "Validity report"
     ]  # the same with bands; events that are rare come from there
     found["Prompt bank"].append(msgspec.to_builtins(Prompt(prompt_id="p", text="?", subject="sums", tags=("new",))))
-    # Of a judge with probabilities, which was asked again; these have neither.
-    verdict = {**found["Verdict cache"][0], "choice_mass": 0.9, "repeat": 2}
+    add_more_than_text(found)
+    # Of judges with probabilities or grades, which were asked again; these have none of it.
+    verdict = {**found["Verdict cache"][0], "choice_mass": 0.9, "repeat": 2, "grade": "A>B"}
     found["Verdict cache"].append(verdict)
     for title in ("Judgments", "Panel judgments", "Calibration"):
         found[title].append({**found[title][0], "raw": [verdict]})
     return found
+
+
+def add_more_than_text(found: make.Made) -> None:
+    """Rows with a conversation, images and a transcript; the others have texts only."""
+    turns = [{"role": "user", "content": "?"}]
+    shown = [{"path": "/a.png", "media_type": "image/png", "sha256": "00"}, {"url": "https://example.org/a.png"}]
+    more: dict[str, dict[str, object]] = {
+        "Prompt bank": {"system": "s", "turns": turns, "images": ["a.png"]},
+        "Response file": {"images": ["a.png"], "transcript": [{**turns[0], "tool_calls": []}]},
+        "Matches": {
+            "prompt_system": "s", "prompt_turns": turns, "prompt_images": shown, "images_a": [], "images_b": []
+        },
+        "Tournament manifest": {"transcripts": {"shown": 1, "cut": 1, "characters_cut": 9, "limit": 1000}},
+    }  # fmt: skip
+    for title, fields in more.items():
+        found[title].append({**found[title][0], **fields})
 
 
 def test_every_artifact_that_is_made_has_its_section(artifacts: make.Made) -> None:

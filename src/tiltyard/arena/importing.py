@@ -13,7 +13,9 @@ import msgspec
 import yaml
 
 from tiltyard.arena import events as e
-from tiltyard.bank import read_prompts, read_responses
+from tiltyard.bank import read_responses
+from tiltyard.bank.prompts import read_text_prompts
+from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ def response_files(path: Path) -> dict[str, Path]:
 
 def _plan_prompts(plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str], bank: Path) -> set[str]:
     """Prompts that are new, or whose text, subject or tags have changed."""
-    prompts = read_prompts(bank)
+    prompts = read_text_prompts(bank, "an arena")
     for prompt in prompts:
         if not prompt.text.strip():
             raise BankError(f"{bank}: prompt {prompt.prompt_id!r} is empty. Write it, or remove it.")
@@ -165,6 +167,7 @@ def _plan_model(plan: Import, catalog: Catalog, name: str, card: ModelCard | Non
 
 def _plan_answers(plan: Import, catalog: Catalog, name: str, folder: Path, known: set[str]) -> None:
     for prompt_id, response in read_responses(folder, name).items():
+        require_text(response, "an arena")
         if prompt_id not in known:
             plan.strangers += 1
         elif not response.response_text.strip():

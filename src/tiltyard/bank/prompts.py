@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
@@ -24,6 +24,15 @@ PILOT_SEED = 20260427
 """Seed of a pilot's draw: a pilot of the same bank is the same fifty prompts everywhere."""
 
 
+class EarlierTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """One earlier message of a conversation."""
+
+    role: Literal["user", "assistant"]
+    """Who said it."""
+    content: str
+    """What was said."""
+
+
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """One prompt. Unknown fields of a file are ignored.
 
@@ -35,6 +44,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
         gold_answer: The right answer, where there is one.
         expected_behavior: What a good answer does: answer, hedge, refuse.
         tags: Words to find it by.
+        system: The system prompt that the models were given.
+        turns: The conversation before `text`: user and assistant in turn, each with `role` and `content`.
+        images: Images that belong to `text`: addresses, or paths of files beside the bank.
     """
 
     prompt_id: str
@@ -44,6 +56,23 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     gold_answer: str | None = None
     expected_behavior: str | None = None
     tags: tuple[str, ...] = ()
+    system: str | None = None
+    turns: tuple[EarlierTurn, ...] = ()
+    images: tuple[str, ...] = ()
+
+    @property
+    def earlier(self) -> tuple[tuple[str, str], ...]:
+        """The conversation before `text`, as pairs of what the user said and what was answered."""
+        said = [turn.content for turn in self.turns]
+        return tuple(zip(said[::2], said[1::2], strict=True))
+
+    @property
+    def whole_text(self) -> str:
+        """The prompt as pages show it: the system prompt and earlier turns, where it has any, before the text."""
+        parts = [f"System prompt:\n{self.system}"] if self.system else []
+        parts += [f"{turn.role.capitalize()}:\n{turn.content}" for turn in self.turns]
+        parts.append(f"User:\n{self.text}" if parts else self.text)
+        return "\n\n".join(parts)
 
 
 def read_prompts(path: str | Path) -> list[Prompt]:
@@ -57,6 +86,7 @@ def read_prompts(path: str | Path) -> list[Prompt]:
     line_of: dict[str, int] = {}
     for number, record in read_objects(path, "prompt bank"):
         prompt: Prompt = convert(record, Prompt, f"{path}:{number}")
+        _check_turns(prompt, f"{path}:{number}")
         if prompt.prompt_id in line_of:
             first = line_of[prompt.prompt_id]
             raise BankError(
@@ -66,6 +96,32 @@ def read_prompts(path: str | Path) -> list[Prompt]:
         prompts.append(prompt)
     if not prompts:
         raise BankError(f"{path}: the prompt bank is empty.")
+    return prompts
+
+
+def _check_turns(prompt: Prompt, where: str) -> None:
+    roles = [turn.role for turn in prompt.turns]
+    if roles != ["user", "assistant"] * (len(roles) // 2):
+        raise BankError(
+            f"{where}: turns are {', '.join(roles)}. They are user and assistant in turn, and end with assistant; the "
+            "last message of the user is `text`."
+        )
+    if any(not turn.content.strip() for turn in prompt.turns):
+        raise BankError(f"{where}: one of the turns is empty. Every turn says something.")
+
+
+def read_text_prompts(path: str | Path, reader: str) -> list[Prompt]:
+    """The prompts of a bank, for a reader that shows only their texts; a prompt with more is an error.
+
+    Parameters:
+        path: The file.
+        reader: Who reads it, for the error.
+    """
+    prompts = read_prompts(path)
+    for prompt in prompts:
+        for name in ("system", "turns", "images"):
+            if getattr(prompt, name):
+                raise BankError(f"{path}: prompt {prompt.prompt_id!r} has `{name}`, which {reader} does not show.")
     return prompts
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.bank.records import convert, read_objects
+from tiltyard.bank.transcripts import TranscriptMessage  # noqa: TC001 - read at run time, with the struct
 from tiltyard.errors import BankError
 from tiltyard.files import json_line
 
@@ -30,6 +31,8 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
         p_correct: The entrant's own confidence, where it gave one.
         diagnostics: How the answer was made: model, stop, tokens, seed.
         timestamp: When.
+        images: Images that belong to the answer: addresses, or paths of files beside its file.
+        transcript: The steps of an agent instead of a text, or before it: messages with tool calls and results.
     """
 
     entrant_id: str
@@ -38,6 +41,8 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     p_correct: float | None = None
     diagnostics: dict[str, Any] | None = None
     timestamp: str | None = None
+    images: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    transcript: tuple[TranscriptMessage, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 def responses_path(folder: str | Path, entrant_id: str) -> Path:
@@ -61,11 +66,26 @@ def read_responses(folder: str | Path, entrant_id: str) -> dict[str, Response]:
     responses: dict[str, Response] = {}
     for number, record in read_objects(path, "response file", torn_end=True):
         record.setdefault("entrant_id", entrant_id)
+        if record.get("transcript"):
+            record.setdefault("response_text", "")
         response: Response = convert(record, Response, f"{path}:{number}")
         if response.entrant_id != entrant_id:
             raise BankError(f"{path}:{number}: entrant_id is {response.entrant_id!r}, the file is of {entrant_id!r}.")
         responses[response.prompt_id] = response
     return responses
+
+
+def require_text(response: Response, reader: str) -> None:
+    """Refuse an answer that has more than its text, for a reader that shows only that.
+
+    Parameters:
+        response: The answer.
+        reader: Who reads it, for the error.
+    """
+    for name in ("images", "transcript"):
+        if getattr(response, name):
+            whose = f"{response.entrant_id!r} to {response.prompt_id!r}"
+            raise BankError(f"the answer of {whose} has `{name}`, which {reader} does not show.")
 
 
 def append_responses(folder: str | Path, entrant_id: str, responses: Iterable[Response]) -> None:

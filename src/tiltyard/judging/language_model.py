@@ -32,7 +32,7 @@ from tiltyard.judging.reply_forms import check_form
 from tiltyard.llm.accounting import GroupTotals, RunningTotals
 from tiltyard.llm.asking import Progress
 from tiltyard.llm.journal import Journal
-from tiltyard.llm.provider import BatchProvider
+from tiltyard.llm.provider import TAKES_IMAGES, BatchProvider
 from tiltyard.llm.runner import AskingParts, ask_all
 from tiltyard.llm.trial import GIVE_UP_AFTER, FailureSummary, Trial
 
@@ -78,6 +78,8 @@ class JudgeSettings:
     `tool`: the same object, as a tool call."""
     grades: bool = False
     """Whether a verdict says by how much an answer is better (`A>>B`, `A>B`, `A=B`, …): a soft score."""
+    images: bool | None = None
+    """Whether the judge takes images; None if its provider is known to (`anthropic`, `openai`)."""
     orders: Orders = "both"
     """`both`, or `forward`: entrant_a's answer first only, which hides position bias."""
     repeats: int = 1
@@ -247,7 +249,20 @@ class LanguageModelJudge:
             cache.refresh()
         if self._questions is None or self._questions.plan is not plan:
             self._questions = Questions(plan, self._settings)
+            self._check_images(self._questions)
         return self._questions, caches
+
+    def _check_images(self, questions: Questions) -> None:
+        """Refuse images before anything is asked, if the judge cannot be expected to see them."""
+        known = self._provider.name in TAKES_IMAGES
+        if questions.with_images is not None and not (
+            known if self._settings.images is None else self._settings.images
+        ):
+            self._questions = None
+            raise JudgingError(
+                f"prompt {questions.with_images!r} or an answer to it has images, and {self.name} is not known to take "
+                "any. Use a judge that does, or, if this one does, set judge.images to true."
+            )
 
     async def _ask(self, keys: Iterable[str], asking: _Asking) -> None:
         """Ask the questions with these keys."""

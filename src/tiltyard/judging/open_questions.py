@@ -59,6 +59,8 @@ class Questions:
         self.keys: dict[str, QuestionKeys] = {}
         self._last: tuple[str, int, tuple[Request, Request]] | None = None
         self.orders = 2 if settings.orders == "both" else 1
+        self.with_images: str | None = None
+        """A prompt with images, if there is one."""
         for dimension, cases in self.cases.items():
             made = (self._make(case, plan.rubrics[dimension])[: self.orders] for case in cases)
             key_of = SharedFingerprints().of
@@ -73,6 +75,8 @@ class Questions:
         return self._last[2]
 
     def _make(self, case: Case, rubric: Rubric) -> tuple[Request, Request]:
+        if case.images:
+            self.with_images = case.prompt.prompt_id
         return make_requests(
             case.prompt,
             case.response_a,
@@ -83,6 +87,7 @@ class Questions:
             options=self.settings.options,
             reply=self.settings.reply,
             grades=self.settings.grades,
+            images=case.images,
         )
 
 

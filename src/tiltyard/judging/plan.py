@@ -13,8 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tiltyard.bank import Prompt, Response
+    from tiltyard.bank.images import Image
     from tiltyard.judging.records import Matchup
     from tiltyard.judging.rubric import Rubric
+
+
+@dataclass(frozen=True, slots=True)
+class CaseImages:
+    """The images of a case, by what they belong to."""
+
+    prompt: tuple[Image, ...] = ()
+    """Those of the prompt."""
+    answer_a: tuple[Image, ...] = ()
+    """Those of the first answer."""
+    answer_b: tuple[Image, ...] = ()
+    """Those of the second answer."""
+
+    def __bool__(self) -> bool:
+        return bool(self.prompt or self.answer_a or self.answer_b)
+
+
+NO_IMAGES = CaseImages()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +48,8 @@ class Case:
     """The first answer."""
     response_b: str
     """The second answer."""
+    images: CaseImages = NO_IMAGES
+    """The images that belong to them."""
 
 
 @dataclass(frozen=True, slots=True)

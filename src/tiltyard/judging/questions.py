@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tiltyard.bank.images import count_images
 from tiltyard.errors import JudgingError
+from tiltyard.judging.plan import NO_IMAGES, CaseImages
 from tiltyard.judging.reply_forms import CHOICES, ReplyForm, closing_text, reminder, reply_schema
-from tiltyard.llm.records import Request
+from tiltyard.llm.records import Request, ShownImage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tiltyard.bank import Prompt
+    from tiltyard.bank.images import Image
     from tiltyard.judging.records import Matchup
     from tiltyard.judging.rubric import Rubric
 
-    Writer = Callable[[str, str], str]
+    Writer = Callable[[str, str, str], str]
 
 TEMPLATE_VERSION = "1"
 """Version of the texts that a judge is sent; a changed word is a changed request."""
@@ -98,6 +101,7 @@ def make_questions(
     options: Mapping[str, Any] | None = None,
     reply: ReplyForm = "reasoned",
     grades: bool = False,
+    images: CaseImages = NO_IMAGES,
 ) -> tuple[Question, Question]:
     """The two questions about a matchup: answers in order, then swapped.
 
@@ -112,6 +116,7 @@ def make_questions(
         options: Further parameters for the provider.
         reply: `reasoned`, `label`, `choice`, `json` or `tool`.
         grades: Whether the verdict says by how much an answer is better.
+        images: The images of the prompt and of the answers.
     """
     requests = make_requests(
         prompt,
@@ -123,6 +128,7 @@ def make_questions(
         options=options,
         reply=reply,
         grades=grades,
+        images=images,
     )
     forward, swapped = (
         Question(request.fingerprint, matchup, bool(place), request, rubric.version)
@@ -142,22 +148,37 @@ def make_requests(
     options: Mapping[str, Any] | None = None,
     reply: ReplyForm = "reasoned",
     grades: bool = False,
+    images: CaseImages = NO_IMAGES,
 ) -> tuple[Request, Request]:
     """What is sent about two answers: in order, then swapped. See `make_questions` for the parameters."""
-    shared = _shared_parts(prompt, rubric)
-    last = reminder(reply, grades=grades)
-    write = _multiple_choice(shared) if reply == "choice" else _fenced(shared, response_a, response_b, last)
+    context, shared = _context_parts(prompt), _shared_parts(prompt, rubric)
+    code = ""
+    if reply == "choice":
+        if images:
+            raise JudgingError(
+                f"prompt {prompt.prompt_id!r} has images, which reply: choice cannot show. Take another."
+            )
+        write = _multiple_choice(context, shared)
+    else:
+        parts = [*context, *shared]
+        code = _code([text for _, text in parts], response_a, response_b)
+        write = _fenced(parts, code, reminder(reply, grades=grades))
     forward = Request(
         model=judge_model,
         system=system_text(rubric, reply, grades=grades),
-        user=write(response_a, response_b),
+        user=write(response_a, response_b, _image_parts(images, code, swapped=False)),
         max_tokens=max_tokens,
         cache_system=True,
         choices=CHOICES[reply],
         options=dict(options or {}),
         structured=reply_schema(reply, grades=grades),
+        images=_shown_images(images, code, swapped=False),
     )
-    return forward, msgspec.structs.replace(forward, user=write(response_b, response_a))
+    user = write(response_b, response_a, _image_parts(images, code, swapped=True))
+    swapped = msgspec.structs.replace(forward, user=user)
+    if images:
+        swapped = msgspec.structs.replace(swapped, images=_shown_images(images, code, swapped=True))
+    return forward, swapped
 
 
 @lru_cache(maxsize=64)
@@ -175,6 +196,14 @@ def system_text(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bool =
     return SYSTEM.format(**words, closing=closing_text(reply, grades=grades))
 
 
+def _context_parts(prompt: Prompt) -> list[tuple[str, str]]:
+    """What came before the prompt: its system prompt and the earlier turns, where it has any."""
+    parts = [("SYSTEM PROMPT", prompt.system)] if prompt.system else []
+    for number, turn in enumerate(prompt.turns):
+        parts.append((f"EARLIER {turn.role.upper()} TURN {number // 2 + 1}", turn.content))
+    return parts
+
+
 def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
     """The part that both orders share: the prompt, and what the rubric shows with it."""
     parts = [("PROMPT", prompt.text)]
@@ -190,24 +219,53 @@ def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
     return parts
 
 
-def _fenced(shared: list[tuple[str, str]], response_a: str, response_b: str, last: str) -> Writer:
+def _fenced(shared: list[tuple[str, str]], code: str, last: str) -> Writer:
     """Every part between two lines with a code: the format for judges that follow instructions."""
-    code = _code([text for _, text in shared], response_a, response_b)
     above = "".join(f"{_part(name, text, code)}\n\n" for name, text in shared)
 
-    def write(first: str, second: str) -> str:
-        return f"{above}{_part('ANSWER A', first, code)}\n\n{_part('ANSWER B', second, code)}\n\n{last}"
+    def write(first: str, second: str, more: str) -> str:
+        return f"{above}{_part('ANSWER A', first, code)}\n\n{_part('ANSWER B', second, code)}\n\n{more}{last}"
 
     return write
 
 
-def _multiple_choice(shared: list[tuple[str, str]]) -> Writer:
+def _by_owner(images: CaseImages, *, swapped: bool) -> list[tuple[str, tuple[Image, ...]]]:
+    """The images of the prompt and of the answers as shown, each with the part that they belong to."""
+    first, second = images.answer_a, images.answer_b
+    if swapped:
+        first, second = second, first
+    owned = (("THE PROMPT", images.prompt), ("ANSWER A", first), ("ANSWER B", second))
+    return [(owner, own) for owner, own in owned if own]
+
+
+def _image_parts(images: CaseImages, code: str, *, swapped: bool) -> str:
+    """Parts that say how many images belong to the prompt and to the answers; empty without images."""
+    owned = _by_owner(images, swapped=swapped) if images else ()
+    return "".join(
+        f"{_part(f'IMAGES OF {owner}', f'{count_images(len(own))}, shown before this text.', code)}\n\n"
+        for owner, own in owned
+    )
+
+
+def _shown_images(images: CaseImages, code: str, *, swapped: bool) -> tuple[ShownImage, ...]:
+    """Every image between two lines with the message's code, like any other part."""
+    if not images:
+        return ()
+    return tuple(
+        ShownImage(image=image, before=f"[{name} {code}]", after=f"[END {name} {code}]")
+        for owner, own in _by_owner(images, swapped=swapped)
+        for image, name in ((image, f"IMAGE {number} OF {owner}") for number, image in enumerate(own, start=1))
+    )
+
+
+def _multiple_choice(context: list[tuple[str, str]], shared: list[tuple[str, str]]) -> Writer:
     """The answers as options, followed by the reference answer or expected behavior, close to the decision."""
     (_, prompt), *known = shared
+    before = "".join(f"{name.capitalize()}: {_indented(text)}\n\n" for name, text in context)
     hints = "".join(f"{_HINTS[name]}: {_indented(text)}\n" for name, text in known)
 
-    def write(first: str, second: str) -> str:
-        return CHOICE_USER.format(
+    def write(first: str, second: str, _more: str) -> str:
+        return before + CHOICE_USER.format(
             prompt=_indented(prompt), first=_indented(first), second=_indented(second), hints=hints
         )
 

@@ -22,7 +22,7 @@ from tiltyard.llm.accounting import Budget, RunningTotals
 from tiltyard.llm.asking import Ask, Watch
 from tiltyard.llm.generation_files import FailureLog, TurnLog
 from tiltyard.llm.keys import redact
-from tiltyard.llm.records import Reply, Request, Stop, Usage
+from tiltyard.llm.records import Reply, Request, ShownImage, Stop, Usage
 from tiltyard.llm.runner import DEFAULT_SETTINGS, Notice, ask_all
 from tiltyard.llm.trial import FailureSummary, Trial
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tiltyard.bank.images import Image
     from tiltyard.llm.accounting import Totals
     from tiltyard.llm.asking import AskingSettings
     from tiltyard.llm.prices import PriceTable
@@ -63,18 +64,29 @@ class EntrantSettings:
         digest = hashlib.sha256(f"{self.seed}:{prompt_id}".encode()).digest()
         return int.from_bytes(digest[:4], "big") >> 1
 
-    def request(self, prompt: Prompt, *, user: str | None = None, earlier: tuple[tuple[str, str], ...] = ()) -> Request:
-        """What is sent for a prompt; in a conversation, for the message `user` after the `earlier` turns."""
+    def request(
+        self,
+        prompt: Prompt,
+        *,
+        user: str | None = None,
+        earlier: tuple[tuple[str, str], ...] = (),
+        images: tuple[Image, ...] = (),
+    ) -> Request:
+        """What is sent for a prompt; in a conversation, for the message `user` after the `earlier` turns.
+
+        The prompt's own system text follows that of the entrant, and its own turns come before all others.
+        """
         options = dict(self.options)
         if self.send_seed and self.seed is not None:
             options["seed"] = self.seed_for(prompt.prompt_id)
         return Request(
             model=self.model,
-            system=self.system,
+            system="\n\n".join(text for text in (self.system, prompt.system) if text),
             user=prompt.text if user is None else user,
             max_tokens=self.max_tokens,
             options=options,
-            earlier=earlier,
+            earlier=(*prompt.earlier, *earlier),
+            images=tuple(ShownImage(image=image) for image in images),
         )
 
 
@@ -104,6 +116,7 @@ async def generate(
     *,
     prices: PriceTable,
     turns: Turns | None = None,
+    images: Mapping[str, tuple[Image, ...]] | None = None,
     settings: AskingSettings = DEFAULT_SETTINGS,
     timestamp: Callable[[], str] = lambda: datetime.now(UTC).isoformat(timespec="seconds"),
     watch: Watch | None = None,
@@ -118,12 +131,13 @@ async def generate(
 
     The journal of its batches is in a separate folder beside the file, so that entrants can be generated in parallel.
     The group of every ask is the entrant. `turns` are the user's messages by prompt id; a prompt not in it is a single
-    message, its text. The response to several messages is the model's replies as `show_turns` shows them.
+    message, its text. `images` are those of prompts, by id, sent with the first message. The response to several
+    messages is the model's replies as `show_turns` shows them.
 
     A prompt that fails is named in `failures_<entrant>.jsonl` beside the responses, and the others continue. An entrant
     that has no response yet and fails on its first 20 prompts raises a `ModelError`.
     """
-    state = _Generation(entrant, prompts, turns or {}, folder, timestamp, notice)
+    state = _Generation(entrant, prompts, turns or {}, images or {}, folder, timestamp, notice)
     tally = tally or RunningTotals(watch)
     budget = budget or Budget(settings.budget_usd)
     try:
@@ -196,6 +210,7 @@ class _Generation:
         entrant: EntrantSettings,
         prompts: Sequence[Prompt],
         turns: Turns,
+        images: Mapping[str, tuple[Image, ...]],
         folder: Path,
         timestamp: Callable[[], str],
         notice: Notice | None,
@@ -203,6 +218,7 @@ class _Generation:
         self._entrant = entrant
         self._prompts = prompts
         self._messages = {prompt.prompt_id: _messages(prompt, turns) for prompt in prompts}
+        self._images = images
         self._folder = folder
         self._timestamp = timestamp
         self._notice = notice
@@ -299,7 +315,8 @@ class _Generation:
             if len(messages) > 1 and not message.strip():
                 self.failed[prompt.prompt_id] = place.failure("the user's message is empty")
                 return None
-            request = self._entrant.request(prompt, user=message, earlier=earlier)
+            images = () if earlier else self._images.get(prompt.prompt_id, ())
+            request = self._entrant.request(prompt, user=message, earlier=earlier, images=images)
             key = _key(prompt, request)
             reply = self._conversations.get(key) if len(messages) > 1 else None
             if reply is None:

@@ -197,13 +197,19 @@ def estimate_tokens(text: str) -> int:
     return -(-(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) // 4)
 
 
+IMAGE_TOKENS = 1_600
+"""What an image is counted as: the most that Anthropic charges for one, and about what others do for a large one."""
+
+
 def asked_tokens(request: Request) -> int:
-    """About how many tokens are sent besides the system text: all turns, and the schema of the reply."""
+    """About how many tokens are sent besides the system text: all turns, images, and the schema of the reply."""
     tokens = estimate_tokens(request.user)
     if request.earlier:
         tokens += sum(estimate_tokens(words) for turn in request.earlier for words in turn)
     if request.structured:
         tokens += estimate_tokens(msgspec.json.encode(request.structured).decode())
+    for shown in request.images:
+        tokens += IMAGE_TOKENS + estimate_tokens(shown.before + shown.after)
     return tokens
 
 

@@ -24,6 +24,9 @@ MAKERS = ("anthropic", "openai", "gemini")
 """The makers whose official SDK is used; they also take batches."""
 PROVIDERS = (*MAKERS, *PRESETS, "scripted", "recorded")
 
+TAKES_IMAGES = frozenset({"anthropic", "openai"})
+"""Providers that are known to take images; of others the settings have to say so."""
+
 _MAKERS = (
     (re.compile(r"claude-"), "anthropic"),
     (re.compile(r"gpt-|chatgpt-|o\d"), "openai"),

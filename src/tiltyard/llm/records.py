@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from tiltyard.bank.images import Image  # noqa: TC001 - read at run time, with the struct
+
 Role = Literal["user", "assistant"]
-_NEWER = (("structured", b',"structured":null'), ("earlier", b',"earlier":[]'))
+_NEWER = (("images", b',"images":[]'), ("structured", b',"structured":null'), ("earlier", b',"earlier":[]'))
 """Fields that requests did not always have, last first, as they are encoded where they are not used."""
 
 
@@ -27,6 +29,17 @@ class ReplySchema(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the object is asked for as a call of a tool, which the model is forced to make."""
 
 
+class ShownImage(msgspec.Struct, frozen=True, kw_only=True):
+    """An image of a request, with the lines around it that say what it is."""
+
+    image: Image
+    """The image."""
+    before: str = ""
+    """The line before it."""
+    after: str = ""
+    """The line after it."""
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is sent for one question.
 
@@ -34,7 +47,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     an hour. `options` are further parameters of the provider (temperature, seed, …), sent only when given. With
     `choices`, the answer is one of these words, and their probabilities are requested if the provider supports that.
     `earlier` are the turns of a conversation before `user`: what the user said, and what was answered. With
-    `structured`, the reply has to be one JSON object.
+    `structured`, the reply has to be one JSON object. `images` are sent before the text of `user`.
     """
 
     model: str
@@ -55,6 +68,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The turns of a conversation before `user`: what the user said, and what was answered."""
     structured: ReplySchema | None = None
     """The JSON object that the reply has to be; None is free text."""
+    images: tuple[ShownImage, ...] = ()
+    """Images, sent before the text of `user`."""
 
     @property
     def messages(self) -> list[tuple[Role, str]]:
@@ -65,13 +80,27 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return [*said, ("user", self.user)]
 
     @property
+    def user_parts(self) -> list[str | Image]:
+        """The last message in order: images, each between its lines, then the text. Empty texts are left out."""
+        parts: list[str | Image] = []
+        for shown in self.images:
+            parts += [shown.before, shown.image, shown.after]
+        return [part for part in (*parts, self.user) if part != ""]
+
+    @property
     def fingerprint(self) -> str:
-        """The SHA-256 of everything sent: two requests share it only if the provider sees the same."""
+        """The SHA-256 of everything sent: two requests share it only if the provider sees the same.
+
+        An image counts by its bytes or address, not by where the file is.
+        """
         return hashlib.sha256(_sent(self)).hexdigest()
 
 
 def _sent(request: Request) -> bytes:
     """Everything that is sent, encoded; fields that are newer than old caches are left out where they are not used."""
+    if request.images:
+        seen = tuple(msgspec.structs.replace(shown, image=shown.image.identity) for shown in request.images)
+        request = msgspec.structs.replace(request, images=seen)
     sent = msgspec.json.encode(request, order="deterministic")
     for name, unused in _NEWER:
         if getattr(request, name):

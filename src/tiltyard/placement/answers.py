@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tiltyard.bank import Prompt, Response, read_responses, responses_path
 from tiltyard.bank.records import convert, read_objects
+from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
 from tiltyard.judging.judges import SilentProvider, judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
@@ -85,6 +86,7 @@ def read_answers(path: Path) -> tuple[str, dict[str, str]]:
     for number, record in read_objects(path, "response file"):
         record.setdefault("entrant_id", _name_in(path))
         response: Response = convert(record, Response, f"{path}:{number}")
+        require_text(response, "a placement")
         models.setdefault(response.entrant_id, number)
         if response.prompt_id in answers and answers[response.prompt_id] != response.response_text:
             raise BankError(

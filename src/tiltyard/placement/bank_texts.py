@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from tiltyard.bank.prompts import read_prompts
+from tiltyard.bank.prompts import read_text_prompts
 from tiltyard.bank.records import convert
-from tiltyard.bank.responses import Response, responses_path
+from tiltyard.bank.responses import Response, require_text, responses_path
 from tiltyard.battles.conversation_rows import Dialogue
 from tiltyard.errors import BankError
 from tiltyard.placement.cells import ArenaContents, Cells, HumanPairs
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.battles import BattleTable
+
+_READER = "a placement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class OwnTexts:
 
     def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
         """The prompts and answers of some cells, in their order."""
-        text_of = {prompt.prompt_id: prompt.text for prompt in read_prompts(self.bank)}
+        text_of = {prompt.prompt_id: prompt.text for prompt in read_text_prompts(self.bank, _READER)}
         answers = _answers_at({self.places[cell] for cell in cells})
         return [Dialogue((text_of[self.prompt_ids[cell]],), (answers[self.places[cell]],)) for cell in cells]
 
@@ -50,7 +52,7 @@ def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_qu
 
     A question's language is that of its battles. Unless `every_question`, only questions of the battles count.
     """
-    askable = {prompt.prompt_id for prompt in read_prompts(prompts) if prompt.text.strip()}
+    askable = {prompt.prompt_id for prompt in read_text_prompts(prompts, _READER) if prompt.text.strip()}
     asked = _texts(battles, "question_id")
     language_of: dict[str | None, str | None] = {}
     for question, language in zip(asked, _texts(battles, "language"), strict=True):
@@ -173,6 +175,7 @@ def _responses(path: Path, owner: str | None) -> Iterator[tuple[Place, Response]
             response: Response = convert(record, Response, f"{path}:{number}")
             if owner not in (None, response.entrant_id):
                 raise BankError(f"{path}:{number}: entrant_id is {response.entrant_id!r}, the file is of {owner!r}.")
+            require_text(response, _READER)
             yield place, response
 
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.bank import Prompt
+from tiltyard.bank.images import count_images
 from tiltyard.boards import EloReport
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
@@ -24,6 +24,8 @@ from tiltyard.tournament.ratings import EloLine, PairTally
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tiltyard.bank import Prompt
+    from tiltyard.bank.images import Image
     from tiltyard.judging.records import Judgment
 
 Floats = NDArray[np.float64]
@@ -204,7 +206,10 @@ def _texts(path: Path) -> tuple[dict[str, Prompt], dict[tuple[str, str], str], d
     for place, match in read_lines(path, msgspec.json.Decoder(MatchLine)):
         counts[match.dimension] = counts.get(match.dimension, 0) + 1
         prompts.setdefault(match.prompt_id, _prompt(match))
-        said = {match.entrant_a: match.response_a, match.entrant_b: match.response_b}
+        said = {
+            match.entrant_a: _with_images(match.response_a, match.images_a),
+            match.entrant_b: _with_images(match.response_b, match.images_b),
+        }
         keep_answers(answers, match.prompt_id, said, f"{path}:{place.number}")
     return prompts, answers, counts
 
@@ -219,14 +224,13 @@ def keep_answers(
 
 
 def _prompt(match: MatchLine) -> Prompt:
-    return Prompt(
-        prompt_id=match.prompt_id,
-        text=match.prompt_text,
-        source=match.source or "",
-        subject=match.subject,
-        gold_answer=match.gold_answer,
-        expected_behavior=match.expected_behavior,
-    )
+    """The prompt as the pages show it, with what came before it."""
+    return msgspec.structs.replace(match.prompt, text=_with_images(match.prompt.whole_text, match.prompt_images))
+
+
+def _with_images(text: str, images: tuple[Image, ...]) -> str:
+    """A text with a line that says how many images belong to it."""
+    return f"{text}\n\n({count_images(len(images))})".lstrip() if images else text
 
 
 def check_texts(

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tiltyard.bank import responses_path
+from tiltyard.bank import Prompt, responses_path
+from tiltyard.bank.images import Image  # noqa: TC001 - read at run time, with the struct
+from tiltyard.bank.prompts import EarlierTurn  # noqa: TC001
 from tiltyard.boards.inputs import origin
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
 from tiltyard.judging.panel import panel_members
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.judging.judge import JudgingResult, PanelFindings
+    from tiltyard.judging.plan import Case
     from tiltyard.judging.records import Judgment
     from tiltyard.tournament.plan import MatchList, RunPlan
     from tiltyard.tournament.ratings import DimensionRatings
@@ -59,11 +62,24 @@ def write_matches(folder: Path, matches: MatchList) -> None:
                 "expected_behavior": match.prompt.expected_behavior,
                 "response_a": match.response_a,
                 "response_b": match.response_b,
+                **_more_shown(match),
             }
             for rows in matches.by_dimension.values()
             for match in rows
         ),
     )
+
+
+def _more_shown(match: Case) -> dict[str, Any]:
+    """What a judge is shown besides the texts, where there is any: system prompt, earlier turns, images."""
+    shown = {
+        "prompt_system": match.prompt.system,
+        "prompt_turns": match.prompt.turns,
+        "prompt_images": match.images.prompt,
+        "images_a": match.images.answer_a,
+        "images_b": match.images.answer_b,
+    }
+    return {name: value for name, value in shown.items() if value}
 
 
 def write_verdicts(folder: Path, dimension: str, judgments: Sequence[Judgment]) -> None:
@@ -130,6 +146,25 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
     subject: str | None = None
     gold_answer: str | None = None
     expected_behavior: str | None = None
+    prompt_system: str | None = None
+    prompt_turns: tuple[EarlierTurn, ...] = ()
+    prompt_images: tuple[Image, ...] = ()
+    images_a: tuple[Image, ...] = ()
+    images_b: tuple[Image, ...] = ()
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt of the match, without its images."""
+        return Prompt(
+            prompt_id=self.prompt_id,
+            text=self.prompt_text,
+            source=self.source or "",
+            subject=self.subject,
+            gold_answer=self.gold_answer,
+            expected_behavior=self.expected_behavior,
+            system=self.prompt_system,
+            turns=self.prompt_turns,
+        )
 
 
 def elo_results(standings: Mapping[str, DimensionRatings], default_k: float) -> EloResults:
@@ -220,6 +255,7 @@ def manifest(
             "answers_missing": dict(matches.missing_cells),
             "prompts_without_gold_answer": dict(matches.without_gold),
         },
+        **({"transcripts": asdict(plan.transcripts)} if plan.transcripts else {}),
         "rubric_versions": {rubric.dimension: rubric.version for rubric in plan.rubrics},
         "sha256": _hashes(plan),
         "versions": versions(),

@@ -9,8 +9,9 @@ from tiltyard.bank import Prompt, read_prompts, read_responses, responses_path
 from tiltyard.errors import ConfigError
 from tiltyard.llm.generation import EntrantSettings, Generated, generate
 from tiltyard.llm.keys import load_env
-from tiltyard.llm.provider import parse_model_name
+from tiltyard.llm.provider import TAKES_IMAGES, parse_model_name
 from tiltyard.llm.providers import make_provider
+from tiltyard.tournament.more_than_text import PlanImages
 from tiltyard.tournament.run import asking_parts
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ async def generate_missing(
     prompts = read_prompts(setup.bank_path)
     chosen = [entrant for entrant in setup.config.entrants if entrant.entrant_id in entrants]
     settings = {entrant.entrant_id: entrant_settings(entrant, setup) for entrant in chosen}
+    images = PlanImages.find(setup, prompts, {})
+    _check_images(chosen, images)
     total = sum(_missing(setup.responses_dir, name, prompts) for name in settings)
     if total:
         confirm(f"Ask {len(chosen)} models for {total:,} answers?")
@@ -52,6 +55,7 @@ async def generate_missing(
                     setup.responses_dir,
                     provider,
                     prices=asking.prices,
+                    images=None if images is None else images.prompts,
                     settings=asking.settings,
                     watch=watch,
                     notice=notice,
@@ -61,6 +65,17 @@ async def generate_missing(
         finally:
             await provider.aclose()
     return results
+
+
+def _check_images(entrants: Sequence[Entrant], images: PlanImages | None) -> None:
+    """Refuse prompts with images, if an entrant cannot be expected to see them."""
+    for entrant in entrants if images is not None else ():
+        known = parse_model_name(entrant.model or "").provider in TAKES_IMAGES
+        if not (known if entrant.images is None else entrant.images):
+            raise ConfigError(
+                f"prompts have images, and {entrant.model} of {entrant.entrant_id!r} is not known to take any. If it "
+                "does, set images: true for this entrant."
+            )
 
 
 def entrant_settings(entrant: Entrant, setup: Setup) -> EntrantSettings:

@@ -13,22 +13,21 @@ import msgspec
 from tiltyard.bank import Prompt, Response, read_prompts, read_responses, responses_path, stratified_subset
 from tiltyard.errors import ConfigError, OptionError, TiltyardError
 from tiltyard.judging.panel import panel_members
-from tiltyard.judging.plan import Case
+from tiltyard.judging.plan import NO_IMAGES, Case
 from tiltyard.judging.records import Matchup
 from tiltyard.judging.rubric import Rubric
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.config_problems import N_PERMS_MAX
+from tiltyard.tournament.more_than_text import PlanImages, show_transcripts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.judging.panel import Combine
     from tiltyard.tournament.config import EloSettings, Mode, PromptSettings, Setup
+    from tiltyard.tournament.more_than_text import Answers, TranscriptCounts
 
 Found = TypeVar("Found")
-
-Answers = Mapping[str, Mapping[str, Response]]
-"""Responses by entrant and prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +63,10 @@ class RunPlan:
     selected: tuple[Prompt, ...]
     rubrics: tuple[Rubric, ...]
     matches: MatchList
+    images: PlanImages | None = None
+    """The images of prompts and answers, if there are any."""
+    transcripts: TranscriptCounts | None = None
+    """What was shown of agents' transcripts, if there are any."""
     left_out: tuple[str, ...] = ()
     """Entrants of the file without answers, in a run that goes on without them."""
 
@@ -102,6 +105,7 @@ class RunPlan:
         if self.baseline is not None:
             others = len(self.setup.entrant_ids) - 1
             lines.append(f"baseline {self.baseline}: {others} entrants, each judged against it and no one else")
+        lines += [part.note for part in (self.images, self.transcripts) if part is not None]
         for dimension, cases in matches.by_dimension.items():
             skipped = matches.without_gold.get(dimension)
             why = f"; {skipped} prompts without a gold answer skipped" if skipped else ""
@@ -126,7 +130,10 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
     )
     setup = _with_options(setup, options)
     there = without_missing(setup) if options.without_missing else setup
-    answers = reading.attempt(lambda: read_answers(there)) or {}
+    read = reading.attempt(lambda: read_answers(there)) or {}
+    limit = config.judge.transcript_characters
+    answers, transcripts = reading.attempt(lambda: show_transcripts(read, selected, limit)) or (read, None)
+    images = reading.attempt(lambda: PlanImages.find(there, selected, answers))
     chosen = reading.attempt(lambda: _judge(setup, options)) or ""
     reading.refuse(setup.path)
     elo = config.elo if options.n_perms is None else _with_perms(config.elo, options.n_perms)
@@ -145,7 +152,10 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
             rubrics,
             limit_pairs=options.limit_pairs,
             baseline=config.opponents.baseline,
+            images=images,
         ),
+        images=images,
+        transcripts=transcripts,
         left_out=tuple(name for name in setup.entrant_ids if name not in there.entrant_ids),
     )
 
@@ -264,11 +274,13 @@ class Matches(Sequence[Case]):
         answers: Answers,
         limit_pairs: int | None = None,
         baseline: str | None = None,
+        images: PlanImages | None = None,
     ) -> None:
         self._dimension = dimension
         self._pairs = _pairs(entrants, baseline)
         self._prompts = prompts
         self._answers = answers
+        self._images = images
         whole = len(self._pairs) * len(prompts)
         self._length = whole if limit_pairs is None else min(whole, limit_pairs)
 
@@ -291,7 +303,8 @@ class Matches(Sequence[Case]):
         prompt, (a, b) = self._prompts[place], self._pairs[pair]
         matchup = Matchup(prompt_id=prompt.prompt_id, dimension=self._dimension, entrant_a=a, entrant_b=b)
         text_a, text_b = (self._answers[name][prompt.prompt_id].response_text for name in (a, b))
-        return Case(matchup, prompt, text_a, text_b)
+        images = self._images.of(prompt.prompt_id, a, b) if self._images else NO_IMAGES
+        return Case(matchup, prompt, text_a, text_b, images)
 
 
 def _pairs(entrants: Sequence[str], baseline: str | None) -> tuple[tuple[str, str], ...]:
@@ -329,6 +342,7 @@ def build_matches(
     *,
     limit_pairs: int | None = None,
     baseline: str | None = None,
+    images: PlanImages | None = None,
 ) -> MatchList:
     """Every pair on every prompt that all entrants answered, in the order of the config and of the bank.
 
@@ -343,7 +357,9 @@ def build_matches(
         usable = [prompt for prompt in complete if prompt.gold_answer or not rubric.needs_gold]
         if len(usable) < len(complete):
             without_gold[rubric.dimension] = len(complete) - len(usable)
-        by_dimension[rubric.dimension] = Matches(rubric.dimension, entrants, usable, answers, limit_pairs, baseline)
+        by_dimension[rubric.dimension] = Matches(
+            rubric.dimension, entrants, usable, answers, limit_pairs, baseline, images
+        )
     return MatchList(
         by_dimension=by_dimension,
         cells_present=expected - sum(missing.values()),

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.bank import Prompt
 from tiltyard.boards import EloReport, compare_boards
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
 from tiltyard.judging.judge import judge
-from tiltyard.judging.plan import Case, JudgingPlan
+from tiltyard.judging.plan import Case, CaseImages, JudgingPlan
 from tiltyard.judging.records import Judgment, Matchup
 from tiltyard.judging.rubric import Rubric
 from tiltyard.judging.run_folder import again, read_lines, read_object, require, usage_report
@@ -132,15 +131,8 @@ def read_cases(run: Path) -> dict[str, list[Case]]:
         matchup = Matchup(
             prompt_id=row.prompt_id, dimension=row.dimension, entrant_a=row.entrant_a, entrant_b=row.entrant_b
         )
-        prompt = Prompt(
-            prompt_id=row.prompt_id,
-            text=row.prompt_text,
-            source=row.source or "",
-            subject=row.subject,
-            gold_answer=row.gold_answer,
-            expected_behavior=row.expected_behavior,
-        )
-        cases.setdefault(row.dimension, []).append(Case(matchup, prompt, row.response_a, row.response_b))
+        images = CaseImages(row.prompt_images, row.images_a, row.images_b)
+        cases.setdefault(row.dimension, []).append(Case(matchup, row.prompt, row.response_a, row.response_b, images))
     return cases
 
 

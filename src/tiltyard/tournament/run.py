@@ -112,6 +112,7 @@ def _single_judge(
         options=config.options if member.options is None else member.options,
         reply=config.reply if member.reply is None else member.reply,
         grades=config.grades,
+        images=config.images,
         min_choice_mass=config.min_choice_mass,
         repeats=config.repeats,
     )

@@ -28,6 +28,7 @@ from tiltyard.llm.records import Reply, Request, Stop, ToolCall, Usage
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
+    from tiltyard.bank.images import Image
     from tiltyard.llm.records import ReplySchema
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -129,6 +130,8 @@ def _params(request: Request) -> dict[str, Any]:
         "max_tokens": request.max_tokens,
         "messages": [{"role": role, "content": words} for role, words in request.messages],
     }
+    if request.images:
+        params["messages"][-1]["content"] = [_part(part) for part in request.user_parts]
     if request.system:
         block: dict[str, Any] = {"type": "text", "text": request.system}
         if request.cache_system:
@@ -140,6 +143,13 @@ def _params(request: Request) -> dict[str, Any]:
         params["tools"] = [tool]
         params["tool_choice"] = {"type": "tool", "name": wanted.name, "disable_parallel_tool_use": True}
     return params
+
+
+def _part(part: str | Image) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    source = {"type": "base64", "media_type": part.media_type, "data": part.encoded()} if part.path else None
+    return {"type": "image", "source": source or {"type": "url", "url": part.url}}
 
 
 def _options(request: Request) -> dict[str, Any]:

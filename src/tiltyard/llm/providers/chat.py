@@ -23,6 +23,7 @@ from tiltyard.llm.records import Reply, Stop, ToolCall, Usage, answer_start
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tiltyard.bank.images import Image
     from tiltyard.llm.records import ReplySchema, Request
 
 _TOP_LOGPROBS = 20
@@ -53,6 +54,8 @@ def chat_request(
         "messages": [{"role": role, "content": words} for role, words in [*system, *request.messages]],
         budget: request.max_tokens,
     }
+    if request.images:
+        body["messages"][-1]["content"] = [_part(part) for part in request.user_parts]
     if logprobs and request.choices:
         body |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
         if guided_choice:
@@ -60,6 +63,13 @@ def chat_request(
     if request.structured is not None:
         body |= _structured(request.structured)
     return body | request.options
+
+
+def _part(part: str | Image) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    url = f"data:{part.media_type};base64,{part.encoded()}" if part.path else part.url
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _structured(wanted: ReplySchema) -> dict[str, Any]:
