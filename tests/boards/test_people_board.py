@@ -212,3 +212,18 @@ def test_options_without_a_meaning_here_are_refused(options, words):
 def test_an_anchor_is_where_the_scale_starts():
     found = ty.rate(JUDGED, people=PEOPLE, anchor=("m0", 900.0))
     assert found["m0"].rating == found["m0"].ci_low == found["m0"].ci_high == pytest.approx(900.0)
+
+
+def test_where_every_matchup_is_labelled_the_judge_is_not_needed():
+    everything = [{**row, "source": "human"} for row in JUDGED]
+    found = ty.rate(JUDGED, people=everything)
+    assert "the judge saves nothing here (every judged matchup is labelled)" in remarks(found)
+    assert found.ratings == pytest.approx(ty.rate(everything).ratings)
+
+
+def test_several_verdicts_on_a_matchup_are_its_mean():
+    """A panel's or repeated verdicts as rows: the judge's outcome is shared between them."""
+    other = [{**row, "judge_model": "second"} for row in JUDGED]
+    once, twice = ty.rate(JUDGED, people=PEOPLE), ty.rate([*JUDGED, *other], people=PEOPLE)
+    assert twice.details["people"]["judged_matchups"] == 900
+    assert twice.ratings == pytest.approx(once.ratings)

@@ -60,6 +60,7 @@ def test_where_everything_is_labelled_the_judge_changes_nothing():
     alone, with_judge = (fit_with_people(data, DAVIDSON, weight=weight) for weight in (0.0, 1.0))
     assert with_judge.fit.parameters.strength == pytest.approx(alone.fit.parameters.strength, abs=1e-8)
     assert with_judge.covariance.variances() == pytest.approx(alone.covariance.variances(), rel=1e-6)
+    assert fit_with_people(data, DAVIDSON).weight == 0.0
 
 
 def test_a_judge_without_information_gets_hardly_any_weight_and_a_good_one_much():

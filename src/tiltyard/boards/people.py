@@ -354,6 +354,8 @@ class _Board:
         if not people["saves"]:
             low = people["agreement"] is None or people["agreement"] < SAVES_FROM
             why = f"agreement below {100 * SAVES_FROM:.0f} %" if low else "λ is 0"
+            if people["labels"] == people["judged_matchups"]:
+                why = "every judged matchup is labelled"
             lines.append(f"the judge saves nothing here ({why}): the ratings rest on people's labels")
         lines.append("valid if the labelled matchups are a random draw of the judged ones, or of whole prompts")
         clusters = [*self.matched.remarks, *share_remarks(found.covariance, self.matched.columns)]

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from tiltyard.ratings.bradley_terry import BradleyTerryFit
     from tiltyard.ratings.tie_models import TieModel
 
+ROUNDING = 1e-16
+"""A judge whose squared scores beyond the labels are below this part of people's says nothing beyond them."""
+
 SOLVED_NUMBERS = 2_000_000
 """Clusters that are solved exactly are solved in pieces of about this many numbers."""
 
@@ -155,7 +158,9 @@ def _tuned(alone: _Errors) -> float:
     people = (alone.people_scores @ alone.inverse)[:, :m]
     judge = (alone.judge_scores @ alone.inverse)[:, :m]
     size = float((judge * judge).sum())
-    return float(np.clip(-(people * judge).sum() / size, 0.0, 1.0)) if size > 0.0 else 0.0
+    if size <= ROUNDING * float((people * people).sum()):  # everything is labelled
+        return 0.0
+    return float(np.clip(-(people * judge).sum() / size, 0.0, 1.0))
 
 
 class _Errors:
