@@ -15,10 +15,11 @@ import pytest
 import tiltyard as ty
 from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
-from tests.tournament.folder import change, make_folder, read_lines, script
+from tests.tournament.folder import change, lines, make_folder, read_lines, script
 from tiltyard.battles.label_sheets import SheetKey, SheetMatchup, draw_matchups, read_sheet
 from tiltyard.errors import BattleError, ConfigError, NoBattles, OptionError
 from tiltyard.tournament.config import load_setup
+from tiltyard.tournament.people import write_sheet
 
 MATERIAL = Path(ty.__file__).parent / "demo" / "material"
 ENTRANTS = ("qwen-candid", "qwen-terse", "smollm2-lively", "smollm2-plain")
@@ -151,5 +152,32 @@ def test_a_sheet_is_not_overwritten_and_its_name_says_how_it_is_written(tiltyard
     assert "has several dimensions" in tiltyard(*draw[:3], "--out", str(tmp_path / "t.csv")).stderr
     rows = read_lines(tmp_path / "s.jsonl")
     assert len(rows) == 9
+    assert {row["gold_answer"] for row in rows} == {"Paris", "4", "Shakespeare"}
     assert {row["winner"] for row in rows} == {""}
     assert "there is no run folder" in tiltyard(*draw[:2], str(tmp_path / "no"), "--out", "x.csv").stderr
+
+
+def test_a_sheet_shows_the_conversation_and_refuses_images_of_answers(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    line = {
+        "dimension": "d",
+        "prompt_id": "p1",
+        "entrant_a": "otter",
+        "entrant_b": "heron",
+        "prompt_text": "And now?",
+        "prompt_turns": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}],
+        "prompt_images": [{"url": "https://example.org/map.png"}],
+        "response_a": "=1+1",
+        "response_b": "two",
+    }
+    battle = {"model_a": "otter", "model_b": "heron", "winner": "tie", "source": "llm-judge"}
+    (folder / "matches").mkdir(parents=True)
+    lines(folder / "matches" / "matches.jsonl", [line])
+    lines(folder / "battles.jsonl", [{**battle, "question_id": "p1", "dimension": "d"}])
+    write_sheet(folder, tmp_path / "s.csv", n=5, new_salt=b"salt")
+    (row,) = csv.DictReader((tmp_path / "s.csv").read_text(encoding="utf-8").splitlines(keepends=True))
+    assert row["prompt"] == "User:\nHello\n\nAssistant:\nHi\n\nUser:\nAnd now?\n[image: https://example.org/map.png]"
+    assert {row["response_a"], row["response_b"]} == {"'=1+1", "two"}  # no formula for a spreadsheet
+    lines(folder / "matches" / "matches.jsonl", [{**line, "images_a": [{"path": "otter/cat.png"}]}])
+    with pytest.raises(OptionError, match="hold images"):
+        write_sheet(folder, tmp_path / "t.csv", n=5, new_salt=b"salt")

@@ -86,11 +86,13 @@ def _rows(folder: Path, shown: list[SheetMatchup], key: SheetKey) -> list[dict[s
     for _, line in lines:
         one = wanted.get((line.dimension, line.prompt_id, *sorted((line.entrant_a, line.entrant_b))))
         if one is not None:
+            _check_images(line)
             answers = {line.entrant_a: line.response_a, line.entrant_b: line.response_b}
             found[one] = {
                 "label_id": key.label_id(one),
                 "dimension": one.dimension,
-                "prompt": line.prompt_text,
+                "prompt": "\n".join([line.prompt.whole_text, *_image_lines(line)]),
+                **_help(line),
                 "model_a": SIDES[0],
                 "model_b": SIDES[1],
                 "response_a": answers[one.first],
@@ -101,10 +103,29 @@ def _rows(folder: Path, shown: list[SheetMatchup], key: SheetKey) -> list[dict[s
     return [found[one] for one in shown if one in found]
 
 
+def _check_images(line: MatchLine) -> None:
+    if line.images_a or line.images_b:
+        raise OptionError(
+            f"the answers to {line.prompt_id} hold images, which a sheet of texts cannot show without telling whose "
+            "they are. Let people vote in an arena, or draw from a run of text answers."
+        )
+
+
+def _image_lines(line: MatchLine) -> list[str]:
+    return [f"[image: {image.url or image.path}]" for image in line.prompt_images]
+
+
+def _help(line: MatchLine) -> dict[str, str]:
+    """What the judge was told beside the prompt."""
+    told = {"gold_answer": line.gold_answer, "expected_behavior": line.expected_behavior}
+    return {name: text for name, text in told.items() if text}
+
+
 def _as_csv(rows: list[dict[str, str]]) -> str:
     """The rows as CSV; a text that a spreadsheet would run as a formula gets an apostrophe before it."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    names = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
+    writer = csv.DictWriter(text, list(names), lineterminator="\n", restval="")
     writer.writeheader()
     for row in rows:
         writer.writerow({name: f"'{cell}" if cell.startswith(SPREADSHEET_CODE) else cell for name, cell in row.items()})
