@@ -32,6 +32,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "half of the verdicts are ties": {**STYLE, "judge_ties": 3.0},
     "12 models": {**STYLE, "models": 12, "labels": 200},
     "20 prompts, effects of 1 logit": {**STYLE, "prompts": 20, "labels": 100, "interaction": 1.0},
+    "both bad where the judge is biased": {"link": 0.8, "style": 1.2, "labels": 300, "both_bad": 0.6},
+    "one voter has 40 %": {**STYLE, "labels": 300, "voters": 25, "dominant": 0.4},
     "30 labels": {**STYLE, "labels": 30},
     "20 labels": {**STYLE, "labels": 20},
 }

@@ -26,7 +26,11 @@ PEOPLE_TIES = math.log(0.35)
 
 @dataclass(frozen=True)
 class LabelledWorld:
-    """Models, prompts, how many labels, and what the judge is like; `style` and `taste` are in logits."""
+    """Models, prompts, how many labels, and what the judge is like; `style` and `taste` are in logits.
+
+    With `both_bad` every second prompt is hard: people find both answers bad with that chance, and only there does the
+    judge like a style. With `dominant` one voter casts that share of the labels.
+    """
 
     name: str
     models: int = 6
@@ -42,6 +46,8 @@ class LabelledWorld:
     whole_prompts: bool = False
     people_each: int = 1
     strength_range: float = 1.5
+    both_bad: float = 0.0
+    dominant: float = 0.0
 
     @property
     def strengths(self) -> np.ndarray:
@@ -63,7 +69,8 @@ class LabelledWorld:
         effect = rng.normal(0.0, self.interaction, (self.prompts, m))
         gap = self.strengths[first] - self.strengths[second] + effect[prompt, first] - effect[prompt, second]
         liked = self.style * np.resize([1.0, -1.0, 0.5], m)
-        judge_gap = self.slope * gap + liked[first] - liked[second]
+        hard = (prompt % 2 == 0) | (self.both_bad == 0.0)
+        judge_gap = self.slope * gap + hard * (liked[first] - liked[second])
         luck = rng.normal(size=len(first))
         judge = _outcomes(judge_gap, math.log(self.judge_ties), _mixed(luck, self.link, rng))
         chosen = self._chosen(prompt, rng)
@@ -71,12 +78,16 @@ class LabelledWorld:
         people_gap, voter = gap[labelled], None
         if self.voters:
             voter = rng.integers(self.voters, size=len(labelled))
+            voter[rng.random(len(labelled)) < self.dominant] = 0
             taste = rng.normal(0.0, self.taste, (self.voters, m))
             people_gap = people_gap + taste[voter, first[labelled]] - taste[voter, second[labelled]]
         said = _outcomes(people_gap, PEOPLE_TIES, _mixed(luck[labelled], self.link, rng))
         shares = np.eye(3)
+        heard = shares[said]
+        if self.both_bad:
+            heard[hard[labelled] & (rng.random(len(labelled)) < self.both_bad)] = 0.0
         weight = np.full(len(labelled), 1.0 / self.people_each)
-        return LabelledMatchups(m, first, second, prompt, shares[judge], labelled, shares[said], weight, voter)
+        return LabelledMatchups(m, first, second, prompt, shares[judge], labelled, heard, weight, voter)
 
     def _chosen(self, prompt: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         if not self.whole_prompts:

@@ -144,6 +144,8 @@ def test_people_are_covered_where_the_judge_alone_is_not():
         LabelledWorld("three each", link=0.8, style=0.6, labels=100, people_each=3, voters=30),
         LabelledWorld("12 models", models=12, link=0.8, style=0.6, labels=200),
         LabelledWorld("equal models", link=0.8, style=0.6, strength_range=0.0),
+        LabelledWorld("both bad where the judge is biased", link=0.8, style=1.2, labels=300, both_bad=0.6),
+        LabelledWorld("one voter has 40 %", link=0.8, style=0.6, labels=300, voters=25, dominant=0.4),
     ],
     ids=lambda world: world.name,
 )
