@@ -10,7 +10,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from bench import gates, labels, rows, rows_arena, rows_files, rows_growth, rows_judging, rows_placement
+from bench import adaptive, gates, labels, rows, rows_arena, rows_files, rows_growth, rows_judging, rows_placement
 from bench.measure import ONE_THREAD, QUICK, ROOT
 from bench.report import Row, print_row, print_summary
 
@@ -40,6 +40,7 @@ GROWTH = {
     "watched": rows_arena.watched,
     "gates": gates.gates,
     "labels": labels.labels,
+    "adaptive": adaptive.adaptive_rounds,
 }
 """Rows that take an hour: run only on request."""
 PACKAGES = (

@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 
+import bench.adaptive
 import bench.coverage
 import bench.gates
 import bench.judging

@@ -14,12 +14,22 @@ from tiltyard.tournament.config import (
     JudgeSection,
     OpponentSettings,
     PromptSettings,
+    RoundsSection,
 )
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tournaments.md").read_text(encoding="utf-8")
 SETTINGS = [
     name
-    for kind in (Config, Entrant, PromptSettings, CacheSettings, JudgeSection, EloSettings, OpponentSettings)
+    for kind in (
+        Config,
+        Entrant,
+        PromptSettings,
+        CacheSettings,
+        JudgeSection,
+        EloSettings,
+        OpponentSettings,
+        RoundsSection,
+    )
     for name in kind.__struct_fields__
 ]
 
@@ -31,7 +41,7 @@ def test_every_setting_is_in_the_manual(name: str) -> None:
 
 FILES = """manifest.json matches/matches.jsonl verdicts/<dimension>.jsonl elo_results.json elo_per_perm.npz
     pairwise_winrates.csv battles.jsonl ratings/<dimension>.json usage.json report.html
-    baseline.json"""
+    baseline.json rounds.json"""
 
 
 @pytest.mark.parametrize("name", FILES.split())

@@ -141,6 +141,8 @@ def tournament(folder: Path) -> Made:
     command(home, "run", "tournament.yaml", "--mode", "headline", "--yes", *labelled)
     command(home, "run", "watched.yaml", "--mode", "pilot", "--yes", "--output-dir", "pilot", exit_code=3)
     command(home, "run", "baseline.yaml", "--mode", "headline", "--yes", "--output-dir", "against")
+    until = ("--until", "order", "--yes", "--output-dir", "adaptive")
+    command(home, "run", "tournament.yaml", "--mode", "headline", *until)
     answers = home / "responses" / "responses_wordy.jsonl"
     answers.write_text("\n".join(answers.read_text(encoding="utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
     failing = ("--judge-model", "scripted/failing.yaml", "--yes", "--output-dir", "failing")
@@ -156,7 +158,7 @@ def tournament(folder: Path) -> Made:
     add(made, {"Response file": lines(home / "responses" / "responses_terse.jsonl")})
     for path in sorted((home / "judgments").glob("judgments_*.jsonl")):
         add(made, {"Verdict cache": lines(path)})
-    for name in ("headline", "pilot", "failing", "against", "panel"):
+    for name in ("headline", "pilot", "failing", "against", "panel", "adaptive"):
         found = run_folder(home / name)
         if name == "panel":
             found = {
@@ -167,6 +169,7 @@ def tournament(folder: Path) -> Made:
         add(made, {"Tournament manifest": [json.loads((home / name / "manifest.json").read_text(encoding="utf-8"))]})
         add(made, {"Matches": lines(home / name / "matches" / "matches.jsonl")})
     add(made, {"Baseline": [json.loads((home / "against" / "baseline.json").read_text(encoding="utf-8"))]})
+    add(made, {"Rounds": [json.loads((home / "adaptive" / "rounds.json").read_text(encoding="utf-8"))]})
     add(made, run_folder(home / "again"))
     made["Re-judged run"] = [json.loads((home / "again" / "changes.json").read_text(encoding="utf-8"))]
     (home / "mute.yaml").write_text('rules: [{error: "errored: invalid_request_error", final: true}]', encoding="utf-8")

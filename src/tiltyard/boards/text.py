@@ -245,7 +245,9 @@ def footnotes(board: Leaderboard) -> list[str]:
     if any(entry.rank_low is not None for entry in board):
         interval = board.settings.get("interval") or {}
         sure = f"{percent(interval['level'])} " if interval.get("level") else ""
-        if interval.get("anytime"):
+        if "rounds" in board.settings:
+            notes.append(f"rank: {board.settings['rounds']['ranks']}")
+        elif interval.get("anytime"):
             notes.append(f"rank: {sure}range of places, valid at any time you look (the intervals are for one look)")
         else:
             notes.append(f"rank: {sure}range of places, adjusted for all comparisons")

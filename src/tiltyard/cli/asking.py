@@ -111,13 +111,21 @@ def judging_quote(
     judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, retry_failed: bool = False
 ) -> tuple[int, str]:
     """How many questions a judge will be asked, and the table of what that costs."""
+    found = needed_quote(judge, judging_plan, prices, retry_failed=retry_failed)
+    return (0, "") if found is None else (found[0].all.queries, quote_table(*found))
+
+
+def needed_quote(
+    judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, retry_failed: bool = False
+) -> tuple[Quote, Mapping[str, ReplyLengths]] | None:
+    """What asking a judge costs, and how long its earlier replies were; None for a judge that costs nothing."""
     from tiltyard.judging.cache import ReplyLengths
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.judging.panel import PanelJudge
     from tiltyard.llm.prices import quote
 
     if not isinstance(judge, LanguageModelJudge | PanelJudge):
-        return 0, ""
+        return None
     lengths = judge.reply_lengths(judging_plan)
     known = sum(lengths.values(), ReplyLengths())
     usual = {name: round((length if length.replies else known).mean) for name, length in lengths.items()}
@@ -126,7 +134,7 @@ def judging_quote(
     asked = judge.language_models if isinstance(judge, PanelJudge) else [judge]
     scripts = {one.name.partition("/")[2] for one in asked if one.name.startswith("scripted/")}
     needed = replace(needed, unknown_models=needed.unknown_models - scripts)
-    return needed.all.queries, quote_table(needed, lengths)
+    return needed, lengths
 
 
 def agree_to_price(

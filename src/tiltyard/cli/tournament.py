@@ -71,6 +71,14 @@ def run_command(
     yes: YesOption = False,
     budget: BudgetOption = None,
     max_batch: Annotated[int | None, typer.Option(min=1, help="Requests per batch.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GOAL",
+            help="Judge in adaptive rounds until this is known: top, order, width:POINTS, budget or budget:CALLS; "
+            "all judges everything. (default: the config's rounds.until, or all)",
+        ),
+    ] = None,
 ) -> None:
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
     from tiltyard.judging.panel import panel_name
@@ -95,6 +103,7 @@ def run_command(
         max_batch=max_batch,
         without_missing=without_missing,
         labels_path=calibrate,
+        until=until,
     )
     plan = make_plan(setup, options)
     if plan.labels is not None:
@@ -115,11 +124,12 @@ def _run(plan: RunPlan, *, yes: bool) -> RunResult:
 
     from tiltyard.judging.run_folder import utc_now
     from tiltyard.report import write_report
+    from tiltyard.tournament.rounds import round_line
     from tiltyard.tournament.run import asking_parts, carry_out, make_judging_plan, run_folder
 
     judging_plan = make_judging_plan(plan)
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
-    judge = _agreed_judge(plan, judging_plan, asking, yes=yes)
+    plan, judge = _agreed_judge(plan, judging_plan, asking, yes=yes)
     folder = run_folder(plan, utc_now)
     again = _again(plan, folder, yes=yes)
     limit = "" if plan.options.budget_usd is None else f" --budget {plan.options.budget_usd:g}"
@@ -134,6 +144,7 @@ def _run(plan: RunPlan, *, yes: bool) -> RunResult:
                     prices=asking.prices,
                     watch=progress.watch,
                     on_verdict=progress.verdict,
+                    on_round=lambda dimension, state: note(round_line(dimension, state)),
                     finish=write_report,
                     on_standing=_say_early,
                 )
@@ -156,23 +167,25 @@ def _say_early(standing: DimensionRatings) -> None:
     note(f"{standing.dimension} is settled, others are still being judged\n{board_text(standing)}\n")
 
 
-def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts, *, yes: bool) -> Judge:
-    """The judge, after its price was shown (before a key is needed) and agreed to."""
+def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts, *, yes: bool) -> tuple[RunPlan, Judge]:
+    """The judge, after its price was shown (before a key is needed) and agreed to; and the plan with its rounds."""
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.tournament.run import make_judge
 
     silent = make_judge(plan.setup, plan.judge_model, asking, silent=True)
     if plan.options.skip_judging:
-        return silent
+        return plan, silent
     queries, table = judging_quote(silent, judging_plan, asking.prices, retry_failed=plan.options.retry_failed)
     if queries:
         note(table)
+    plan = _foresee_rounds(plan, judging_plan, silent, asking)
     judge = make_judge(plan.setup, plan.judge_model, asking)
     if isinstance(judge, LanguageModelJudge) and isinstance(silent, LanguageModelJudge):
         judge.continue_from(silent)
     if queries:
-        confirm(f"Ask {judge.name} {queries:,} questions?", yes=yes)
-    return judge
+        most = "" if plan.rounds is None else "at most "
+        confirm(f"Ask {judge.name} {most}{queries:,} questions?", yes=yes)
+    return plan, judge
 
 
 def _dry_run(plan: RunPlan) -> None:
@@ -185,14 +198,38 @@ def _dry_run(plan: RunPlan) -> None:
     queries, table = judging_quote(silent, judging_plan, asking.prices, retry_failed=plan.options.retry_failed)
     if queries and not plan.options.skip_judging:
         typer.echo(table)
-        note(f"dry run: {plan.judge_model} would be asked {queries:,} questions; nothing was asked or written")
+    plan = _foresee_rounds(plan, judging_plan, silent, asking)
+    if queries and not plan.options.skip_judging:
+        most = "" if plan.rounds is None else "at most "
+        note(f"dry run: {plan.judge_model} would be asked {most}{queries:,} questions; nothing was asked or written")
     else:
         note("dry run: nothing would be asked; nothing was written")
+
+
+def _foresee_rounds(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge, asking: AskingParts) -> RunPlan:
+    """Say what adaptive rounds will probably cost; a budget in USD becomes a number of calls."""
+    import asyncio
+
+    from tiltyard.cli.asking import needed_quote
+    from tiltyard.tournament.round_costs import calls_of_budget, make_forecast
+
+    if plan.rounds is None:
+        return plan
+    found = needed_quote(silent, judging_plan, asking.prices)
+    plan = calls_of_budget(plan, asking.settings, None if found is None else found[0])
+    foreseen = asyncio.run(make_forecast(plan, judging_plan, silent))
+    note(foreseen.line())
+    row = None if found is None else found[0].all_expected if found[0].expected else found[0].all
+    if row is not None and row.queries and row.direct is not None:
+        direct, batch = (money(foreseen.share * (value or 0.0)) for value in (row.direct_cached, row.batch_cached))
+        note(f"that is about {direct} direct, {batch} in batches, with the provider's cache")
+    return plan
 
 
 def _say_what_came_out(finished: RunResult) -> None:
     """Ratings, boards and the gate on standard output; usage and the folder on standard error."""
     from tiltyard.tournament.gate import verdict_lines
+    from tiltyard.tournament.rounds import outcome_lines
     from tiltyard.tournament.summary import board_text, failure_lines, summary_table, usage_lines
 
     typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
@@ -206,6 +243,8 @@ def _say_what_came_out(finished: RunResult) -> None:
         note(f"{finished.judged.judge_model} saw one order only: its position bias is in these numbers")
     for line in usage_lines(finished.judged):
         note(line)
+    if finished.rounds is not None:
+        typer.echo("\n" + "\n".join(outcome_lines(finished.rounds)))
     if finished.checks:
         typer.echo("\n" + "\n".join(verdict_lines(finished.checks)))
     note(f"run folder: {finished.folder}; report: {finished.folder / 'report.html'}")
@@ -223,6 +262,7 @@ def _again(plan: RunPlan, folder: Path, *, yes: bool) -> str:
         "--limit-pairs": options.limit_pairs,
         "--max-batch": options.max_batch,
         "--calibrate": options.labels_path,
+        "--until": options.until,
     }
     words = ["tiltyard", "run", str(plan.setup.path), "--mode", options.mode, "--output-dir", str(folder)]
     judges = panel_members(options.judge_model or "") or (options.judge_model,)

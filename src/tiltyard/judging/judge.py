@@ -90,6 +90,24 @@ class JudgingStats:
     """Fresh calls whose tokens were not stated: not in `usage` and `cost`."""
 
 
+def add_stats(first: JudgingStats, second: JudgingStats) -> JudgingStats:
+    """The statistics of two judgings, added up."""
+    failures = dict(first.failures)
+    for name, count in second.failures.items():
+        failures[name] = failures.get(name, 0) + count
+    return JudgingStats(
+        cases=first.cases + second.cases,
+        questions=first.questions + second.questions,
+        cache_hits=first.cache_hits + second.cache_hits,
+        fresh_calls=first.fresh_calls + second.fresh_calls,
+        usage=first.usage + second.usage,
+        failures=failures,
+        missing=first.missing + second.missing,
+        cost=None if first.cost is None or second.cost is None else first.cost + second.cost,
+        replies_without_usage=first.replies_without_usage + second.replies_without_usage,
+    )
+
+
 class Verdicts(Protocol):
     """A judge's verdicts on a plan."""
 

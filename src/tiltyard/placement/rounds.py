@@ -11,7 +11,7 @@ from tiltyard.bank import Prompt
 from tiltyard.battles import read_battles
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import JudgingError, ModelError, RatingError
-from tiltyard.judging.judge import JudgingStats, judge
+from tiltyard.judging.judge import JudgingStats, add_stats, judge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, Matchup, to_battle
 from tiltyard.placement.panel import Panel, PlannedBattle, planned_battle
@@ -225,21 +225,3 @@ def judged_battles(judgments: Sequence[Judgment]) -> BattleTable:
             "Look at the judge's replies in its verdict cache, or ask another judge."
         )
     return read_battles(rows)
-
-
-def add_stats(first: JudgingStats, second: JudgingStats) -> JudgingStats:
-    """The statistics of two judgings, added up."""
-    failures = dict(first.failures)
-    for name, count in second.failures.items():
-        failures[name] = failures.get(name, 0) + count
-    return JudgingStats(
-        cases=first.cases + second.cases,
-        questions=first.questions + second.questions,
-        cache_hits=first.cache_hits + second.cache_hits,
-        fresh_calls=first.fresh_calls + second.fresh_calls,
-        usage=first.usage + second.usage,
-        failures=failures,
-        missing=first.missing + second.missing,
-        cost=None if first.cost is None or second.cost is None else first.cost + second.cost,
-        replies_without_usage=first.replies_without_usage + second.replies_without_usage,
-    )

@@ -21,7 +21,7 @@ from tiltyard.report.sections.board import (
 from tiltyard.report.sections.habits import failures_section, habits_section
 from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
 from tiltyard.report.sections.prompts import prompt_index, prompt_view, results_section
-from tiltyard.report.sections.run import canary_section, gate_section, run_section, usage_section
+from tiltyard.report.sections.run import canary_section, gate_section, rounds_section, run_section, usage_section
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def _main_page(here: Here) -> str:
             "main",
             gate_section(here),
             glance(here),
+            rounds_section(here),
             *[_dimension(here, dimension) for dimension in run.dimensions],
             results_section(here),
             failures_section(here),
@@ -143,6 +144,7 @@ def _beside(here: Here) -> str:
 def _navigation(here: Here) -> Html:
     places = [("glance", "At a glance")] if any(d.board for d in here.run.dimensions) else []
     places += [("gate", "Go or no-go")] if gate_section(here) else []
+    places += [("rounds", "Adaptive rounds")] if rounds_section(here) else []
     places += [(f"d{i}", name) for name, i in here.site_map.dimensions.items()]
     places += [("results", "Prompt by prompt")]
     places += [("failures", "Failures")]

@@ -247,6 +247,7 @@ def manifest(
         "finished_at": finished_at,
         "limit_pairs": plan.options.limit_pairs,
         "skip_judging": plan.options.skip_judging,
+        **({"until": str(plan.rounds.goal)} if plan.rounds is not None else {}),
         "selected_prompts": [prompt.prompt_id for prompt in plan.selected],
         "pairs": {dimension: len(cases) for dimension, cases in matches.by_dimension.items()},
         "cells": {"present": matches.cells_present, "expected": matches.cells_expected},

@@ -14,6 +14,7 @@ from tiltyard.errors import ConfigError
 from tiltyard.judging.panel import PanelMember, panel_name
 from tiltyard.llm.prices import StatedPrice  # noqa: TC001 - read at run time, with the file
 from tiltyard.tournament.config_problems import Problems, check_values, wrong_values
+from tiltyard.tournament.round_settings import RoundsSection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,6 +180,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Permutation Elo."""
     opponents: OpponentSettings = OpponentSettings()
     """Who meets whom: everyone everyone, or all others one baseline."""
+    rounds: RoundsSection = RoundsSection()
+    """Adaptive rounds, which stop when a question is answered."""
     canaries: bool = False
     """Judge pairs with a known answer along with the rest; they are excluded from every rating."""
     calibrate: str | None = None
@@ -308,6 +311,7 @@ KNOWN: dict[str, Any] = {
     "judge": JudgeSection,
     "elo": EloSettings,
     "opponents": OpponentSettings,
+    "rounds": RoundsSection,
 }
 
 

@@ -12,6 +12,7 @@ import msgspec
 from tiltyard.errors import ConfigError, OptionError
 from tiltyard.judging.reply_forms import check_form
 from tiltyard.ratings.elo import K_MAX
+from tiltyard.tournament.round_settings import wrong_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -101,6 +102,7 @@ def check_values(sections: Mapping[str, Any], problems: Problems, mode: Mode | N
         "elo": _wrong_elo,
         "prompts": _wrong_pilot,
         "judge": _wrong_panel,
+        "rounds": wrong_rounds,
     }
     for section, wrong in checks.items():
         if section in sections:

@@ -19,10 +19,12 @@ from tiltyard.judging.rubric import Rubric
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.config_problems import N_PERMS_MAX
 from tiltyard.tournament.more_than_text import PlanImages, show_transcripts
+from tiltyard.tournament.round_settings import round_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tiltyard.judging.adaptive import RoundSettings
     from tiltyard.judging.panel import Combine
     from tiltyard.tournament.config import EloSettings, Mode, PromptSettings, Setup
     from tiltyard.tournament.more_than_text import Answers, TranscriptCounts
@@ -49,6 +51,8 @@ class RunOptions:
     """People's labels that correct the boards."""
     repeats: int | None = None
     combine: Combine | None = None
+    until: str | None = None
+    """What adaptive rounds go on for; None keeps the config's goal, `all` judges everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class RunPlan:
     """What was shown of agents' transcripts, if there are any."""
     left_out: tuple[str, ...] = ()
     """Entrants of the file without answers, in a run that goes on without them."""
+    rounds: RoundSettings | None = None
+    """How adaptive rounds go; None: everything is judged."""
 
     @property
     def baseline(self) -> str | None:
@@ -157,6 +163,7 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
         images=images,
         transcripts=transcripts,
         left_out=tuple(name for name in setup.entrant_ids if name not in there.entrant_ids),
+        rounds=round_settings(config.rounds, options.until),
     )
 
 

@@ -26,7 +26,7 @@ from tiltyard.tournament.baseline import rate_against
 from tiltyard.tournament.habits import HabitCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tiltyard.boards import Leaderboard
     from tiltyard.judging.plan import Case
@@ -124,6 +124,8 @@ def rate_dimension(
     cases: Sequence[Case] | None = None,
     styles: AnswerStyles | None = None,
     baseline: str | None = None,
+    level: float = 0.95,
+    amend: Callable[[Leaderboard], Leaderboard] | None = None,
 ) -> DimensionRatings:
     """Rate one dimension: permutation Elo over the decisive judgments, Bradley–Terry over all settled ones.
 
@@ -138,12 +140,16 @@ def rate_dimension(
             judge prefers longer ones.
         styles: Styles that were measured before, in another dimension; new ones are added.
         baseline: The entrant that everyone else met: the board is anchored at it.
+        level: Level of the Bradley–Terry intervals.
+        amend: Changes the Bradley–Terry board before it is written: adaptive rounds add what they decided.
     """
     styles = AnswerStyles() if styles is None else styles
     counts = HabitCounts(cases)
     battles = SettledBattles(dimension, counts.watch(judgments), cases, styles)
     table = battles.table()
-    board, why = _board(table, baseline)
+    board, why = _board(table, baseline, level)
+    if board is not None and amend is not None:
+        board = amend(board)
     decisive = table.take(table.outcome != Outcome.TIE).compact()
     lines: dict[str, EloLine] = {}
     sweep: dict[float, dict[str, EloLine]] = {}
@@ -221,13 +227,13 @@ def _end(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _board(table: BattleTable, baseline: str | None) -> tuple[Leaderboard | None, str | None]:
+def _board(table: BattleTable, baseline: str | None, level: float) -> tuple[Leaderboard | None, str | None]:
     """Bradley–Terry with intervals by prompt, or the reason why there is none, which does not end the run."""
     if not len(table):
         return None, "no judgment was settled"
     anchor = None if baseline is None else (baseline, CENTRE)
     try:
-        return BradleyTerry(only_connected=True, anchor=anchor).fit(table), None
+        return BradleyTerry(only_connected=True, anchor=anchor, level=level).fit(table), None
     except TiltyardError as error:
         return None, str(error)
 

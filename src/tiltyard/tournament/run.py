@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,14 @@ from tiltyard.tournament.artifacts import (
 from tiltyard.tournament.gate import Check, gate
 from tiltyard.tournament.people import CalibratedBoard, calibrate_run
 from tiltyard.tournament.ratings import DimensionRatings, rate_dimension
+from tiltyard.tournament.rounds import (
+    ROUNDS_FILE,
+    RoundsResult,
+    board_after_rounds,
+    interval_level,
+    judge_in_rounds,
+    matches_judged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +56,7 @@ if TYPE_CHECKING:
     from tiltyard.llm.prices import PriceTable
     from tiltyard.tournament.config import EloSettings, JudgeSection, Setup
     from tiltyard.tournament.plan import RunPlan
+    from tiltyard.tournament.rounds import OnRound
 
 Notice = Callable[[str], None]
 
@@ -62,6 +72,7 @@ class RunResult:
     calibrated: dict[str, CalibratedBoard] = field(default_factory=dict)
     studies: dict[str, PanelStudy] = field(default_factory=dict)
     """What the judges of a panel agree on, by dimension; empty for a single judge."""
+    rounds: RoundsResult | None = None
 
 
 def make_judging_plan(plan: RunPlan) -> JudgingPlan:
@@ -171,18 +182,20 @@ async def carry_out(
     now: Clock = utc_now,
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
+    on_round: OnRound | None = None,
     finish: Finish | None = None,
     on_standing: Callable[[DimensionRatings], None] | None = None,
 ) -> RunResult:
     """Judge, rate and write everything. If interrupted at any point, the same command continues where it stopped.
 
-    `finish` is called with the complete folder: the command line writes the report there. `on_standing` is called with
-    the numbers of a dimension that is settled while others are still being judged.
+    With `plan.rounds` the matches are judged in adaptive rounds; `on_round` is called after each. `finish` is called
+    with the complete folder: the command line writes the report there. `on_standing` is called with the numbers of a
+    dimension that is settled while others are still being judged.
     """
     started = iso_time(now)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", manifest(plan, started_at=started, finished_at=None))
-    write_matches(folder, plan.matches)
+    rounds: RoundsResult | None = None
     early: dict[str, DimensionRatings] = {}
 
     def settled(dimension: str, judgments: Sequence[Judgment]) -> None:
@@ -194,18 +207,28 @@ async def carry_out(
         on_standing(early[dimension])
 
     async with aclosing(chosen):
-        judged = await judge(
-            judging_plan,
-            chosen,
-            skip_judging=plan.options.skip_judging,
-            prewarm=plan.prewarm,
-            retry_failed=plan.options.retry_failed,
-            single_order=True,
-            watch=watch,
-            on_verdict=on_verdict,
-            on_settled=None if on_standing is None else settled,
-        )
-    standings = rate_all(judged, plan.elo, folder, cases=judging_plan.cases, baseline=plan.baseline, rated=early)
+        if plan.rounds is not None:
+            rounds = await judge_in_rounds(
+                plan, judging_plan, chosen, folder, watch=watch, on_verdict=on_verdict, on_round=on_round
+            )
+            plan, judging_plan, judged = matches_judged(plan, rounds), rounds.judging_plan, rounds.judged
+            write_matches(folder, plan.matches)
+        else:
+            (folder / ROUNDS_FILE).unlink(missing_ok=True)
+            write_matches(folder, plan.matches)
+            judged = await judge(
+                judging_plan,
+                chosen,
+                skip_judging=plan.options.skip_judging,
+                prewarm=plan.prewarm,
+                retry_failed=plan.options.retry_failed,
+                single_order=True,
+                watch=watch,
+                on_verdict=on_verdict,
+                on_settled=None if on_standing is None else settled,
+            )
+    cases = plan.matches.by_dimension
+    standings = rate_all(judged, plan.elo, folder, cases=cases, baseline=plan.baseline, rated=early, rounds=rounds)
     write_json(folder / "usage.json", usage_report(judged, prices))
     results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
     studies = study_panel(judging_plan, judged)
@@ -225,7 +248,7 @@ async def carry_out(
     write_json(folder / "manifest.json", finished)
     if finish is not None:
         finish(folder)
-    return RunResult(folder, standings, judged, checks, calibrated, studies)
+    return RunResult(folder, standings, judged, checks, calibrated, studies, rounds)
 
 
 def rate_all(
@@ -236,6 +259,7 @@ def rate_all(
     cases: Mapping[str, Sequence[Case]] | None = None,
     baseline: str | None = None,
     rated: Mapping[str, DimensionRatings] | None = None,
+    rounds: RoundsResult | None = None,
 ) -> dict[str, DimensionRatings]:
     """Rate every dimension, and write verdicts and numbers.
 
@@ -253,6 +277,8 @@ def rate_all(
             cases=None if cases is None else CaseOfEach(cases.get(dimension, ()), len(judgments)),
             styles=styles,
             baseline=baseline,
+            level=0.95 if rounds is None else interval_level(rounds.settings),
+            amend=None if rounds is None else partial(board_after_rounds, state=rounds.dimensions[dimension]),
         )
     write_standings(folder, standings, elo.default_k)
     forget_other_dimensions(folder, standings)

@@ -144,7 +144,7 @@ def as_leaderboard(report: EloReport) -> Leaderboard:
 
 def _interval_head(board: Leaderboard) -> str:
     level = (board.settings.get("interval") or {}).get("level")
-    return f"{100 * level:g} % interval" if level else "interval"
+    return f"{round(100 * level, 1):g} % interval" if level else "interval"
 
 
 def rating_row(

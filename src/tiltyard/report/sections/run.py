@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.judging.run_folder import read_object
 from tiltyard.pages.markup import Html, el, join, number, pairs, table
+from tiltyard.tournament.rounds import ROUNDS_FILE
 
 if TYPE_CHECKING:
     from tiltyard.report.site_map import Here
@@ -78,6 +80,44 @@ def gate_section(here: Here) -> Html:
     rows = [[_word(check, "check"), _passed(check), _word(check, "detail")] for check in checks]
     word = "Go: every check of the pilot passed." if passed else "No-go: see what failed."
     return el("section", el("h2", "Go or no-go"), el("p", el("b", word)), table(["check", "", ""], rows), id="gate")
+
+
+def rounds_section(here: Here) -> Html:
+    """Adaptive rounds: what they decided, why they stopped, what was saved, and every round; empty without them."""
+    path = here.run.folder / ROUNDS_FILE
+    if not here.run.manifest.get("until") or not path.is_file():
+        return Html("")
+    told = read_object(path)
+    rule = (
+        f"The matchups of each round were chosen from the verdicts so far, until {told['until']}: confidence level "
+        f"{100 * told['level']:g} % in each dimension, divided over {told['planned_looks']} planned looks. Intervals "
+        f"on the boards are at {round(100 * told['interval_level'], 1):g} %."
+    )
+    parts = [_dimension_rounds(name, row) for name, row in told["dimensions"].items()]
+    return el("section", el("h2", "Adaptive rounds"), el("p", rule, class_="note"), *parts, id="rounds")
+
+
+def _dimension_rounds(name: str, row: Mapping[str, Any]) -> Html:
+    """The rounds of one dimension."""
+    saved = (
+        f"{row['calls']:,} calls; judging everything takes {row['calls_of_full_design']:,}: "
+        f"{100 * row['saved']:.0f} % saved. Stopped after {row['looks']} rounds: {row['stopped']}."
+    )
+    columns = {
+        "round": "round",
+        "cases": "pairs judged",
+        "failed": "failed",
+        "told_apart": "pairs told apart",
+        "open_pairs": "pairs open",
+        "contenders": "could be best",
+        "widest": "widest interval",
+    }
+    rows = [
+        [_amount(key, one.get(key)) if key != "widest" else number(one.get(key), 0) for key in columns]
+        for one in row["rounds"]
+    ]
+    head: list[str | tuple[str, str]] = [(title, "num") for title in columns.values()]
+    return join([el("h3", name), el("p", el("b", row["decision"]), ". ", saved), table(head, rows)])
 
 
 def _word(check: Mapping[str, Any], key: str) -> str:

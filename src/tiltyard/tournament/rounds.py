@@ -1,0 +1,404 @@
+"""A tournament in adaptive rounds: each round's matchups are chosen from the verdicts so far, until a goal is reached.
+
+Rounds are a pure function of the config and the verdicts, and every verdict is in the judge's cache: the same command
+repeats the rounds of an earlier one without asking, and goes on. `rounds.json` says after each round how far it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import numpy as np
+
+from tiltyard.battles import Outcome
+from tiltyard.boards.text import percent
+from tiltyard.errors import OptionError
+from tiltyard.files import write_json
+from tiltyard.judging.adaptive import FAILED, AdaptiveRounds
+from tiltyard.judging.judge import JudgingResult, JudgingStats, add_stats, judge
+from tiltyard.judging.plan import JudgingPlan
+from tiltyard.judging.records import to_battle
+from tiltyard.judging.round_choice import Design, RoundGoal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiltyard.boards import Leaderboard
+    from tiltyard.judging.adaptive import RoundSettings
+    from tiltyard.judging.judge import Judge, OnVerdict, PanelFindings
+    from tiltyard.judging.plan import Case
+    from tiltyard.judging.records import Judgment
+    from tiltyard.judging.round_choice import Floats, Ints
+    from tiltyard.llm.asking import Watch
+    from tiltyard.tournament.plan import RunPlan
+
+ROUNDS_FILE = "rounds.json"
+LARGEST_DESIGN = 200_000_000
+"""Entrants × entrants × prompts, at most: beyond it the table of cases takes more than 2 GB."""
+
+RESULT = {Outcome.A: 1.0, Outcome.B: 0.0, Outcome.TIE: 0.5}
+"""What an outcome is worth to the first side."""
+
+
+class Chosen(Sequence["Case"]):
+    """Some cases of a longer list, each made when it is looked at."""
+
+    def __init__(self, cases: Sequence[Case], places: Ints) -> None:
+        self._cases, self._places = cases, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> Case: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Case]: ...
+    def __getitem__(self, place: int | slice) -> Case | list[Case]:
+        numbers = range(len(self))[place]
+        if isinstance(numbers, int):
+            return self._cases[int(self._places[numbers])]
+        return [self._cases[int(self._places[number])] for number in numbers]
+
+
+@dataclass(slots=True)
+class DimensionRounds:
+    """The rounds of one dimension, with the judgments they brought."""
+
+    rounds: AdaptiveRounds
+    entrants: tuple[str, ...]
+    cases: Sequence[Case]
+    stats: JudgingStats = field(default_factory=lambda: JudgingStats(0, 0))
+
+    def take(self, numbers: Ints, judgments: Sequence[Judgment]) -> None:
+        """Take the judgments of a round."""
+        self.rounds.take(numbers, *outcomes_of(judgments, len(numbers)))
+
+    def judged_cases(self) -> Chosen:
+        """What was judged, in the order of the full design."""
+        return Chosen(self.cases, np.flatnonzero(self.rounds.judged))
+
+    def names(self, codes: Sequence[int]) -> list[str]:
+        """The entrants of some codes, strongest first."""
+        return [self.entrants[code] for code in self._by_strength(codes)]
+
+    def _by_strength(self, codes: Sequence[int]) -> list[int]:
+        fit = self.rounds.estimates
+        return sorted(codes, key=lambda code: 0.0 if fit is None else -float(fit.strength[code]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `rounds.json` says about a dimension."""
+        rounds = self.rounds
+        per_case = rounds.settings.calls_per_case
+        above = rounds.decision.above
+        pairs = self._by_strength(range(len(self.entrants)))
+        return {
+            "rounds": [asdict(record) for record in rounds.records],
+            "looks": len(rounds.records),
+            "stopped": rounds.stopped,
+            "settled": rounds.settled,
+            "decision": decision_words(self),
+            "calls": int(rounds.judged.sum()) * per_case,
+            "calls_of_full_design": len(rounds.design) * per_case,
+            "saved": 1.0 - float(rounds.judged.mean()) if len(rounds.design) else 0.0,
+            "contenders": self.names(rounds.contenders),
+            "told_apart": [[self.entrants[i], self.entrants[j]] for i in pairs for j in pairs if above[i, j]],
+            "given_up": [
+                [self.entrants[i], self.entrants[j]]
+                for place, i in enumerate(pairs)
+                for j in pairs[place + 1 :]
+                if rounds.decision.hopeless[i, j]
+            ],
+        }
+
+
+OnRound = Callable[[str, DimensionRounds], None]
+"""Called after each round with the dimension and how it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsResult:
+    """All rounds of a run: what was judged, and how each dimension's rounds went."""
+
+    settings: RoundSettings
+    dimensions: dict[str, DimensionRounds]
+    judging_plan: JudgingPlan
+    """What was judged."""
+    judged: JudgingResult
+
+
+def rounds_file(settings: RoundSettings, dimensions: dict[str, DimensionRounds]) -> dict[str, Any]:
+    """The contents of `rounds.json`: the settings, and every dimension's rounds."""
+    return {
+        "until": str(settings.goal),
+        "level": settings.level,
+        "planned_looks": settings.maximum,
+        "interval_level": interval_level(settings),
+        "opponents": settings.opponents,
+        "prompts_per_round": settings.prompts,
+        "seed": settings.seed,
+        "dimensions": {name: state.to_dict() for name, state in dimensions.items()},
+    }
+
+
+def interval_level(settings: RoundSettings) -> float:
+    """The level of printed intervals: wide enough for every planned look where stopping depends on who is ahead."""
+    if not settings.goal.stops_on_order:
+        return settings.level
+    return 1.0 - (1.0 - settings.level) / settings.maximum
+
+
+def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) -> dict[str, DimensionRounds]:
+    """The rounds of every dimension, before the first."""
+    settings = replace(settings, calls_per_case=calls_per_case)
+    if settings.goal.kind == "budget" and settings.goal.limit is not None:
+        share = settings.goal.limit // max(1, len(plan.matches.by_dimension))
+        settings = replace(settings, goal=RoundGoal("budget", share))
+    states = {}
+    for dimension, cases in plan.matches.by_dimension.items():
+        entrants = plan.setup.entrant_ids
+        design = _design(cases, entrants, settings.seed)
+        states[dimension] = DimensionRounds(AdaptiveRounds(design, settings), tuple(entrants), cases)
+    return states
+
+
+def _design(cases: Sequence[Case], entrants: Sequence[str], seed: int) -> Design:
+    """The cases of a dimension as codes."""
+    code = {name: place for place, name in enumerate(entrants)}
+    prompts: dict[str, int] = {}
+    columns = np.empty((3, len(cases)), dtype=np.int64)
+    for number, case in enumerate(cases):
+        matchup = case.matchup
+        prompt = prompts.setdefault(matchup.prompt_id, len(prompts))
+        columns[:, number] = (code[matchup.entrant_a], code[matchup.entrant_b], prompt)
+    if len(prompts) * len(entrants) ** 2 > LARGEST_DESIGN:
+        raise OptionError(
+            f"{len(entrants):,} entrants on {len(prompts):,} prompts are too many for adaptive rounds. Take fewer "
+            "entrants or prompts, or judge everything with --until all."
+        )
+    return Design.of(*columns, n_entrants=len(entrants), n_prompts=len(prompts), seed=seed)
+
+
+async def calls_of_a_case(judging_plan: JudgingPlan, chosen: Judge) -> int:
+    """How many calls one case takes: both orders, all judges of a panel, repeats. Nothing is asked."""
+    for dimension, cases in judging_plan.cases.items():
+        if len(cases):
+            one = JudgingPlan({dimension: judging_plan.rubrics[dimension]}, {dimension: [cases[0]]})
+            found = await judge(one, chosen, skip_judging=True, single_order=True)
+            return max(1, found.stats[dimension].questions)
+    return 1
+
+
+def outcomes_of(judgments: Sequence[Judgment], cases: int) -> tuple[Ints, Floats]:
+    """The outcomes of cases as codes, and soft scores where there are any.
+
+    Where a case has several judgments, one after the other (those of a panel's judges), its score is their mean.
+    """
+    outcome, score = np.full(cases, FAILED, dtype=np.int64), np.full(cases, np.nan)
+    times = max(1, len(judgments) // max(1, cases))
+    for place in range(cases):
+        battles = [
+            battle
+            for one in range(place * times, (place + 1) * times)
+            if (battle := to_battle(judgments[one])) is not None
+        ]
+        if len(battles) == 1:
+            outcome[place] = battles[0].winner
+            score[place] = np.nan if battles[0].score_a is None else battles[0].score_a
+        elif battles:
+            mean = float(np.mean([RESULT[one.winner] if one.score_a is None else one.score_a for one in battles]))
+            outcome[place] = Outcome.TIE if mean == 0.5 else Outcome.A if mean > 0.5 else Outcome.B
+            score[place] = mean
+    return outcome, score
+
+
+async def judge_in_rounds(
+    plan: RunPlan,
+    judging_plan: JudgingPlan,
+    chosen: Judge,
+    folder: Path,
+    *,
+    watch: Watch | None = None,
+    on_verdict: OnVerdict | None = None,
+    on_round: OnRound | None = None,
+) -> RoundsResult:
+    """Judge round by round until every dimension has stopped. All dimensions of a round are asked in one go.
+
+    Parameters:
+        plan: The run; `plan.rounds` says how rounds go.
+        judging_plan: Everything that could be judged. Canaries are judged in the first round.
+        chosen: The judge.
+        folder: Where `rounds.json` is written after each round.
+        watch: Called on progress.
+        on_verdict: Called with each new verdict.
+        on_round: Called after each round of a dimension.
+    """
+    assert plan.rounds is not None
+    states = make_states(plan, plan.rounds, calls_per_case=await calls_of_a_case(judging_plan, chosen))
+    member_stats: dict[str, dict[str, JudgingStats]] = {}
+    first = True
+    while True:
+        numbers = {name: found for name, state in states.items() if len(found := state.rounds.next_cases())}
+        if not numbers and not first:
+            break
+        part = JudgingPlan(
+            {name: rubric for name, rubric in judging_plan.rubrics.items() if first or name in numbers},
+            {name: Chosen(judging_plan.cases[name], found) for name, found in numbers.items()},
+            judging_plan.canaries if first else {},
+        )
+        judged = await judge(
+            part,
+            chosen,
+            skip_judging=plan.options.skip_judging,
+            prewarm=plan.prewarm and first,
+            retry_failed=plan.options.retry_failed,
+            single_order=True,
+            watch=watch,
+            on_verdict=on_verdict,
+        )
+        _add_member_stats(member_stats, judged)
+        for name, stats in judged.stats.items():
+            states[name].stats = add_stats(states[name].stats, stats)
+        for name, found in numbers.items():
+            states[name].take(found, judged.judgments[name])
+            if plan.options.skip_judging and judged.stats[name].missing:
+                states[name].rounds.stopped = "verdicts are missing, and this command asks nothing"
+            if on_round is not None:
+                on_round(name, states[name])
+        write_json(folder / ROUNDS_FILE, rounds_file(plan.rounds, states))
+        first = False
+    whole = JudgingPlan(
+        judging_plan.rubrics, {name: state.judged_cases() for name, state in states.items()}, judging_plan.canaries
+    )
+    kept = await judge(whole, chosen, skip_judging=True, single_order=True)
+    panel = None if kept.panel is None else cast("PanelFindings", _PanelOfRounds(kept.panel, member_stats))
+    judged = replace(kept, stats={name: state.stats for name, state in states.items()}, panel=panel)
+    return RoundsResult(plan.rounds, states, whole, judged)
+
+
+def _add_member_stats(totals: dict[str, dict[str, JudgingStats]], judged: JudgingResult) -> None:
+    """Add what each judge of a panel was asked in a round."""
+    for member, rows in judged.panel.member_stats.items() if judged.panel is not None else ():
+        mine = totals.setdefault(member, {})
+        for name, stats in rows.items():
+            mine[name] = add_stats(mine[name], stats) if name in mine else stats
+
+
+class _PanelOfRounds:
+    """A panel's findings on everything that was judged, with the statistics of all rounds."""
+
+    def __init__(self, panel: PanelFindings, member_stats: dict[str, dict[str, JudgingStats]]) -> None:
+        self._panel = panel
+        self.member_stats = member_stats
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._panel, name)
+
+
+def matches_judged(plan: RunPlan, result: RoundsResult) -> RunPlan:
+    """The plan with the matches that were judged instead of all that could be."""
+    judged = {name: state.judged_cases() for name, state in result.dimensions.items()}
+    return replace(plan, matches=replace(plan.matches, by_dimension=judged))
+
+
+def board_after_rounds(board: Leaderboard, state: DimensionRounds) -> Leaderboard:
+    """The board with what the rounds decided: ranges of places from it, and a remark on how to read intervals.
+
+    `order` decides every range. `top` decides who may be first; the other ends are the board's own.
+    """
+    rounds, settings = state.rounds, state.rounds.settings
+    above, kind = rounds.decision.above, settings.goal.kind
+    code = {name: place for place, name in enumerate(state.entrants)}
+    entries = []
+    for entry in board.entries:
+        place = code[entry.model]
+        low, high = entry.rank_low, entry.rank_high
+        if kind == "order":
+            low, high = 1 + int(above[:, place].sum()), len(state.entrants) - int(above[place].sum())
+        elif kind == "top" and low is not None:
+            first = place in rounds.contenders
+            low, high = (1, 1 if rounds.settled else high) if first else (max(2, low), max(2, high or 2))
+        entries.append(replace(entry, rank_low=low, rank_high=high))
+    told = {
+        **board.settings,
+        "rounds": {
+            "until": str(settings.goal),
+            "looks": len(rounds.records),
+            "planned_looks": settings.maximum,
+            "level": settings.level,
+            "stopped": rounds.stopped,
+            "ranks": _ranks_words(settings),
+        },
+    }
+    return replace(board, entries=tuple(entries), settings=told, remarks=(*board.remarks, *_remarks(state)))
+
+
+def _ranks_words(settings: RoundSettings) -> str:
+    """How to read the ranges of places."""
+    if settings.goal.kind == "order":
+        return (
+            f"{percent(settings.level)} range of places, as the rounds decided, adjusted for all comparisons and looks"
+        )
+    wide = f"{percent(interval_level(settings))} range of places, adjusted for all comparisons"
+    if settings.goal.kind == "top":
+        return f"who could be first is what the rounds decided ({percent(settings.level)}); otherwise {wide}"
+    return wide
+
+
+def _remarks(state: DimensionRounds) -> list[str]:
+    settings, looks = state.rounds.settings, len(state.rounds.records)
+    said = f"adaptive rounds until {settings.goal}, stopped after {looks} of at most {settings.maximum}: "
+    lines = [said + str(state.rounds.stopped)]
+    if settings.goal.stops_on_order:
+        lines.append(
+            f"intervals are at {percent(interval_level(settings))}, so that each holds with {percent(settings.level)} "
+            f"whichever of the {settings.maximum} planned looks was the last"
+        )
+    return lines
+
+
+def decision_words(state: DimensionRounds) -> str:
+    """What the rounds decided, in one sentence."""
+    rounds, settings = state.rounds, state.rounds.settings
+    n, level = len(state.entrants), percent(settings.level)
+    if settings.goal.kind == "top":
+        names = state.names(rounds.contenders)
+        if len(names) == 1:
+            return f"{names[0]} is best ({level})"
+        return f"not settled: the best is one of {', '.join(names)} ({level})"
+    if settings.goal.kind == "order":
+        told = f"{int(rounds.decision.above.sum())} of {n * (n - 1) // 2} pairs are told apart, all at once at {level}"
+        given_up = int(rounds.decision.hopeless.sum()) // 2
+        return told + (f"; {given_up} were given up as too close" if given_up else "")
+    widest = rounds.records[-1].widest if rounds.records else None
+    known = "unknown" if widest is None else f"{widest:.0f} points"
+    return f"the widest {level} interval is {known} from end to end"
+
+
+def round_line(dimension: str, state: DimensionRounds) -> str:
+    """The last round of a dimension in one line."""
+    record, settings = state.rounds.records[-1], state.rounds.settings
+    known = {
+        "top": f"{record.contenders} could be best",
+        "order": f"{record.told_apart} pairs told apart, {record.open_pairs} still open",
+        "width": f"{record.open_entrants} intervals too wide",
+        "budget": f"{record.told_apart} pairs told apart",
+    }[settings.goal.kind]
+    failed = f", {record.failed:,} of them failed" if record.failed else ""
+    calls = record.cases_so_far * settings.calls_per_case
+    return f"{dimension}, round {record.round}: {record.cases:,} pairs{failed}; {known}; {calls:,} calls so far"
+
+
+def outcome_lines(result: RoundsResult) -> list[str]:
+    """For each dimension: what was decided, why it stopped, and what was saved."""
+    lines = []
+    for name, state in result.dimensions.items():
+        told = state.to_dict()
+        lines += [
+            f"{name}: {told['decision']}",
+            f"  stopped after round {told['looks']} of at most {state.rounds.settings.maximum}: {told['stopped']}",
+            f"  {told['calls']:,} calls; judging everything takes {told['calls_of_full_design']:,}: "
+            f"{100 * told['saved']:.0f} % saved",
+        ]
+    return lines
