@@ -394,6 +394,9 @@ def test_the_study_says_who_agrees_and_who_dissents_on_what(tmp_path: Path) -> N
         ("1", "3", 5 / 6),
         ("2", "3", 5 / 6),
     ]
+    # Judges 1 and 3 agree in 5/6, by chance in 1/2, though otter is always listed first.
+    assert study.pairs[1].kappa.value == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
+    assert study.pairs[1].kappa.n == 6
     assert [(one.prompt_id, one.votes["scripted/judge-3"]) for one in study.dissent] == [("p1", "heron")]
     assert study.prompts == {"p1": 1}
     assert (study.judges[2].leans_to, study.judges[2].lean.value) in (

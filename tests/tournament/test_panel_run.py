@@ -72,6 +72,11 @@ def test_a_panel_judges_a_tournament(tiltyard: Tiltyard, config: Path) -> None:
     assert sum(rows["factuality"]["queries"] for rows in usage["judges"].values()) == 54
     assert usage["total"]["queries"] == 126
     assert disagreements(read_run(folder)) == []
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    section = page[page.index('<section id="panel">') :]
+    assert "3 judges judged every match. The result with the most votes counts" in section
+    assert f"otter – crane: {JUDGES[0]} otter, {JUDGES[1]} otter, {JUDGES[2]} crane" in section
+    assert f"{JUDGES[2]}: otter shown first" in page
 
 
 def test_rows_are_battles_of_every_judge_clustered_by_prompt(tiltyard: Tiltyard, config: Path) -> None:

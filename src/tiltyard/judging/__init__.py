@@ -12,6 +12,8 @@ from tiltyard.judging.human_agreement import (
 )
 from tiltyard.judging.judge import Judge, JudgingOptions, JudgingResult, JudgingStats, Verdicts, judge
 from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
+from tiltyard.judging.panel import PanelJudge
+from tiltyard.judging.panel_study import PanelStudy, study_panel
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.questions import TEMPLATE_VERSION, Question, make_questions, system_text
 from tiltyard.judging.recorded import RecordedJudge
@@ -39,6 +41,8 @@ __all__ = [
     "LabelledPair",
     "LanguageModelJudge",
     "Matchup",
+    "PanelJudge",
+    "PanelStudy",
     "Question",
     "RecordedJudge",
     "Rubric",
@@ -61,6 +65,7 @@ __all__ = [
     "score_canaries",
     "settle",
     "settle_one",
+    "study_panel",
     "system_text",
     "to_battle",
 ]

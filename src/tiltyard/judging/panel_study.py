@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,7 @@ class JudgePair:
     agreement: Estimate
     """Share of equal votes (entrant_a, entrant_b, neither)."""
     kappa: Estimate
-    """Cohen's kappa of the same."""
+    """Cohen's kappa of the same, with every matchup counted from both sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +283,24 @@ def _pairs(members: Sequence[str], votes: Votes, prompts: Sequence[str]) -> tupl
                 members[i],
                 members[j],
                 share([a == b for a, b in zip(first, second, strict=True)], clusters),
-                cohen_kappa(first, second, clusters),
+                _kappa(first, second, clusters),
             )
         )
     return tuple(pairs)
+
+
+_OTHER = {A: B, B: A, NEITHER: NEITHER}
+
+
+def _kappa(first: list[int], second: list[int], clusters: list[str]) -> Estimate:
+    """Cohen's kappa with every matchup counted from both sides.
+
+    Which entrant is called A is arbitrary: where the better one is usually listed first, two good judges would agree
+    hardly more than their habit of saying A explains.
+    """
+    swapped = [[_OTHER[one] for one in votes] for votes in (first, second)]
+    found = cohen_kappa(first + swapped[0], second + swapped[1], clusters * 2)
+    return replace(found, n=len(first))
 
 
 def _most_dissent(votes: Votes) -> list[int]:

@@ -20,6 +20,7 @@ from tiltyard.report.sections.board import (
 )
 from tiltyard.report.sections.habits import failures_section, habits_section
 from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
+from tiltyard.report.sections.panel import panel_section
 from tiltyard.report.sections.prompts import prompt_index, prompt_view, results_section
 from tiltyard.report.sections.run import canary_section, gate_section, rounds_section, run_section, usage_section
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
@@ -107,6 +108,7 @@ def _main_page(here: Here) -> str:
             glance(here),
             rounds_section(here),
             *[_dimension(here, dimension) for dimension in run.dimensions],
+            panel_section(here),
             results_section(here),
             failures_section(here),
             canary_section(here),
@@ -146,6 +148,7 @@ def _navigation(here: Here) -> Html:
     places += [("gate", "Go or no-go")] if gate_section(here) else []
     places += [("rounds", "Adaptive rounds")] if rounds_section(here) else []
     places += [(f"d{i}", name) for name, i in here.site_map.dimensions.items()]
+    places += [("panel", "The judges")] if panel_section(here) else []
     places += [("results", "Prompt by prompt")]
     places += [("failures", "Failures")]
     places += [("canaries", "Canaries")] if canary_section(here) else []

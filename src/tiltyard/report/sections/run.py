@@ -146,7 +146,7 @@ def _once(key: str, value: Any) -> Any:
     """The results without those that have their own section."""
     if key != "results" or not isinstance(value, dict):
         return value
-    return {name: part for name, part in value.items() if name not in ("canaries", "gate")}
+    return {name: part for name, part in value.items() if name not in ("canaries", "gate", "panel")}
 
 
 def run_section(here: Here, found: list[str]) -> Html:

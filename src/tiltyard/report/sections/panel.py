@@ -1,0 +1,146 @@
+"""The judges of a panel: how reliable each is and what it cost, who agrees with whom, and who dissents on what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.pages import svg
+from tiltyard.pages.markup import Html, el, join, link, number, percent, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.report.site_map import Here
+
+SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
+
+COMBINED = {
+    "majority": "The result with the most votes counts; where two share the lead, it is a tie and marked inconsistent.",
+    "weight": "The most probable result counts, given how reliable each judge is, as estimated from the votes.",
+    "rows": "Every judge’s own judgment is a battle; all battles on a prompt are one cluster of the intervals.",
+}
+
+
+def panel_section(here: Here) -> Html:
+    """What the manifest says about a panel, by dimension; nothing for a single judge."""
+    panel = (here.run.manifest.get("results") or {}).get("panel")
+    if not isinstance(panel, Mapping):
+        return Html("")
+    judges = [str(name) for name in panel.get("judges", ())]
+    said = f"{len(judges)} judges judged every match. {COMBINED.get(str(panel.get('combine')), '')}"
+    parts = [
+        el(
+            "section",
+            el("h3", name),
+            el("p", _counts(found), class_="note"),
+            _judges(here, name, found),
+            _agreement(judges, found.get("pairs", ())),
+            _dissent(here, found.get("dissent", ())),
+        )
+        for name, found in panel.get("dimensions", {}).items()
+    ]
+    return el("section", el("h2", "The judges"), el("p", said, class_="note"), *parts, id="panel")
+
+
+def _counts(found: Mapping[str, Any]) -> Html:
+    text = [
+        join([number(found.get("unanimous")), " of ", number(found.get("matchups")), " matches were unanimous; in "]),
+        join([number(found.get("opposed")), " two judges named different winners; "]),
+        join([number(found.get("no_majority")), " had no majority."]),
+    ]
+    if found.get("incomplete") or found.get("failed"):
+        text.append(join([" ", number(found.get("incomplete")), " were decided without a judge that failed, "]))
+        text.append(join([number(found.get("failed")), " failed altogether."]))
+    return join(text)
+
+
+def _judges(here: Here, dimension: str, found: Mapping[str, Any]) -> Html:
+    axis = svg.axis(svg.Scale(0.0, 100.0, (25.0, 50.0, 75.0)), " %")
+    head: list[str | tuple[str, str]] = [
+        "judge",
+        ("right, by the votes", "num"),
+        ("weight", "num"),
+        ("as most others", "num"),
+        (axis, "chart"),
+        ("changed with the order", "num"),
+        ("chose the one shown first", "num"),
+        ("same when asked again", "num"),
+        ("failed", "num"),
+        ("US $", "num"),
+        "leans",
+    ]
+    rows = []
+    for row in found.get("judges", ()):
+        bias, others = row.get("bias") or {}, row.get("with_others") or {}
+        rows.append(
+            [
+                str(row.get("judge")),
+                percent(row.get("accuracy")),
+                number(row.get("weight"), 2),
+                percent(others.get("value")),
+                _strip(others, "as most others"),
+                *(percent((bias.get(key) or {}).get("value")) for key in ("flip_rate", "first_slot_rate")),
+                percent((bias.get("repeat_rate") or {}).get("value")),
+                number(row.get("failed")),
+                number(_cost(here, str(row.get("judge")), dimension), 2),
+                _lean(row),
+            ]
+        )
+    note = (
+        "Right: of the winners that a judge names, the share that is right, estimated by Dawid and Skene’s method from "
+        "the votes alone (three judges or more); judges that err together look better than they are. Weight: ln(right "
+        "÷ wrong). Leans: the entrant that wins more or less often by this judge than by the others, where that is "
+        "more than chance."
+    )
+    return join([table(head, rows, class_="board habits"), el("p", note, class_="note")])
+
+
+def _strip(found: Mapping[str, Any], what: str) -> Html:
+    value, low, high = (found.get(key) for key in ("value", "low", "high"))
+    if value is None or low is None or high is None:
+        return Html("")
+    label = f"{what}: {100 * value:.1f} %, interval {100 * low:.1f} to {100 * high:.1f} %"
+    return svg.interval(SCALE, value, low, high, label)
+
+
+def _cost(here: Here, judge: str, dimension: str) -> float | None:
+    """What a judge's verdicts of a dimension cost, whichever command asked for them."""
+    rows = ((here.run.usage or {}).get("judges") or {}).get(judge, {})
+    cost = ((rows.get(dimension) or {}).get("verdicts") or {}).get("cost_usd")
+    return None if cost is None else float(cost)
+
+
+def _lean(row: Mapping[str, Any]) -> Html | str:
+    lean = row.get("lean") or {}
+    value, low, high = (lean.get(key) for key in ("value", "low", "high"))
+    if value is None or low is None or high is None or low <= 0 <= high:
+        return ""
+    return f"{row.get('leans_to')} {'+' if value > 0 else '−'}{abs(100 * value):.0f} points"
+
+
+def _agreement(judges: Sequence[str], found: Sequence[Mapping[str, Any]]) -> Html:
+    """A matrix: agreement above the diagonal, kappa below it."""
+    known: dict[tuple[str, str], Html] = {}
+    for pair in found:
+        first, second = str(pair.get("first")), str(pair.get("second"))
+        known[first, second] = percent((pair.get("agreement") or {}).get("value"))
+        known[second, first] = number((pair.get("kappa") or {}).get("value"), 2)
+    head: list[str | tuple[str, str]] = ["", *((name, "num") for name in judges)]
+    rows = [[row, *(known.get((row, column), Html("")) for column in judges)] for row in judges]
+    note = "Above the diagonal, how often two judges find the same; below it, Cohen’s kappa, agreement beyond chance."
+    return join([el("h4", "Who agrees with whom"), table(head, rows), el("p", note, class_="note")])
+
+
+def _dissent(here: Here, found: Sequence[Mapping[str, Any]]) -> Html:
+    items = [
+        el(
+            "li",
+            link(here.prompt(str(one["prompt_id"])), str(one["prompt_id"])),
+            f" {one.get('entrant_a')} – {one.get('entrant_b')}: ",
+            ", ".join(f"{judge} {said}" for judge, said in (one.get("votes") or {}).items()),
+        )
+        for one in found
+        if one.get("prompt_id") in here.run.prompts
+    ]
+    return join([el("h4", "Most dissent"), el("ul", *items)]) if items else Html("")
