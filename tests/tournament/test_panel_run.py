@@ -160,3 +160,31 @@ def test_a_finished_run_is_judged_again_by_a_panel(tiltyard: Tiltyard, config: P
     done = command(tiltyard, "judge", "rejudge", folder, *named, "--yes", "--out", config.parent / "again")
     assert "factuality: 9 of 9 judgments the same" in done.stdout
     assert len(read_lines(config.parent / "again" / "verdicts" / "factuality.jsonl")) == 9
+
+
+def test_each_judge_of_a_panel_is_checked_against_people_and_a_placement_takes_one(
+    tiltyard: Tiltyard, config: Path
+) -> None:
+    pairs = [
+        {"id": n, "prompt": f"Question {n}?", "response_a": "right", "response_b": "wrong", "label": "A"}
+        for n in range(4)
+    ]
+    (config.parent / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    for name, said in (("yes", "A"), ("no", "B")):
+        rules = [
+            {"when": ["right\n[END ANSWER A "], "say": f"VERDICT: {said}"},
+            {"say": f"VERDICT: {'B' if said == 'A' else 'A'}"},
+        ]
+        (config.parent / f"{name}.yaml").write_text(json.dumps({"rules": rules}))
+    judges = ("--judge-model", "scripted/yes.yaml", "--judge-model", "scripted/no.yaml")
+    done = command(tiltyard, "judge", "check", "pairs.jsonl", *judges, "--yes")
+    assert done.stdout.splitlines()[-3:] == [
+        "judge               right  weight  pairs that both decided",
+        "scripted/yes.yaml   100 %    1.79                        4",
+        "scripted/no.yaml      0 %   -0.92                        4",
+    ]
+    both = json.loads(command(tiltyard, "judge", "check", "pairs.jsonl", *judges, "--yes", "--format", "json").stdout)
+    assert [one["agreement"]["value"] for one in both] == [1.0, 0.0]
+    place = ("place", "--arena", "votes.jsonl", "--model", "answers.jsonl")
+    placed = command(tiltyard, *place, "--judge", "scripted/yes.yaml", "--judge", "scripted/no.yaml", code=1)
+    assert "a placement has one judge" in placed.stderr

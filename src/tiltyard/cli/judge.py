@@ -37,9 +37,10 @@ def check_command(
         typer.Argument(help="Labelled pairs (JSONL): prompt, response_a, response_b, and label or votes."),
     ],
     judge_model: Annotated[
-        str,
+        list[str],
         typer.Option(
-            help="The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE."
+            help="The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE; may "
+            "be given again, for each judge of a panel."
         ),
     ],
     rubric: Annotated[Path | None, typer.Option(help="The rubric it judges by. (default: a general one)")] = None,
@@ -82,17 +83,42 @@ def check_command(
 
     labelled = _read_pairs(pairs, own)
     asking = AskingParts.for_command(AskingSettings(batch_floor=BATCH_FLOOR, budget_usd=budget), note, prices)
-    judge = judge_by_name(
-        JudgeSettings(model=judge_model, reply=reply, grades=grades, min_choice_mass=min_choice_mass),
-        folder=cache_dir,
-        asking=asking,
-        base_url=base_url,
-    )
+    judges = [
+        judge_by_name(
+            JudgeSettings(model=name, reply=reply, grades=grades, min_choice_mass=min_choice_mass),
+            folder=cache_dir,
+            asking=asking,
+            base_url=base_url,
+        )
+        for name in judge_model
+    ]
     chosen_rubric = default_rubric() if rubric is None else Rubric.load("quality", rubric)
     if chosen_rubric.version_note:
         note(chosen_rubric.version_note)
-    found = _check(labelled, judge, asking, rubric=chosen_rubric, single_order=single_order, own=own, yes=yes)
-    typer.echo(_check_json(found) if format == "json" else _check_table(found))
+    found = [
+        _check(labelled, judge, asking, rubric=chosen_rubric, single_order=single_order, own=own, yes=yes)
+        for judge in judges
+    ]
+    if format == "json":
+        typer.echo(_check_json(found if len(found) > 1 else found[0]))
+        return
+    tables = [_check_table(one) for one in found] + ([_side_by_side(found)] if len(found) > 1 else [])
+    typer.echo("\n\n".join(tables))
+
+
+def _side_by_side(found: list[JudgeCheck]) -> str:
+    """Several judges against the same labels: how often each names people's choice, and the weight that gives it."""
+    import math
+
+    width = max(len("judge"), *(len(one.judge_model) for one in found))
+    lines = [f"{'judge'.ljust(width)}   right  weight  pairs that both decided"]
+    for one in found:
+        right = (one.agreement.value or 0.0) * one.agreement.n
+        # As in a panel's estimate from votes: two right and one wrong come first, so that no judge is certain.
+        weight = math.log((right + 2) / (one.agreement.n - right + 1))
+        share = "–" if one.agreement.value is None else f"{100 * one.agreement.value:.0f} %"
+        lines.append(f"{one.judge_model.ljust(width)}  {share:>6}  {weight:>6.2f}  {one.agreement.n:>23,}")
+    return "\n".join(lines)
 
 
 def _read_pairs(path: Path, own: str | None) -> list[LabelledPair]:
@@ -160,7 +186,7 @@ def _first_sentence(found: JudgeCheck) -> str:
     )
 
 
-def _check_json(found: JudgeCheck) -> str:
+def _check_json(found: JudgeCheck | list[JudgeCheck]) -> str:
     import msgspec
 
     from tiltyard.boards.text import json_text

@@ -120,7 +120,7 @@ def place_command(
         options = PlaceOptions(
             arena=tuple(_needed("arena", arena)),
             model=_needed("model", model),
-            judge=_needed("judge", judge),
+            judge=_needed("judge", _one_judge(judge)),
             name=name,
             n_battles=n_battles,
             bootstraps=bootstraps,
@@ -216,6 +216,12 @@ def _place(
             answers.watch = progress.watch
         finished = asyncio.run(carry_out(plan, participants, folder, prices=asking.prices, finish=write_report))
     _say_result(finished, format)
+
+
+def _one_judge(given: list[str] | None) -> str | None:
+    if given is not None and len(given) > 1:
+        raise OptionError("a placement has one judge; only tournaments are judged by a panel. Give --judge once.")
+    return given[0] if given else None
 
 
 def _quote(plan: PlacementPlan, judge: Judge, answers: Answers, asking: AskingParts, *, yes: bool) -> None:

@@ -18,7 +18,7 @@ ModelOption = Annotated[
     typer.Option(help="The new model: provider/model, or a file of its answers (prompt_id = question_id)."),
 ]
 JudgeOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(help="The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE."),
 ]
 NameOption = Annotated[str | None, typer.Option(help="The new model's name on the board. (default: as --model says)")]

@@ -187,19 +187,23 @@ def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
         matchup: The planned comparison.
         verdicts: The verdicts, forward first.
     """
-    orders = [[one.for_entrants for one in verdicts if one.position_swap is swapped] for swapped in (False, True)]
-    forward, swapped = ([word for word in words if word.readable] for words in orders)
-    readable = bool(forward and swapped)
-    said = leader(forward)
-    agreed = readable and said is not None and said is leader(swapped)
+    orders: tuple[list[VerdictLabel], list[VerdictLabel]] = ([], [])
+    for one in verdicts:
+        if one.verdict.readable:
+            orders[one.position_swap].append(one.for_entrants)
+    readable = bool(orders[0] and orders[1])
+    said = leader(orders[0])
+    agreed = readable and said is not None and said is leader(orders[1])
     winner = None
     if agreed and said is not VerdictLabel.TIE:
         winner = matchup.entrant_a if said is VerdictLabel.A else matchup.entrant_b
     return _judgment(matchup, winner, verdicts, readable=readable, inconsistent=readable and not agreed)
 
 
-def leader(words: Iterable[VerdictLabel]) -> VerdictLabel | None:
+def leader(words: Sequence[VerdictLabel]) -> VerdictLabel | None:
     """The label that was given most often; None if two share the lead or there is none."""
+    if len(words) == 1:
+        return words[0]
     (first, most), (_, next_most) = [*Counter(words).most_common(2), (None, 0), (None, 0)][:2]
     return first if most > next_most else None
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tiltyard.judging.plan import Case
-    from tiltyard.judging.records import Judgment
+    from tiltyard.judging.records import Judgment, Verdict
 
 EVEN = 0.5
 
@@ -117,11 +117,10 @@ class HabitCounts:
         """The same judgments, counted."""
         for place, judgment in enumerate(judgments):
             prompt = self._numbers.setdefault(judgment.prompt_id, len(self._numbers))
-            for forward, swapped in in_pairs(judgment.raw):
-                if forward.verdict.readable and swapped.verdict.readable:
-                    self._flips.add(forward.for_entrants is not swapped.for_entrants, prompt)
-            for same in repeated(judgment.raw) if len(judgment.raw) > 2 else ():
-                self._repeats.add(same, prompt)
+            if len(judgment.raw) > 2:
+                self._count_several(judgment.raw, prompt)
+            elif len(judgment.raw) == 2 and judgment.status == "ok":
+                self._flips.add(judgment.inconsistent, prompt)
             for verdict in judgment.raw:
                 if verdict.verdict in (VerdictLabel.A, VerdictLabel.B):
                     self._firsts.add(verdict.verdict is VerdictLabel.A, prompt)
@@ -131,6 +130,14 @@ class HabitCounts:
                 if longer:
                     self._longer.add((judgment.winner == judgment.entrant_a) == (longer > 0), prompt)
             yield judgment
+
+    def _count_several(self, raw: Sequence[Verdict], prompt: int) -> None:
+        """Count the verdicts of several judges, or of repeated questions."""
+        for forward, swapped in in_pairs(raw):
+            if forward.verdict.readable and swapped.verdict.readable:
+                self._flips.add(forward.for_entrants is not swapped.for_entrants, prompt)
+        for same in repeated(raw):
+            self._repeats.add(same, prompt)
 
     def habits(self) -> JudgeHabits:
         """What was counted."""
