@@ -79,7 +79,7 @@ class JudgeSettings:
     grades: bool = False
     """Whether a verdict says by how much an answer is better (`A>>B`, `A>B`, `A=B`, …): a soft score."""
     images: bool | None = None
-    """Whether the judge takes images; None if its provider is known to (`anthropic`, `openai`)."""
+    """Whether the judge takes images; None if its provider is known to (`anthropic`, `openai`, `gemini`)."""
     orders: Orders = "both"
     """`both`, or `forward`: entrant_a's answer first only, which hides position bias."""
     repeats: int = 1

@@ -45,7 +45,7 @@ GRADED_FORMS: tuple[ReplyForm, ...] = ("reasoned", "json", "tool")
 STRUCTURED_FORMS: tuple[ReplyForm, ...] = ("json", "tool")
 """The forms whose reply is a JSON object."""
 
-_RESERVED = ("response_format", "tools", "tool_choice")
+_RESERVED = ("response_format", "tools", "tool_choice", "toolConfig", "responseMimeType", "responseJsonSchema")
 """Parameters of providers that a structured form sets itself."""
 
 _VERDICT = "verdict"

@@ -42,7 +42,7 @@ class Entrant(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str | None = None
     """Address of the entrant's server, for `local/…`."""
     images: bool | None = None
-    """Whether the model takes images; – means if its provider is known to (`anthropic`, `openai`)."""
+    """Whether the model takes images; – means if its provider is known to (`anthropic`, `openai`, `gemini`)."""
 
 
 class PromptSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,8 +112,8 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a verdict says by how much an answer is better (`A>>B`, `A>B`, `A=B`, `B>A`, `B>>A`), which becomes a
     soft score. Needs `reply` `reasoned`, `json` or `tool`."""
     images: bool | None = None
-    """Whether the judge takes images; – means if its provider is known to (`anthropic`, `openai`). `true` for a
-    `local/…` judge that sees images."""
+    """Whether the judge takes images; – means if its provider is known to (`anthropic`, `openai`, `gemini`). `true`
+    for a `local/…` judge that sees images."""
     transcript_characters: int = 20_000
     """The most characters of an agent's transcript that the judge is shown; what is cut is said in the text."""
     min_choice_mass: float = 0.5

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes import FakeServer, Fault, Said
 from tests.llm.providers.asking import KEY, all_failed, ask, batch_replies, ended_batch, failed, make, question, use
+from tiltyard.bank.images import Image, ImageFinder
 from tiltyard.errors import QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers import gemini_wire as wire
-from tiltyard.llm.records import Reply, ReplySchema, Stop, ToolCall, Usage
+from tiltyard.llm.records import Reply, ReplySchema, ShownImage, Stop, ToolCall, Usage
 
 EARLIER = (("Name a bird.", "The heron."),)
 BODY = {
@@ -71,6 +73,20 @@ def test_a_forced_call_of_a_tool_is_asked_for_and_read(fake_server: FakeServer) 
 @pytest.mark.parametrize("part", [{"functionCall": 7}, {"functionCall": {}}, {"functionCall": None}])
 def test_a_call_that_is_none_is_left_out(part: dict[str, Any]) -> None:
     assert wire.gemini_reply({"candidates": [{"content": {"parts": [part]}}]}).calls == ()
+
+
+def test_images_are_parts_before_the_text(tmp_path: Path) -> None:
+    (tmp_path / "a.gif").write_bytes(b"GIF89a")
+    (file,) = ImageFinder(tmp_path).find(["a.gif"], "prompt")
+    shown = (ShownImage(image=file, before="[ONE]", after="[END]"), ShownImage(image=Image(url="https://x.org/b.png")))
+    body = wire.gemini_request(question("Which?", images=shown))
+    assert body["contents"][-1]["parts"] == [
+        {"text": "[ONE]"},
+        {"inlineData": {"mimeType": "image/gif", "data": "R0lGODlh"}},
+        {"text": "[END]"},
+        {"fileData": {"fileUri": "https://x.org/b.png"}},
+        {"text": "Which?"},
+    ]
 
 
 def test_a_body_without_system_text_has_none() -> None:

@@ -27,6 +27,7 @@ from tiltyard.llm.records import Reply, Stop, ToolCall, Usage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tiltyard.bank.images import Image
     from tiltyard.llm.records import ReplySchema, Request
 
 _TOP_LOGPROBS = 20
@@ -91,11 +92,21 @@ def gemini_request(request: Request) -> dict[str, Any]:
         "contents": [{"role": roles[role], "parts": [{"text": words}]} for role, words in request.messages],
         "generationConfig": config,
     }
+    if request.images:
+        body["contents"][-1]["parts"] = [_part(part) for part in request.user_parts]
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.structured is not None and request.structured.as_tool:
         body |= _forced_call(request.structured)
     return body | {name: value for name, value in options.items() if name in _TOP_LEVEL}
+
+
+def _part(part: str | Image) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": part}
+    if part.path:
+        return {"inlineData": {"mimeType": part.media_type, "data": part.encoded()}}
+    return {"fileData": {"fileUri": part.url}}
 
 
 def _forced_call(wanted: ReplySchema) -> dict[str, Any]:

@@ -226,6 +226,8 @@ def _origin(battle: JudgedBattle, verdict: Verdict) -> Html:
     parts.append(_tokens(verdict.usage))
     if verdict.attempts > 1:
         parts.append(f"asked {verdict.attempts} times")
+    if verdict.grade:
+        parts.append(f"grade {verdict.grade}")
     if verdict.score_a is not None:
         parts.append(join(["preference for the first shown ", number(verdict.score_a, 3)]))
     parts.append(f"{battle.file} line {battle.line.number}")
