@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from pathlib import Path
 
 import msgspec
@@ -212,3 +213,28 @@ def test_many_keys_are_found_where_each_is(tmp_path: Path, monkeypatch: pytest.M
             assert cache.read(place).cache_key == key
     assert VerdictCache(tmp_path, "brevity").find_all(heads).tolist() == [-1] * len(asked)
     assert cache.find_all(heads[:0]).tolist() == []
+
+
+def test_a_slow_disk_holds_up_nobody_and_its_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are synced by a thread; what that thread meets, the next line says."""
+    synced, go_on = threading.Event(), threading.Event()
+
+    def slow(file: int) -> None:
+        synced.set()
+        assert go_on.wait(10)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(judging_cache.os, "fsync", slow)
+    cache = VerdictCache(tmp_path, "clarity", sync_seconds=0.001)
+    cache.add(verdict(hex_key(1)))
+    assert synced.wait(10)
+    cache.add(verdict(hex_key(2)))  # while the disk is busy
+    assert hex_key(2) in VerdictCache(tmp_path, "clarity")
+    go_on.set()
+    with pytest.raises(JudgingError, match="Input/output error"):
+        add_many(cache)
+
+
+def add_many(cache: VerdictCache) -> None:
+    for number in range(3, 10_000):
+        cache.add(verdict(hex_key(number)))

@@ -84,7 +84,9 @@ class VerdictCache:
         self.reply_lengths: dict[str, ReplyLengths] = {}
         self._lock = threading.Lock()
         self._sync_seconds = sync_seconds
-        self._synced_at = 0.0
+        self._sync_lock = threading.Lock()
+        self._syncing = self._unsynced = False
+        self._sync_error: OSError | None = None
         self._fresh: dict[str, int] = {}
         self._failed: dict[str, list[int]] = {}
         self._read_to = 0
@@ -223,10 +225,31 @@ class VerdictCache:
             self._read_to = end + len(line)
 
     def _sync(self, file: int) -> None:
-        now = time.monotonic()
-        if now - self._synced_at >= self._sync_seconds:
+        """Have the file synced soon, by a thread: a slow disk does not hold up the questions on their way."""
+        if self._sync_error is not None:
+            raise self._sync_error
+        if self._sync_seconds <= 0:
             os.fsync(file)
-            self._synced_at = now
+            return
+        with self._sync_lock:
+            self._unsynced = True
+            if not self._syncing:
+                self._syncing = True
+                threading.Thread(target=self._sync_until_done, args=(file,), daemon=True).start()
+
+    def _sync_until_done(self, file: int) -> None:
+        """Sync after a moment, and again while more lines come."""
+        while True:
+            time.sleep(self._sync_seconds)
+            with self._sync_lock:
+                self._syncing = self._unsynced
+                self._unsynced = False
+            if not self._syncing:
+                return
+            try:
+                os.fsync(file)
+            except OSError as error:  # the next line that is added raises it
+                self._sync_error = error
 
     def _new_verdicts(self) -> Iterator[tuple[int, Verdict]]:
         """Every verdict added since the last time, with its position; unreadable lines are counted and skipped."""
