@@ -52,7 +52,7 @@ from tests.llm.providers.asking import all_failed, make, use
 from tiltyard.errors import TryLater
 from tiltyard.llm.providers.contract import check_batch_provider, check_provider
 with FakeServer() as server:
-    for kind in ("anthropic", "openai"):
+    for kind in ("anthropic", "openai", "gemini"):
         use(make(kind, server), lambda one: check_provider(one, model="some-model"))
         use(make(kind, server), lambda one: check_batch_provider(one, model="some-model", poll_seconds=0))
         errors = all_failed(kind, server, [Fault(kind="drop"), Fault(kind="cut"), Fault(status=500)])

@@ -190,6 +190,11 @@ ODD_COMPLETIONS: list[tuple[str, Any, Reply]] = [
         completion({"content": [{"type": "refusal", "refusal": "No."}]}),
         Reply(text="No.", stop=Stop.REFUSAL, usage=KNOWN),
     ),
+    (
+        "an error beside an empty message",
+        completion({"content": ""}, choice={"finish_reason": "error", "error": {"code": 502, "message": "Upstream"}}),
+        Reply(text="Upstream.", error="errored: 502", usage=KNOWN),
+    ),
     ("no message", completion(None), Reply(error="errored: no message", usage=KNOWN)),
     ("a choice that is none", {**COMPLETION, "choices": ["A"]}, Reply(error="errored: no message", usage=KNOWN)),
     ("no choices", {**COMPLETION, "choices": []}, Reply(error="errored: no choices", usage=KNOWN)),
@@ -352,7 +357,9 @@ def test_an_answer_whose_connection_closes_is_asked_for_again_at_the_same_pace(
 ) -> None:
     odd_server.announced = 500
     found = ask_odd(kind, odd_server, b'{"id": ')
-    for module in (anthropic_provider, openai_provider):
+    from tiltyard.llm.providers import gemini as gemini_provider
+
+    for module in (anthropic_provider, openai_provider, gemini_provider):
         monkeypatch.setattr(module, "http_client", lambda aiohttp_client, plain_client: plain_client())
     found += ask_odd(kind, odd_server, b'{"id": ')
     for error in found:

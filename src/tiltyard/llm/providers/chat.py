@@ -91,10 +91,13 @@ def chat_reply(completion: object, choices: Sequence[str] = (), *, batched: bool
     answers = a_list(body.get("choices"))
     first = an_object(answers[0]) if answers else {}
     message = first.get("message")
-    if not isinstance(message, dict):
-        kind, words = _problem(body.get("error"), "no message" if answers else "no choices")
+    text = joined_texts(message.get("content")) or "" if isinstance(message, dict) else ""
+    # OpenRouter puts what went wrong upstream beside an empty message
+    failed = isinstance(first.get("error"), dict) and not text
+    if failed or not isinstance(message, dict):
+        problem = first.get("error") if failed else body.get("error")
+        kind, words = _problem(problem, "no message" if answers else "no choices")
         return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
-    text = joined_texts(message.get("content")) or ""
     declined = _refusal(message)
     reason = first.get("finish_reason")
     stop = _STOPS.get(reason, Stop.END) if isinstance(reason, str) else Stop.END

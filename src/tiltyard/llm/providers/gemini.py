@@ -120,7 +120,7 @@ class GeminiProvider:
     def __init__(self, *, api_key: str, base_url: str | None = None) -> None:
         keep_secret(api_key)
         self._caller = Caller("gemini", KEY_VARIABLES[0], base_url or DEFAULT_BASE_URL, _HTTPStatus)
-        self._http = http_client(_no_aiohttp, httpx2.AsyncClient)
+        self._http = http_client(_aiohttp_client, httpx2.AsyncClient)
         self._http.event_hooks = {"response": [_note]}
         # Everything that the SDK would otherwise take from the environment is stated.
         self._client = genai.Client(
@@ -246,8 +246,11 @@ def _checked(model: str) -> str:
     return model
 
 
-def _no_aiohttp(**_: object) -> httpx2.AsyncClient:
-    raise ImportError("the SDK's way through aiohttp sends lost requests again by itself")
+def _aiohttp_client(**settings: Any) -> httpx2.AsyncClient:
+    """OpenAI's client on aiohttp, where it is installed: Google's own repeats lost requests by itself."""
+    from openai import DefaultAioHttpClient
+
+    return DefaultAioHttpClient(**settings)
 
 
 async def _lines(content: bytes) -> AsyncGenerator[object, None]:
