@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tests.fakes.answering import World, count_tokens, turns_problem
+from tests.fakes.answering import World, count_tokens, is_object, schema_problem, turns_problem
 from tests.fakes.behaviour import Said
 from tests.fakes.ledger import Batch, content_of
 
@@ -119,7 +119,7 @@ class _GeminiWire:
     def _answer(self, model: str, body: dict[str, Any]) -> dict[str, Any]:
         system = _text(body.get("systemInstruction", {}))
         messages = [_text(content) for content in body["contents"]]
-        said = self.world.say(system, messages, body["generationConfig"]["maxOutputTokens"])
+        said = self.world.say(system, messages, body["generationConfig"]["maxOutputTokens"], _schema(body))
         _, read = self.world.cached_tokens(system)
         counts = {
             "promptTokenCount": count_tokens(system) + sum(map(count_tokens, messages)),
@@ -142,9 +142,9 @@ class _GeminiWire:
     def _candidate(self, body: dict[str, Any], said: Said, system: str, messages: list[str]) -> dict[str, Any]:
         candidate: dict[str, Any] = {"index": 0, "finishReason": FINISH_REASONS[said.stop]}
         part: dict[str, Any] = {"text": said.text}
-        if body.get("tools") and said.text.startswith("call "):
-            _, name, arguments = said.text.split(maxsplit=2)
-            part = {"functionCall": {"name": name, "args": json.loads(arguments)}}
+        function = _function(body)
+        if function is not None and is_object(said.text):
+            part = {"functionCall": {"name": function["name"], "args": json.loads(said.text)}}
         candidate["content"] = {"role": "model"} | ({"parts": [part]} if said.text else {})
         known = self.world.behaviour.first_token
         if body["generationConfig"].get("responseLogprobs"):
@@ -162,6 +162,14 @@ class _GeminiWire:
             return 400, "max_output_tokens must be positive"
         if config.get("responseLogprobs") and self.world.behaviour.first_token is None:
             return 400, f"Logprobs is not enabled for models/{model}"
+        schema, function = _schema(body), _function(body)
+        if schema is not None and (wrong := schema_problem(schema)):
+            return 400, wrong
+        called = (
+            {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [function["name"]]}} if function else None
+        )
+        if body.get("toolConfig") != called:
+            return 400, "toolConfig: the tool is not forced"
         unknown = set(body) - {
             "contents",
             "systemInstruction",
@@ -202,5 +210,18 @@ class _GeminiWire:
         return shown
 
 
+def _function(body: dict[str, Any]) -> dict[str, Any] | None:
+    tools = body.get("tools")
+    return tools[0]["functionDeclarations"][0] if tools else None
+
+
+def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema of the reply, as text or as the arguments of a call."""
+    function = _function(body)
+    config = body["generationConfig"]
+    assert ("responseJsonSchema" in config) == (config.get("responseMimeType") == "application/json")
+    return function["parametersJsonSchema"] if function else config.get("responseJsonSchema")
+
+
 def _text(content: dict[str, Any]) -> str:
-    return "".join(part["text"] for part in content.get("parts", []))
+    return "".join(part.get("text", "") for part in content.get("parts", []))

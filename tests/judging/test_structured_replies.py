@@ -34,7 +34,7 @@ from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.judging.reply_forms import GRADES, ReplyForm, reply_schema
 from tiltyard.llm.asking import AskingSettings
-from tiltyard.llm.providers import anthropic
+from tiltyard.llm.providers import anthropic, gemini_wire
 from tiltyard.llm.providers.chat import batch_reply, chat_reply
 from tiltyard.llm.records import Reply, Stop, ToolCall
 from tiltyard.tournament.config import load_setup
@@ -43,7 +43,7 @@ EXAMPLES = 600
 SOAK_EXAMPLES = 15_000
 GOOD = '{"reasoning": "A {is} \\"right\\".", "verdict": "A"}'
 FORMS: tuple[ReplyForm, ...] = ("json", "tool")
-KINDS = ["anthropic", "openai", "local"]
+KINDS = ["anthropic", "openai", "gemini", "local"]
 
 
 def reply_of(form: ReplyForm, text: str, stop: Stop = Stop.END) -> Reply:
@@ -228,7 +228,7 @@ def judge_over_http(
 
 @pytest.mark.parametrize("grades", [False, True])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("kind", "batch"), [(kind, False) for kind in KINDS] + [(kind, True) for kind in KINDS[:2]])
+@pytest.mark.parametrize(("kind", "batch"), [(kind, False) for kind in KINDS] + [(kind, True) for kind in KINDS[:3]])
 def test_verdicts_arrive_in_every_form_from_every_provider(
     tmp_path: Path, fake_server: FakeServer, kind: str, batch: bool, form: ReplyForm, grades: bool
 ) -> None:
@@ -247,7 +247,7 @@ def test_verdicts_arrive_in_every_form_from_every_provider(
 
 @pytest.mark.parametrize("batch", [False, True])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize("kind", KINDS[:3])
 def test_a_reply_cut_off_is_truncated_and_asked_again_with_more(
     tmp_path: Path, fake_server: FakeServer, kind: str, form: ReplyForm, batch: bool
 ) -> None:
@@ -289,6 +289,20 @@ def message(rng: random.Random, form: ReplyForm) -> dict[str, Any]:
     return {"model": "m", "content": [thoughts, block], "stop_reason": reason}
 
 
+def candidate(rng: random.Random, form: ReplyForm) -> dict[str, Any]:
+    """A structured reply as Gemini sends it."""
+    said = _said(rng)
+    part: dict[str, Any] = {"text": said}
+    if form == "tool":
+        part = {"functionCall": {"name": "verdict", "args": _decoded(said)}}
+    thoughts = {"thought": True, "text": '{"verdict": "B"}'}
+    reason = rng.choice(["STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", None])
+    return {"modelVersion": "m", "candidates": [{"finishReason": reason, "content": {"parts": [thoughts, part]}}]}
+
+
+MAKERS = {"openai": completion, "anthropic": message, "gemini": candidate}
+
+
 def _said(rng: random.Random) -> str:
     good = json.dumps({"reasoning": "x", "verdict": rng.choice(["A", "B", "TIE", *GRADES])})
     return rng.choice([good, good, good, *UNREADABLE, good[: rng.randrange(len(good))], f"```json\n{good}\n```"])
@@ -307,8 +321,8 @@ def run_fuzz(examples: int) -> set[tuple[str, VerdictLabel]]:
     for seed in range(examples):
         rng = random.Random(seed)
         form, grades = rng.choice(FORMS), rng.randrange(2) == 1
-        kind = rng.choice(["openai", "openai batch", "anthropic", "anthropic batch"])
-        body = damaged(rng, (completion if kind.startswith("openai") else message)(rng, form))
+        kind = rng.choice([*MAKERS, *(f"{maker} batch" for maker in MAKERS)])
+        body = damaged(rng, MAKERS[kind.removesuffix(" batch")](rng, form))
         if rng.randrange(40) == 0:
             body = any_value(rng)
         reply = _received(kind, sent(body))
@@ -324,6 +338,10 @@ def _received(kind: str, body: Any) -> Reply:
         return chat_reply(body)
     if kind == "openai batch":
         return batch_reply({"response": {"status_code": 200, "body": body}})
+    if kind == "gemini":
+        return gemini_wire.gemini_reply(body)
+    if kind == "gemini batch":
+        return gemini_wire.batch_reply({"response": body})
     if kind == "anthropic":
         return anthropic._reply(body)
     return anthropic._batch_reply({"result": {"type": "succeeded", "message": body}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 
 from tests.fakes import FakeServer, Fault, Said
 from tests.llm.providers.asking import KEY, all_failed, ask, batch_replies, ended_batch, failed, make, question, use
-from tiltyard.bank.images import Image, ImageFinder
+from tiltyard.bank.images import ImageFinder
 from tiltyard.errors import QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers import gemini_wire as wire
 from tiltyard.llm.records import Reply, ReplySchema, ShownImage, Stop, ToolCall, Usage
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
 
 EARLIER = (("Name a bird.", "The heron."),)
 BODY = {
@@ -41,7 +44,12 @@ def test_the_same_body_is_sent_alone_and_in_a_batch(fake_server: FakeServer) -> 
     assert [one.body for one in fake_server.ledger.accepted] == [BODY, BODY]
 
 
-SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}, "required": ["verdict"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"verdict": {"type": "string"}},
+    "required": ["verdict"],
+    "additionalProperties": False,
+}
 
 
 def test_a_json_object_is_asked_for_by_its_schema() -> None:
@@ -58,7 +66,7 @@ def test_a_json_object_is_asked_for_by_its_schema() -> None:
 
 def test_a_forced_call_of_a_tool_is_asked_for_and_read(fake_server: FakeServer) -> None:
     wanted = question(structured=ReplySchema(name="verdict", schema=SCHEMA, description="Says it.", as_tool=True))
-    fake_server.behaviour.judge = lambda system, user: Said('call verdict {"verdict": "A"}')
+    fake_server.behaviour.judge = lambda system, user: '{"verdict": "A"}'
     for reply in (
         ask("gemini", fake_server, wanted),
         *dict(batch_replies("gemini", fake_server, [("k", wanted)])).values(),
@@ -70,23 +78,28 @@ def test_a_forced_call_of_a_tool_is_asked_for_and_read(fake_server: FakeServer) 
     ]
 
 
+def test_images_are_sent_as_bytes_or_addresses_before_the_words(tmp_path: Path, fake_server: FakeServer) -> None:
+    (tmp_path / "cat.png").write_bytes(PNG)
+    names = ["cat.png", "https://example.org/otter.jpg?size=1", "https://example.org/otter"]
+    images = ImageFinder(tmp_path).find(names, "row 1")
+    asked = question("Which?", images=tuple(ShownImage(image=one, before=f"[{n}]") for n, one in enumerate(images)))
+    assert ask("gemini", fake_server, asked).error is None
+    batch_replies("gemini", fake_server, [("one", asked)])
+    for accepted in fake_server.ledger.accepted:
+        assert accepted.body["contents"][-1]["parts"] == [
+            {"text": "[0]"},
+            {"inlineData": {"mimeType": "image/png", "data": base64.b64encode(PNG).decode()}},
+            {"text": "[1]"},
+            {"fileData": {"fileUri": names[1], "mimeType": "image/jpeg"}},
+            {"text": "[2]"},
+            {"fileData": {"fileUri": names[2]}},
+            {"text": "Which?"},
+        ]
+
+
 @pytest.mark.parametrize("part", [{"functionCall": 7}, {"functionCall": {}}, {"functionCall": None}])
 def test_a_call_that_is_none_is_left_out(part: dict[str, Any]) -> None:
     assert wire.gemini_reply({"candidates": [{"content": {"parts": [part]}}]}).calls == ()
-
-
-def test_images_are_parts_before_the_text(tmp_path: Path) -> None:
-    (tmp_path / "a.gif").write_bytes(b"GIF89a")
-    (file,) = ImageFinder(tmp_path).find(["a.gif"], "prompt")
-    shown = (ShownImage(image=file, before="[ONE]", after="[END]"), ShownImage(image=Image(url="https://x.org/b.png")))
-    body = wire.gemini_request(question("Which?", images=shown))
-    assert body["contents"][-1]["parts"] == [
-        {"text": "[ONE]"},
-        {"inlineData": {"mimeType": "image/gif", "data": "R0lGODlh"}},
-        {"text": "[END]"},
-        {"fileData": {"fileUri": "https://x.org/b.png"}},
-        {"text": "Which?"},
-    ]
 
 
 def test_a_body_without_system_text_has_none() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import mimetypes
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -102,11 +103,13 @@ def gemini_request(request: Request) -> dict[str, Any]:
 
 
 def _part(part: str | Image) -> dict[str, Any]:
+    """A text, the bytes of a file, or an address that Google fetches (with its type, if the address tells)."""
     if isinstance(part, str):
         return {"text": part}
     if part.path:
         return {"inlineData": {"mimeType": part.media_type, "data": part.encoded()}}
-    return {"fileData": {"fileUri": part.url}}
+    kind, _ = mimetypes.guess_type(part.url.partition("?")[0])
+    return {"fileData": {"fileUri": part.url, **({"mimeType": kind} if kind else {})}}
 
 
 def _forced_call(wanted: ReplySchema) -> dict[str, Any]:
