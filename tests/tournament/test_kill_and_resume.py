@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeServer
-from tests.tournament.killing import ANYWHERE, MOMENTS, QUERIES, Site
+from tests.tournament.folder import change
+from tests.tournament.killing import ANYWHERE, MODELS, MOMENTS, QUERIES, Site
 
 KILLS = 5
 """Planned for each tournament in an ordinary run: thirty in six. On a busy machine a moment may pass unseen."""
@@ -79,3 +80,29 @@ def test_hundreds_of_kills_cost_nothing(references: References, tmp_path: Path, 
     print(f"kills: {struck.total()}; {dict(struck)}")  # noqa: T201 (pytest -s shows it)
     assert struck.total() >= 200
     assert min(struck[moment] for moment in MOMENTS) >= 10
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+def test_a_panel_in_one_folder_that_is_killed_again_and_again_pays_for_nothing_twice(
+    tmp_path: Path, fake_server: FakeServer, wire: str
+) -> None:
+    def panel(name: str) -> Site:
+        site = Site(tmp_path / name, fake_server, wire)
+        judges = [MODELS[wire], MODELS[wire].replace("test-1", "test-2")]
+        change(site.config, judge__panel=judges, judge__headline_model=None, judge__pilot_model=None)
+        return site
+
+    site = panel("undisturbed")
+    began = time.monotonic()
+    site.finish()
+    wanted, seconds = site.artifacts(), time.monotonic() - began
+    assert len(fake_server.ledger.accepted) == 2 * QUERIES
+    for seed in range(3):
+        site = panel(f"site-{seed}")
+        found = killed_and_resumed(site, random.Random(seed), seconds, [*MOMENTS, ANYWHERE])
+        assert len(found) >= 4, f"only killed {found}"
+        # A kill in the middle of a write may leave its temporary file, under a name of its own.
+        assert {name: found for name, found in site.artifacts().items() if not name.endswith(".part")} == wanted
+        assert not fake_server.ledger.paid_twice()
+        assert sum(one.outcome == "succeeded" for one in fake_server.ledger.accepted) == 2 * QUERIES
