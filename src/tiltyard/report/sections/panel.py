@@ -40,7 +40,14 @@ def panel_section(here: Here) -> Html:
         )
         for name, found in panel.get("dimensions", {}).items()
     ]
-    return el("section", el("h2", "The judges"), el("p", said, class_="note"), *parts, id="panel")
+    return el(
+        "section",
+        el("h2", "The judges"),
+        el("p", said, class_="note"),
+        *parts,
+        el("p", EXPLAINED, class_="note"),
+        id="panel",
+    )
 
 
 def _counts(found: Mapping[str, Any]) -> Html:
@@ -55,45 +62,54 @@ def _counts(found: Mapping[str, Any]) -> Html:
     return join(text)
 
 
+EXPLAINED = (
+    "Right: of the winners that a judge names, the share that is right, estimated by Dawid and Skene’s method from the "
+    "votes alone (three judges or more); judges that err together look better than they are. Weight: ln(right ÷ "
+    "wrong). As most others: votes that are those of most other judges, with a 95 % interval by prompt. Flips: "
+    "verdicts that changed with the order of the answers. First: choices of the answer shown first. Again: equal "
+    "verdicts on a repeated question. Leans: the entrant that wins more or less often by this judge than by the "
+    "others, where that is more than chance. In the second table, above the diagonal is how often two judges find the "
+    "same, below it Cohen’s kappa, agreement beyond chance."
+)
+
+
 def _judges(here: Here, dimension: str, found: Mapping[str, Any]) -> Html:
+    """A row for each judge; columns that no judge has a value for are left out."""
     axis = svg.axis(svg.Scale(0.0, 100.0, (25.0, 50.0, 75.0)), " %")
-    head: list[str | tuple[str, str]] = [
-        "judge",
-        ("right, by the votes", "num"),
+    head: list[tuple[str, str]] = [
+        ("judge", ""),
+        ("right", "num"),
         ("weight", "num"),
         ("as most others", "num"),
         (axis, "chart"),
-        ("changed with the order", "num"),
-        ("chose the one shown first", "num"),
-        ("same when asked again", "num"),
+        ("flips", "num"),
+        ("first", "num"),
+        ("again", "num"),
         ("failed", "num"),
         ("US $", "num"),
-        "leans",
+        ("leans", ""),
     ]
-    rows = []
-    for row in found.get("judges", ()):
-        bias, others = row.get("bias") or {}, row.get("with_others") or {}
-        rows.append(
-            [
-                str(row.get("judge")),
-                percent(row.get("accuracy")),
-                number(row.get("weight"), 2),
-                percent(others.get("value")),
-                _strip(others, "as most others"),
-                *(percent((bias.get(key) or {}).get("value")) for key in ("flip_rate", "first_slot_rate")),
-                percent((bias.get("repeat_rate") or {}).get("value")),
-                number(row.get("failed")),
-                number(_cost(here, str(row.get("judge")), dimension), 2),
-                _lean(row),
-            ]
-        )
-    note = (
-        "Right: of the winners that a judge names, the share that is right, estimated by Dawid and Skene’s method from "
-        "the votes alone (three judges or more); judges that err together look better than they are. Weight: ln(right "
-        "÷ wrong). Leans: the entrant that wins more or less often by this judge than by the others, where that is "
-        "more than chance."
-    )
-    return join([table(head, rows, class_="board habits"), el("p", note, class_="note")])
+    rows = [_judge(here, dimension, row) for row in found.get("judges", ())]
+    used = [place for place in range(len(head)) if any(row[place] is not None for row in rows)]
+    body = [[row[place] or Html("") for place in used] for row in rows]
+    return table([head[place] for place in used], body, class_="board habits")
+
+
+def _judge(here: Here, dimension: str, row: Mapping[str, Any]) -> list[str | None]:
+    bias, others = row.get("bias") or {}, row.get("with_others") or {}
+    rates = [(bias.get(key) or {}).get("value") for key in ("flip_rate", "first_slot_rate", "repeat_rate")]
+    cost = _cost(here, str(row.get("judge")), dimension)
+    return [
+        str(row.get("judge")),
+        None if row.get("accuracy") is None else percent(row["accuracy"]),
+        None if row.get("weight") is None else number(row["weight"], 2),
+        percent(others.get("value")),
+        _strip(others, "as most others"),
+        *(None if rate is None else percent(rate) for rate in rates),
+        number(row.get("failed")),
+        None if cost is None else number(cost, 2),
+        _lean(row),
+    ]
 
 
 def _strip(found: Mapping[str, Any], what: str) -> Html:
@@ -111,11 +127,11 @@ def _cost(here: Here, judge: str, dimension: str) -> float | None:
     return None if cost is None else float(cost)
 
 
-def _lean(row: Mapping[str, Any]) -> Html | str:
+def _lean(row: Mapping[str, Any]) -> str | None:
     lean = row.get("lean") or {}
     value, low, high = (lean.get(key) for key in ("value", "low", "high"))
     if value is None or low is None or high is None or low <= 0 <= high:
-        return ""
+        return None
     return f"{row.get('leans_to')} {'+' if value > 0 else '−'}{abs(100 * value):.0f} points"
 
 
@@ -128,8 +144,7 @@ def _agreement(judges: Sequence[str], found: Sequence[Mapping[str, Any]]) -> Htm
         known[second, first] = number((pair.get("kappa") or {}).get("value"), 2)
     head: list[str | tuple[str, str]] = ["", *((name, "num") for name in judges)]
     rows = [[row, *(known.get((row, column), Html("")) for column in judges)] for row in judges]
-    note = "Above the diagonal, how often two judges find the same; below it, Cohen’s kappa, agreement beyond chance."
-    return join([el("h4", "Who agrees with whom"), table(head, rows), el("p", note, class_="note")])
+    return join([el("h4", "Who agrees with whom"), table(head, rows)])
 
 
 def _dissent(here: Here, found: Sequence[Mapping[str, Any]]) -> Html:
