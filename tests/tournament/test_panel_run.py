@@ -13,6 +13,8 @@ import pytest
 from tests.tournament.folder import ANSWERS, change, make_folder, read_lines, script, shown_as
 from tiltyard.battles import read_battles
 from tiltyard.boards import rate
+from tiltyard.errors import JudgingError
+from tiltyard.judging import RecordedJudge
 from tiltyard.report.counts import disagreements
 from tiltyard.report.run import read_run
 
@@ -77,6 +79,8 @@ def test_a_panel_judges_a_tournament(tiltyard: Tiltyard, config: Path) -> None:
     assert "3 judges judged every match. The result with the most votes counts" in section
     assert f"otter – crane: {JUDGES[0]} otter, {JUDGES[1]} otter, {JUDGES[2]} crane" in section
     assert f"{JUDGES[2]}: otter shown first" in page
+    with pytest.raises(JudgingError, match="the verdicts of a panel"):
+        RecordedJudge(folder / "verdicts" / "factuality.jsonl")
 
 
 def test_rows_are_battles_of_every_judge_clustered_by_prompt(tiltyard: Tiltyard, config: Path) -> None:

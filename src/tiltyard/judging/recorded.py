@@ -202,7 +202,15 @@ def _words_of(row: Mapping[str, Any], where: str) -> Iterator[tuple[bool, _Word]
     raw = row.get("raw") or ()
     if not isinstance(raw, list | tuple) or any(not isinstance(one, dict) or "verdict" not in one for one in raw):
         raise JudgingError(f"{where}: `raw` must be a list of verdicts, as a run writes it.")
+    judges = {str(record.get("judge_model")) for record in raw}
+    if len(judges) > 1:
+        raise JudgingError(
+            f"{where}: these are the verdicts of a panel, {', '.join(sorted(judges))}, which no single judge gave. Name "
+            "the judges themselves; what they said is cached."
+        )
     for record in raw:
+        if record.get("repeat"):
+            continue  # a recording is what was said the first time
         word = _Word(
             _said(record["verdict"], where),
             str(record.get("reasoning") or ""),
