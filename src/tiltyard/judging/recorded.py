@@ -205,8 +205,8 @@ def _words_of(row: Mapping[str, Any], where: str) -> Iterator[tuple[bool, _Word]
     judges = {str(record.get("judge_model")) for record in raw}
     if len(judges) > 1:
         raise JudgingError(
-            f"{where}: these are the verdicts of a panel, {', '.join(sorted(judges))}, which no single judge gave. Name "
-            "the judges themselves; what they said is cached."
+            f"{where}: these are the verdicts of a panel, {', '.join(sorted(judges))}, which no single judge gave. "
+            "Name the judges themselves; what they said is cached."
         )
     for record in raw:
         if record.get("repeat"):
