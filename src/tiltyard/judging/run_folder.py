@@ -97,7 +97,7 @@ def read_object(path: Path, command: str = RUN) -> dict[str, Any]:
     return value
 
 
-class LineSpan(msgspec.Struct, frozen=True):
+class LineSpan(msgspec.Struct, frozen=True, gc=False):
     """The position of one line: its number and its byte range."""
 
     number: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DECODER = msgspec.json.Decoder(Judgment)
 
 
-class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One judgment in brief. `slots` are the verdicts by slot as shown, `said` the same by entrant."""
 
     number: int
@@ -89,27 +89,35 @@ def read_judged(
 ) -> Iterator[JudgedBattle]:
     """The judgments of one file in brief, numbered from `first`."""
     file = path.relative_to(folder).as_posix()
+    shared: dict[Any, Any] = {}
     for number, (place, judgment) in enumerate(read_lines(path, DECODER, command), start=first):
-        yield _brief(judgment, number, file, place, dimension)
+        yield _brief(judgment, number, file, place, dimension, shared)
 
 
-def _brief(judgment: Judgment, number: int, file: str, place: LineSpan, dimension: str) -> JudgedBattle:
+def _brief(
+    judgment: Judgment, number: int, file: str, place: LineSpan, dimension: str, shared: dict[Any, Any]
+) -> JudgedBattle:
+    """A judgment in brief. Names and verdicts that came before are taken from `shared`: a million hold few of them."""
+
+    def once(value: Any) -> Any:
+        return shared.setdefault(value, value)
+
     return JudgedBattle(
         number=number,
         dimension=dimension,
-        prompt_id=judgment.prompt_id,
-        entrant_a=judgment.entrant_a,
-        entrant_b=judgment.entrant_b,
-        winner=judgment.winner,
+        prompt_id=once(judgment.prompt_id),
+        entrant_a=once(judgment.entrant_a),
+        entrant_b=once(judgment.entrant_b),
+        winner=once(judgment.winner),
         inconsistent=judgment.inconsistent,
-        status=judgment.status,
-        slots=tuple(verdict.verdict for verdict in judgment.raw),
-        said=tuple(verdict.for_entrants for verdict in judgment.raw),
-        judges=tuple(dict.fromkeys(verdict.judge_model for verdict in judgment.raw)),
+        status=once(judgment.status),
+        slots=once(tuple(verdict.verdict for verdict in judgment.raw)),
+        said=once(tuple(verdict.for_entrants for verdict in judgment.raw)),
+        judges=once(tuple(dict.fromkeys(verdict.judge_model for verdict in judgment.raw))),
         file=file,
         line=place,
-        swaps=tuple(verdict.position_swap for verdict in judgment.raw),
-        both_orders=_both_orders(judgment.raw) if len(judgment.raw) != 2 else ((0, 1),),
+        swaps=once(tuple(verdict.position_swap for verdict in judgment.raw)),
+        both_orders=once(_both_orders(judgment.raw) if len(judgment.raw) != 2 else ((0, 1),)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from array import array
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -57,14 +58,22 @@ class SiteMap:
         return groups
 
     @cached_property
-    def neighbours(self) -> Mapping[int, tuple[JudgedBattle | None, JudgedBattle | None]]:
-        """The judgments before and after each one in the list of its pair."""
-        found: dict[int, tuple[JudgedBattle | None, JudgedBattle | None]] = {}
+    def _place_in_pair(self) -> array[int]:
+        """The place of each judgment, by number, in the list of its pair."""
+        places = array("I", bytes(4 * len(self.run.battles)))
         for battles in self.by_pair.values():
-            around = [None, *battles, None]
             for place, battle in enumerate(battles):
-                found[battle.number] = (around[place], around[place + 2])
-        return found
+                places[battle.number] = place
+        return places
+
+    def neighbours(self, battle: JudgedBattle) -> tuple[JudgedBattle | None, JudgedBattle | None]:
+        """The judgments before and after one in the list of its pair."""
+        around = self.by_pair[self.pair_key(battle.dimension, *battle.entrants)]
+        place = self._place_in_pair[battle.number]
+        return (
+            around[place - 1] if place else None,
+            around[place + 1] if place + 1 < len(around) else None,
+        )
 
     @cached_property
     def prompt_files(self) -> Mapping[str, str]:

@@ -235,7 +235,7 @@ def _origin(battle: JudgedBattle, verdict: Verdict) -> Html:
 
 
 def _ways_on(here: Here, battle: JudgedBattle) -> Html:
-    before, after = here.site_map.neighbours[battle.number]
+    before, after = here.site_map.neighbours(battle)
     ways = [
         link(here.pair(battle.dimension, *battle.entrants), "all battles of this pair"),
         link(here.prompt(battle.prompt_id), "everything on this prompt"),
