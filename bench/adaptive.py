@@ -123,8 +123,7 @@ def _covered(rounds: AdaptiveRounds, truth: np.ndarray[Any, Any]) -> float:
     """The share of printed intervals that hold the truth."""
     fit, settings = rounds.estimates, rounds.settings
     assert fit is not None
-    error = (1.0 - settings.level) / (settings.maximum if settings.goal.stops_on_order else 1)
-    half = t_quantile(1.0 - error, fit.degrees) * np.sqrt(fit.own_variance)
+    half = t_quantile(settings.interval_level, fit.degrees) * np.sqrt(fit.own_variance)
     return float((np.abs(fit.strength - truth) <= half).mean())
 
 

@@ -146,10 +146,10 @@ def test_a_budget_is_spent_and_not_exceeded() -> None:
 
 
 def test_a_width_is_reached_where_it_can_be() -> None:
-    rounds, _ = played("width:180", ImaginedWorld(), entrants=6, prompts=60, seed=1)
+    rounds, _ = played("width:250", ImaginedWorld(), entrants=6, prompts=60, seed=1)
     assert rounds.settled
     assert rounds.records[-1].widest is not None
-    assert rounds.records[-1].widest <= 180
+    assert rounds.records[-1].widest <= 250
     assert rounds.judged.mean() < 0.9
 
 

@@ -63,6 +63,11 @@ class RoundSettings:
             raise OptionError(f"level of rounds is {self.level:g}; it must be at least 0.5 and below 1.")
 
     @property
+    def interval_level(self) -> float:
+        """The level of printed intervals: each holds with `level` whichever of the planned looks was the last."""
+        return 1.0 - (1.0 - self.level) / self.maximum
+
+    @property
     def sweep(self) -> int:
         """How many rounds see new prompts; those after them add opponents on the same prompts."""
         return max(1, self.maximum - self.maximum // 3)
@@ -211,7 +216,7 @@ class AdaptiveRounds:
         decision = self.decision
         widest = None
         if self.estimates is not None:
-            width = float(interval_widths(self.estimates, self.settings.level).max())
+            width = float(interval_widths(self.estimates, self.settings.interval_level).max())
             widest = width if math.isfinite(width) else None
         return RoundRecord(
             round=number,

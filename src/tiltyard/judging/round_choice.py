@@ -244,7 +244,9 @@ def decide(
     exhausted = design.per_entrant(~judged) == 0
     nothing = np.zeros_like(above)
     if not goal.stops_on_order:
-        return RoundDecision(above, nothing, nothing, _wanted(goal, estimates, level) * ~exhausted)
+        return RoundDecision(
+            above, nothing, nothing, _wanted(goal, estimates, 1.0 - (1.0 - level) / looks) * ~exhausted
+        )
     undecided = ~(above | above.T | np.eye(m, dtype=bool))
     if goal.kind == "top":
         contender: Bools = np.logical_not(above.any(axis=0))
@@ -264,7 +266,7 @@ def _wanted(goal: RoundGoal, estimates: Estimates, level: float) -> Floats:
 
 
 def interval_widths(estimates: Estimates, level: float) -> Floats:
-    """How wide the intervals of a single look are, in points, from end to end; infinite where there is none."""
+    """How wide intervals at this level are, in points, from end to end; infinite where there is none."""
     width = np.full(len(estimates.degrees), np.inf)
     known = estimates.degrees > 0.0
     half = t_quantile(level, estimates.degrees[known]) * np.sqrt(estimates.own_variance[known])

@@ -143,10 +143,8 @@ def rounds_file(settings: RoundSettings, dimensions: dict[str, DimensionRounds])
 
 
 def interval_level(settings: RoundSettings) -> float:
-    """The level of printed intervals: wide enough for every planned look where stopping depends on who is ahead."""
-    if not settings.goal.stops_on_order:
-        return settings.level
-    return 1.0 - (1.0 - settings.level) / settings.maximum
+    """The level of printed intervals: wide enough for every planned look."""
+    return settings.interval_level
 
 
 def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) -> dict[str, DimensionRounds]:
@@ -350,11 +348,10 @@ def _remarks(state: DimensionRounds) -> list[str]:
     settings, looks = state.rounds.settings, len(state.rounds.records)
     said = f"adaptive rounds until {settings.goal}, stopped after {looks} of at most {settings.maximum}: "
     lines = [said + str(state.rounds.stopped)]
-    if settings.goal.stops_on_order:
-        lines.append(
-            f"intervals are at {percent(interval_level(settings))}, so that each holds with {percent(settings.level)} "
-            f"whichever of the {settings.maximum} planned looks was the last"
-        )
+    lines.append(
+        f"intervals are at {percent(interval_level(settings))}, so that each holds with {percent(settings.level)} "
+        f"whichever of the {settings.maximum} planned looks was the last"
+    )
     return lines
 
 
@@ -373,7 +370,7 @@ def decision_words(state: DimensionRounds) -> str:
         return told + (f"; {given_up} were given up as too close" if given_up else "")
     widest = rounds.records[-1].widest if rounds.records else None
     known = "unknown" if widest is None else f"{widest:.0f} points"
-    return f"the widest {level} interval is {known} from end to end"
+    return f"the widest {percent(settings.interval_level)} interval is {known} from end to end"
 
 
 def round_line(dimension: str, state: DimensionRounds) -> str:
