@@ -160,9 +160,10 @@ def test_two_entrants_and_one_prompt_are_enough_to_end() -> None:
 
 
 def test_the_best_is_kept_and_most_calls_are_saved() -> None:
-    # Over 150 other seeds it was kept 150 times; among these twelve there is none in which it is not.
-    found = [played("top", ImaginedWorld(spread=0.8), entrants=8, prompts=60, seed=seed) for seed in range(12)]
-    assert all(int(np.argmax(strength)) in rounds.contenders for rounds, strength in found)
+    # The best may be lost in 5 % of tournaments. Of these 15 it is lost in one (seed 12); three or more come about in
+    # fewer than 4 of 100 such tests at that rate.
+    found = [played("top", ImaginedWorld(spread=0.8), entrants=8, prompts=60, seed=seed) for seed in range(15)]
+    assert sum(int(np.argmax(strength)) in rounds.contenders for rounds, strength in found) >= 13
     assert np.mean([rounds.judged.mean() for rounds, _ in found]) < 0.4
 
 
