@@ -106,6 +106,14 @@ def test_a_baseline_without_answers_ends_the_run(config: Path, anyway: bool) -> 
     assert "--without-missing" not in str(error.value)
 
 
+@pytest.mark.parametrize("until", [None, "top"])
+def test_adaptive_rounds_and_a_baseline_exclude_each_other(config: Path, until: str | None) -> None:
+    change(config, rounds={"until": "order"} if until is None else {})
+    with pytest.raises(ConfigError, match="adaptive rounds choose opponents"):
+        make_plan(load_setup(config), RunOptions(mode="headline", until=until))
+    assert make_plan(load_setup(config), RunOptions(mode="headline", until="all")).rounds is None
+
+
 def test_another_entrant_without_answers_can_be_left_out(config: Path) -> None:
     (config.parent / "responses" / "responses_crane.jsonl").unlink()
     plan = make_plan(load_setup(config), RunOptions(mode="headline", without_missing=True))

@@ -63,7 +63,7 @@ class SilentProvider:
         raise Refused(f"{self.name}/{request.model} is not asked anything in this run.")
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Does nothing: there is no connection to close."""
 
 
 def _find(given: str, look_in: Sequence[Path]) -> Path:

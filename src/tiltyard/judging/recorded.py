@@ -86,7 +86,7 @@ class RecordedJudge:
         return recalled
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Does nothing: there is no connection to close."""
 
     def _learn(self, dimension: str | None, shown: _Shown, word: _Word) -> None:
         words = self._words.setdefault(dimension, {})

@@ -1,4 +1,4 @@
-"""The grid of prompts × models: how each model fared on each prompt, with a way to the answers behind a cell.
+"""The grid of prompts × models: how each model did on each prompt, with a way to the answers behind a cell.
 
 It is a plain table. Where scripts run, `grid.js` sorts it by any column, filters it, and shows long ones in portions.
 A cell says with a sign, a number and a color whether its model won or lost there, so no color is needed to read it.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tiltyard.report.run import Dimension, Run
 
 SIDE_BY_SIDE = 5
-"""Entrants up to which two heatmaps fit beside each other."""
+"""With at most this many entrants, two heatmaps fit side by side."""
 
 
 def render_run(run: Run) -> str:
@@ -57,7 +57,7 @@ def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReportKind:
-    """What differs between kinds of report: title, list of a pair's battles, its filter, more style and script."""
+    """What differs between kinds of report: title, list of a pair's battles, its filter, extra style and script."""
 
     title: str
     pair_view: Callable[[Here, tuple[int, int, int]], Html] = pair_view
@@ -67,7 +67,7 @@ class ReportKind:
 
 
 def sibling_files(site_map: SiteMap, kind: ReportKind) -> Iterator[tuple[str, str]]:
-    """The files beside the page of a large run: a list per pair, and the prompts with their battles. Else none."""
+    """The files beside the page of a large run: a list per pair, and the prompts with their battles; none for a one-page run."""
     if not site_map.split:
         return
     for key in site_map.by_pair:
@@ -80,7 +80,7 @@ def sibling_files(site_map: SiteMap, kind: ReportKind) -> Iterator[tuple[str, st
 
 
 def views_on_page(here: Here, kind: ReportKind) -> Html:
-    """All lists and battles of a one-page run; each is shown when the address names it."""
+    """All lists and battles of a one-page run; each is shown when the address ends in its name."""
     views: list[Html] = []
     if not here.site_map.split:
         views = [kind.pair_view(here, key) for key in here.site_map.by_pair]

@@ -106,7 +106,7 @@ class _Shares:
 
 
 class HabitCounts:
-    """Counts the habits of a judge as its judgments pass by; with `cases`, its taste for length too."""
+    """Counts the habits of a judge as its judgments pass by; with `cases`, its preference for length too."""
 
     def __init__(self, cases: Sequence[Case] | None = None) -> None:
         self._cases = cases

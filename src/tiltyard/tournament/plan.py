@@ -141,6 +141,7 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
     answers, transcripts = reading.attempt(lambda: show_transcripts(read, selected, limit)) or (read, None)
     images = reading.attempt(lambda: PlanImages.find(there, selected, answers))
     chosen = reading.attempt(lambda: _judge(setup, options)) or ""
+    rounds = reading.attempt(lambda: _rounds(setup, options))
     reading.refuse(setup.path)
     elo = config.elo if options.n_perms is None else _with_perms(config.elo, options.n_perms)
     return RunPlan(
@@ -163,8 +164,19 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
         images=images,
         transcripts=transcripts,
         left_out=tuple(name for name in setup.entrant_ids if name not in there.entrant_ids),
-        rounds=round_settings(config.rounds, options.until),
+        rounds=rounds,
     )
+
+
+def _rounds(setup: Setup, options: RunOptions) -> RoundSettings | None:
+    """How adaptive rounds go; they choose opponents, so none are left to choose where a baseline is everyone's."""
+    rounds = round_settings(setup.config.rounds, options.until)
+    if rounds is not None and setup.config.opponents.baseline is not None:
+        raise ConfigError(
+            f"{setup.path}: opponents.baseline is the one opponent of everyone, and adaptive rounds choose opponents. "
+            "Take one of the two: remove opponents.baseline, or judge everything (until: all)."
+        )
+    return rounds
 
 
 class _Reading:
