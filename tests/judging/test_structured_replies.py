@@ -359,6 +359,15 @@ def _check_verdict(form: ReplyForm, reply: Reply, label: VerdictLabel, *, grades
     assert (GRADES[found["verdict"]][0] if grades else VerdictLabel(found["verdict"])) is label
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_half_a_surrogate_pair_in_the_reasoning_is_kept_as_a_question_mark(tmp_path: Path, form: ReplyForm) -> None:
+    """JSON can escape one, UTF-8 cannot hold it: the verdict is paid for, and must be kept."""
+    reply = '{"reasoning": "good \\ud83d", "verdict": "A"}'
+    run(judging_plan(1), make_judge(tmp_path, lambda request: reply, reply=form))
+    kept = [json.loads(line) for path in tmp_path.glob("judgments_*.jsonl") for line in path.read_bytes().splitlines()]
+    assert {(one["verdict"], one["reasoning"]) for one in kept} == {("A", "good ?")}
+
+
 ALL_KINDS = {VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE, VerdictLabel.UNPARSED} | {
     VerdictLabel.TRUNCATED,
     VerdictLabel.REFUSED,

@@ -170,7 +170,7 @@ def _read_structured(reply: Reply, wanted: ReplySchema, *, grades: bool) -> Pars
             return ParsedReply(VerdictLabel.TRUNCATED, why="cut off at max_tokens")
         label = VerdictLabel.TRUNCATED if failure.breaks_off else VerdictLabel.UNPARSED
         return ParsedReply(label, why=str(failure))
-    reasoning = found.get("reasoning", "")
+    reasoning = found.get("reasoning", "").encode("utf-8", "replace").decode()  # JSON can escape half a surrogate pair
     if not grades:
         return ParsedReply(VerdictLabel(word), reasoning=reasoning)
     return _graded(word, reasoning)
