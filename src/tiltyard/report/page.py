@@ -67,7 +67,10 @@ class ReportKind:
 
 
 def sibling_files(site_map: SiteMap, kind: ReportKind) -> Iterator[tuple[str, str]]:
-    """The files beside the page of a large run: a list per pair, and the prompts with their battles; none for a one-page run."""
+    """The files beside the page of a large run: a list per pair, and the prompts with their battles.
+
+    A run of one page has none.
+    """
     if not site_map.split:
         return
     for key in site_map.by_pair:
