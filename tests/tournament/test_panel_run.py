@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,12 @@ def test_a_panel_judges_a_tournament(tiltyard: Tiltyard, config: Path) -> None:
     assert "3 judges judged every match. The result with the most votes counts" in section
     assert f"otter – crane: {JUDGES[0]} otter, {JUDGES[1]} otter, {JUDGES[2]} crane" in section
     assert f"{JUDGES[2]}: otter shown first" in page
+    costs = page[page.index('id="usage"') :]
+    costs = costs[: costs.index("</section>")]
+    assert costs.count("<table") == 1
+    for name, calls in zip(JUDGES, (42, 42, 44), strict=True):  # what judge three said is no verdict, and asked thrice
+        row = costs[costs.index(name) :]
+        assert re.findall(r">([\d,]+)<", row)[:3] == ["42", "0", str(calls)]
     with pytest.raises(JudgingError, match="the verdicts of a panel"):
         RecordedJudge(folder / "verdicts" / "factuality.jsonl")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from tiltyard.pages.markup import Html, el, join, number, pairs, table
 from tiltyard.tournament.rounds import ROUNDS_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from tiltyard.report.site_map import Here
 
 
@@ -49,20 +52,33 @@ COLUMNS = {
     "cache_creation_input_tokens": "cache writes",
     "cache_read_input_tokens": "cache reads",
     "cost_usd": "US $",
+    "replies_without_usage": "no usage",
 }
 
 
 def _usage_table(usage: Mapping[str, Any]) -> Html:
-    """Usage by dimension, the total last."""
-    rows = [*usage["dimensions"].items(), ("total", usage["total"])]
+    """Usage by dimension, the total, and of a panel what each judge has of it."""
     columns = list(usage["total"])
+    judges = {f"by {name}": _summed(rows.values(), columns) for name, rows in usage.get("judges", {}).items()}
     head: list[str | tuple[str, str]] = ["", *((COLUMNS.get(key, words(key)), "num") for key in columns)]
-    body = [
-        [el("b", name) if row is usage["total"] else name, *(_amount(key, row.get(key)) for key in columns)]
-        for name, row in rows
-    ]
-    rest = {key: value for key, value in usage.items() if key not in ("dimensions", "total", "judge_model")}
+    rows = [*usage["dimensions"].items(), (el("b", "total"), usage["total"]), *judges.items()]
+    body = [[name, *(_amount(key, row.get(key)) for key in columns)] for name, row in rows]
+    shown = ("dimensions", "total", "judge_model", "judges")
+    rest = {key: value for key, value in usage.items() if key not in shown}
     return join([table(head, body), facts(rest) if rest else ""])
+
+
+def _summed(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, Any]:
+    """One judge's usage over all dimensions; an amount that is unknown in one of them is unknown."""
+    total: dict[str, Any] = dict.fromkeys(columns, 0)
+    failed: Counter[str] = Counter()
+    for row in rows:
+        failed.update(row.get("failed") or {})
+        for key in columns:
+            value = row.get(key)
+            if key != "failed":
+                total[key] = None if value is None or total[key] is None else total[key] + value
+    return total | ({"failed": dict(failed)} if "failed" in columns else {})
 
 
 def _amount(key: str, value: Any) -> Html:
