@@ -71,6 +71,15 @@ def test_files_read_like_rows_and_other_column_names_are_mapped(board, tmp_path)
     assert len(found.settings["people_sha256"]) == 64
 
 
+def test_where_no_column_says_who_decided_the_battles_are_the_judges(board, tmp_path):
+    judged = tmp_path / "judged.jsonl"
+    unsaid = [{name: cell for name, cell in row.items() if name != "source"} for row in JUDGED]
+    judged.write_text("".join(json.dumps(row) + "\n" for row in unsaid))
+    assert ty.rate(judged, people=PEOPLE).ratings == pytest.approx(board.ratings)
+    with pytest.raises(NoBattles, match="source is not llm-judge"):
+        ty.rate(judged, people=PEOPLE, default_source="human")
+
+
 def test_labels_of_matchups_that_were_not_judged_are_counted(board):
     found = ty.rate(JUDGED, people=[*PEOPLE, *({**PEOPLE[0], "question_id": f"x{i}"} for i in range(7))])
     assert found.left_out == {"label on a matchup that was not judged": 7.0}

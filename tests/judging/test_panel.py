@@ -268,6 +268,17 @@ def test_two_judges_have_equal_weight(tmp_path: Path) -> None:
     assert judged.panel.reliability("clarity") is None
 
 
+def test_judges_that_name_no_winner_have_no_share_of_right_ones(tmp_path: Path) -> None:
+    """Three judges of whom one always says tie are two, who cannot be told apart."""
+    plan = judging_plan(6)
+    judges = [prefers("otter"), prefers("heron"), says_in_turn("TIE"), prefers("otter")]
+    for count, rated in ((3, []), (4, [0, 1, 3])):
+        judged = run(plan, panel(tmp_path, *judges[:count], combine="weight"))
+        rows = study_panel(plan, judged)["clarity"].judges
+        assert [place for place, row in enumerate(rows) if row.accuracy is not None] == rated
+        assert [place for place, row in enumerate(rows) if row.weight is not None] == rated
+
+
 def test_one_budget_is_for_all_judges(tmp_path: Path) -> None:
     prices = PriceTable(
         {f"judge-{n}": Price(input=1.0, output=10.0, cache_write_1h=2.0, cache_read=0.1) for n in (1, 2)}, "2026-01-01"

@@ -90,6 +90,30 @@ def test_a_panel_judges_a_tournament(tiltyard: Tiltyard, config: Path) -> None:
         RecordedJudge(folder / "verdicts" / "factuality.jsonl")
 
 
+def test_one_judge_of_a_panel_that_goes_by_the_order_is_warned_of(tiltyard: Tiltyard, config: Path) -> None:
+    """A third of all judgments changes with the order, which would be no warning; all of this judge's do."""
+    script(config.parent / "three.yaml", {"when": [], "say": "VERDICT: A"})
+    done = command(tiltyard, "run", config, "--mode", "headline", "--yes", "--output-dir", config.parent / "run")
+    warned = [line for line in done.stdout.splitlines() if line.startswith("WARNING")]
+    assert len(warned) == 2
+    assert all(line.startswith(f"WARNING: {JUDGES[2]} changed its verdict with the order") for line in warned)
+
+
+def test_the_page_says_what_every_judge_cost_also_after_a_second_command(tiltyard: Tiltyard, config: Path) -> None:
+    prices = {name: {"input": 2000.0, "output": 2000.0} for name in ("one.yaml", "two.yaml", "three.yaml")}
+    change(config, judge={"panel": list(JUDGES), "prices": prices})
+    run(tiltyard, config, "run")
+    folder = run(tiltyard, config, "run")
+    usage = json.loads((folder / "usage.json").read_text())
+    cost = sum(row["verdicts"]["cost_usd"] for row in usage["dimensions"].values())
+    assert (usage["total"]["cost_usd"], usage["total"]["fresh_calls"]) == (0.0, 0)
+    assert cost > 0.0
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    section = page[page.index('<section id="usage">') : page.index('<section id="run">')]
+    assert section.count("US $, all verdicts") == 1
+    assert f'all verdicts: <data value="{cost!r}"' in page
+
+
 def test_rows_are_battles_of_every_judge_clustered_by_prompt(tiltyard: Tiltyard, config: Path) -> None:
     folder = run(tiltyard, config, "rows", "--combine", "rows")
     battles = read_lines(folder / "battles.jsonl")

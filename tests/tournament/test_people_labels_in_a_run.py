@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import random
 import shutil
@@ -16,7 +17,7 @@ import tiltyard as ty
 from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
-from tiltyard.battles.label_sheets import SheetKey, SheetMatchup, draw_matchups, read_sheet
+from tiltyard.battles.label_sheets import SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, read_sheet
 from tiltyard.errors import BattleError, ConfigError, NoBattles, OptionError
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.people import write_sheet
@@ -124,6 +125,52 @@ def test_a_sheet_says_who_won_whichever_side_was_shown_first() -> None:
     assert set(table.outcome.tolist()) == {1}
     assert table.text_column("question_id").texts() == [one.prompt_id for one in drawn]
     assert set(table.text_column("voter").texts()) == {"ann"}
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "encoding", "first"),
+    [
+        (";", "utf-8-sig", ""),
+        (";", "cp1252", ""),
+        ("\t", "utf-16", ""),
+        (";", "utf-8", "sep=;\r\n"),
+        (",", "cp1252", ""),
+    ],
+)
+def test_a_sheet_may_be_saved_as_spreadsheets_do(tmp_path: Path, delimiter: str, encoding: str, first: str) -> None:
+    key = SheetKey(b"salt")
+    rows = rows_of(draw_matchups(JUDGED, 40, np.random.default_rng(0)), key, voter="Zoë", remark="a, b")
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    for name in ("sheet.csv", "copies/one.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((first + text.getvalue()).encode(encoding))
+    straight = read_sheet(rows, JUDGED, key)
+    for name in ("sheet.csv", "copies"):
+        table = read_sheet(from_spreadsheet(tmp_path / name), JUDGED, key)
+        assert table.model_a.tolist() == straight.model_a.tolist()
+        assert table.outcome.tolist() == straight.outcome.tolist()
+        assert set(table.text_column("voter").texts()) == {"Zoë"}
+
+
+def test_labels_that_are_no_such_sheet_are_left_alone(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.csv"
+    plain.write_text("question_id,model_a,model_b,winner\np1,a;label_id,b,A\n", encoding="utf-8")
+    for given in (plain, str(plain), tmp_path, tmp_path / "missing.csv", tmp_path / "x.jsonl", [{"winner": "A"}]):
+        assert from_spreadsheet(given) is given
+
+
+def test_a_winner_that_means_nothing_can_be_left_out_of_a_sheet() -> None:
+    key = SheetKey(b"salt")
+    rows = rows_of(draw_matchups(JUDGED, 40, np.random.default_rng(0)), key)
+    rows[3]["winner"], rows[4]["winner"] = "who knows", ""
+    with pytest.raises(BattleError, match="unknown winner"):
+        read_sheet(rows, JUDGED, key)
+    table = read_sheet(rows, JUDGED, key, "skip")
+    assert len(table) == 38
+    assert table.skipped == {"unknown winner": 1, "not filled in": 1}
 
 
 def test_a_sheet_of_another_run_or_without_its_key_is_refused(tmp_path: Path) -> None:

@@ -7,11 +7,14 @@ behind `label_id`, a keyed hash of prompt, dimension and the two models: only wh
 
 from __future__ import annotations
 
+import codecs
+import csv
 import hashlib
+import io
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -119,6 +122,44 @@ def _stratified(stratum: NDArray[np.int64], n: int, rng: np.random.Generator) ->
     return rng.permutation(np.concatenate(picked))
 
 
+def from_spreadsheet(people: BattleData) -> BattleData:
+    """The rows of sheets that a spreadsheet saved its own way: semicolons or tabs, UTF-16 or Windows-1252.
+
+    Whatever is no such sheet is given back as it is.
+
+    Parameters:
+        people: Labels: a file or folder, or anything else.
+    """
+    if not isinstance(people, str | Path):
+        return people
+    given = Path(people)
+    files = sorted(given.glob("*.csv")) if given.is_dir() else [given] if given.suffix.lower() == ".csv" else []
+    texts = [_decoded(file.read_bytes()) for file in files if file.is_file()]
+    if not any(foreign or _delimiter(text) != "," for text, foreign in texts):
+        return people
+    read = (csv.DictReader(io.StringIO(text), delimiter=_delimiter(text), restkey="") for text, _ in texts)
+    return [{name: cell for name, cell in row.items() if name} for rows in read for row in rows]
+
+
+def _decoded(data: bytes) -> tuple[str, bool]:
+    """The text of a sheet without its mark of byte order, and whether it is anything but UTF-8."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text, foreign = data.decode("utf-16", "replace"), True
+    else:
+        try:
+            text, foreign = data.decode("utf-8-sig"), False
+        except UnicodeDecodeError:
+            text, foreign = data.decode("cp1252", "replace"), True
+    return (text.partition("\n")[2] if text.startswith("sep=") else text), foreign
+
+
+def _delimiter(text: str) -> str:
+    """What separates the columns of a sheet; a comma for whatever is no sheet."""
+    head = text.partition("\n")[0].rstrip("\r")
+    names = {mark: head.replace('"', "").split(mark) for mark in (";", "\t")}
+    return next((mark for mark, cells in names.items() if SHEET_COLUMN in cells and len(cells) > 1), ",")
+
+
 def is_sheet(people: BattleData) -> bool:
     """Whether labels are a filled-in sheet rather than battles."""
     return not isinstance(people, BattleTable) and SHEET_COLUMN in peek(people, default_source="human").raw_columns
@@ -138,18 +179,21 @@ def find_key(battles: BattleData) -> SheetKey:
     )
 
 
-def read_sheet(people: BattleData, judged: BattleTable, key: SheetKey) -> BattleTable:
+def read_sheet(
+    people: BattleData, judged: BattleTable, key: SheetKey, on_bad: Literal["error", "skip"] = "error"
+) -> BattleTable:
     """A filled-in sheet as battles; rows without a winner are counted as skipped.
 
     Parameters:
         people: The sheet, or several.
         judged: The judge's battles: what labels may be about.
         key: The key of the folder that the sheet was drawn from.
+        on_bad: What to do with a winner that means nothing: `error`, or `skip` and count it.
     """
     mapped = {"question_id": SHEET_COLUMN}
     _, empty = find_problems(people, where=NOT_FILLED, default_source="human", map=mapped, examples_each=0)
     try:
-        sheet = read_battles(people, where=FILLED, default_source="human", map=mapped)
+        sheet = read_battles(people, where=FILLED, default_source="human", map=mapped, on_bad=on_bad)
     except NoBattles:
         raise NoBattles("no row of the label sheet has a winner: A, B, tie or both bad.") from None
     shown = {key.label_id(one): one for one in _possible(judged)}
@@ -161,7 +205,7 @@ def read_sheet(people: BattleData, judged: BattleTable, key: SheetKey) -> Battle
             f"none of the {len(sheet):,} labels of the sheet is about a matchup of this run: was the sheet drawn from "
             "another folder?"
         )
-    skipped = {"not filled in": sum(empty.counts.values()), "not of this run": int((~known).sum())}
+    skipped = {**sheet.skipped, "not filled in": sum(empty.counts.values()), "not of this run": int((~known).sum())}
     return _unblinded(sheet.take(known), found, judged, {reason: n for reason, n in skipped.items() if n})
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.frames import rereadable
-from tiltyard.battles.label_sheets import find_key, is_sheet, read_sheet
+from tiltyard.battles.label_sheets import find_key, from_spreadsheet, is_sheet, read_sheet
 from tiltyard.battles.reading import peek, read_battles
 from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
 from tiltyard.boards.certainty import (
@@ -72,7 +72,8 @@ def rate_with_people(
 
     Parameters:
         estimator: How to rate: `BradleyTerry`.
-        battles: The judge's battles: a table, or whatever `read_battles` takes.
+        battles: The judge's battles: a table, or whatever `read_battles` takes; where no column says who decided,
+            all are the judge's.
         people: People's labels, likewise; rows that do not say who decided are people's.
         reading: How to read the judge's battles; columns under other names are looked for in people's too.
     """
@@ -82,6 +83,9 @@ def rate_with_people(
         raise OptionError('people\'s labels need the battles on this machine: use engine="duckdb".')
     _check(estimator)
     data = rereadable(battles)
+    named = {*peek(data, reading.format, "llm-judge", reading.map).raw_columns, *(reading.map or {})}
+    if reading.default_source is None and "source" not in named:
+        reading = replace(reading, default_source="llm-judge")
     seen = peek(data, reading.format, reading.default_source, reading.map).columns
     judged = read_for(_by_judge(estimator), data, reading, also=[name for name in MATCHED_BY if name in seen])
     board = correct_by_people(judged, read_labels(people, judged, battles, reading), estimator)
@@ -100,9 +104,9 @@ def read_labels(
         battles: Where these came from: the folder that a sheet was drawn from.
         reading: Columns under other names, and what to do with bad rows.
     """
-    data = rereadable(people)
+    data = from_spreadsheet(rereadable(people))
     if is_sheet(data):
-        return read_sheet(data, judged, find_key(battles))
+        return read_sheet(data, judged, find_key(battles), reading.on_bad)
     raw = peek(data, default_source="human").raw_columns if reading.map else ()
     mapped = {ours: theirs for ours, theirs in (reading.map or {}).items() if theirs in raw or ":" in ours}
     return read_battles(data, default_source="human", on_bad=reading.on_bad, map=mapped or None)

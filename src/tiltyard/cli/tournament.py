@@ -229,6 +229,7 @@ def _foresee_rounds(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge, ask
 def _say_what_came_out(finished: RunResult) -> None:
     """Ratings, boards and the gate on standard output; usage and the folder on standard error."""
     from tiltyard.tournament.gate import verdict_lines
+    from tiltyard.tournament.habits import panel_warnings
     from tiltyard.tournament.rounds import outcome_lines
     from tiltyard.tournament.summary import board_text, failure_lines, summary_table, usage_lines
 
@@ -236,7 +237,8 @@ def _say_what_came_out(finished: RunResult) -> None:
     for dimension, standing in finished.standings.items():
         typer.echo(f"\n{dimension}\n{board_text(standing)}")
         if dimension in finished.studies:
-            typer.echo("\n".join(finished.studies[dimension].lines()))
+            study = finished.studies[dimension]
+            typer.echo("\n".join([*study.lines(), *panel_warnings(study)]))
     for dimension, found in finished.calibrated.items():
         typer.echo(f"\n{dimension}, corrected by people's labels\n{found.text()}")
     if not finished.judged.both_orders:

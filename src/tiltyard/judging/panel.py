@@ -273,7 +273,7 @@ class PanelVerdicts:
         return self._votes(dimension)
 
     def reliability(self, dimension: str) -> Reliability | None:
-        """How reliable each judge is, by the votes alone; None where there are too few judges to tell."""
+        """How reliable each judge is, by the votes alone; None where too few judges name winners to tell."""
         return self._reliability(dimension)
 
     def _read_votes(self, dimension: str) -> NDArray[np.int8]:
@@ -286,7 +286,8 @@ class PanelVerdicts:
 
     def _estimate(self, dimension: str) -> Reliability | None:
         votes = self.votes(dimension)
-        return estimate_reliability(votes) if votes.shape[1] >= FEWEST_JUDGES and len(votes) else None
+        naming = np.isin(votes, (A, B)).any(axis=0).sum()
+        return estimate_reliability(votes) if naming >= FEWEST_JUDGES else None
 
     def _decide(self, dimension: str) -> NDArray[np.int8]:
         """By case, the most probable result; without reliabilities, the one with the most votes."""

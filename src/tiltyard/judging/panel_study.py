@@ -40,9 +40,10 @@ class PanelJudgeRow:
     failed: int
     """Matchups on which it failed; the others decide those."""
     accuracy: float | None
-    """Of the winners that it names, the share that is right, as estimated from the votes; None for two judges."""
+    """Of the winners that it names, the share that is right, as estimated from the votes; None if it names none, or
+    if fewer than three judges do."""
     weight: float | None
-    """Its log-odds weight, ln(right / wrong); None for two judges."""
+    """Its log-odds weight, ln(right / wrong); None likewise."""
     with_others: Estimate
     """Share of its votes that are those of most of the other judges, where these have a majority."""
     opposed: int
@@ -230,12 +231,13 @@ def _judge_row(
     comparable = np.flatnonzero((mine != MISSING) & (most != MISSING)).tolist()
     sides = np.isin(mine, (A, B)) & np.isin(most, (A, B))
     leans_to, lean = _lean(mine, others, prompts, entrants)
+    rated = found if np.isin(mine, (A, B)).any() else None
     return PanelJudgeRow(
         judge=name,
         settled=int((mine != MISSING).sum()),
         failed=int((mine == MISSING).sum()),
-        accuracy=None if found is None else float(found.accuracy[place]),
-        weight=None if found is None else float(found.weights[place]),
+        accuracy=None if rated is None else float(rated.accuracy[place]),
+        weight=None if rated is None else float(rated.weights[place]),
         with_others=share([bool(mine[i] == most[i]) for i in comparable], [prompts[i] for i in comparable]),
         opposed=int((sides & (mine != most)).sum()),
         bias=bias,

@@ -16,6 +16,7 @@ from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from tiltyard.judging.panel_study import PanelStudy
     from tiltyard.judging.plan import Case
     from tiltyard.judging.records import Judgment, Verdict
 
@@ -78,6 +79,21 @@ class JudgeHabits:
             )
         means = "; these count as ties, which pulls ratings together" if value else ""
         return f"judge: {said} ({100 * value:.0f} %){means}"
+
+
+def panel_warnings(study: PanelStudy) -> list[str]:
+    """A sentence about each judge of a panel whose verdicts depend too much on the order of the answers.
+
+    Parameters:
+        study: What the judges of the panel did in a dimension.
+    """
+    return [
+        f"WARNING: {row.judge} changed its verdict with the order of the answers in "
+        f"{100 * row.bias.flip_rate.value:.0f} % of its judgments, which then name no winner. Leave it out of the "
+        "panel, or try a clearer rubric"
+        for row in study.judges
+        if row.bias.flip_rate.value is not None and row.bias.flip_rate.value > MOST_INCONSISTENT
+    ]
 
 
 def _is_uneven(found: Estimate) -> bool:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.label_sheets import SIDES, SheetKey, SheetMatchup, draw_matchups, is_sheet
+from tiltyard.battles.label_sheets import SIDES, SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, is_sheet
+from tiltyard.battles.problems import SKIP_ADVICE
 from tiltyard.battles.reading import read_battles
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.leaderboard import EloReport, Leaderboard
@@ -156,8 +157,8 @@ def check_label_file(path: Path) -> None:
     Parameters:
         path: The file.
     """
-    if not is_sheet(path):
-        read_battles(path, default_source="human")
+    if not is_sheet(labels := from_spreadsheet(path)):
+        read_battles(labels, default_source="human")
 
 
 def calibrate_run(
@@ -188,4 +189,4 @@ def _calibrated(folder: Path, labels: Path, dimension: str) -> CalibratedBoard:
     try:
         return CalibratedBoard(rate_with_people(estimator, folder / "battles.jsonl", labels))
     except TiltyardError as error:
-        return CalibratedBoard(None, str(error))
+        return CalibratedBoard(None, str(error).replace(SKIP_ADVICE, "Correct the row"))

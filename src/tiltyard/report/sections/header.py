@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tiltyard.boards.text import rank_text
 from tiltyard.pages.markup import Html, el, join, link, number, pairs, percent, rating, table
 from tiltyard.report.counts import behaviour
+from tiltyard.report.sections.run import verdicts_cost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +96,9 @@ def cost_tile(run: Run) -> list[tuple[str, str, str]]:
     if cost is None:
         return []
     more = el("small", "unknown for ", number(unknown), " replies") if unknown else ""
-    return [("US $", "usage", join([number(cost, 2), more]))]
+    kept = verdicts_cost(list((run.usage or {}).get("dimensions", {}).values())) if total.get("cache_hits") else None
+    earlier = "" if kept is None else el("small", "all verdicts: ", number(kept, 2))
+    return [("US $", "usage", join([number(cost, 2), more, earlier]))]
 
 
 def tiles(here: Here, items: Sequence[tuple[str, str, str]]) -> Html:

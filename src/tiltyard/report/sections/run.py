@@ -53,16 +53,30 @@ COLUMNS = {
     "cache_read_input_tokens": "cache reads",
     "cost_usd": "US $",
     "replies_without_usage": "no usage",
+    "verdicts_usd": "US $, all verdicts",
 }
 
 
+VERDICTS = "verdicts_usd"
+"""The column of what the run's verdicts cost, whichever command asked for them."""
+
+
 def _usage_table(usage: Mapping[str, Any]) -> Html:
-    """Usage by dimension, the total, and of a panel what each judge has of it."""
+    """Usage of the last command by dimension, the total, and of a panel what each judge has of it.
+
+    After earlier commands, the last column says what all verdicts cost.
+    """
     columns = list(usage["total"])
-    judges = {f"by {name}": _summed(rows.values(), columns) for name, rows in usage.get("judges", {}).items()}
+    by_judge: dict[str, Any] = usage.get("judges", {})
+    judges = {f"by {name}": _summed(rows.values(), columns) for name, rows in by_judge.items()}
+    kept = [verdicts_cost([row]) for row in usage["dimensions"].values()]
+    kept += [verdicts_cost(rows.values()) for rows in (usage["dimensions"], *by_judge.values())]
     head: list[str | tuple[str, str]] = ["", *((COLUMNS.get(key, words(key)), "num") for key in columns)]
     rows = [*usage["dimensions"].items(), (el("b", "total"), usage["total"]), *judges.items()]
     body = [[name, *(_amount(key, row.get(key)) for key in columns)] for name, row in rows]
+    if usage["total"].get("cache_hits"):
+        head.append((COLUMNS[VERDICTS], "num"))
+        body = [[*row, _amount(VERDICTS, cost)] for row, cost in zip(body, kept, strict=True)]
     shown = ("dimensions", "total", "judge_model", "judges")
     rest = {key: value for key, value in usage.items() if key not in shown}
     return join([table(head, body), facts(rest) if rest else ""])
@@ -81,10 +95,18 @@ def _summed(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> dict[s
     return total | ({"failed": dict(failed)} if "failed" in columns else {})
 
 
+def verdicts_cost(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    """What the verdicts of some rows cost together; None if one has no price."""
+    costs: list[Any] = [(row.get("verdicts") or {}).get("cost_usd") for row in rows]
+    return None if None in costs else float(sum(costs))
+
+
 def _amount(key: str, value: Any) -> Html:
     if value is None:
         return el("span", "unknown", class_="none")
-    return number(value, 2) if key == "cost_usd" else scalar(value)
+    if isinstance(value, Mapping) and value:
+        return el("span", ", ".join(f"{count} {what}" for what, count in value.items()), class_="word")
+    return number(value, 2) if key in ("cost_usd", VERDICTS) else scalar(value)
 
 
 def gate_section(here: Here) -> Html:
@@ -162,7 +184,7 @@ def _once(key: str, value: Any) -> Any:
     """The results without those that have their own section."""
     if key != "results" or not isinstance(value, dict):
         return value
-    return {name: part for name, part in value.items() if name not in ("canaries", "gate", "panel")}
+    return {name: part for name, part in value.items() if name not in ("canaries", "gate", "panel", "calibration")}
 
 
 def run_section(here: Here, found: list[str]) -> Html:
