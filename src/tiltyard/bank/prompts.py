@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
-import numpy as np
 
 from tiltyard.bank.records import convert, read_objects
 from tiltyard.errors import BankError
@@ -148,6 +147,8 @@ def stratified_subset(
     for source, wanted in strata.items():
         if wanted > sizes[source]:
             raise BankError(f"the pilot wants {wanted} prompts of source {source!r}, the bank has {sizes[source]}.")
+    import numpy as np
+
     rng = np.random.default_rng(seed)
     chosen: set[int] = set()
     for source in sorted(strata):
