@@ -317,11 +317,11 @@ def _dimensions(battles: BattleTable) -> set[str] | None:
 
 def _views(found: Difference, run: Run, dimensions: set[str] | None) -> dict[str, Html]:
     """Answers and the judge's words by prompt, the most telling prompts first while there is room."""
-    by_prompt: dict[str, list[JudgedBattle]] = {}
     two = {found.new, found.old}
-    for battle in run.battles:
-        if two & set(battle.entrants) and (dimensions is None or battle.dimension in dimensions):
-            by_prompt.setdefault(battle.prompt_id, []).append(battle)
+    judged = run.battles.of_kind(
+        lambda battle: bool(two & set(battle.entrants)) and (dimensions is None or battle.dimension in dimensions)
+    )
+    by_prompt = judged.grouped(lambda battle: battle.prompt_id)
     number = {name: i for i, name in enumerate(run.prompts)}
     views: dict[str, Html] = {}
     room = ROOM_FOR_TEXTS

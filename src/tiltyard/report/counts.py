@@ -10,13 +10,14 @@ import numpy as np
 
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.report.judged import counted
 from tiltyard.report.run import wins_and_losses
 from tiltyard.validity.agreement import wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
-    from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.judged import JudgedBattle, JudgedBattles
     from tiltyard.report.run import Dimension, Run
 
 
@@ -64,37 +65,43 @@ def share_interval(hits: float, n: float) -> tuple[float, float] | None:
 def behaviour(battles: Iterable[JudgedBattle]) -> Behaviour:
     """The habits of the judge over these judgments."""
     both = differ = opposite = first = decided = 0
-    for battle in battles:
-        first += sum(word is VerdictLabel.A for word in battle.slots)
-        decided += sum(word in (VerdictLabel.A, VerdictLabel.B) for word in battle.slots)
+    for battle, count in counted(battles):
+        first += count * sum(word is VerdictLabel.A for word in battle.slots)
+        decided += count * sum(word in (VerdictLabel.A, VerdictLabel.B) for word in battle.slots)
         for pair in battle.both_orders:
             words = [battle.said[place] for place in pair if place < len(battle.said)]
             if len(words) == 2 and all(word.readable for word in words):
-                both += 1
-                differ += words[0] != words[1]
-                opposite += set(words) == {VerdictLabel.A, VerdictLabel.B}
+                both += count
+                differ += count * (words[0] != words[1])
+                opposite += count * (set(words) == {VerdictLabel.A, VerdictLabel.B})
     return Behaviour(Share(differ, both), opposite, Share(first, decided))
 
 
-def behaviour_by(battles: Iterable[JudgedBattle], key: Callable[[JudgedBattle], str]) -> dict[str, Behaviour]:
+def verdict_counts(battles: JudgedBattles) -> Counter[VerdictLabel]:
+    """How often each verdict was given, failures included, in the order in which they appear."""
+    counts: Counter[VerdictLabel] = Counter()
+    for battle, count in battles.counted():
+        for word in battle.said:
+            counts[word] += count
+    return counts
+
+
+def behaviour_by(battles: JudgedBattles, key: Callable[[JudgedBattle], str]) -> dict[str, Behaviour]:
     """The habits of the judge per group, in the order in which the groups appear."""
-    groups: dict[str, list[JudgedBattle]] = {}
-    for battle in battles:
-        groups.setdefault(key(battle), []).append(battle)
-    return {name: behaviour(group) for name, group in groups.items()}
+    return {name: behaviour(group) for name, group in battles.grouped(key).items()}
 
 
 def disagreements(run: Run) -> list[str]:
     """A sentence for every number that disagrees with the verdict lines; none if all is well."""
     found: list[str] = []
     for dimension in run.dimensions:
-        battles = [battle for battle in run.battles if battle.dimension == dimension.name]
+        battles = run.battles.of_dimension(dimension.name)
         found += _decisive(dimension, battles) + _tallies(dimension, battles) + _board(dimension) + _means(dimension)
     return found
 
 
-def _decisive(dimension: Dimension, battles: Sequence[JudgedBattle]) -> list[str]:
-    decisive = sum(battle.winner is not None for battle in battles)
+def _decisive(dimension: Dimension, battles: JudgedBattles) -> list[str]:
+    decisive = sum(count for battle, count in battles.counted() if battle.winner is not None)
     if decisive == dimension.n_decisive:
         return []
     return [
@@ -102,18 +109,18 @@ def _decisive(dimension: Dimension, battles: Sequence[JudgedBattle]) -> list[str
     ]
 
 
-def _tallies(dimension: Dimension, battles: Sequence[JudgedBattle]) -> list[str]:
-    counted: dict[tuple[str, str], Counter[str]] = {}
-    for battle in battles:
+def _tallies(dimension: Dimension, battles: JudgedBattles) -> list[str]:
+    tallies: dict[tuple[str, str], Counter[str]] = {}
+    for battle, count in battles.counted():
         if battle.settled:
             first, second = sorted(battle.entrants)
-            cell = counted.setdefault((first, second), Counter())
-            cell[battle.winner or "tie"] += 1
-            cell["inconsistent"] += battle.inconsistent and battle.winner is None
+            cell = tallies.setdefault((first, second), Counter())
+            cell[battle.winner or "tie"] += count
+            cell["inconsistent"] += count * (battle.inconsistent and battle.winner is None)
     rows = {(pair.entrant_a, pair.entrant_b): pair for pair in dimension.pairs}
     found = []
-    for a, b in sorted(counted.keys() | rows.keys()):
-        cell, pair = counted.get((a, b), Counter()), rows.get((a, b))
+    for a, b in sorted(tallies.keys() | rows.keys()):
+        cell, pair = tallies.get((a, b), Counter()), rows.get((a, b))
         written = (0, 0, 0, 0) if pair is None else (pair.a_wins, pair.b_wins, pair.ties, pair.inconsistent)
         seen = (cell[a], cell[b], cell["tie"], cell["inconsistent"])
         if written != seen:

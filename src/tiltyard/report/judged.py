@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from itertools import compress
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
@@ -11,20 +14,24 @@ from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
 from tiltyard.judging.run_folder import RUN, LineSpan, decode, read_lines, require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from tiltyard.judging.records import Verdict
 
 DECODER = msgspec.json.Decoder(Judgment)
 
+Key = TypeVar("Key")
 
-class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+
+class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
     """One judgment in brief. `slots` are the verdicts by slot as shown, `said` the same by entrant."""
 
     number: int
-    dimension: str
     prompt_id: str
+    line: LineSpan
+    file: str
+    dimension: str
     entrant_a: str
     entrant_b: str
     winner: str | None
@@ -33,8 +40,6 @@ class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     slots: tuple[VerdictLabel, ...]
     said: tuple[VerdictLabel, ...]
     judges: tuple[str, ...]
-    file: str
-    line: LineSpan
     swaps: tuple[bool, ...] = (False, True)
     """For each verdict, whether entrant_b was shown first."""
     both_orders: tuple[tuple[int, int], ...] = ((0, 1),)
@@ -75,50 +80,142 @@ class JudgedBattle(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return ", ".join(f"{word} {count}" for word, count in words.most_common())
 
 
-def list_judged(folder: Path, dimensions: Sequence[str]) -> tuple[JudgedBattle, ...]:
-    """Every judgment of every dimension in brief, in the order of the files."""
-    battles: list[JudgedBattle] = []
-    for dimension in dimensions:
-        path = require(folder / "verdicts" / f"{dimension}.jsonl", folder)
-        battles.extend(read_judged(path, folder, dimension, first=len(battles)))
-    return tuple(battles)
+class _Columns:
+    """What is held of the judgments: 24 bytes each, and once what many of them share."""
+
+    def __init__(self) -> None:
+        self.prompts: dict[str, int] = {}
+        self.prompt_ids: list[str] = []
+        self.kinds: dict[tuple[Any, ...], int] = {}
+        self.kind_fields: list[tuple[Any, ...]] = []
+        """The fields of a `JudgedBattle` from `file` on."""
+        self.shared: dict[tuple[int, Any], Any] = {}
+        self.first_of_kind: list[int] = []
+        self.prompt = array("I")
+        self.kind = array("I")
+        self.line = array("I")
+        self.start = array("Q")
+        self.size = array("I")
+
+    def add(self, file: str, dimension: str, place: LineSpan, judgment: Judgment) -> None:
+        """One more judgment."""
+        kind = _kind(file, dimension, judgment)
+        code = self.kinds.setdefault(kind, len(self.kinds))
+        if code == len(self.kind_fields):
+            # Each field by its place: an entrant or judge may be named like a verdict.
+            self.kind_fields.append(tuple(self.shared.setdefault(item, item[1]) for item in enumerate(kind)))
+            self.first_of_kind.append(len(self.kind))
+        prompt = self.prompts.setdefault(judgment.prompt_id, len(self.prompts))
+        if prompt == len(self.prompt_ids):
+            self.prompt_ids.append(judgment.prompt_id)
+        self.kind.append(code)
+        self.prompt.append(prompt)
+        self.line.append(place.number)
+        self.start.append(place.start)
+        self.size.append(place.end - place.start)
+
+    def battle(self, number: int) -> JudgedBattle:
+        """The judgment of this number."""
+        start = self.start[number]
+        line = LineSpan(self.line[number], start, start + self.size[number])
+        return JudgedBattle(number, self.prompt_ids[self.prompt[number]], line, *self.kind_fields[self.kind[number]])
 
 
-def read_judged(
-    path: Path, folder: Path, dimension: str, *, first: int = 0, command: str = RUN
-) -> Iterator[JudgedBattle]:
-    """The judgments of one file in brief, numbered from `first`."""
-    file = path.relative_to(folder).as_posix()
-    shared: dict[Any, Any] = {}
-    for number, (place, judgment) in enumerate(read_lines(path, DECODER, command), start=first):
-        yield _brief(judgment, number, file, place, dimension, shared)
-
-
-def _brief(
-    judgment: Judgment, number: int, file: str, place: LineSpan, dimension: str, shared: dict[Any, Any]
-) -> JudgedBattle:
-    """A judgment in brief. Names and verdicts that came before are taken from `shared`: a million hold few of them."""
-
-    def once(value: Any) -> Any:
-        return shared.setdefault(value, value)
-
-    return JudgedBattle(
-        number=number,
-        dimension=dimension,
-        prompt_id=once(judgment.prompt_id),
-        entrant_a=once(judgment.entrant_a),
-        entrant_b=once(judgment.entrant_b),
-        winner=once(judgment.winner),
-        inconsistent=judgment.inconsistent,
-        status=once(judgment.status),
-        slots=once(tuple(verdict.verdict for verdict in judgment.raw)),
-        said=once(tuple(verdict.for_entrants for verdict in judgment.raw)),
-        judges=once(tuple(dict.fromkeys(verdict.judge_model for verdict in judgment.raw))),
-        file=file,
-        line=place,
-        swaps=once(tuple(verdict.position_swap for verdict in judgment.raw)),
-        both_orders=once(_both_orders(judgment.raw) if len(judgment.raw) != 2 else ((0, 1),)),
+def _kind(file: str, dimension: str, judgment: Judgment) -> tuple[Any, ...]:
+    """What a judgment shares with others: a million of them have a few thousand kinds."""
+    raw = judgment.raw
+    return (
+        file,
+        dimension,
+        judgment.entrant_a,
+        judgment.entrant_b,
+        judgment.winner,
+        judgment.inconsistent,
+        judgment.status,
+        tuple([verdict.verdict for verdict in raw]),
+        tuple([verdict.for_entrants for verdict in raw]),
+        tuple(dict.fromkeys([verdict.judge_model for verdict in raw])),
+        tuple([verdict.position_swap for verdict in raw]),
+        _both_orders(raw) if len(raw) != 2 else ((0, 1),),
     )
+
+
+class JudgedBattles(Sequence[JudgedBattle]):
+    """Judgments of a run, all or some. They are held as columns; a record is made whenever one is looked at."""
+
+    __slots__ = ("_columns", "numbers")
+
+    def __init__(self, columns: _Columns, numbers: Sequence[int]) -> None:
+        self._columns = columns
+        self.numbers = numbers
+        """Their numbers in the run, in order."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> JudgedBattle: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> JudgedBattles: ...
+
+    def __getitem__(self, place: int | slice) -> JudgedBattle | JudgedBattles:
+        if isinstance(place, slice):
+            return JudgedBattles(self._columns, self.numbers[place])
+        return self._columns.battle(self.numbers[place])
+
+    def __iter__(self) -> Iterator[JudgedBattle]:
+        return map(self._columns.battle, self.numbers)
+
+    def counted(self) -> Iterator[tuple[JudgedBattle, int]]:
+        """How many there are of each kind, with one of the run that stands for them, in order of appearance.
+
+        Judgments of one kind differ only in number, prompt and line.
+        """
+        first = self._columns.first_of_kind
+        for kind, count in Counter(map(self._columns.kind.__getitem__, self.numbers)).items():
+            yield self._columns.battle(first[kind]), count
+
+    def of_kind(self, test: Callable[[JudgedBattle], bool]) -> JudgedBattles:
+        """Those that pass a test, which may look at anything but number, prompt and line."""
+        passed = [test(self._columns.battle(first)) for first in self._columns.first_of_kind]
+        kinds = map(self._columns.kind.__getitem__, self.numbers)
+        return JudgedBattles(self._columns, array("I", compress(self.numbers, map(passed.__getitem__, kinds))))
+
+    def of_dimension(self, name: str) -> JudgedBattles:
+        """Those of one dimension."""
+        return self.of_kind(lambda battle: battle.dimension == name)
+
+    def grouped(self, key: Callable[[JudgedBattle], Key]) -> dict[Key, JudgedBattles]:
+        """Those with the same key together, in the order in which the keys appear."""
+        groups: dict[Key, array[int]] = {}
+        for battle in self:
+            name = key(battle)
+            if name not in groups:
+                groups[name] = array("I")
+            groups[name].append(battle.number)
+        return {name: JudgedBattles(self._columns, group) for name, group in groups.items()}
+
+
+def counted(battles: Iterable[JudgedBattle]) -> Iterable[tuple[JudgedBattle, int]]:
+    """Judgments with how many they stand for, as few as possible: see `JudgedBattles.counted`."""
+    return battles.counted() if isinstance(battles, JudgedBattles) else ((battle, 1) for battle in battles)
+
+
+def list_judged(folder: Path, dimensions: Sequence[str]) -> JudgedBattles:
+    """Every judgment of every dimension in brief, in the order of the files."""
+    files = {name: require(folder / "verdicts" / f"{name}.jsonl", folder) for name in dimensions}
+    return read_judged(files, folder)
+
+
+def read_judged(files: Mapping[str, Path], folder: Path, command: str = RUN) -> JudgedBattles:
+    """The judgments of a file for each dimension, in brief."""
+    columns = _Columns()
+    for dimension, path in files.items():
+        file = path.relative_to(folder).as_posix()
+        for place, judgment in read_lines(path, DECODER, command):
+            columns.add(file, dimension, place, judgment)
+    return JudgedBattles(columns, range(len(columns.kind)))
 
 
 def _both_orders(raw: Sequence[Verdict]) -> tuple[tuple[int, int], ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from tiltyard.pages import document as pages
@@ -76,10 +78,9 @@ def sibling_files(site_map: SiteMap, kind: ReportKind) -> Iterator[tuple[str, st
     for key in site_map.by_pair:
         here = Here(site_map, site_map.pair_file(key))
         yield here.file, _sibling(here, kind, kind.filter_form(), kind.pair_view(here, key))
-    for file in dict.fromkeys(site_map.prompt_files.values()):
+    for file, homes in groupby(site_map.prompt_files.items(), key=itemgetter(1)):
         here = Here(site_map, file)
-        views = [prompt_view(here, prompt) for prompt, home in site_map.prompt_files.items() if home == file]
-        yield file, _sibling(here, kind, *views)
+        yield file, _sibling(here, kind, *(prompt_view(here, prompt) for prompt, _ in homes))
 
 
 def views_on_page(here: Here, kind: ReportKind) -> Html:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
@@ -16,7 +17,7 @@ from tiltyard.bank.images import count_images
 from tiltyard.boards import EloReport
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
-from tiltyard.report.judged import JudgedBattle, list_judged, read_judgment
+from tiltyard.report.judged import JudgedBattle, JudgedBattles, list_judged, read_judgment
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
 from tiltyard.tournament.baseline import BaselineTable
 from tiltyard.tournament.ratings import EloLine, PairTally
@@ -79,7 +80,7 @@ class Run:
     """The prompts."""
     answers: Mapping[tuple[str, str], str]
     """The text of an answer by prompt and entrant."""
-    battles: tuple[JudgedBattle, ...]
+    battles: JudgedBattles
     """Every judgment without its texts, in the order of the files."""
 
     def judgment(self, battle: JudgedBattle) -> Judgment:
@@ -88,7 +89,7 @@ class Run:
 
     def judgments(self, dimension: str) -> Iterator[Judgment]:
         """The judgments of a dimension, one at a time."""
-        return (self.judgment(battle) for battle in self.battles if battle.dimension == dimension)
+        return map(self.judgment, self.battles.of_dimension(dimension))
 
 
 def read_run(folder: str | Path) -> Run:
@@ -205,12 +206,14 @@ def _texts(path: Path) -> tuple[dict[str, Prompt], dict[tuple[str, str], str], d
     counts: dict[str, int] = {}
     for place, match in read_lines(path, msgspec.json.Decoder(MatchLine)):
         counts[match.dimension] = counts.get(match.dimension, 0) + 1
-        prompts.setdefault(match.prompt_id, _prompt(match))
+        prompt = prompts.get(match.prompt_id)
+        if prompt is None:
+            prompt = prompts[match.prompt_id] = _prompt(match)
         said = {
             match.entrant_a: _with_images(match.response_a, match.images_a),
             match.entrant_b: _with_images(match.response_b, match.images_b),
         }
-        keep_answers(answers, match.prompt_id, said, f"{path}:{place.number}")
+        keep_answers(answers, prompt.prompt_id, said, f"{path}:{place.number}")
     return prompts, answers, counts
 
 
@@ -219,7 +222,7 @@ def keep_answers(
 ) -> None:
     """Add what the entrants answered to a prompt; no entrant has two answers to one prompt."""
     for entrant, answer in said.items():
-        if answers.setdefault((prompt_id, entrant), answer) != answer:
+        if answers.setdefault((prompt_id, intern(entrant)), answer) != answer:
             raise RunFolderError(f"{where}: {entrant} has two different answers to {prompt_id}. {again(command)}")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tiltyard.bank import Prompt
     from tiltyard.decisions.prompts import PromptScore
     from tiltyard.decisions.two_runs import EntrantChange, RunComparison
-    from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.judged import JudgedBattle, JudgedBattles
     from tiltyard.report.run import Run
 
 COLUMNS = 12
@@ -202,7 +202,7 @@ def _views(chosen: Sequence[EntrantChange], new: Run, old: Run) -> dict[str, Htm
         if prompt not in new.prompts:
             continue
         entrants = [one.entrant for one in chosen]
-        battles = [found.get(prompt, []) for found in judged]
+        battles: list[Sequence[JudgedBattle]] = [found.get(prompt, ()) for found in judged]
         view = _view(prompt, f"p{place[prompt]}", entrants, (new, old), battles)
         room -= len(view)
         if room < 0 and views:
@@ -211,16 +211,17 @@ def _views(chosen: Sequence[EntrantChange], new: Run, old: Run) -> dict[str, Htm
     return views
 
 
-def _by_prompt(run: Run, entrants: Sequence[str]) -> dict[str, list[JudgedBattle]]:
-    found: dict[str, list[JudgedBattle]] = {}
-    for battle in run.battles:
-        if set(battle.entrants) & set(entrants):
-            found.setdefault(battle.prompt_id, []).append(battle)
-    return found
+def _by_prompt(run: Run, entrants: Sequence[str]) -> dict[str, JudgedBattles]:
+    met = run.battles.of_kind(lambda battle: not set(entrants).isdisjoint(battle.entrants))
+    return met.grouped(lambda battle: battle.prompt_id)
 
 
 def _view(
-    prompt_id: str, anchor: str, entrants: Sequence[str], runs: tuple[Run, Run], battles: Sequence[list[JudgedBattle]]
+    prompt_id: str,
+    anchor: str,
+    entrants: Sequence[str],
+    runs: tuple[Run, Run],
+    battles: Sequence[Sequence[JudgedBattle]],
 ) -> Html:
     """One prompt: each entrant's answers then and now, and what the judge said of them in either run."""
     prompt = runs[0].prompts[prompt_id]

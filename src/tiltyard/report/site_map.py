@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.judged import JudgedBattle, JudgedBattles
     from tiltyard.report.run import Run
 
 MAIN = "report.html"
@@ -42,28 +42,24 @@ class SiteMap:
         return (self.dimensions[dimension], first, second)
 
     @cached_property
-    def by_pair(self) -> Mapping[tuple[int, int, int], Sequence[JudgedBattle]]:
+    def by_pair(self) -> Mapping[tuple[int, int, int], JudgedBattles]:
         """The judgments of every pair that was judged, dimension by dimension."""
-        groups: dict[tuple[int, int, int], list[JudgedBattle]] = {}
-        for battle in self.run.battles:
-            groups.setdefault(self.pair_key(battle.dimension, *battle.entrants), []).append(battle)
+        groups = self.run.battles.grouped(lambda battle: self.pair_key(battle.dimension, *battle.entrants))
         return dict(sorted(groups.items()))
 
     @cached_property
-    def by_prompt(self) -> Mapping[str, Sequence[JudgedBattle]]:
+    def by_prompt(self) -> Mapping[str, JudgedBattles]:
         """The judgments on every prompt, in the order of the match list."""
-        groups: dict[str, list[JudgedBattle]] = {name: [] for name in self.run.prompts}
-        for battle in self.run.battles:
-            groups[battle.prompt_id].append(battle)
-        return groups
+        groups = self.run.battles.grouped(lambda battle: battle.prompt_id)
+        return {name: groups.get(name, self.run.battles[:0]) for name in self.run.prompts}
 
     @cached_property
     def _place_in_pair(self) -> array[int]:
         """The place of each judgment, by number, in the list of its pair."""
         places = array("I", bytes(4 * len(self.run.battles)))
         for battles in self.by_pair.values():
-            for place, battle in enumerate(battles):
-                places[battle.number] = place
+            for place, number in enumerate(battles.numbers):
+                places[number] = place
         return places
 
     def neighbours(self, battle: JudgedBattle) -> tuple[JudgedBattle | None, JudgedBattle | None]:

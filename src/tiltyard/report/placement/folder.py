@@ -135,7 +135,7 @@ def _run(folder: Path, raw: Mapping[str, Any], manifest: PlacementManifest, repo
     """The judged battles as a run of one dimension, with the placed model first and its opponents by their rating."""
     prompts, answers = _texts(require(folder / "texts.jsonl", folder, PLACE), manifest.model)
     path = require(folder / "verdicts.jsonl", folder, PLACE)
-    battles = tuple(read_judged(path, folder, manifest.rubric.dimension, command=PLACE))
+    battles = read_judged({manifest.rubric.dimension: path}, folder, PLACE)
     _check_model(battles, manifest.model, path)
     check_texts(battles, prompts, answers, "texts.jsonl", PLACE)
     met = {name for battle in battles for name in battle.entrants}

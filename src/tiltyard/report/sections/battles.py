@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import rank_text
 from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, shortened, table
+from tiltyard.report.judged import counted
 from tiltyard.report.sections.board import order
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 def opponents_section(here: Here, dimension: Dimension) -> Html:
     """Every entrant of a dimension with its opponents, each a link to the list of their battles."""
     entries = {entry.model: entry for entry in dimension.board.ratings} if dimension.board else {}
-    judged = {name for battle in here.run.battles if battle.dimension == dimension.name for name in battle.entrants}
+    battles = here.run.battles.of_dimension(dimension.name)
+    judged = {name for battle, _ in battles.counted() for name in battle.entrants}
     names = [*order(here, dimension), *(name for name in here.run.entrants if name in judged)]
     cards = [_card(here, dimension, name, entries.get(name)) for name in dict.fromkeys(names)]
     return el("section", el("h3", dimension.name), el("div", *cards, class_="cards"))
@@ -69,8 +71,8 @@ def _opponent(here: Here, dimension: Dimension, name: str, opponent: str, battle
 def tally(battles: Sequence[JudgedBattle]) -> Counter[str]:
     """How often each outcome occurred in these judgments."""
     counts: Counter[str] = Counter()
-    for battle in battles:
-        counts[battle.winner or battle.outcome] += 1
+    for battle, count in counted(battles):
+        counts[battle.winner or battle.outcome] += count
     return counts
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, table
-from tiltyard.report.counts import Behaviour, Share, behaviour, behaviour_by
+from tiltyard.report.counts import Behaviour, Share, behaviour, behaviour_by, verdict_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tiltyard.report.judged import JudgedBattle
+    from tiltyard.report.judged import JudgedBattle, JudgedBattles
     from tiltyard.report.run import Dimension
     from tiltyard.report.site_map import Here
 
@@ -20,14 +19,9 @@ SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
 MOST_LINKS = 200
 
 
-def battles_of(here: Here, dimension: Dimension) -> list[JudgedBattle]:
-    """The judgments of a dimension."""
-    return [battle for battle in here.run.battles if battle.dimension == dimension.name]
-
-
 def habits_section(here: Here, dimension: Dimension) -> Html:
     """Flip rate and first-slot rate with Wilson intervals: overall, by judge, by source, by pair."""
-    battles = battles_of(here, dimension)
+    battles = here.run.battles.of_dimension(dimension.name)
     whole = behaviour(battles)
     heading, anchor = el("h3", "The judge’s habits"), f"h{here.site_map.dimensions[dimension.name]}"
     if not whole.first_slot.n and not whole.flips.n:
@@ -59,13 +53,13 @@ def habits_table(groups: Sequence[tuple[str, Sequence[tuple[str, Behaviour]]]]) 
     return table(head, rows, class_="board habits")
 
 
-def _by_source(here: Here, battles: Sequence[JudgedBattle]) -> list[tuple[str, Behaviour]]:
+def _by_source(here: Here, battles: JudgedBattles) -> list[tuple[str, Behaviour]]:
     sources = {name: prompt.source or "no source" for name, prompt in here.run.prompts.items()}
     found = behaviour_by(battles, lambda battle: sources[battle.prompt_id])
     return [(link(here.section(source_anchor(here, name)), name), habits) for name, habits in found.items()]
 
 
-def _by_pair(here: Here, dimension: Dimension, battles: Sequence[JudgedBattle]) -> list[tuple[str, Behaviour]]:
+def _by_pair(here: Here, dimension: Dimension, battles: JudgedBattles) -> list[tuple[str, Behaviour]]:
     number_of = here.site_map.dimensions[dimension.name]
     names = here.run.entrants
     found = behaviour_by(battles, lambda one: "{}-{}-{}".format(*here.site_map.pair_key(one.dimension, *one.entrants)))
@@ -127,17 +121,17 @@ def _note(habits: Behaviour) -> Html:
 
 def failures_section(here: Here) -> Html:
     """Verdicts that could not be used, by name, and every judgment that failed for it."""
-    names = list(dict.fromkeys(str(word) for battle in here.run.battles for word in battle.said if not word.readable))
-    failed = [battle for battle in here.run.battles if not battle.settled]
+    names = [word for word in verdict_counts(here.run.battles) if not word.readable]
+    failed = here.run.battles.of_kind(lambda battle: not battle.settled)
     if not failed and not names:
         body = el("p", "None: every verdict was readable.", class_="note")
         return el("section", el("h2", "Failures"), body, id="failures")
     rows = []
     for dimension in here.run.dimensions:
-        battles = battles_of(here, dimension)
-        counts = Counter(str(word) for battle in battles for word in battle.said)
-        asked = sum(counts.values())
-        lost = sum(not battle.settled for battle in battles)
+        battles = here.run.battles.of_dimension(dimension.name)
+        counts = verdict_counts(battles)
+        asked = counts.total()
+        lost = sum(n for battle, n in battles.counted() if not battle.settled)
         rows.append([dimension.name, number(asked), *(number(counts[name]) for name in names), number(lost)])
     head: list[str | tuple[str, str]] = [
         "dimension",

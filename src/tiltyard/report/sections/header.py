@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import rank_text
 from tiltyard.pages.markup import Html, el, join, link, number, pairs, percent, rating, table
-from tiltyard.report.counts import behaviour
+from tiltyard.report.counts import behaviour, verdict_counts
 from tiltyard.report.sections.run import verdicts_cost
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def header(here: Here) -> Html:
 
 def _subtitle(run: Run) -> Html:
     judge = str(run.manifest.get("judge_model") or "an unnamed judge")
-    single = sum(battle.settled and len(battle.said) == 1 for battle in run.battles)
+    single = sum(n for battle, n in run.battles.counted() if battle.settled and len(battle.said) == 1)
     orders = f"judged in both orders but for {single:,} pairs" if single else "every pair judged in both orders"
     return join(
         [
@@ -76,8 +75,8 @@ def _tiles(here: Here) -> Html:
     """The run in figures, each linked to its source."""
     run = here.run
     habits = behaviour(run.battles)
-    failed = sum(not battle.settled for battle in run.battles)
-    decisive = sum(battle.winner is not None for battle in run.battles)
+    failed = sum(n for battle, n in run.battles.counted() if not battle.settled)
+    decisive = sum(n for battle, n in run.battles.counted() if battle.winner is not None)
     habits_at = "h0" if run.dimensions else "battles"
     items: list[tuple[str, str, str]] = [
         ("judgments", "battles", number(len(run.battles))),
@@ -122,9 +121,9 @@ def first_warnings(here: Here) -> list[str]:
     lines: list[str] = noted(run)
     if run.manifest.get("finished_at") is None:
         lines.append("According to the manifest, this run has not finished.")
-    failures = Counter(str(word) for battle in run.battles for word in battle.said if not word.readable)
+    failures = [(word, count) for word, count in verdict_counts(run.battles).most_common() if not word.readable]
     if failures:
-        named = ", ".join(f"{count} {name}" for name, count in failures.most_common())
+        named = ", ".join(f"{count} {name}" for name, count in failures)
         lines.append(
             join(["Unusable verdicts, left out of every rating: ", link(here.section("failures"), named), "."])
         )
@@ -151,8 +150,8 @@ def warning_list(lines: Sequence[str]) -> Html:
 def _unjudged(run: Run) -> list[str]:
     lines = []
     for dimension in run.dimensions:
-        battles = [battle for battle in run.battles if battle.dimension == dimension.name]
-        missing = sum(not battle.settled and len(battle.said) < 2 for battle in battles)
+        battles = run.battles.of_dimension(dimension.name)
+        missing = sum(n for battle, n in battles.counted() if not battle.settled and len(battle.said) < 2)
         absent = dimension.n_matches - len(battles)
         if missing or absent:
             lines.append(f"{dimension.name}: {missing + absent:,} of {dimension.n_matches:,} matches lack a verdict.")

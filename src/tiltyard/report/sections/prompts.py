@@ -42,10 +42,8 @@ def results_section(here: Here) -> Html:
 
 def _grid(here: Here, dimension: Dimension, kinds: Mapping[str, str]) -> Html:
     """Every prompt with a settled judgment; first those on which the entrants differ most."""
-    judged: dict[str, list[JudgedBattle]] = {}
-    for battle in here.run.battles:
-        if battle.dimension == dimension.name and battle.settled:
-            judged.setdefault(battle.prompt_id, []).append(battle)
+    settled = here.run.battles.of_kind(lambda battle: battle.dimension == dimension.name and battle.settled)
+    judged = settled.grouped(lambda battle: battle.prompt_id)
     if not judged:
         return el("p", "No judgment was settled.", class_="note")
     names = order(here, dimension)

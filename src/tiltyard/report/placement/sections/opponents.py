@@ -12,7 +12,7 @@ from tiltyard.report.placement.folder import UNKNOWN_LANGUAGE
 from tiltyard.report.sections.habits import SCALE, source_anchor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tiltyard.report.judged import JudgedBattle
     from tiltyard.report.placement.folder import Placement
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def opponents_section(here: Here, placed: Placement) -> Html:
     """Every opponent, best first, with its rating and its battles with the model."""
-    groups = _groups(placed, placed.opponent)
+    groups = placed.run.battles.grouped(placed.opponent)
     names = [name for name in placed.run.entrants if name in groups]
     rows = []
     for name in names:
@@ -44,7 +44,7 @@ def opponents_section(here: Here, placed: Placement) -> Html:
 
 def languages_section(here: Here, placed: Placement) -> Html:
     """The same by the language of the question, where a language is known."""
-    groups = _groups(placed, placed.language)
+    groups = placed.run.battles.grouped(placed.language)
     if set(groups) <= {UNKNOWN_LANGUAGE}:
         return Html("")
     names = sorted(groups, key=lambda name: (-len(groups[name]), name))
@@ -63,13 +63,6 @@ def languages_section(here: Here, placed: Placement) -> Html:
         _table(["language"], rows, "languages"),
         id="languages",
     )
-
-
-def _groups(placed: Placement, key: Callable[[JudgedBattle], str]) -> dict[str, list[JudgedBattle]]:
-    groups: dict[str, list[JudgedBattle]] = {}
-    for battle in placed.run.battles:
-        groups.setdefault(key(battle), []).append(battle)
-    return groups
 
 
 def _table(first: Sequence[str | tuple[str, str]], rows: Sequence[Sequence[str]], class_: str) -> Html:
