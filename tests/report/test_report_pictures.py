@@ -8,7 +8,7 @@ from page_tree import read_page
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.judging.run_folder import LineSpan
 from tiltyard.pages import svg
-from tiltyard.report.counts import behaviour, behaviour_by, share_interval
+from tiltyard.report.counts import behaviour, share_interval
 from tiltyard.report.judged import JudgedBattle
 
 
@@ -51,7 +51,7 @@ def test_wilson_intervals_of_textbook_shares() -> None:
     assert share_interval(0, 0) is None
 
 
-def battle(forward: str, swapped: str, judge: str = "j") -> JudgedBattle:
+def battle(forward: str, swapped: str) -> JudgedBattle:
     slots = tuple(VerdictLabel(word) for word in (forward, swapped))
     said = (slots[0], slots[1].other_slot)
     return JudgedBattle(
@@ -65,7 +65,7 @@ def battle(forward: str, swapped: str, judge: str = "j") -> JudgedBattle:
         status="ok",
         slots=slots,
         said=said,
-        judges=(judge,),
+        judges=("j",),
         file="f",
         line=LineSpan(1, 0, 1),
     )
@@ -81,9 +81,3 @@ def test_a_tie_one_way_round_is_a_flip_and_a_failed_verdict_is_none() -> None:
     habits = behaviour([battle("A", "B"), battle("TIE", "TIE"), battle("TIE", "B"), battle("A", "unparsed")])
     assert (habits.flips.hits, habits.flips.n, habits.opposite) == (1, 3, 0)
     assert (habits.first_slot.hits, habits.first_slot.n) == (2, 4)
-
-
-def test_groups_keep_their_order() -> None:
-    groups = behaviour_by([battle("A", "A", "x"), battle("A", "B", "y"), battle("A", "B", "x")], lambda b: b.judges[0])
-    assert list(groups) == ["x", "y"]
-    assert groups["x"].flips.value == 0.5
