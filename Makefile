@@ -8,8 +8,8 @@ USABLE := $(VENV)/.usable
 SPARK := $(VENV)/.spark
 PEERS := $(VENV)/.peers
 DEMO ?= tiltyard-demo
-# One more than the number of cores: many tests wait for their own process, server or browser.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Two more than the number of cores: many tests wait for their own process, server or browser.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
 .PHONY: help demo arena test check format bench soak spark docs lock clean
