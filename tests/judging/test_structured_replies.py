@@ -177,6 +177,8 @@ def test_both_orders_make_one_winner_and_the_mean_score(
     [
         ({"reply": "label", "grades": True}, "one of reasoned, json, tool, not 'label'"),
         ({"reply": "json", "options": {"response_format": {}}}, "set response_format, which the reply 'json' sets"),
+        ({"options": {"model": "other"}}, "set model, which is the question itself or who is asked"),
+        ({"reply": "label", "options": {"messages": []}}, "set messages, which is the question itself"),
         ({"reply": "tool", "options": {"tools": []}}, "set tools, which the reply 'tool' sets itself"),
         ({"reply": "json", "options": {"output_config": {"format": {}}}}, "set output_config.format"),
     ],

@@ -45,6 +45,9 @@ GRADED_FORMS: tuple[ReplyForm, ...] = ("reasoned", "json", "tool")
 STRUCTURED_FORMS: tuple[ReplyForm, ...] = ("json", "tool")
 """The forms whose reply is a JSON object."""
 
+_QUESTION = ("model", "messages", "system", "contents")
+"""What every request sets, in the words of all makers."""
+
 _RESERVED = ("response_format", "tools", "tool_choice", "toolConfig", "responseMimeType", "responseJsonSchema")
 """Parameters of providers that a structured form sets itself."""
 
@@ -94,6 +97,12 @@ def check_form(reply: ReplyForm, grades: bool, options: dict[str, Any]) -> None:
     if grades and reply not in GRADED_FORMS:
         known = ", ".join(GRADED_FORMS)
         raise OptionError(f"grades of the judge need a reply that can state them: one of {known}, not {reply!r}.")
+    for name in _QUESTION:
+        if name in options:
+            raise OptionError(
+                f"options of the judge set {name}, which is the question itself or who is asked: the verdicts would "
+                "stand under a name that did not give them. Leave it out."
+            )
     taken = [name for name in _RESERVED if name in options]
     if reply in STRUCTURED_FORMS and (taken or "format" in _output_config(options)):
         name = taken[0] if taken else "output_config.format"
