@@ -114,6 +114,15 @@ def test_the_page_says_what_every_judge_cost_also_after_a_second_command(tiltyar
     assert f'all verdicts: <data value="{cost!r}"' in page
 
 
+def test_a_way_to_combine_needs_a_panel(tiltyard: Tiltyard, config: Path) -> None:
+    alone = ("--mode", "headline", "--dry-run", "--judge-model", JUDGES[0])
+    refused = command(tiltyard, "run", config, *alone, "--combine", "weight", code=1)
+    assert "combine is weight, which is about a panel: scripted/one.yaml judges alone" in refused.stderr
+    change(config, judge={"panel": list(JUDGES), "combine": "rows"})
+    said = command(tiltyard, "run", config, *alone)
+    assert "judge.combine is rows, which is about a panel: scripted/one.yaml judges alone" in said.stdout + said.stderr
+
+
 def test_rows_are_battles_of_every_judge_clustered_by_prompt(tiltyard: Tiltyard, config: Path) -> None:
     folder = run(tiltyard, config, "rows", "--combine", "rows")
     battles = read_lines(folder / "battles.jsonl")
@@ -164,7 +173,7 @@ def test_repeats_cost_what_they_say_and_report_the_judges_agreement_with_itself(
         ({"panel": ["scripted/one.yaml"]}, "judge.panel has one judge, scripted/one.yaml"),
         ({"panel": ["scripted/one.yaml"] * 2}, "judge.panel lists scripted/one.yaml twice"),
         ({"panel": list(JUDGES), "headline_model": JUDGES[0]}, "both say who judges in --mode headline"),
-        ({"panel": list(JUDGES), "combine": "vote"}, "judge.combine is 'vote'"),
+        ({"panel": list(JUDGES), "combine": "vote"}, "judge.combine is 'vote': expected majority or weight or rows."),
         ({"headline_model": JUDGES[0], "repeats": 0}, "judge.repeats is 0"),
         ({"panel": ["openai/same", "local/same"], "base_url": "http://localhost:1"}, "send the same model name"),
         ({"panel": [{"model": JUDGES[0], "temprature": 1}, JUDGES[1]]}, "temprature"),

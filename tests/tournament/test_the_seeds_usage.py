@@ -62,7 +62,8 @@ def test_a_pilot_judges_fifty_prompts_in_the_banks_proportions_and_ends_with_go_
     assert manifest["pairs"] == {"factuality": 3 * 26, "calibration": 3 * 50, "clinical_utility": 3 * 50}
     assert len(anthropic_server.ledger.accepted) == 2 * 3 * (26 + 50 + 50)
     assert not anthropic_server.ledger.paid_twice()
-    assert [len(batch.entries) for batch in anthropic_server.ledger.batches.values()] == [756]  # no pre-warm
+    sizes = [len(batch.entries) for batch in anthropic_server.ledger.batches.values()]
+    assert sizes == [2 * 3 * prompts for prompts in (26, 50, 50)]  # a batch for each dimension, no pre-warm
     assert {one.body["model"] for one in anthropic_server.ledger.accepted} == {"claude-sonnet-4-5"}
     assert "\nGO: " in done.stdout
     assert "ok   factuality: judge consistent: 0 of 78" in done.stdout
@@ -95,14 +96,14 @@ def test_a_headline_run_judges_the_whole_bank_after_one_real_query_per_rubric(
     assert done.returncode == 0, done.stderr
     assert "GO" not in done.stdout
     ledger = anthropic_server.ledger
-    # Pre-warm: one query per rubric in a batch ahead; then all the others. None is asked twice.
-    queries = 2 * 3 * (143 - NO_GOLD + 143 + 143)
-    assert [len(batch.entries) for batch in ledger.batches.values()] == [3, queries - 3]
+    # Pre-warm: one query per rubric in a batch ahead; then all the others, a batch for each. None is asked twice.
+    queries = [2 * 3 * prompts for prompts in (143 - NO_GOLD, 143, 143)]
+    assert [len(batch.entries) for batch in ledger.batches.values()] == [3, *(count - 1 for count in queries)]
     first = next(iter(ledger.batches.values())).entries
     warmed = [body["system"][0]["text"] for _, body, _ in first]
     assert [next(name for name in DIMENSIONS if f"dimension: {name}" in text) for text in warmed] == list(DIMENSIONS)
     assert not ledger.paid_twice()
-    assert len(ledger.accepted) == queries
+    assert len(ledger.accepted) == sum(queries)
     for one in ledger.accepted:
         (block,) = one.body["system"]
         assert block["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
@@ -117,7 +118,7 @@ def test_a_headline_run_judges_the_whole_bank_after_one_real_query_per_rubric(
         assert prefix > 0
         assert row["cache_read_input_tokens"] == prefix * (row["queries"] - 1)
         assert row["cost_usd"] > 0
-    assert usage["total"]["queries"] == usage["total"]["fresh_calls"] == queries
+    assert usage["total"]["queries"] == usage["total"]["fresh_calls"] == sum(queries)
     assert "the rubric is shorter than the provider caches" in done.stderr  # 4,096 tokens for this model
     check_the_seeds_files(run)
 

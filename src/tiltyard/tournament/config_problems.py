@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -62,7 +63,16 @@ def wrong_values(value: Any, kind: Any, name: str, required: bool) -> Iterator[s
         try:
             msgspec.convert(value, kind, strict=False)
         except msgspec.ValidationError as error:
-            yield f"{name} is {_shown(value)}: {_in_words(str(error))}."
+            allowed = _choices(kind)
+            what = f"expected {' or '.join(allowed)}" if allowed else _in_words(str(error))
+            yield f"{name} is {_shown(value)}: {what}."
+
+
+def _choices(kind: Any) -> list[str]:
+    """The words that a setting allows; none if it is not a choice of words."""
+    if get_origin(kind) is Literal:
+        return [str(word) for word in get_args(kind)]
+    return [word for part in get_args(kind) for word in _choices(part)] if get_origin(kind) is UnionType else []
 
 
 def _holds_structs(kind: Any) -> bool:

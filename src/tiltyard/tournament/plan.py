@@ -102,6 +102,9 @@ class RunPlan:
         note = self.setup.config.note
         lines = [*([note] if note else []), *self.setup.warnings]
         lines += [rubric.version_note for rubric in self.rubrics if rubric.version_note]
+        combine = self.setup.config.judge.combine
+        if combine != "majority" and not panel_members(self.judge_model):
+            lines.append(f"judge.combine is {combine}, which is about a panel: {self.judge_model} judges alone")
         if self.left_out:
             lines.append(f"left out, since there are no answers: {', '.join(self.left_out)}")
         lines.append(f"answers: {matches.cells_present:,} of {matches.cells_expected:,} (entrant, prompt) cells")
@@ -215,8 +218,11 @@ def _judge(setup: Setup, options: RunOptions) -> str:
     if not chosen:
         key = f"judge.{options.mode}_model"
         raise ConfigError(f"{setup.path}: {key} is missing: name who judges in --mode {options.mode}.")
-    for name in panel_members(chosen) or (chosen,):
+    members = panel_members(chosen)
+    for name in members or (chosen,):
         parse_model_name(name)
+    if options.combine is not None and not members:
+        raise OptionError(f"combine is {options.combine}, which is about a panel: {chosen} judges alone. Leave it out.")
     return chosen
 
 
