@@ -92,7 +92,7 @@ def _judges(here: Here, dimension: str, found: Mapping[str, Any]) -> Html:
     rows = [_judge(here, dimension, row) for row in found.get("judges", ())]
     used = [place for place in range(len(head)) if any(row[place] is not None for row in rows)]
     body = [[row[place] or Html("") for place in used] for row in rows]
-    return table([head[place] for place in used], body, class_="board habits")
+    return table([head[place] for place in used], body, class_="judges")
 
 
 def _judge(here: Here, dimension: str, row: Mapping[str, Any]) -> list[str | None]:
