@@ -17,6 +17,7 @@ from tiltyard.arena.store import maintenance
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import Verification, rebuild, verify
 from tiltyard.arena.voting import Gone, TooLate
+from tiltyard.bank.style import STYLE
 from tiltyard.llm.journal import Journal
 
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "again", "--yes")
@@ -99,8 +100,14 @@ def test_a_tournament_finds_its_verdicts_and_asks_nobody(
     done = tiltyard(*RUN)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "again" / "usage.json").read_text())["total"]["fresh_calls"] == 0
-    for name in ("battles.jsonl", "elo_results.json", "pairwise_winrates.csv"):
+    for name in ("elo_results.json", "pairwise_winrates.csv"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
+    again, before = (
+        [json.loads(line) for line in (tmp_path / run / "battles.jsonl").read_text().splitlines()]
+        for run in ("again", "run")
+    )
+    styles = {f"{name}_{side}" for name in STYLE for side in "ab"}  # columns that battles did not have then
+    assert [{key: row[key] for key in row if key not in styles} for row in again] == before
 
 
 @pytest.mark.usefixtures("old_tournament")

@@ -84,7 +84,12 @@ class TextFiles(RowSource):
 
     def fast(self) -> BattleTable | None:
         """The battles by one pass of DuckDB; None also for small files, which are read sooner line by line."""
-        return None if self.layout.where is None and self._is_small() else super().fast()
+        return None if self._reads_alike() and self._is_small() else super().fast()
+
+    def _reads_alike(self) -> bool:
+        """Whether both readers give the same table, down to the numbers of clusters, on which resamples depend."""
+        layout = self.layout
+        return layout.where is None and not layout.counted and not any(field.hashed for field in layout.fields)
 
     def _is_small(self) -> bool:
         if any(part.zipped for part in self.parts):
