@@ -384,7 +384,7 @@ def test_any_structured_reply_is_read_or_named() -> None:
 
 @pytest.mark.soak
 def test_many_more_structured_replies_are_read_or_named() -> None:
-    run_fuzz(SOAK_EXAMPLES)
+    assert run_fuzz(SOAK_EXAMPLES) == {(form, label) for form in FORMS for label in ALL_KINDS}
 
 
 @given(st.text(max_size=40))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast, overload
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tiltyard.errors import JudgingError, OptionError
+from tiltyard.judging.plan import LazySequence
 from tiltyard.judging.records import Judgment, Matchup, Verdict, settle_by
+from tiltyard.llm.prices import add_costs
 from tiltyard.llm.records import Usage
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ def add_stats(first: JudgingStats, second: JudgingStats) -> JudgingStats:
         usage=first.usage + second.usage,
         failures=failures,
         missing=first.missing + second.missing,
-        cost=None if first.cost is None or second.cost is None else first.cost + second.cost,
+        cost=add_costs(first.cost, second.cost),
         replies_without_usage=first.replies_without_usage + second.replies_without_usage,
     )
 
@@ -140,6 +142,10 @@ class PanelFindings(Verdicts, Protocol):
     @property
     def member_stats(self) -> Mapping[str, Mapping[str, JudgingStats]]:
         """How it went, by judge and dimension."""
+        ...
+
+    def with_stats(self, member_stats: Mapping[str, Mapping[str, JudgingStats]]) -> PanelFindings:
+        """The same findings with other statistics: those of all rounds in which they were judged."""
         ...
 
     def judgments(self, dimension: str) -> Sequence[Judgment]:
@@ -280,7 +286,9 @@ def _panel(verdicts: Verdicts) -> PanelFindings | None:
     return cast("PanelFindings", verdicts) if hasattr(type(verdicts), "member_judgments") else None
 
 
-def settled(plan: JudgingPlan, verdicts: Verdicts, dimension: str, *, both_orders: bool) -> tuple[Judgments, Judgments]:
+def settled(
+    plan: JudgingPlan, verdicts: Verdicts, dimension: str, *, both_orders: bool
+) -> tuple[Sequence[Judgment], Sequence[Judgment]]:
     """One judge's judgments of a dimension's cases and of its canaries."""
     cases, canaries = plan.cases.get(dimension, ()), plan.canaries.get(dimension, ())
 
@@ -289,37 +297,6 @@ def settled(plan: JudgingPlan, verdicts: Verdicts, dimension: str, *, both_order
         return settle_by(of[number].matchup, said, both_orders=both_orders)
 
     return (
-        Judgments(len(cases), partial(judgment, cases, 0)),
-        Judgments(len(canaries), partial(judgment, canaries, len(cases))),
+        LazySequence(len(cases), partial(judgment, cases, 0)),
+        LazySequence(len(canaries), partial(judgment, canaries, len(cases))),
     )
-
-
-class Judgments(Sequence[Judgment]):
-    """Judgments that are settled at each access, from verdicts that stay in their files.
-
-    Parameters:
-        length: How many there are.
-        settle: Makes the judgment with this number.
-    """
-
-    def __init__(self, length: int, settle: Callable[[int], Judgment]) -> None:
-        self._length = length
-        self._settle = settle
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, place: int) -> Judgment: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Judgment]: ...
-    def __getitem__(self, place: int | slice) -> Judgment | list[Judgment]:
-        if isinstance(place, slice):
-            return [self._settle(number) for number in range(*place.indices(len(self)))]
-        number = place + len(self) if place < 0 else place
-        if not 0 <= number < len(self):
-            raise IndexError(place)
-        return self._settle(number)
-
-    def __iter__(self) -> Iterator[Judgment]:
-        return map(self._settle, range(len(self)))

@@ -10,21 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from copy import copy
 from dataclasses import replace
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from functools import cache, partial, reduce
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 import numpy as np
 
 from tiltyard.errors import OptionError, TiltyardError
-from tiltyard.judging.judge import JudgingStats, Judgments, settled
+from tiltyard.judging.judge import JudgingStats, add_stats, settled
 from tiltyard.judging.language_model import LanguageModelJudge
+from tiltyard.judging.plan import LazySequence
+from tiltyard.judging.records import most_frequent
 from tiltyard.judging.reply_forms import ReplyForm  # noqa: TC001 - read at run time, with the file
 from tiltyard.llm.journal import shared_folder
-from tiltyard.llm.prices import add_costs
 from tiltyard.ratings.reliability import (
     FEWEST_JUDGES,
     MISSING,
@@ -37,14 +38,14 @@ from tiltyard.ratings.reliability import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from tiltyard.judging.cache import ReplyLengths
     from tiltyard.judging.judge import Judge, JudgingOptions, OnSettled, PanelFindings, Verdicts
-    from tiltyard.judging.plan import Case, JudgingPlan
+    from tiltyard.judging.plan import JudgingPlan
     from tiltyard.judging.records import Judgment, Verdict
     from tiltyard.llm.asking import Ask
     from tiltyard.llm.runner import AskingParts
@@ -231,20 +232,26 @@ class PanelVerdicts:
             ]
             for dimension in plan.dimensions
         }
+        self.member_stats: Mapping[str, Mapping[str, JudgingStats]] = {
+            name: verdicts.stats for name, verdicts in zip(self.members, heard, strict=True)
+        }
+        """How it went, by judge and dimension."""
         self._votes = cache(self._read_votes)
         self._reliability = cache(self._estimate)
         self._weighted = cache(self._decide)
 
-    @property
-    def member_stats(self) -> dict[str, Mapping[str, JudgingStats]]:
-        """How it went, by judge and dimension."""
-        return {name: verdicts.stats for name, verdicts in zip(self.members, self._heard, strict=True)}
+    def with_stats(self, member_stats: Mapping[str, Mapping[str, JudgingStats]]) -> PanelVerdicts:
+        """The same findings with other statistics: those of all rounds in which they were judged."""
+        found = copy(self)
+        found.member_stats = member_stats
+        return found
 
     @property
     def stats(self) -> dict[str, JudgingStats]:
         """How it went with all judges together, by dimension."""
         heard = self.member_stats.values()
-        return {name: _together([stats[name] for stats in heard]) for name in self._plan.dimensions}
+        added = {name: reduce(add_stats, (stats[name] for stats in heard)) for name in self._plan.dimensions}
+        return {name: replace(stats, cases=stats.cases // len(heard)) for name, stats in added.items()}
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """All verdicts on a case, judge by judge."""
@@ -259,14 +266,14 @@ class PanelVerdicts:
         own = self.member_judgments(dimension)
         length = len(self._plan.cases.get(dimension, ()))
         if self.combine == "rows":
-            return Judgments(length * len(own), lambda number: own[number % len(own)][number // len(own)])
+            return LazySequence(length * len(own), lambda number: own[number % len(own)][number // len(own)])
         weighted = self.combine == "weight"
-        return Judgments(length, partial(self._combined, dimension, own, weighted=weighted))
+        return LazySequence(length, partial(self._combined, dimension, own, weighted=weighted))
 
     def canary_judgments(self, dimension: str) -> Sequence[Judgment]:
         """The judgments of a dimension's canaries: what most judges found."""
         own: list[Sequence[Judgment]] = [canaries for _, canaries in self._settled[dimension]]
-        return Judgments(len(own[0]), partial(self._combined, dimension, own, weighted=False))
+        return LazySequence(len(own[0]), partial(self._combined, dimension, own, weighted=False))
 
     def votes(self, dimension: str) -> NDArray[np.int8]:
         """Cases × judges: what each judge found, as `tiltyard.ratings.reliability` spells it."""
@@ -300,32 +307,6 @@ class PanelVerdicts:
         return combine_judgments(self.members, found, decided)
 
 
-class CaseOfEach(Sequence["Case"]):
-    """The case of every judgment where there are several for each case, one after the other.
-
-    Parameters:
-        cases: The cases.
-        judgments: How many judgments there are in all.
-    """
-
-    def __init__(self, cases: Sequence[Case], judgments: int) -> None:
-        self._cases = cases
-        self._times = max(1, judgments // max(1, len(cases)))
-
-    def __len__(self) -> int:
-        return len(self._cases) * self._times
-
-    @overload
-    def __getitem__(self, place: int) -> Case: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Case]: ...
-    def __getitem__(self, place: int | slice) -> Case | list[Case]:
-        numbers = range(len(self))[place]
-        if isinstance(numbers, int):
-            return self._cases[numbers // self._times]
-        return [self._cases[number // self._times] for number in numbers]
-
-
 def vote(judgment: Judgment) -> int:
     """What a judge found: `A`, `B`, `NEITHER`, or `MISSING` where it failed."""
     if judgment.status != "ok":
@@ -337,9 +318,8 @@ def vote(judgment: Judgment) -> int:
 
 def most_votes(votes: Sequence[int]) -> int:
     """The result with the most votes; `MISSING` if the lead is shared."""
-    counts = Counter(one for one in votes if one != MISSING)
-    (first, most), (_, next_most) = [*counts.most_common(2), (MISSING, 0), (MISSING, 0)][:2]
-    return first if most > next_most else MISSING
+    found = most_frequent([one for one in votes if one != MISSING])
+    return MISSING if found is None else found
 
 
 def combine_judgments(members: Sequence[str], found: Sequence[Judgment], decided: int) -> Judgment:
@@ -366,25 +346,4 @@ def combine_judgments(members: Sequence[str], found: Sequence[Judgment], decided
         raw=tuple(verdict for judgment in found for verdict in judgment.raw),
         judge_model=panel_name(members),
         votes={name: judgment.outcome for name, judgment in zip(members, found, strict=True)},
-    )
-
-
-def _together(stats: Sequence[JudgingStats]) -> JudgingStats:
-    """The statistics of several judges of the same cases."""
-    failures: Counter[str] = Counter()
-    for one in stats:
-        failures.update(one.failures)
-    cost: float | None = 0.0
-    for one in stats:
-        cost = add_costs(cost, one.cost)
-    return JudgingStats(
-        cases=stats[0].cases,
-        questions=sum(one.questions for one in stats),
-        cache_hits=sum(one.cache_hits for one in stats),
-        fresh_calls=sum(one.fresh_calls for one in stats),
-        usage=sum((one.usage for one in stats[1:]), stats[0].usage),
-        failures=dict(failures),
-        missing=sum(one.missing for one in stats),
-        cost=cost,
-        replies_without_usage=sum(one.replies_without_usage for one in stats),
     )

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from tiltyard.errors import JudgingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tiltyard.bank import Prompt, Response
     from tiltyard.bank.images import Image
     from tiltyard.judging.records import Matchup
     from tiltyard.judging.rubric import Rubric
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,44 @@ class _CasesAndCanaries(Sequence[Case]):
     def _case(self, number: int) -> Case:
         own = number < len(self._cases)
         return self._cases[number] if own else self._canaries[number - len(self._cases)]
+
+
+class LazySequence(Sequence[Item]):
+    """Items that are made when they are looked at, so that a million take no more memory than a dozen.
+
+    Parameters:
+        length: How many there are.
+        make: Makes the item with this number.
+    """
+
+    def __init__(self, length: int, make: Callable[[int], Item]) -> None:
+        self._length = length
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Item]: ...
+    def __getitem__(self, place: int | slice) -> Item | list[Item]:
+        numbers = range(self._length)[place]
+        return self._make(numbers) if isinstance(numbers, int) else [self._make(number) for number in numbers]
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self._make, range(self._length))
+
+
+def case_of_each(cases: Sequence[Case], judgments: int) -> Sequence[Case]:
+    """The case of every judgment where there may be several for each case, one after the other.
+
+    Parameters:
+        cases: The cases.
+        judgments: How many judgments there are in all.
+    """
+    times = max(1, judgments // max(1, len(cases)))
+    return LazySequence(len(cases) * times, lambda number: cases[number // times])
 
 
 def _prompt(prompts: Mapping[str, Prompt], matchup: Matchup) -> Prompt:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
+from collections.abc import Hashable
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -14,6 +15,8 @@ from tiltyard.llm.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+Said = TypeVar("Said", bound=Hashable)
 
 
 class VerdictLabel(enum.StrEnum):
@@ -192,16 +195,16 @@ def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
         if one.verdict.readable:
             orders[one.position_swap].append(one.for_entrants)
     readable = bool(orders[0] and orders[1])
-    said = leader(orders[0])
-    agreed = readable and said is not None and said is leader(orders[1])
+    said = most_frequent(orders[0])
+    agreed = readable and said is not None and said is most_frequent(orders[1])
     winner = None
     if agreed and said is not VerdictLabel.TIE:
         winner = matchup.entrant_a if said is VerdictLabel.A else matchup.entrant_b
     return _judgment(matchup, winner, verdicts, readable=readable, inconsistent=readable and not agreed)
 
 
-def leader(words: Sequence[VerdictLabel]) -> VerdictLabel | None:
-    """The label that was given most often; None if two share the lead or there is none."""
+def most_frequent(words: Sequence[Said]) -> Said | None:
+    """What was said most often; None if two share the lead or nothing was said."""
     if len(words) == 1:
         return words[0]
     (first, most), (_, next_most) = [*Counter(words).most_common(2), (None, 0), (None, 0)][:2]
@@ -218,7 +221,7 @@ def settle_one(matchup: Matchup, verdict: Verdict, *repeats: Verdict) -> Judgmen
     """
     verdicts = (verdict, *repeats)
     said = [word for one in verdicts if (word := one.for_entrants).readable]
-    most = leader(said)
+    most = most_frequent(said)
     winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(most or VerdictLabel.TIE)
     return _judgment(matchup, winner, verdicts, readable=bool(said), inconsistent=bool(said) and most is None)
 

@@ -24,7 +24,7 @@ MAKERS = ("anthropic", "openai", "gemini")
 """The makers whose official SDK is used; they also take batches."""
 PROVIDERS = (*MAKERS, *PRESETS, "scripted", "recorded")
 
-TAKES_IMAGES = frozenset({"anthropic", "openai", "gemini"})
+TAKES_IMAGES = frozenset(MAKERS)
 """Providers that are known to take images; of others the settings have to say so."""
 
 _MAKERS = (

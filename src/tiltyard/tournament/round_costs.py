@@ -14,7 +14,7 @@ from tiltyard.judging.panel import panel_members
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.round_choice import RoundGoal
 from tiltyard.judging.run_folder import read_object
-from tiltyard.llm.provider import parse_model_name
+from tiltyard.llm.provider import MAKERS, parse_model_name
 from tiltyard.tournament.rounds import ROUNDS_FILE, calls_of_a_case, make_states, outcomes_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def calls_of_budget(plan: RunPlan, asking: AskingSettings, quote: Quote | None) 
         return replace(plan, rounds=replace(rounds, goal=RoundGoal.parse(fixed)))
     row = None if quote is None else quote.all_expected if quote.expected else quote.all
     makers = {parse_model_name(name).provider for name in panel_members(plan.judge_model) or (plan.judge_model,)}
-    batches = asking.batch is not False and makers <= {"anthropic", "openai", "gemini"}
+    batches = asking.batch is not False and makers <= set(MAKERS)
     price = None if row is None or not row.queries else row.batch if batches else row.direct
     if asking.budget_usd is None or row is None or not price:
         raise OptionError(

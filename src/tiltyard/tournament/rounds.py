@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from tiltyard.errors import OptionError
 from tiltyard.files import write_json
 from tiltyard.judging.adaptive import FAILED, AdaptiveRounds
 from tiltyard.judging.judge import JudgingResult, JudgingStats, add_stats, judge
-from tiltyard.judging.plan import JudgingPlan
+from tiltyard.judging.plan import JudgingPlan, LazySequence
 from tiltyard.judging.records import to_battle
 from tiltyard.judging.round_choice import Design, RoundGoal
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tiltyard.boards import Leaderboard
     from tiltyard.judging.adaptive import RoundSettings
-    from tiltyard.judging.judge import Judge, OnVerdict, PanelFindings
+    from tiltyard.judging.judge import Judge, OnVerdict
     from tiltyard.judging.plan import Case
     from tiltyard.judging.records import Judgment
     from tiltyard.judging.round_choice import Floats, Ints
@@ -42,24 +42,9 @@ RESULT = {Outcome.A: 1.0, Outcome.B: 0.0, Outcome.TIE: 0.5}
 """What an outcome is worth to the first side."""
 
 
-class Chosen(Sequence["Case"]):
-    """Some cases of a longer list, each made when it is looked at."""
-
-    def __init__(self, cases: Sequence[Case], places: Ints) -> None:
-        self._cases, self._places = cases, places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @overload
-    def __getitem__(self, place: int) -> Case: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Case]: ...
-    def __getitem__(self, place: int | slice) -> Case | list[Case]:
-        numbers = range(len(self))[place]
-        if isinstance(numbers, int):
-            return self._cases[int(self._places[numbers])]
-        return [self._cases[int(self._places[number])] for number in numbers]
+def some_cases(cases: Sequence[Case], places: Ints) -> Sequence[Case]:
+    """Some cases of a longer list."""
+    return LazySequence(len(places), lambda number: cases[int(places[number])])
 
 
 @dataclass(slots=True)
@@ -75,9 +60,9 @@ class DimensionRounds:
         """Take the judgments of a round."""
         self.rounds.take(numbers, *outcomes_of(judgments, len(numbers)))
 
-    def judged_cases(self) -> Chosen:
+    def judged_cases(self) -> Sequence[Case]:
         """What was judged, in the order of the full design."""
-        return Chosen(self.cases, np.flatnonzero(self.rounds.judged))
+        return some_cases(self.cases, np.flatnonzero(self.rounds.judged))
 
     def names(self, codes: Sequence[int]) -> list[str]:
         """The entrants of some codes, strongest first."""
@@ -242,7 +227,7 @@ async def judge_in_rounds(
             break
         part = JudgingPlan(
             {name: rubric for name, rubric in judging_plan.rubrics.items() if first or name in numbers},
-            {name: Chosen(judging_plan.cases[name], found) for name, found in numbers.items()},
+            {name: some_cases(judging_plan.cases[name], found) for name, found in numbers.items()},
             judging_plan.canaries if first else {},
         )
         judged = await judge(
@@ -270,7 +255,7 @@ async def judge_in_rounds(
         judging_plan.rubrics, {name: state.judged_cases() for name, state in states.items()}, judging_plan.canaries
     )
     kept = await judge(whole, chosen, skip_judging=True, single_order=True)
-    panel = None if kept.panel is None else cast("PanelFindings", _PanelOfRounds(kept.panel, member_stats))
+    panel = None if kept.panel is None else kept.panel.with_stats(member_stats)
     judged = replace(kept, stats={name: state.stats for name, state in states.items()}, panel=panel)
     return RoundsResult(plan.rounds, states, whole, judged)
 
@@ -281,17 +266,6 @@ def _add_member_stats(totals: dict[str, dict[str, JudgingStats]], judged: Judgin
         mine = totals.setdefault(member, {})
         for name, stats in rows.items():
             mine[name] = add_stats(mine[name], stats) if name in mine else stats
-
-
-class _PanelOfRounds:
-    """A panel's findings on everything that was judged, with the statistics of all rounds."""
-
-    def __init__(self, panel: PanelFindings, member_stats: dict[str, dict[str, JudgingStats]]) -> None:
-        self._panel = panel
-        self.member_stats = member_stats
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._panel, name)
 
 
 def matches_judged(plan: RunPlan, result: RoundsResult) -> RunPlan:

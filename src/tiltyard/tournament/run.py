@@ -16,9 +16,9 @@ from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.judge import Judge, JudgingResult, judge
 from tiltyard.judging.judges import judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
-from tiltyard.judging.panel import CaseOfEach, PanelJudge, PanelMember, panel_members
+from tiltyard.judging.panel import PanelJudge, PanelMember, panel_members
 from tiltyard.judging.panel_study import panel_results, study_panel
-from tiltyard.judging.plan import JudgingPlan
+from tiltyard.judging.plan import JudgingPlan, case_of_each
 from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now
 from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.provider import parse_model_name
@@ -200,7 +200,7 @@ async def carry_out(
 
     def settled(dimension: str, judgments: Sequence[Judgment]) -> None:
         assert on_standing is not None
-        cases = CaseOfEach(judging_plan.cases.get(dimension, ()), len(judgments))
+        cases = case_of_each(judging_plan.cases.get(dimension, ()), len(judgments))
         early[dimension] = rate_dimension(
             dimension, judgments, plan.elo, chosen.name, cases=cases, baseline=plan.baseline
         )
@@ -274,7 +274,7 @@ def rate_all(
             judgments,
             elo,
             judged.judge_model,
-            cases=None if cases is None else CaseOfEach(cases.get(dimension, ()), len(judgments)),
+            cases=None if cases is None else case_of_each(cases.get(dimension, ()), len(judgments)),
             styles=styles,
             baseline=baseline,
             level=0.95 if rounds is None else interval_level(rounds.settings),
