@@ -72,6 +72,12 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Remove what killed processes left unfinished in a folder whose files are all written."""
+    for part in folder.rglob(".*.part"):
+        part.unlink(missing_ok=True)
+
+
 def _to_disk(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:

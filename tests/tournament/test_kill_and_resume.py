@@ -101,8 +101,33 @@ def test_a_panel_in_one_folder_that_is_killed_again_and_again_pays_for_nothing_t
     for seed in range(3):
         site = panel(f"site-{seed}")
         found = killed_and_resumed(site, random.Random(seed), seconds, [*MOMENTS, ANYWHERE])
-        assert len(found) >= 4, f"only killed {found}"
-        # A kill in the middle of a write may leave its temporary file, under a name of its own.
-        assert {name: found for name, found in site.artifacts().items() if not name.endswith(".part")} == wanted
+        assert len(found) >= 2, f"only killed {found}"
+        assert site.artifacts() == wanted
         assert not fake_server.ledger.paid_twice()
         assert sum(one.outcome == "succeeded" for one in fake_server.ledger.accepted) == 2 * QUERIES
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+def test_adaptive_rounds_that_are_killed_again_and_again_end_the_same_and_pay_for_nothing_twice(
+    tmp_path: Path, fake_server: FakeServer, wire: str
+) -> None:
+    def rounds(name: str) -> Site:
+        site = Site(tmp_path / name, fake_server, wire)
+        change(site.config, rounds={"until": "order", "maximum": 3, "prompts": 1})
+        return site
+
+    site = rounds("undisturbed")
+    began = time.monotonic()
+    site.finish()
+    wanted, seconds = site.artifacts(), time.monotonic() - began
+    assert "rounds.json" in wanted
+    asked = len(fake_server.ledger.accepted)
+    assert 0 < asked <= QUERIES
+    for seed in range(3):
+        site = rounds(f"site-{seed}")
+        found = killed_and_resumed(site, random.Random(seed), seconds, [*MOMENTS, ANYWHERE])
+        assert len(found) >= 2, f"only killed {found}"
+        assert site.artifacts() == wanted
+        assert not fake_server.ledger.paid_twice()
+        assert sum(one.outcome == "succeeded" for one in fake_server.ledger.accepted) == asked

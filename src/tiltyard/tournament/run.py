@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiltyard.bank.style import AnswerStyles
 from tiltyard.errors import OptionError
-from tiltyard.files import write_json
+from tiltyard.files import remove_unfinished, write_json
 from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.judge import Judge, JudgingResult, judge
 from tiltyard.judging.judges import judge_by_name
@@ -248,6 +248,7 @@ async def carry_out(
     write_json(folder / "manifest.json", finished)
     if finish is not None:
         finish(folder)
+    remove_unfinished(folder)
     return RunResult(folder, standings, judged, checks, calibrated, studies, rounds)
 
 
