@@ -13,6 +13,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import expected_by_prompt, live_board, official_order
 from tiltyard.arena.events import Choice
 from tiltyard.arena.model_detail import arena_calibration, both_bad_trend, model_detail, recent_form
+from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
 from tiltyard.errors import ArenaError
@@ -261,3 +262,18 @@ def test_the_both_bad_trend_counts_every_vote_of_the_model_once(played: Log) -> 
         assert None not in (piece.low, piece.rate, piece.high)
         assert (piece.low or 0.0) <= (piece.rate or 0.0) <= (piece.high or 0.0)
     assert both_bad_trend(votes, 3, [0, 1])[0].rate is None
+
+
+def test_a_board_can_show_other_ratings_than_the_running_ones() -> None:
+    state = small().state
+    running = state.track.now
+    upside_down = Ratings(running.seq, -running.rating, *running.columns()[1:])
+    board, shown = live_board(state), live_board(state, upside_down)
+    assert [row.rating for row in shown.rows] != [row.rating for row in board.rows]
+    assert shown[board.rows[0].model].rating == -board.rows[0].rating
+    assert {row.model: row.votes for row in shown.rows} == {row.model: row.votes for row in board.rows}
+    assert live_board(state) == board
+    state.show(upside_down)
+    assert live_board(state) == shown
+    state.show(None)
+    assert live_board(state) == board

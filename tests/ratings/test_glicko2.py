@@ -386,3 +386,37 @@ def test_a_state_that_cannot_be_continued_is_an_error():
         rate_battles([0], [1], [1], start=Glicko2State(np.ones(2), np.ones(3), np.ones(2)))
     with pytest.raises(OptionError, match="above 0"):
         rate_battles([0], [1], [1], start=state_of((1500, 100, 0.0), (1500, 100, 0.06)))
+
+
+def test_weights_of_one_give_the_same_bits(mode):
+    a, b, score = arena(400, 6, seed=3)
+    plain = rate_battles_history(a, b, score, start=6)
+    weighted = rate_battles_history(a, b, score, start=6, weight=np.ones(400))
+    assert same_bits(plain.state, weighted.state)
+    assert np.array_equal(plain.rating, weighted.rating)
+
+
+def test_a_battle_of_half_weight_counts_half_in_surprise_information_and_drift(mode):
+    settings = Glicko2Settings()
+    after = rate_battles([0], [1], [1.0], start=state_of((1500, 60, 0.02), (1600, 80, 0.02)), weight=[0.5])
+    surprise, known = seen_from(1500.0, 1600.0, 80.0, 1.0, settings.scale)
+    phi2 = (60.0 / settings.scale) ** 2
+    v, delta = 1.0 / (0.5 * known), surprise / known
+    sigma = new_volatility(phi2, v, delta * delta, 0.02, settings.rules())
+    phi2_new = 1.0 / (1.0 / (phi2 + 0.5 * sigma**2) + 0.5 * known)
+    assert after.rating[0] == pytest.approx(1500.0 + settings.scale * phi2_new * 0.5 * surprise, abs=1e-12)
+    assert after.deviation[0] == pytest.approx(settings.scale * math.sqrt(phi2_new), abs=1e-12)
+
+
+def test_a_flood_of_nearly_weightless_battles_moves_neither_rating_nor_deviation(mode):
+    start = rate_battles(*arena(2000, 4, seed=5), start=4)
+    a, b, score = np.zeros(20_000, int), np.ones(20_000, int), np.ones(20_000)
+    after = rate_battles(a, b, score, start=start, weight=np.full(20_000, 1e-6))
+    assert np.abs(after.rating - start.rating).max() < 0.05
+    assert np.abs(after.deviation - start.deviation).max() < 0.05
+
+
+@pytest.mark.parametrize("weight", [[0.0], [-1.0], [math.nan], [math.inf], [1.0, 1.0]])
+def test_a_weight_that_is_not_above_zero_is_refused(weight):
+    with pytest.raises(BattleError, match="weight"):
+        rate_battles([0], [1], [1.0], start=2, weight=weight)

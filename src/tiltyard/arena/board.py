@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.arena.policy import BadgeRules
+    from tiltyard.arena.rating_track import Ratings
     from tiltyard.arena.state import ArenaState
 
 Floats = NDArray[np.float64]
@@ -136,12 +137,15 @@ class LiveBoard:
         }
 
 
-def live_board(state: ArenaState) -> LiveBoard:
-    """The board of a state. The same state gives the same board, to the last bit.
+def live_board(state: ArenaState, ratings: Ratings | None = None) -> LiveBoard:
+    """The board of a state. The same state and ratings give the same board, to the last bit.
 
     Parameters:
         state: The state of an arena.
+        ratings: The ratings to show, such as the published ones; None: those that the state uses, normally the running
+            ones.
     """
+    state = state if ratings is None else state.showing(ratings)
     official, conservative, legacy = official_order(state), state.order(), legacy_order(state)
     columns = _Columns(state, conservative)
     ranks = {
@@ -161,7 +165,7 @@ def live_board(state: ArenaState) -> LiveBoard:
 
 def legacy_order(state: ArenaState) -> list[int]:
     """Enabled models, best first by legacy Elo; equal ones in the order of their numbers."""
-    legacy = state.track.now.legacy
+    legacy = state.ratings.legacy
     return sorted(state.order(), key=lambda model: (-legacy[model], model))
 
 
@@ -221,7 +225,7 @@ def board_publication(state: ArenaState) -> Publication:
     top = state.order()[: rules.top]
     coverage = coverages(state)
     return publication(
-        [float(state.track.now.deviation[model]) for model in top],
+        [float(state.ratings.deviation[model]) for model in top],
         [float(coverage[model]) for model in top],
         adjacent_met(state, top),
         median_deviation=rules.median_deviation,
@@ -263,7 +267,7 @@ class _Columns:
 
     def row(self, model: int, rank: int, conservative_rank: int, legacy_rank: int) -> BoardRow:
         """One model's line."""
-        state, now, tallies = self.state, self.state.track.now, self.state.tallies
+        state, now, tallies = self.state, self.state.ratings, self.state.tallies
         facts, deviation = state.catalog.models[model], float(now.deviation[model])
         established, stable = badge_floors(state.policy.badges)
         wins, losses = int(tallies.wins.view[model].sum()), int(tallies.wins.view[:, model].sum())
@@ -326,7 +330,7 @@ def expected_by_prompt(state: ArenaState) -> tuple[Floats, Floats]:
     first, second = np.repeat(pairs, lengths, axis=0).T
     prompt = np.fromiter(chain.from_iterable(met.values()), dtype=np.intp, count=size)
     votes = np.fromiter(chain.from_iterable(on.values() for on in met.values()), dtype=np.float64, count=size)
-    rating = state.track.now.rating
+    rating = state.ratings.rating
     chance = expected_scores(rating[first], rating[second])
 
     def summed(by_first: Floats, by_second: Floats) -> Floats:

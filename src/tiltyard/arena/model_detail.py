@@ -146,7 +146,7 @@ def model_detail(state: ArenaState, name: str, board: LiveBoard | None = None) -
 
 def against(state: ArenaState, model: int, rival: int) -> Record:
     """The record of one model against another."""
-    tallies, rating = state.tallies, state.track.now.rating
+    tallies, rating = state.tallies, state.ratings.rating
     wins, losses = int(tallies.wins.view[model, rival]), int(tallies.wins.view[rival, model])
     chance = 1.0 / (1.0 + 10.0 ** (float(rating[rival] - rating[model]) / 400.0))
     return Record(
@@ -180,7 +180,7 @@ def by_prompt(state: ArenaState, model: int) -> list[Record]:
 def _expected_wins(state: ArenaState, model: int) -> Floats:
     """The decisive wins that current ratings predict for one model, by prompt."""
     expected = np.zeros(len(state.catalog.prompts))
-    rating, met = state.track.now.rating, state.tallies.pair_prompts
+    rating, met = state.ratings.rating, state.tallies.pair_prompts
     for rival in range(len(rating)):
         chance = float(expected_scores(rating[model], rating[rival]))
         for prompt, votes in met.get(pair_of(model, rival), {}).items():

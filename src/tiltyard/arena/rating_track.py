@@ -17,7 +17,7 @@ from tiltyard.arena.events import Choice
 from tiltyard.errors import ArenaError
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.elo_kernels import rate_with_baseline
-from tiltyard.ratings.glicko2 import PLAIN_SECONDS_PER_BATTLE
+from tiltyard.ratings.glicko2 import EVERY_ONE, PLAIN_SECONDS_PER_BATTLE
 from tiltyard.ratings.glicko2_kernels import rate_one_by_one
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class RatingTrack:
     def grow(self, models: int) -> None:
         """Add models that have not played."""
         if models > len(self._now.rating):
-            self._now = _grown(self._now, self.rules, models)
+            self._now = grown(self._now, self.rules, models)
 
     def restore(self, ratings: Ratings) -> None:
         """Continue from ratings saved elsewhere."""
@@ -158,7 +158,7 @@ class RatingTrack:
         self._recent = deque(vote for vote in self._recent if vote[0] <= kept.seq)
         while self._kept[-1].seq >= first:
             self._kept.pop()
-        self._now = _grown(_copy(kept), self.rules, len(self._now.rating))
+        self._now = grown(_copy(kept), self.rules, len(self._now.rating))
         self._settle()
 
     def rerate(self, rules: RatingRules) -> None:
@@ -175,7 +175,7 @@ class RatingTrack:
     def _replay(self, first: int) -> None:
         models = len(self._now.rating)
         start = self.history.ratings_before(first) if first > 0 else None
-        self._now = _grown(_start(0, self.rules, models) if start is None else _copy(start), self.rules, models)
+        self._now = grown(_start(0, self.rules, models) if start is None else _copy(start), self.rules, models)
         for votes in self.history.votes_after(self._now.seq):
             self._rate(votes)
         self._keep_only_now()
@@ -204,7 +204,7 @@ class RatingTrack:
         played = votes.score_a >= 0.0
         a, b, score = votes.a[played], votes.b[played], votes.score_a[played]
         rate = rate_one_by_one.run(max(len(a), self._ahead) * PLAIN_SECONDS_PER_BATTLE)
-        rate(a, b, score, now.rating, now.deviation, now.volatility, self._glicko2, NO_HISTORY)
+        rate(a, b, score, EVERY_ONE, now.rating, now.deviation, now.volatility, self._glicko2, NO_HISTORY)
         legacy = rate_with_baseline.run(max(len(votes), self._ahead) * 1e-6)
         legacy(votes.a, votes.b, votes.score_a, now.legacy, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
         self._now = Ratings(int(votes.seq[-1]), *now.columns())
@@ -235,7 +235,8 @@ def _copy(ratings: Ratings) -> Ratings:
     return Ratings(ratings.seq, *(column.copy() for column in ratings.columns()))
 
 
-def _grown(ratings: Ratings, rules: RatingRules, models: int) -> Ratings:
+def grown(ratings: Ratings, rules: RatingRules, models: int) -> Ratings:
+    """Ratings with room for this many models; new ones start as the rules say."""
     new = _start(ratings.seq, rules, models - len(ratings.rating))
     pairs = zip(ratings.columns(), new.columns(), strict=True)
     return Ratings(ratings.seq, *(np.concatenate(pair) for pair in pairs))

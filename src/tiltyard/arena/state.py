@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from copy import copy
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from tiltyard.arena import events as e
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.rating_track import RatingTrack, VoteHistory
+from tiltyard.arena.rating_track import Ratings, RatingTrack, VoteHistory, grown
 from tiltyard.arena.schedule import Reserved, Schedule
 from tiltyard.arena.tallies import Tallies
 from tiltyard.errors import ArenaError
@@ -81,6 +82,7 @@ class ArenaState:
         self.schedule = Schedule(self.policy.window_matchups, self.policy.diversity_last)
         self.track = RatingTrack(self.policy.rating, book)
         self.book = book
+        self._shown: Ratings | None = None
 
     def apply(self, seq: int, event: e.Event) -> None:
         """Apply the next event of the log."""
@@ -95,9 +97,28 @@ class ArenaState:
             self.latest = event.at
 
     @property
+    def ratings(self) -> Ratings:
+        """The ratings that order, board and matchmaking use: those set by `show`, else the running ones."""
+        if self._shown is None:
+            return self.track.now
+        if len(self._shown.rating) < len(self.catalog.models):
+            self._shown = grown(self._shown, self.policy.rating, len(self.catalog.models))
+        return self._shown
+
+    def show(self, ratings: Ratings | None) -> None:
+        """Use these ratings in place of the running ones (None: the running ones again). The fold is not affected."""
+        self._shown = ratings
+
+    def showing(self, ratings: Ratings | None) -> ArenaState:
+        """A view of this state that uses other ratings: it shares everything else, and must not be applied to."""
+        view = copy(self)
+        view._shown = ratings
+        return view
+
+    @property
     def conservative(self) -> Floats:
         """Rating minus two deviations, which defines the official order."""
-        now = self.track.now
+        now = self.ratings
         return np.asarray(now.rating - 2.0 * now.deviation)
 
     def order(self) -> list[int]:

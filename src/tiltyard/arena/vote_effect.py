@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena.rating_track import NO_HISTORY, SCORES
+from tiltyard.ratings.glicko2 import EVERY_ONE
 from tiltyard.ratings.glicko2_kernels import rate_one_by_one
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def effect_of(now: Ratings, others: PairVotes, rating_rules: RatingRules, pair: 
     if score >= 0.0:
         rules = rating_rules.glicko2().rules()
         rate = rate_one_by_one.run(0.0)
-        rate(FIRST, SECOND, np.array([score]), rating, deviation, volatility, rules, NO_HISTORY)
+        rate(FIRST, SECOND, np.array([score]), EVERY_ONE, rating, deviation, volatility, rules, NO_HISTORY)
     after_a, after_b = rating.tolist()
     return Effect(before_a=before_a, before_b=before_b, after_a=after_a, after_b=after_b, others=others)
 

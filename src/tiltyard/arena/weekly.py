@@ -301,7 +301,7 @@ def _quality(state: ArenaState, votes: VoteTable, since: int) -> list[QualityFla
 
 def look_at(state: ArenaState, at: int) -> BoardAt:
     """The current standings of the enabled models, labelled with a time."""
-    now = state.track.now
+    now = state.ratings
     known = {
         state.catalog.models[model].model: Known(float(now.rating[model]), float(now.deviation[model]))
         for model in state.order()

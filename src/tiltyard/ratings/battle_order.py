@@ -37,6 +37,17 @@ def checked_scores(score_a: ArrayLike, first: Codes) -> Floats:
     return scores
 
 
+def checked_weights(weight: ArrayLike, first: Codes) -> Floats:
+    """How much of each battle counts: a finite number above 0; an error for anything else."""
+    weights = np.array(weight, dtype=np.float64)
+    _same_length(first, weights, "weight")
+    bad = np.flatnonzero(~((weights > 0.0) & np.isfinite(weights)))
+    if len(bad):
+        row = int(bad[0])
+        raise BattleError(f"battle {row}: weight is {weights[row]}. It must be above 0: leave out battles of weight 0.")
+    return weights
+
+
 def decisive_pairs(a: ArrayLike, b: ArrayLike, a_won: ArrayLike, n_models: int) -> tuple[Codes, Codes]:
     """The winner and the loser of each battle as codes."""
     first, second = checked_pairs(a, b, n_models)

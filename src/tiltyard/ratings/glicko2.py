@@ -17,13 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tiltyard.errors import BattleError, OptionError
-from tiltyard.ratings.battle_order import checked_pairs, checked_scores
+from tiltyard.ratings.battle_order import checked_pairs, checked_scores, checked_weights
 from tiltyard.ratings.glicko2_kernels import Rules, rate_by_period, rate_one_by_one
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PLAIN_SECONDS_PER_BATTLE = 9e-6
+EVERY_ONE: Floats = np.empty(0)
+"""In place of weights: every battle weighs 1."""
+
 SCALE = 173.7178
 """Rating points per unit of Glickman's internal scale, 400 / ln 10 (step 2)."""
 
@@ -128,13 +131,15 @@ def rate_battles(
     *,
     start: Glicko2State | int,
     settings: Glicko2Settings = DEFAULT_SETTINGS,
+    weight: ArrayLike | None = None,
 ) -> Glicko2State:
     """The state after the battles in the order given, each rated on its own.
 
     `a` and `b` are model codes and `score_a` is 1, 0, or ½ for a tie. `start` is a state to continue from (left as it
     is), or the number of models when all are new. Both models of a battle are updated from their states before it.
+    `weight` is how much of each battle counts, above 0: a battle of weight ½ moves ratings about half as far.
     """
-    return _one_by_one(a, b, score_a, start, settings, keep_history=False).state
+    return _one_by_one(a, b, score_a, weight, start, settings, keep_history=False).state
 
 
 def rate_battles_history(
@@ -144,9 +149,10 @@ def rate_battles_history(
     *,
     start: Glicko2State | int,
     settings: Glicko2Settings = DEFAULT_SETTINGS,
+    weight: ArrayLike | None = None,
 ) -> Glicko2History:
     """The state of `rate_battles` and the way there: both models' ratings and deviations after every battle."""
-    return _one_by_one(a, b, score_a, start, settings, keep_history=True)
+    return _one_by_one(a, b, score_a, weight, start, settings, keep_history=True)
 
 
 def rate_periods(
@@ -205,6 +211,7 @@ def _one_by_one(
     a: ArrayLike,
     b: ArrayLike,
     score_a: ArrayLike,
+    weight: ArrayLike | None,
     start: Glicko2State | int,
     settings: Glicko2Settings,
     *,
@@ -213,9 +220,10 @@ def _one_by_one(
     state = _started(start, settings)
     first, second = checked_pairs(a, b, len(state.rating))
     scores = checked_scores(score_a, first)
+    weights = EVERY_ONE if weight is None else checked_weights(weight, first)
     history = np.empty((len(first) if keep_history else 0, 4))
     run = rate_one_by_one.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
-    run(first, second, scores, state.rating, state.deviation, state.volatility, settings.rules(), history)
+    run(first, second, scores, weights, state.rating, state.deviation, state.volatility, settings.rules(), history)
     return Glicko2History(history[:, :2], history[:, 2:], state)
 
 

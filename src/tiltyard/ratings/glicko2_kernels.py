@@ -3,6 +3,10 @@
 Steps are those of Glickman, "Example of the Glicko-2 system" (2012, revised 2022). Ratings and deviations stay on the
 1500 scale in the arrays, and step 2 is done where a number is used: going back and forth once per run would make a
 log split in two end in other bits than one run.
+
+A battle of weight w is a rating period of length w: its surprise, its information and the drift of that period all
+count w times. Drift must shrink too, or a flood of weightless battles would raise a deviation without end. A weight of
+1 gives the same bits as no weight.
 """
 
 from __future__ import annotations
@@ -109,15 +113,24 @@ def clamped(deviation: float, rules: Rules) -> float:
 
 
 def updated(
-    rating: float, deviation: float, volatility: float, surprise: float, information: float, rules: Rules
+    rating: float,
+    deviation: float,
+    volatility: float,
+    surprise: float,
+    information: float,
+    length: float,
+    rules: Rules,
 ) -> tuple[float, float, float]:
-    """Steps 3 to 8 for one model, from the sums of surprise and information over its games."""
+    """Steps 3 to 8 for one model, from the sums of surprise and information over its games.
+
+    `length` is how much of a rating period passed: the share of the volatility that is added in step 6.
+    """
     phi = deviation / rules.scale
     phi2 = phi * phi
     v = 1.0 / max(information, NO_INFORMATION)  # step 3
     delta = v * surprise  # step 4
     sigma = new_volatility(phi2, v, delta * delta, volatility, rules)  # step 5
-    phi2_new = 1.0 / (1.0 / (phi2 + sigma * sigma) + information)  # steps 6 and 7
+    phi2_new = 1.0 / (1.0 / (phi2 + length * (sigma * sigma)) + information)  # steps 6 and 7
     moved = rating + rules.scale * phi2_new * surprise  # steps 7 and 8
     return moved, clamped(rules.scale * math.sqrt(phi2_new), rules), sigma
 
@@ -133,6 +146,7 @@ def rate_one_by_one(
     a: Codes,
     b: Codes,
     score_a: Floats,
+    weight: Floats,
     ratings: Floats,
     deviations: Floats,
     volatilities: Floats,
@@ -141,15 +155,18 @@ def rate_one_by_one(
 ) -> None:
     """Every battle is its own rating period for its two models, both updated from their states before it.
 
-    Row t of `history`, if it has rows, becomes the two ratings and the two deviations after battle t.
+    `weight` has a weight above 0 for each battle, or no rows: then all weigh 1. Row t of `history`, if it has rows,
+    becomes the two ratings and the two deviations after battle t.
     """
     keep = history.shape[0] > 0
+    weighted = weight.shape[0] > 0
     for t in range(a.shape[0]):
         i, j = a[t], b[t]
+        w = weight[t] if weighted else 1.0
         surprise, information = seen_from(ratings[i], ratings[j], deviations[j], score_a[t], rules.scale)
-        after_i = updated(ratings[i], deviations[i], volatilities[i], surprise, information, rules)
+        after_i = updated(ratings[i], deviations[i], volatilities[i], w * surprise, w * information, w, rules)
         surprise, information = seen_from(ratings[j], ratings[i], deviations[i], 1.0 - score_a[t], rules.scale)
-        after_j = updated(ratings[j], deviations[j], volatilities[j], surprise, information, rules)
+        after_j = updated(ratings[j], deviations[j], volatilities[j], w * surprise, w * information, w, rules)
         ratings[i], deviations[i], volatilities[i] = after_i
         ratings[j], deviations[j], volatilities[j] = after_j
         if keep:
@@ -191,5 +208,5 @@ def rate_by_period(
             if sums[m, 0] == 0.0:
                 deviations[m] = idle(deviations[m], volatilities[m], 1, rules)
             else:
-                after = updated(ratings[m], deviations[m], volatilities[m], sums[m, 1], sums[m, 2], rules)
+                after = updated(ratings[m], deviations[m], volatilities[m], sums[m, 1], sums[m, 2], 1.0, rules)
                 ratings[m], deviations[m], volatilities[m] = after

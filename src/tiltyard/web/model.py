@@ -302,7 +302,7 @@ def compare_page(snapshot: Snapshot, state: ArenaState, name_a: str, name_b: str
     }
     prompts = records_by_prompt(snapshot.study.votes, a.number, b.number)
     met = [record.name for record in prompts if record.name in both]
-    rating = state.track.now.rating
+    rating = state.ratings.rating
     return ComparePage(
         a=a,
         b=b,

@@ -137,7 +137,7 @@ def _neighbours(view: VoterView) -> Meetings:
 def _close(view: VoterView) -> Meetings:
     """Each contender with the contender whose rating is nearest."""
     band = view.band
-    rating = view.state.track.now.rating[band]
+    rating = view.state.ratings.rating[band]
     gap = np.abs(rating[:, None] - rating[None, :])
     gap[~view.partners[band[:, None], band]] = np.inf
     chosen = (gap <= gap.min(axis=1, keepdims=True) + LEVEL) & np.isfinite(gap)

@@ -38,7 +38,7 @@ def playing(state: ArenaState) -> Numbers:
 
 def conservative_order(state: ArenaState, numbers: Numbers) -> Numbers:
     """These models, best first by conservative score; equal ones in the order of their numbers."""
-    now = state.track.now
+    now = state.ratings
     score = now.rating[numbers] - 2.0 * now.deviation[numbers]
     return numbers[np.argsort(-score, kind="stable")]
 

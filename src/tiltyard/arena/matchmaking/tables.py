@@ -208,7 +208,7 @@ class WorkingTables:
     def rank_order(self, state: ArenaState) -> RankOrder:
         """The order of the models, recomputed when ratings, counts, policy or catalog have changed."""
         servable, policy = self.servable(state), state.policy
-        ratings, revision = state.track.now, state.tallies.revision
+        ratings, revision = state.ratings, state.tallies.revision
         if self._order is not None:
             (servable_then, policy_then, ratings_then, revision_then), order = self._order
             if (

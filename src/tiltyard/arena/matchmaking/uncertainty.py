@@ -50,13 +50,13 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
 
 def anchor_weights(view: VoterView) -> Floats:
     """By model: its deviation, more if prompts are not covered, favouring less exposed models."""
-    weights = view.state.track.now.deviation * (1.0 + view.mean_prompt_deficit()) * view.lean
+    weights = view.state.ratings.deviation * (1.0 + view.mean_prompt_deficit()) * view.lean
     return np.where(view.anchors, weights, 0.0)
 
 
 def best_opponents(view: VoterView, anchor: int) -> NDArray[np.intp]:
     """The opponents with the highest expected information and coverage bonus."""
-    now = view.state.track.now
+    now = view.state.ratings
     scores = information(now.rating - now.rating[anchor], now.deviation)
     scores += COVERAGE_BONUS * view.pair_deficit(anchor) + EXPOSURE_PUSH * view.urgency
     scores[~view.partners[anchor]] = NEVER
