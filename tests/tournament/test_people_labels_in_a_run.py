@@ -77,6 +77,9 @@ def test_from_a_run_to_a_board_on_peoples_scale(tiltyard: Run, tmp_path: Path) -
     assert "no label by people" in results["calibration"]["factuality"]["missing"]
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert page.count("Ratings corrected by people&#39;s labels") + page.count("corrected by people's labels") == 1
+    glance = page[page.index('id="glance"') :].partition("</section>")[0]
+    assert "Corrected by people’s labels: calibration." in glance
+    assert all(f">{entry['rating']:.0f}<" in glance for entry in written["ratings"])
 
 
 def test_labels_may_stand_in_the_config_and_must_be_there(tiltyard: Run, tmp_path: Path) -> None:
@@ -94,12 +97,17 @@ def test_labels_may_stand_in_the_config_and_must_be_there(tiltyard: Run, tmp_pat
     assert done.returncode == 0
     assert not stale.exists()
     assert "1 labelled matchup is too few to correct a judge by" in done.stdout
-    people.write_text("question_id,model_a,model_b,winner\np1,otter,heron,who knows\n", encoding="utf-8")
     shutil.rmtree(tmp_path / "judgments")
-    refused = tiltyard(*command)
-    assert refused.returncode == 1
-    assert "unknown winner" in refused.stderr
-    assert not (tmp_path / "judgments").exists()  # before anything was asked
+    for mistyped in (
+        "question_id,model_a,model_b,winner\np1,otter,heron,who knows\n",
+        "label_id,model_a,model_b,winner\n0123456789abcdef,A,B,who knows\n",
+    ):
+        people.write_text(mistyped, encoding="utf-8")
+        refused = tiltyard(*command)
+        assert refused.returncode == 1
+        assert "people.csv:2: unknown winner" in refused.stderr
+        assert "on-bad" not in refused.stderr
+        assert not (tmp_path / "judgments").exists()  # before anything was asked
 
 
 def test_a_draw_takes_every_pair_in_proportion_and_sides_by_chance() -> None:

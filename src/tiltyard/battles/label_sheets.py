@@ -37,6 +37,7 @@ KEY_FILE = "labelling.json"
 SHEET_COLUMN = "label_id"
 """The column by which a sheet is recognised."""
 
+ID_AS_PROMPT = {"question_id": SHEET_COLUMN}
 SIDES = ("A", "B")
 FILLED = "coalesce(trim(cast(winner AS varchar)), '') <> ''"
 NOT_FILLED = "coalesce(trim(cast(winner AS varchar)), '') = ''"
@@ -179,6 +180,19 @@ def find_key(battles: BattleData) -> SheetKey:
     )
 
 
+def read_filled_rows(people: BattleData, on_bad: Literal["error", "skip"] = "error") -> BattleTable:
+    """The rows of a sheet that have a winner, by their `label_id`.
+
+    Parameters:
+        people: The sheet, or several.
+        on_bad: What to do with a winner that means nothing: `error`, or `skip` and count it.
+    """
+    try:
+        return read_battles(people, where=FILLED, default_source="human", map=ID_AS_PROMPT, on_bad=on_bad)
+    except NoBattles:
+        raise NoBattles("no row of the label sheet has a winner: A, B, tie or both bad.") from None
+
+
 def read_sheet(
     people: BattleData, judged: BattleTable, key: SheetKey, on_bad: Literal["error", "skip"] = "error"
 ) -> BattleTable:
@@ -190,12 +204,8 @@ def read_sheet(
         key: The key of the folder that the sheet was drawn from.
         on_bad: What to do with a winner that means nothing: `error`, or `skip` and count it.
     """
-    mapped = {"question_id": SHEET_COLUMN}
-    _, empty = find_problems(people, where=NOT_FILLED, default_source="human", map=mapped, examples_each=0)
-    try:
-        sheet = read_battles(people, where=FILLED, default_source="human", map=mapped, on_bad=on_bad)
-    except NoBattles:
-        raise NoBattles("no row of the label sheet has a winner: A, B, tie or both bad.") from None
+    sheet = read_filled_rows(people, on_bad)
+    _, empty = find_problems(people, where=NOT_FILLED, default_source="human", map=ID_AS_PROMPT, examples_each=0)
     shown = {key.label_id(one): one for one in _possible(judged)}
     ids = sheet.text_column("question_id")
     found = [shown.get(text) for text in ids.labels]

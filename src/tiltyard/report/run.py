@@ -59,6 +59,11 @@ class Dimension:
     calibrated: EloReport | None = None
     """The board that people's labels correct."""
 
+    @property
+    def best_board(self) -> EloReport | None:
+        """The board to read first: the one that people's labels correct, if there is one."""
+        return self.calibrated or self.board
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:

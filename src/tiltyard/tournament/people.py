@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.label_sheets import SIDES, SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, is_sheet
+from tiltyard.battles.label_sheets import (
+    SIDES,
+    SheetKey,
+    SheetMatchup,
+    draw_matchups,
+    from_spreadsheet,
+    is_sheet,
+    read_filled_rows,
+)
 from tiltyard.battles.problems import SKIP_ADVICE
 from tiltyard.battles.reading import read_battles
 from tiltyard.boards.bradley_terry import BradleyTerry
@@ -18,7 +26,7 @@ from tiltyard.boards.leaderboard import EloReport, Leaderboard
 from tiltyard.boards.people import rate_with_people
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.text import as_table
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.errors import BadRow, NoBattles, OptionError, TiltyardError
 from tiltyard.files import write_lines, write_text
 from tiltyard.judging.run_folder import read_lines, require
 from tiltyard.tournament.artifacts import MatchLine, calibrated_path
@@ -157,8 +165,16 @@ def check_label_file(path: Path) -> None:
     Parameters:
         path: The file.
     """
-    if not is_sheet(labels := from_spreadsheet(path)):
-        read_battles(labels, default_source="human")
+    labels = from_spreadsheet(path)
+    try:
+        if is_sheet(labels):
+            read_filled_rows(labels)
+        else:
+            read_battles(labels, default_source="human")
+    except BadRow as error:
+        raise OptionError(str(error).replace(SKIP_ADVICE, "Correct the row")) from None
+    except NoBattles:
+        return  # a sheet that nobody has filled in yet: the run goes on, and says that it has no board by people
 
 
 def calibrate_run(

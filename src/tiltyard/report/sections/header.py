@@ -173,7 +173,7 @@ def _dropped(run: Run) -> list[str]:
 
 def glance(here: Here) -> Html:
     """Entrants × dimensions: the range of places, and the rating."""
-    boards = [(dimension, dimension.board) for dimension in here.run.dimensions if dimension.board is not None]
+    boards = [(dimension, board) for dimension in here.run.dimensions if (board := dimension.best_board) is not None]
     if not boards:
         return Html("")
     lines = {
@@ -198,14 +198,14 @@ def glance(here: Here) -> Html:
         for entrant in sorted(here.run.entrants, key=standing)
     ]
     head: list[str | tuple[str, str]] = ["entrant", *((dimension.name, "num") for dimension, _ in boards)]
+    note = "Each entrant’s 95 % range of ranks, adjusted for all comparisons, and its Bradley–Terry rating."
+    corrected = [dimension.name for dimension, _ in boards if dimension.calibrated is not None]
+    if corrected:
+        note += f" Corrected by people’s labels: {', '.join(corrected)}."
     return el(
         "section",
         el("h2", "At a glance"),
-        el(
-            "p",
-            "Each entrant’s 95 % range of ranks, adjusted for all comparisons, and its Bradley–Terry rating.",
-            class_="note",
-        ),
+        el("p", note, class_="note"),
         table(head, rows, class_="glance"),
         id="glance",
     )
