@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies, triple
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import FALLS_TO, next_matchup
+from tiltyard.arena.matchmaking import FALLS_TO, Matchmaker, SeenMatchups, next_matchup, prompt_for_pair
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.errors import ArenaError
 
@@ -245,3 +245,44 @@ def test_every_rule_holds_in_any_small_arena(models: int, prompts: int, seed: in
         if len(flying) > 5:
             choice = list(e.Choice)[int(rng.integers(4))]
             yard.tell(e.Voted(matchup_id=flying.pop(int(rng.integers(6))), choice=choice))
+
+
+# --- a pair that is given ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lane", [*e.LANES, "legacy"])
+def test_a_pair_that_was_skipped_comes_on_every_other_prompt_before_there_is_none_left(lane: e.Lane) -> None:
+    yard, seen = Yard(5, 6, phase=1 if lane == "legacy" else 4), SeenMatchups()
+    yard.everybody_meets(2)
+    choose = Matchmaker()
+    for turn in range(6):
+        again = prompt_for_pair(yard.state, np.random.default_rng(turn), seen, (3, 1), lane=lane)
+        assert again == choose.prompt_for_pair(yard.state, np.random.default_rng(turn), seen, (1, 3), lane=lane)
+        assert again is not None
+        assert (sorted((again.a, again.b)), again.lane) == ([1, 3], lane)
+        assert triple(again) not in seen.when
+        assert 1 / (6 - turn) <= again.probability + 1e-9 <= 1 + 2e-9
+        seen.note(triple(again), turn)
+    assert prompt_for_pair(yard.state, np.random.default_rng(0), seen, (1, 3), lane=lane) is None
+
+
+def test_a_given_pair_meets_where_it_lacks_most_and_on_either_side() -> None:
+    """Both have two decisive votes on prompts 0 and 1, none on 2 and 3, and a matchup of theirs is open on 3."""
+    yard = Yard(3, 4)
+    for prompt in (0, 0, 1, 1):
+        yard.play(0, 2, prompt)
+        yard.play(1, 2, prompt)
+    yard.serve(0, 1, 3)
+    found = [prompt_for_pair(yard.state, np.random.default_rng(seed), {}, (0, 1)) for seed in range(40)]
+    assert {(again.prompt, again.probability) for again in found if again} == {(2, 1.0)}
+    assert {again.a for again in found if again} == {0, 1}
+
+
+def test_a_given_pair_that_shares_no_enabled_prompt_or_met_too_often_on_the_only_one_is_not_shown() -> None:
+    yard = Yard(3, 1)
+    yard.add_model(3, [])
+    assert prompt_for_pair(yard.state, np.random.default_rng(0), {}, (0, 3)) is None
+    assert prompt_for_pair(yard.state, np.random.default_rng(0), {}, (1, 1)) is None
+    yard.tell(e.ModelDisabled(model="m2"))
+    assert prompt_for_pair(yard.state, np.random.default_rng(0), {}, (0, 2)) is None
+    assert prompt_for_pair(yard.state, np.random.default_rng(0), {}, (0, 1)) is not None

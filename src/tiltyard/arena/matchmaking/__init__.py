@@ -1,6 +1,6 @@
 """Matchmaking: four lanes over the state of an arena, one small file each, and the legacy algorithm of phase 1."""
 
-from tiltyard.arena.matchmaking.choosing import FALLS_TO, Matchmaker, next_matchup
+from tiltyard.arena.matchmaking.choosing import FALLS_TO, Matchmaker, next_matchup, prompt_for_pair
 from tiltyard.arena.matchmaking.exposure import TrafficCap, contenders, exposure_targets, lane_opens
 from tiltyard.arena.matchmaking.matchup import Chooser, ChosenMatchup, Seen, SeenMatchups, served_event
 
@@ -16,5 +16,6 @@ __all__ = [
     "exposure_targets",
     "lane_opens",
     "next_matchup",
+    "prompt_for_pair",
     "served_event",
 ]

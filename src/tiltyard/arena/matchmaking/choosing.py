@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+import numpy as np
 
 from tiltyard.arena.events import LANES, Lane
 from tiltyard.arena.matchmaking import contender, coverage, exploration, legacy, uncertainty
 from tiltyard.arena.matchmaking.draws import draw_few
 from tiltyard.arena.matchmaking.matchup import ChosenMatchup, Pick, Seen, SeenMatchups
 from tiltyard.arena.matchmaking.tables import WorkingTables
-from tiltyard.arena.matchmaking.voter_view import VoterView
+from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_met, most_lacking
+from tiltyard.arena.tallies import pair_of
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.tallies import Pair
 
 
 class LaneRule(Protocol):
@@ -44,6 +45,7 @@ FALLS_TO: tuple[Lane, ...] = ("coverage", "uncertainty", "exploration")
 harm."""
 
 OLDEST_AGAIN = "this voter has seen all there is; the oldest again"
+SAME_PAIR = "the same two models on another prompt"
 
 
 def next_matchup(
@@ -77,6 +79,36 @@ def next_matchup(
     return _seated(picked, FALLS_TO[-1], picked.chance, rng)
 
 
+def prompt_for_pair(
+    state: ArenaState,
+    rng: np.random.Generator,
+    seen: Seen | SeenMatchups,
+    pair: Pair,
+    *,
+    lane: Lane = "coverage",
+    tables: WorkingTables | None = None,
+) -> ChosenMatchup | None:
+    """The given two models on a prompt that this voter may see them on; None where no such prompt is left.
+
+    For a pair that a voter skipped and is to see again. The prompt is drawn by the rule of the lane that had chosen the
+    pair, under which the matchup is recorded: where the pair met least for `contender`, any prompt for `legacy`, else
+    where the two lack most. Prompt diversity holds, what is in flight comes last, and the traffic cap does not apply.
+    `probability` is that of the prompt, since the pair is given.
+    """
+    shown = seen if isinstance(seen, SeenMatchups) else SeenMatchups(seen)
+    first, second = pair_of(*pair)
+    view = VoterView(state, shown, tables or WorkingTables(), capped=False)
+    open_prompts = view.open_prompts(first, second)
+    if first == second or not open_prompts.any():
+        return None
+    if lane == "legacy":
+        prompts = np.flatnonzero(open_prompts)
+    else:
+        prompts = (least_met if lane == "contender" else most_lacking)(view, first, second)
+    prompt, chance = draw_prompt(rng, prompts)
+    return _seated(Pick(first, second, prompt, chance, SAME_PAIR), lane, chance, rng)
+
+
 class Matchmaker:
     """`next_matchup` for callers that choose often: the same choices, with tables kept between calls.
 
@@ -89,6 +121,12 @@ class Matchmaker:
     def __call__(self, state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) -> ChosenMatchup:
         """The matchup to serve next."""
         return next_matchup(state, rng, seen, self._tables)
+
+    def prompt_for_pair(
+        self, state: ArenaState, rng: np.random.Generator, seen: SeenMatchups, pair: Pair, *, lane: Lane = "coverage"
+    ) -> ChosenMatchup | None:
+        """The same two models on another prompt; None where none is left."""
+        return prompt_for_pair(state, rng, seen, pair, lane=lane, tables=self._tables)
 
 
 def _by_lane(view: VoterView, rng: np.random.Generator) -> ChosenMatchup:
