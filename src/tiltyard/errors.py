@@ -99,13 +99,17 @@ class TryLater(ModelError):
     """It may answer later: rate limit, overload, lost connection.
 
     `retry_after` is the provider's own word on when, in seconds. `damaged` says that an answer came, and was
-    paid for, but was cut off or garbled on its way: fewer requests at once would not help.
+    paid for, but was cut off or garbled on its way: fewer requests at once would not help. `unreachable` says that
+    nobody was there to be asked: a closed port, an unknown host.
     """
 
-    def __init__(self, message: str, retry_after: float | None = None, *, damaged: bool = False) -> None:
+    def __init__(
+        self, message: str, retry_after: float | None = None, *, damaged: bool = False, unreachable: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.damaged = damaged
+        self.unreachable = unreachable
 
 
 class Refused(ModelError):

@@ -280,6 +280,24 @@ def test_a_network_that_stays_away_ends_the_run(tmp_path: Path) -> None:
         ask(tmp_path, Kept(), asks(6), prepare)
 
 
+def test_a_batch_that_reached_nobody_is_sent_again_at_once_and_looked_for_nowhere(tmp_path: Path) -> None:
+    away = [True, True]
+
+    def prepare(provider):
+        def on_submit(when):
+            if when == "before" and away:
+                away.pop()
+                raise TryLater("connection refused", unreachable=True)
+
+        provider.on_submit = on_submit
+
+    direct, _, undisturbed = ask(tmp_path / "undisturbed", Kept(), asks(6))
+    provider, totals, seconds = ask(tmp_path / "away", Kept(), asks(6), prepare)
+    assert sizes(provider) == sizes(direct) == [6]
+    assert totals.all.done == 6
+    assert seconds < undisturbed + 10
+
+
 def test_an_outage_while_batches_run_is_borne_for_an_hour(tmp_path: Path) -> None:
     def away(minutes):
         def prepare(provider):

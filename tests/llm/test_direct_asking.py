@@ -176,6 +176,31 @@ def test_an_ask_that_never_gets_through_fails_under_its_name(tmp_path: Path) -> 
     assert (totals.all.done, totals.all.failed) == (0, 1)
 
 
+def test_a_server_that_is_not_there_ends_the_run_soon_and_says_so(tmp_path: Path) -> None:
+    class Nobody(DirectProvider):
+        async def ask(self, asked):
+            raise TryLater("No answer from http://localhost:9: connection refused.", unreachable=True)
+
+    said: list[str] = []
+    with pytest.raises(Refused, match=r"connection refused\. Nobody was there in 6 tries: check the address"):
+        ask(tmp_path, Nobody(), Kept(), asks(500), notice=said.append, settings=AskingSettings(concurrency=8))
+    assert said == ["No answer from http://localhost:9: connection refused. Trying again for a while."]
+
+
+def test_a_server_that_goes_away_after_an_answer_costs_only_the_questions_meanwhile(tmp_path: Path) -> None:
+    class Leaving(DirectProvider):
+        async def ask(self, asked):
+            if asked.user == "question 0":
+                return await super().ask(asked)
+            await asyncio.sleep(10.0)
+            raise TryLater("connection refused", unreachable=True)
+
+    kept = Kept()
+    totals, _ = ask(tmp_path, Leaving(), kept, asks(3))
+    assert (totals.all.done, totals.all.failed) == (1, 2)
+    assert kept.ended["k1"].error == "no answer in 6 tries"
+
+
 def test_an_error_that_may_pass_is_tried_again_and_a_final_one_is_not(tmp_path: Path) -> None:
     errors = {"question 0": Reply(error="errored: overloaded"), "question 1": Reply(error="too long", final=True)}
     provider = DirectProvider(lambda asked: errors.get(asked.user) or answer(asked))

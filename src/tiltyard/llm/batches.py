@@ -217,7 +217,7 @@ class Batches:
                 batch_id = await self._provider.submit(requests, held.open.id)
             except TryLater as error:
                 tries += 1
-                if error.retry_after is None:
+                if error.retry_after is None and not error.unreachable:
                     await self._unclear(held, error)
                     return
                 await self._later(held, error, tries)

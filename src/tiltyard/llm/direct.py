@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tiltyard.errors import QuestionRefused, TryLater
+from tiltyard.errors import QuestionRefused, Refused, TryLater
 from tiltyard.llm.pacing import ConcurrencyLimit, backoff_seconds
 from tiltyard.llm.records import Reply, Usage
 
@@ -55,6 +55,9 @@ class DirectAsking:
         self._stopped = asyncio.Event()
         self._changed = asyncio.Event()
         self._failure: Exception | None = None
+        self._reached = False
+        """Whether anybody has answered anything."""
+        self._said_unreached = False
 
     async def run(self, asks: Iterator[Ask]) -> None:
         """Wait until every ask is answered or has failed; raise the first error once outstanding calls are done."""
@@ -137,7 +140,8 @@ class DirectAsking:
     async def _reply(self, ask: Ask, promised: float) -> Reply | None:
         """The reply to an ask, after as many tries as allowed; None if everything was stopped meanwhile.
 
-        A question that the provider refuses gets a failed reply, and the others continue.
+        A question that the provider refuses gets a failed reply, and the others continue. If nobody was reached at all,
+        the address is to blame: everything ends.
         """
         tries = 0
         while await self._pause(self._not_before - self._now()):
@@ -146,6 +150,7 @@ class DirectAsking:
             try:
                 reply = await self._provider.ask(ask.request)
             except TryLater as error:
+                self._check_reached(error, tries + 1)
                 retry_after = error.retry_after
                 if not error.damaged:
                     self._limit.back_off(sent_at, self._now())
@@ -154,9 +159,11 @@ class DirectAsking:
                 reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error), usage=usage)
                 allowed = self._settings.max_tries
             except QuestionRefused as error:
+                self._reached = True
                 self._limit.replied()
                 return Reply(error=f"errored: {error.name}", text=error.words, final=True)
             else:
+                self._reached = True
                 self._limit.replied()
                 allowed = self._settings.max_resubmits + 1
             tries += 1
@@ -166,6 +173,17 @@ class DirectAsking:
             if not await self._pause(backoff_seconds(tries, retry_after, self._rng)):
                 return None
         return None
+
+    def _check_reached(self, error: TryLater, tries: int) -> None:
+        """Say once that nobody is there; raise if nobody was in all the tries of a question, nor before."""
+        self._reached = self._reached or not error.unreachable
+        if self._reached:
+            return
+        if tries >= self._settings.max_tries:
+            raise Refused(f"{error} Nobody was there in {tries} tries: check the address, and that the server runs.")
+        if not self._said_unreached:
+            self._said_unreached = True
+            self._notice(f"{error} Trying again for a while.")
 
     async def _pay_for_another(self, ask: Ask, reply: Reply, promised: float) -> None:
         """Count a reply that is asked for again, and reserve the same amount for the next one as soon as it fits."""

@@ -369,6 +369,24 @@ def test_an_answer_whose_connection_closes_is_asked_for_again_at_the_same_pace(
 
 
 @EACH
+def test_a_closed_port_and_an_unknown_host_are_known_to_be_unreachable(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tiltyard.llm.providers import gemini as gemini_provider
+
+    nobody = OddServer()
+    for _ in range(2):  # on aiohttp, then on httpx2
+        for url in ("http://127.0.0.1:9", "http://no-such-host.invalid:8000"):
+            nobody.url = url
+            (found,) = ask_odd(kind, nobody, b"")
+            assert isinstance(found, TryLater)
+            assert found.unreachable
+            assert not found.damaged
+        for module in (anthropic_provider, openai_provider, gemini_provider):
+            monkeypatch.setattr(module, "http_client", lambda aiohttp_client, plain_client: plain_client())
+
+
+@EACH
 def test_what_is_no_answer_of_the_api_says_so_whatever_it_calls_itself(kind: str, odd_server: OddServer) -> None:
     for content_type in ("application/json", "text/html"):
         odd_server.content_type = content_type

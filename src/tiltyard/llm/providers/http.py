@@ -9,6 +9,7 @@ import asyncio
 import email.utils
 import math
 import re
+import socket
 import time
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 _NETWORK: tuple[type[Exception], ...] = (httpx2.HTTPError, httpx2.StreamError, OSError, ValueError, RecursionError)
+_UNREACHABLE: tuple[type[Exception], ...] = (httpx2.ConnectError, ConnectionRefusedError, socket.gaierror)
 try:
-    from aiohttp import ClientError
+    from aiohttp import ClientConnectorError, ClientError
 except ImportError:  # the SDKs then run on httpx2 alone
     pass
 else:
     _NETWORK = (*_NETWORK, ClientError)
+    _UNREACHABLE = (*_UNREACHABLE, ClientConnectorError)
 
 ANSWER_SECONDS = 900.0
 """The longest that one answer may take from first to last byte, so that a trickling server cannot go on forever."""
@@ -172,7 +175,8 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
     if not isinstance(status, int):
         reasons = _reasons(error)
         words = f"No answer from {caller.address} to {about}: {type(reasons[-1]).__name__} {reasons[-1]}"
-        return TryLater(one_line(words), damaged=any(map(_is_cut_off, reasons)))
+        damaged, unreachable = any(map(_is_cut_off, reasons)), any(isinstance(one, _UNREACHABLE) for one in reasons)
+        return TryLater(one_line(words), damaged=damaged, unreachable=unreachable)
     names, words = _error_body(error)
     meant = next((_AS_STATUS[name] for name in names if name in _AS_STATUS), status)
     said = f"{caller.provider} did not answer {about}: {_MEANING.get(meant, 'HTTP error')} ({status}): {words}"
