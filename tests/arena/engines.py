@@ -15,6 +15,7 @@ from tiltyard.arena.store import Store
 from tiltyard.errors import ArenaError
 
 CHOICES = tuple(e.Choice)
+BLOCKS = ("", "home", "office")
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
 
@@ -75,8 +76,8 @@ def play(arena: Arena, votes: int, seed: int = 0, voters: int = 5) -> list[tuple
     played = []
     for number in range(votes):
         voter, choice = f"voter{number % voters}", CHOICES[rng.integers(4)]
-        served = arena.serve(voter)
-        arena.vote(served.matchup_id, voter, choice)
+        served = arena.serve(voter, block=BLOCKS[number % 3])
+        arena.vote(served.matchup_id, voter, choice, block=BLOCKS[number % 2])
         played.append((served.matchup_id, voter, choice))
     return played
 

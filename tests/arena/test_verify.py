@@ -127,6 +127,8 @@ def test_events_in_another_order_are_found(played_url: str) -> None:
     [
         ("standings", "UPDATE standings SET rating = rating + 1e-9 WHERE model = 2"),
         ("votes", "UPDATE votes SET standing = 'counted' WHERE standing = 'excluded'"),
+        ("votes", "UPDATE votes SET block = '' WHERE block != ''"),
+        ("matchups", "UPDATE matchups SET block = 'elsewhere' WHERE block != ''"),
         ("votes", "DELETE FROM votes WHERE seq = (SELECT min(seq) FROM votes)"),
         ("matchups", "UPDATE matchups SET status = 'skipped' WHERE status = 'undone'"),
         ("matchups", "DELETE FROM matchups WHERE status = 'open'"),

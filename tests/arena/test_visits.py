@@ -12,12 +12,17 @@ from contextlib import contextmanager
 import pytest
 import sqlalchemy as sa
 
-from tests.arena.engines import SECOND, START, catalog, open_arena, sql
+from tests.arena.engines import SECOND, START, Clock, catalog, open_arena, sql
 from tiltyard.arena import commands
+from tiltyard.arena.events import Choice
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
+from tiltyard.arena.store.reading import cast_votes
+from tiltyard.arena.store.tables import address_blocks, address_keys, matchups, votes
 from tiltyard.arena.store.tables import site_texts as texts_table
-from tiltyard.arena.store.visitors import RENEWAL_SECONDS, Quota, QuotaCounter
+from tiltyard.arena.store.verify import verify
+from tiltyard.arena.store.visitors import BLOCK_PERIOD, RENEWAL_SECONDS, Quota, QuotaCounter
+from tiltyard.arena.votes import vote_table
 from tiltyard.arena.voting import TooMany
 from tiltyard.errors import StoreError
 
@@ -107,7 +112,7 @@ def test_two_workers_never_let_in_more_new_visitors_than_an_address_may_bring(ar
     quota = (Quota("session:address:192.0.2.1", 4, 3600),)
     with workers(arena_url) as (one, other):
         asked = [
-            arena.submit(commands.EnterVoter(f"cookie-{number}-{name}", "192.0.2.1", quota))
+            arena.submit(commands.EnterVoter(f"cookie-{number}-{name}", quota))
             for number in range(8)
             for name, arena in (("one", one), ("other", other))
         ]
@@ -120,15 +125,11 @@ def test_two_workers_never_let_in_more_new_visitors_than_an_address_may_bring(ar
 def test_one_cookie_in_many_first_requests_is_one_visitor_and_one_session(arena_url: str) -> None:
     quota = (Quota("session:address:192.0.2.1", 1, 3600),)
     with workers(arena_url) as (one, other):
-        asked = [
-            arena.submit(commands.EnterVoter("a-cookie", "192.0.2.1", quota))
-            for _ in range(10)
-            for arena in (one, other)
-        ]
+        asked = [arena.submit(commands.EnterVoter("a-cookie", quota)) for _ in range(10) for arena in (one, other)]
         told = {outcome(future) for future in asked}
         assert len(told) == 1
-        assert outcome(one.submit(commands.EnterVoter("another", "192.0.2.1", quota))) == "too many"
-        assert {outcome(other.submit(commands.EnterVoter("a-cookie", "192.0.2.1", quota)))} == told
+        assert outcome(one.submit(commands.EnterVoter("another", quota))) == "too many"
+        assert {outcome(other.submit(commands.EnterVoter("a-cookie", quota)))} == told
     assert told == {str(row[0]) for row in sql(arena_url, "SELECT voter FROM voters")}
     assert sql(arena_url, "SELECT sum(count) FROM rate_limits") == [(1,)]
 
@@ -177,3 +178,56 @@ def test_no_error_of_the_database_repeats_what_was_to_be_written(arena_url: str)
         connection.execute(sa.insert(texts_table), {"name": "secret", "text": text})
     assert text not in "".join(traceback.format_exception(caught.value))
     store.close()
+
+
+def cast(arena: Arena, served_in: str, voted_in: str) -> tuple[str, str]:
+    """The keys of the blocks that a matchup was served to and its vote came from, as the tables hold them."""
+    served = arena.serve("ann", block=served_in)
+    arena.vote(served.matchup_id, "ann", Choice.A, block=voted_in)
+    both = sa.select(matchups.c.block, votes.c.block).join(votes, votes.c.matchup_id == matchups.c.id)
+    with arena.store.database.read() as connection:
+        found = connection.execute(both.where(matchups.c.id == served.matchup_id)).one()
+    return found[0], found[1]
+
+
+def test_a_block_has_one_random_key_in_the_log_which_changes_every_thirty_days(arena_url: str) -> None:
+    clock = Clock(START // BLOCK_PERIOD * BLOCK_PERIOD)
+    with open_arena(arena_url, clock) as arena:
+        arena.append(catalog())
+        home, again = cast(arena, "home", "home")
+        assert home == again == cast(arena, "home", "")[1] != ""
+        assert cast(arena, "", "") == ("", "")
+        office, moved = cast(arena, "office", "home")
+        assert moved == home != office
+    with open_arena(arena_url, clock) as arena:  # another process, with nothing in memory
+        assert cast(arena, "home", "office") == (home, office)
+        clock.turn(BLOCK_PERIOD / SECOND)
+        later, _ = cast(arena, "home", "home")
+        assert later not in ("", home, office)
+        with arena.store.database.write() as connection:
+            QuotaCounter().tidy(connection, clock())
+            assert connection.execute(sa.select(address_blocks.c.key)).scalars().all() == [later]
+            assert len(connection.execute(sa.select(address_keys)).all()) == 1
+    assert verify(arena_url).clean
+    bodies = " ".join(str(body) for (body,) in sql(arena_url, "SELECT body FROM events"))
+    assert "home" not in bodies
+    assert bodies.count(f'"block":"{home}"') == 4  # a vote that came from where it was served repeats no key
+
+
+def test_two_workers_give_a_new_block_the_same_key(arena_url: str) -> None:
+    with workers(arena_url) as (one, other):
+        one.append(catalog())
+        asked = [arena.submit(commands.ServeMatchup("ann", block="home")) for _ in range(8) for arena in (one, other)]
+        for future in asked:
+            future.result(30)
+    assert len({block for (block,) in sql(arena_url, "SELECT block FROM matchups")}) == 1
+
+
+def test_a_vote_table_knows_the_block_of_each_vote(sqlite_url: str) -> None:
+    with open_arena(sqlite_url) as arena:
+        arena.append(catalog())
+        keys = [cast(arena, name, name)[1] for name in ("", "home", "office", "home")]
+        cast_so_far = list(cast_votes(arena.store, until=10_000))
+        table = arena.read(lambda state: vote_table(cast_so_far, state.catalog))
+    assert table.blocks == (keys[1], keys[2])
+    assert table.block.tolist() == [-1, 0, 1, 0]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import OptionError
-from tiltyard.validity.limits import client_address, limit_key, rate_limit, trusted_networks
+from tiltyard.validity.limits import address_block, client_address, limit_key, rate_limit, trusted_networks
 
 INSIDE = trusted_networks(["10.0.0.0/8", "::1", "fd00::/8"])
 
@@ -90,3 +90,12 @@ def test_an_ipv6_visitor_is_counted_by_its_network() -> None:
 def test_a_misspelt_network_is_an_error_that_says_so() -> None:
     with pytest.raises(OptionError, match=r"10\.0\.0\.0/99"):
         trusted_networks(["10.0.0.0/99"])
+
+
+def test_a_block_is_a_24_of_the_older_addresses_and_a_56_of_the_newer() -> None:
+    assert address_block("203.0.113.9") == address_block("203.0.113.254:4711") == "203.0.113.0/24"
+    assert address_block("203.0.114.9") == "203.0.114.0/24"
+    assert address_block("2001:db8:1:2ff::9") == address_block("2001:db8:1:200:1::") == "2001:db8:1:200::/56"
+    assert address_block("2001:db8:1:300::9") == "2001:db8:1:300::/56"
+    assert address_block("::ffff:203.0.113.9") == "203.0.113.0/24"
+    assert address_block("") == address_block("a socket") == ""

@@ -172,7 +172,7 @@ def test_keys_of_different_purposes_and_secrets_have_nothing_in_common() -> None
 
 def old_voter(site: SmallSite, cookie: str = OLD) -> str:
     """The key of somebody who voted once with a cookie of tiltyard 0.1."""
-    voter = site.arena.voter(cookie_hash(cookie), "192.0.2.1")
+    voter = site.arena.voter(cookie_hash(cookie))
     site.arena.vote(site.arena.serve(voter).matchup_id, voter, e.Choice.A)
     site.observatory.refresh()
     return voter

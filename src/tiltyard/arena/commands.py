@@ -38,11 +38,14 @@ BY_VOTERS = (e.MatchupServed, e.Voted, e.Revealed, e.Skipped, e.Expired, e.Undon
 class Command(Generic[R]):
     """One request to the writer. Running it sets an answer or an error, valid once the group is committed.
 
-    Running it uses its `quotas`; if one is exhausted, the command is refused.
+    Running it uses its `quotas`; if one is exhausted, the command is refused. `block` names the address block that it
+    comes from, and `block_key`, which is set before it runs, is what stands for that block in the log.
     """
 
-    def __init__(self, quotas: Sequence[Quota] = ()) -> None:
+    def __init__(self, quotas: Sequence[Quota] = (), block: str = "") -> None:
         self.quotas = quotas
+        self.block = block
+        self.block_key = ""
         self.mailbox: Mailbox | None = None
         self._answer: R | None = None
         self._error: BaseException | None = None
@@ -102,18 +105,17 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 class EnterVoter(Command[str]):
     """Find the random key of the visitor with this cookie, or create one. Only a first visit uses the quotas."""
 
-    def __init__(self, cookie_hash: str, address: str, quotas: Sequence[Quota] = ()) -> None:
+    def __init__(self, cookie_hash: str, quotas: Sequence[Quota] = ()) -> None:
         super().__init__(quotas)
         check_voter(cookie_hash)
         self.cookie_hash = cookie_hash
-        self.address = address
 
 
 class ServeMatchup(Command[ServedMatchup]):
     """Choose a matchup for this voter, and record it before it is shown."""
 
-    def __init__(self, voter: str, quotas: Sequence[Quota] = ()) -> None:
-        super().__init__(quotas)
+    def __init__(self, voter: str, quotas: Sequence[Quota] = (), *, block: str = "") -> None:
+        super().__init__(quotas, block)
         check_voter(voter)
         self.voter = voter
 
@@ -121,8 +123,8 @@ class ServeMatchup(Command[ServedMatchup]):
 class MatchupCommand(Command[R]):
     """Do something with a matchup that was served to this voter."""
 
-    def __init__(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
-        super().__init__(quotas)
+    def __init__(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = (), *, block: str = "") -> None:
+        super().__init__(quotas, block)
         if not SAFE_ID.match(matchup_id) or not SAFE_ID.match(voter):
             raise voting.NotYours(NO_SUCH_MATCHUP)
         self.matchup_id = matchup_id
@@ -160,16 +162,23 @@ class SubmitVote(_WithReceipt):
     """Vote. Without `reveal` the names are held back while the vote can be undone."""
 
     def __init__(
-        self, matchup_id: str, voter: str, choice: e.Choice, quotas: Sequence[Quota] = (), *, reveal: bool = True
+        self,
+        matchup_id: str,
+        voter: str,
+        choice: e.Choice,
+        quotas: Sequence[Quota] = (),
+        *,
+        reveal: bool = True,
+        block: str = "",
     ) -> None:
-        super().__init__(matchup_id, voter, quotas)
+        super().__init__(matchup_id, voter, quotas, block=block)
         self.choice = choice
         self.reveal = reveal
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         """Count the vote, or refuse it."""
-        undo_seconds = state.policy.undo_seconds
-        return voting.vote(ballot, self.choice, now, reveal=self.reveal, undo_seconds=undo_seconds)
+        seconds, block = state.policy.undo_seconds, self.block_key
+        return voting.vote(ballot, self.choice, now, reveal=self.reveal, undo_seconds=seconds, block=block)
 
 
 class RevealNames(_WithReceipt):

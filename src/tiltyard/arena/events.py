@@ -108,7 +108,7 @@ class ResponseAdded(Body, frozen=True, kw_only=True, tag="response_added"):
     """A random salt: the hashes of the log are public, and must not reveal the author to anyone who has the text."""
 
 
-class MatchupServed(Body, frozen=True, kw_only=True, gc=False, tag="matchup_served"):
+class MatchupServed(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="matchup_served"):
     """Two answers were shown to a voter on random sides; with the reason for the choice and its probability."""
 
     matchup_id: str
@@ -124,6 +124,8 @@ class MatchupServed(Body, frozen=True, kw_only=True, gc=False, tag="matchup_serv
     """The probability of this pair and prompt, given the state, including the draw of the lane."""
     seed: int
     expires_at: int
+    block: str = ""
+    """A random key of the visitor's address block or invitation; what it stands for is not in the log. Empty: none."""
 
 
 class Voted(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="voted"):
@@ -133,6 +135,8 @@ class Voted(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="
     choice: Choice
     undo_until: int | None = None
     """None: the names were shown at once. Votes from before this option existed have no value either."""
+    block: str = ""
+    """The key of the block that the vote came from, if it is not the one that the matchup was served to."""
 
 
 class Revealed(Body, frozen=True, kw_only=True, gc=False, tag="revealed"):

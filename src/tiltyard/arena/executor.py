@@ -26,7 +26,7 @@ from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdd
 from tiltyard.arena.matchmaking import SeenMatchups, served_event
 from tiltyard.arena.store import log, matchup_table
 from tiltyard.arena.store.texts import TextCache, responses_taken
-from tiltyard.arena.store.visitors import QuotaCounter, enter_voter, known_cookies
+from tiltyard.arena.store.visitors import BlockKeys, QuotaCounter, enter_voter, known_cookies
 from tiltyard.arena.tallies import pair_of
 from tiltyard.errors import ArenaError, StoreError
 
@@ -69,6 +69,7 @@ class Executor:
         self._replica: Replica | None = None
         self._texts = TextCache()
         self._usage = QuotaCounter()
+        self._blocks = BlockKeys()
         self._seen: OrderedDict[str, SeenMatchups] = OrderedDict()
         self._tidied = time.monotonic()
 
@@ -104,6 +105,7 @@ class Executor:
     def _loaded(self) -> Replica:
         if self._replica is None:
             self._seen.clear()
+            self._blocks.forget()
             self._replica = self._store.load()
             self._replica.on_served = self._note_served
         return self._replica
@@ -123,6 +125,7 @@ class Executor:
         appends = [command for command in group if isinstance(command, AppendEvents)]
         locked = self._store.begin(connection, replica, wait=bool(appends))
         self._check_quotas(connection, group, now)
+        self._name_blocks(connection, group, now)
         decided = self._decide_matchups(connection, replica, group, now)
         if locked:
             self._store.chain_pending(connection, replica)
@@ -157,6 +160,14 @@ class Executor:
                 entered.add(command.cookie_hash)
             used.update(quota.name for quota in command.quotas)
         self._usage.note(connection, noted, now)
+
+    def _name_blocks(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
+        """Give each command the key of the address block that it comes from."""
+        located = [command for command in group if command.block and not command.refused]
+        if located:
+            keys = self._blocks.of(connection, [command.block for command in located], now)
+            for command in located:
+                command.block_key = keys[command.block]
 
     def _decide_matchups(
         self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int
@@ -253,7 +264,9 @@ class Executor:
         except ArenaError as error:
             command.refuse(error)
             return None
-        body = served_event(state, chosen, matchup_id=self._new_id(), voter=command.voter, seed=seed, at=now)
+        body = served_event(
+            *(state, chosen), matchup_id=self._new_id(), voter=command.voter, seed=seed, at=now, block=command.block_key
+        )
         state.reserve(body)
         self._note_served(body, now, catalog)
         return body
@@ -280,7 +293,7 @@ class Executor:
         """Find or create the voters' keys, in the same order in every worker, to avoid deadlocks."""
         entering = [command for command in group if isinstance(command, EnterVoter) and not command.refused]
         for command in sorted(entering, key=lambda enter: enter.cookie_hash):
-            command.answer(enter_voter(connection, command.cookie_hash, command.address, now))
+            command.answer(enter_voter(connection, command.cookie_hash, now))
 
     def _probe(self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int) -> None:
         """Write a dummy row, once for all probes of the group."""

@@ -35,6 +35,7 @@ class Reserved(msgspec.Struct, frozen=True, gc=False):
     prompt: int
     lane: str
     expires_at: int
+    block: str = ""
 
 
 class Early(NamedTuple):

@@ -80,19 +80,27 @@ class Arena:
         """The arena at a URL, ready to serve."""
         return cls(Store.open(url))
 
-    def serve(self, voter: str, quotas: Sequence[Quota] = ()) -> ServedMatchup:
+    def serve(self, voter: str, quotas: Sequence[Quota] = (), *, block: str = "") -> ServedMatchup:
         """A matchup for this voter, saved and reserved before it is shown. May raise `TooMany`."""
-        return self.submit(commands.ServeMatchup(voter, quotas)).result()
+        return self.submit(commands.ServeMatchup(voter, quotas, block=block)).result()
 
     def vote(
-        self, matchup_id: str, voter: str, choice: Choice, quotas: Sequence[Quota] = (), *, reveal: bool = True
+        self,
+        matchup_id: str,
+        voter: str,
+        choice: Choice,
+        quotas: Sequence[Quota] = (),
+        *,
+        reveal: bool = True,
+        block: str = "",
     ) -> Receipt:
         """Vote and get the names, once the vote is on disk and final; repeating the same vote gets the same answer.
 
         Without `reveal` there are no names yet, and the vote can be undone for the policy's `undo_seconds`. Raises
         `NotYours`, `ChoiceDiffers`, `Gone` or `TooMany`; `StoreError` if nothing could be confirmed.
         """
-        return self.submit(commands.SubmitVote(matchup_id, voter, choice, quotas, reveal=reveal)).result()
+        vote = commands.SubmitVote(matchup_id, voter, choice, quotas, reveal=reveal, block=block)
+        return self.submit(vote).result()
 
     def reveal(self, matchup_id: str, voter: str) -> Receipt:
         """The names of a vote that held them back; it is final from then on. Raises `NotYours`, `NoVote` or `Gone`."""
@@ -114,10 +122,10 @@ class Arena:
         """Append events: models, prompts, answers, settings, flags, exclusions. Writes all or none."""
         self.submit(commands.AppendEvents(bodies)).result()
 
-    def voter(self, cookie_hash: str, address: str = "") -> str:
+    def voter(self, cookie_hash: str) -> str:
         """The random key of the visitor with this cookie; a new one on the first visit."""
         commands.check_voter(cookie_hash)
-        return self.store.known_voter(cookie_hash) or self.submit(commands.EnterVoter(cookie_hash, address)).result()
+        return self.store.known_voter(cookie_hash) or self.submit(commands.EnterVoter(cookie_hash)).result()
 
     def read(self, look: Callable[[ArenaState], R]) -> R:
         """The result of `look` on the state, including everything acknowledged before.

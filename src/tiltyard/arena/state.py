@@ -44,6 +44,8 @@ class CastVote(msgspec.Struct, frozen=True, gc=False):
     prompt: int
     choice: e.Choice
     standing: VoteStanding = VoteStanding.COUNTED
+    block: str = ""
+    """The key of the address block or invitation it came from; empty: none is known."""
 
 
 class VoteBook(VoteHistory, Protocol):
@@ -152,6 +154,7 @@ class ArenaState:
             catalog.prompt(body.prompt_id),
             body.lane,
             body.expires_at,
+            body.block,
         )
 
 
@@ -198,9 +201,11 @@ def _voted(state: ArenaState, seq: int, event: e.Event) -> None:
     if served is None:
         raise ArenaError(f"event {seq} votes on matchup {body.matchup_id}, which is not open.")
     state.tallies.count(served.a, served.b, served.prompt, body.choice)
-    state.book.cast(
-        CastVote(seq, event.at, body.matchup_id, served.voter, served.a, served.b, served.prompt, body.choice)
+    vote = CastVote(
+        *(seq, event.at, body.matchup_id, served.voter, served.a, served.b, served.prompt, body.choice),
+        block=body.block or served.block,
     )
+    state.book.cast(vote)
     state.track.vote(seq, served.a, served.b, body.choice)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -84,6 +84,13 @@ class VoteTable:
     outcome: Int8s
     voters: tuple[str, ...] = ()
     matchup_ids: tuple[str, ...] = ()
+    block: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The block that each vote came from, as a number in `blocks`; -1: none is known. Left out: none is known."""
+    blocks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not len(self.block):
+            object.__setattr__(self, "block", np.full(len(self.at), -1, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.at)
@@ -122,6 +129,8 @@ def vote_table(votes: Iterable[CastVote], catalog: Catalog) -> VoteTable:
     counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
     numbers: dict[str, int] = {}
     voter = [numbers.setdefault(vote.voter, len(numbers)) for vote in counted]
+    blocks: dict[str, int] = {}
+    block = [blocks.setdefault(vote.block, len(blocks)) if vote.block else -1 for vote in counted]
     return VoteTable(
         models=tuple(model.model for model in catalog.models),
         prompts=tuple(prompt.prompt_id for prompt in catalog.prompts),
@@ -133,6 +142,8 @@ def vote_table(votes: Iterable[CastVote], catalog: Catalog) -> VoteTable:
         outcome=np.array([vote.choice.outcome for vote in counted], dtype=np.int8),
         voters=tuple(numbers),
         matchup_ids=tuple(vote.matchup_id for vote in counted),
+        block=_column(block),
+        blocks=tuple(blocks),
     )
 
 

@@ -74,6 +74,8 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     closed_at: int | None
     undo_until: int | None = None
     """Until when the vote can be undone while its names are held back; None if they were shown."""
+    block: str = ""
+    """The key of the block that it was served to."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -84,11 +86,13 @@ class Decision(msgspec.Struct, frozen=True):
     refusal: ArenaError | None = None
 
 
-def vote(ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, undo_seconds: int = 0) -> Decision:
+def vote(
+    ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, undo_seconds: int = 0, block: str = ""
+) -> Decision:
     """Vote. Repeating the same vote changes nothing and is not an error: the first response may have been lost.
 
     Without `reveal` the names are held back and the vote can be undone for `undo_seconds`; if that is 0, it is final at
-    once. The same vote again with `reveal` shows the names.
+    once. The same vote again with `reveal` shows the names. `block` is the key of the block that the vote comes from.
     """
     if ballot.status is MatchupStatus.VOTED:
         if ballot.choice is choice:
@@ -101,7 +105,8 @@ def vote(ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, und
         expired = expire(ballot, now)
         return Decision(expired.ballot, expired.body, _gone(expired.ballot))
     undo_until = None if reveal or not undo_seconds else now + undo_seconds * SECOND
-    body = e.Voted(matchup_id=ballot.id, choice=choice, undo_until=undo_until)
+    moved = block if block != ballot.block else ""
+    body = e.Voted(matchup_id=ballot.id, choice=choice, undo_until=undo_until, block=moved)
     return Decision(after(ballot, body, now), body)
 
 

@@ -18,6 +18,9 @@ Address = IPv4Address | IPv6Address
 SITE_BITS = 64
 """One IPv6 customer has at least this prefix to itself, so a limit counts by it and not by single addresses."""
 
+BLOCK_BITS = {4: 24, 6: 56}
+"""Leading bits that addresses of one block share. Whoever has one address of a block can often get the others."""
+
 HOPS_MOST = 32
 """No honest request passed more proxies than this."""
 
@@ -80,6 +83,17 @@ def limit_key(address: str) -> str:
     if isinstance(read, IPv6Address):
         return str(IPv6Network((int(read) >> SITE_BITS << SITE_BITS, 128 - SITE_BITS)))
     return address if read is None else str(read)
+
+
+def address_block(address: str) -> str:
+    """The network that counts as one source of votes: an IPv4 /24 or an IPv6 /56; empty for what is no address."""
+    read = _read(address)
+    return "" if read is None else _network(read, BLOCK_BITS[read.version])
+
+
+def _network(address: Address, bits: int) -> str:
+    """The network of this many leading bits around an address."""
+    return str(ip_network((int(address) >> (address.max_prefixlen - bits) << (address.max_prefixlen - bits), bits)))
 
 
 def _within(address: Address, networks: Sequence[IPv4Network | IPv6Network]) -> bool:

@@ -129,9 +129,9 @@ async def cast_vote(request: Request, matchup_id: str) -> Response:
     check_origin(request, site.settings)
     ballot = await json_of(request, VoteBody)
     visitor = await site.visitors.returning(request)
-    quotas = site.visitors.quotas(visitor, "vote")
-    receipt = await site.engine.run(SubmitVote(matchup_id, visitor.voter, ballot.choice, quotas, reveal=ballot.reveal))
-    return _json(_told(receipt))
+    quotas, block = site.visitors.quotas(visitor, "vote"), site.visitors.block(visitor)
+    vote = SubmitVote(matchup_id, visitor.voter, ballot.choice, quotas, reveal=ballot.reveal, block=block)
+    return _json(_told(await site.engine.run(vote)))
 
 
 @router.post(

@@ -13,6 +13,7 @@ from tiltyard.arena.commands import EnterVoter, ServeMatchup
 from tiltyard.arena.integrity import MICROSECONDS, limit_key, limits_of
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import NotYours
+from tiltyard.validity.limits import address_block
 from tiltyard.web.cookies import Cookies, cookie_hash, derived_key
 from tiltyard.web.failures import Failure
 
@@ -49,6 +50,7 @@ class Visitors:
         self._limits = limits
         self.cookies = Cookies(settings.secret)
         self._form_key = derived_key(settings.secret, "form token")
+        self._address_key = derived_key(settings.secret, "visitors' addresses")
         self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     async def known(self, request: Request) -> str | None:
@@ -87,13 +89,14 @@ class Visitors:
         if visitor is not None:
             return visitor
         visitor, name = Visitor(request.state.address, ""), cookie_hash(request.state.cookie)
-        voter = await self._engine.run(EnterVoter(name, visitor.address, self.quotas(visitor, "session")))
+        voter = await self._engine.run(EnterVoter(name, self.quotas(visitor, "session")))
         self._remember(name, voter)
         return replace(visitor, voter=voter)
 
     async def serve(self, visitor: Visitor) -> ServedMatchup:
         """A matchup."""
-        return await self._engine.run(ServeMatchup(visitor.voter, self.quotas(visitor, "matchup")))
+        quotas = self.quotas(visitor, "matchup")
+        return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=self.block(visitor)))
 
     async def forget(self, request: Request) -> bool:
         """Cut the link from a cookie to its votes, and issue another cookie. Whether there was a link."""
@@ -113,6 +116,14 @@ class Visitors:
             for limit in limits_of(self._limits())
             if limit.act == act
         )
+
+    def block(self, visitor: Visitor) -> str:
+        """A name of the visitor's address block, hashed with a key of the site; empty if the settings turn limits off.
+
+        Nothing behind this point learns an address.
+        """
+        network = address_block(visitor.address) if self._settings.rate_limit else ""
+        return network and hmac.digest(self._address_key, network.encode(), "sha256").hex()
 
     def token(self, request: Request, purpose: str) -> str:
         """The secret token of this visitor's forms."""

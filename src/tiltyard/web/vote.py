@@ -106,8 +106,8 @@ async def cast_vote(request: Request) -> Response:
         choice = Choice(form.get("choice", ""))
     except ValueError:
         raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
-    quotas = site.visitors.quotas(visitor, "vote")
-    await site.engine.run(SubmitVote(matchup_id, visitor.voter, choice, quotas, reveal=False))
+    quotas, block = site.visitors.quotas(visitor, "vote"), site.visitors.block(visitor)
+    await site.engine.run(SubmitVote(matchup_id, visitor.voter, choice, quotas, reveal=False, block=block))
     return _redirect(f"/votes/{matchup_id}")
 
 

@@ -81,7 +81,7 @@ Chooser = Callable[[ArenaState, np.random.Generator, SeenMatchups], ChosenMatchu
 
 
 def served_event(
-    state: ArenaState, chosen: ChosenMatchup, *, matchup_id: str, voter: str, seed: int, at: int
+    state: ArenaState, chosen: ChosenMatchup, *, matchup_id: str, voter: str, seed: int, at: int, block: str = ""
 ) -> MatchupServed:
     """The event of a chosen matchup: with the current answers, open for the policy's time."""
     catalog = state.catalog
@@ -98,4 +98,5 @@ def served_event(
         probability=float(chosen.probability),
         seed=seed,
         expires_at=at + state.policy.matchup_expires_seconds * SECOND,
+        block=block,
     )

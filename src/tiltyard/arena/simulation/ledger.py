@@ -39,8 +39,8 @@ class SimulatedArena(Protocol):
         """Apply events not caused by voters: added models and prompts, phase changes."""
         ...
 
-    def serve(self, voter: str, at: int) -> str:
-        """Serve a matchup to a voter; its id."""
+    def serve(self, voter: str, at: int, block: str = "") -> str:
+        """Serve a matchup to a voter, from an address block if one is named; its id."""
         ...
 
     def vote(self, matchup_id: str, voter: str, choice: e.Choice, at: int) -> None:
@@ -76,7 +76,7 @@ class MemoryArena:
         for body in bodies:
             self.state.apply(self.state.seq + 1, e.Event(at, body))
 
-    def serve(self, voter: str, at: int) -> str:
+    def serve(self, voter: str, at: int, block: str = "") -> str:
         """Choose a matchup from the state and what this voter has seen, and record it."""
         state = self.state
         seed = int(self._seeds.integers(1 << 62))
@@ -84,7 +84,7 @@ class MemoryArena:
         chosen = self._next_matchup(state, np.random.default_rng(seed), seen)
         seen.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
         matchup_id = f"{state.seq + 1:032x}"
-        served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at)
+        served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at, block=block)
         self.append([served], at)
         return matchup_id
 

@@ -83,7 +83,7 @@ STATUSES = {status.value: status for status in MatchupStatus}
 
 _BALLOT = (
     *(matchups.c.id, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.served_at, matchups.c.expires_at),
-    *(matchups.c.status, matchups.c.choice, matchups.c.closed_at, matchups.c.undo_until),
+    *(matchups.c.status, matchups.c.choice, matchups.c.closed_at, matchups.c.undo_until, matchups.c.block),
 )
 
 _locked = (
@@ -135,7 +135,19 @@ def served_row(body: MatchupServed, at: int, catalog: Catalog) -> Row:
     return (
         *(body.matchup_id, body.voter, catalog.model(body.model_a), catalog.model(body.model_b)),
         *(catalog.prompt(body.prompt_id), body.response_a, body.response_b),
-        *(body.lane, body.reason, body.probability, body.seed, at, body.expires_at, "open", None, None, None),
+        *(
+            body.lane,
+            body.reason,
+            body.probability,
+            body.seed,
+            at,
+            body.expires_at,
+            "open",
+            None,
+            None,
+            None,
+            body.block,
+        ),
     )
 
 
@@ -154,7 +166,7 @@ def seen_by(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[
 
 
 def _ballot(row: Row) -> Ballot:
-    name, voter, a, b, served_at, expires_at, status, choice, closed_at, undo_until = row
+    name, voter, a, b, served_at, expires_at, status, choice, closed_at, undo_until, block = row
     return Ballot(
         id=name,
         voter=voter,
@@ -166,6 +178,7 @@ def _ballot(row: Row) -> Ballot:
         choice=None if choice is None else Choice(choice),
         closed_at=closed_at,
         undo_until=undo_until,
+        block=block,
     )
 
 

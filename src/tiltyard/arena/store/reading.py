@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass
+from sys import intern
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -46,7 +47,7 @@ PAGE = 50_000
 _votes = (
     sa.select(
         *(votes.c.seq, votes.c.at, votes.c.matchup_id, votes.c.voter, votes.c.a, votes.c.b, votes.c.prompt),
-        *(votes.c.choice, votes.c.standing),
+        *(votes.c.choice, votes.c.standing, votes.c.block),
     )
     .where(votes.c.seq > sa.bindparam("after"), votes.c.seq <= sa.bindparam("until"))
     .order_by(votes.c.seq)
@@ -82,8 +83,9 @@ def final_votes(store: Store, until: int, now: int) -> Iterator[CastVote]:
 def _cast(connection: sa.Connection, until: int) -> Iterator[CastVote]:
     after = 0
     while rows := connection.execute(_votes, {"after": after, "until": until}).all():
-        for seq, at, matchup_id, voter, a, b, prompt, choice, standing in rows:
-            yield CastVote(seq, at, matchup_id, voter, a, b, prompt, Choice(choice), VoteStanding(standing))
+        for seq, at, matchup_id, voter, a, b, prompt, choice, standing, block in rows:
+            vote = (seq, at, matchup_id, voter, a, b, prompt, Choice(choice), VoteStanding(standing))
+            yield CastVote(*vote, block=intern(block))
         after = rows[-1].seq
 
 

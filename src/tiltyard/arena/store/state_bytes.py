@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import VoteBook
     from tiltyard.arena.tallies import Grid, Tallies
 
-VERSION = 3
+VERSION = 4
 """Incremented when the fold or this format changes: older checkpoints are then ignored, and the log is folded again."""
 
 

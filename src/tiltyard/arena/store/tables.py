@@ -1,9 +1,10 @@
 """The tables of an arena's database.
 
 `events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
-`checkpoints` can be rebuilt from them. `voters`, `rate_limits` and `ended_sessions` are outside the chain: they hold
-what must be deletable, and nothing that the ratings need. So are `site_texts` (the notice and, if TILTYARD_SECRET is
-not set, the site's secret) and `steps`, which say whose tables these are.
+`checkpoints` can be rebuilt from them. `voters`, `rate_limits`, `ended_sessions`, `address_keys`, `address_blocks` and
+`invitations` are outside the chain: they hold what must be deletable, and nothing that the ratings need. So are
+`site_texts` (the notice and, if TILTYARD_SECRET is not set, the site's secret) and `steps`, which say whose tables
+these are.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ matchups = sa.Table(
     sa.Column("choice", sa.Text),
     sa.Column("closed_at", Big),
     sa.Column("undo_until", Big),
+    sa.Column("block", Name, nullable=False, server_default=""),
 )
 open_matchups: Final = sa.Index(
     "ix_matchups_open_expires_at",
@@ -84,6 +86,13 @@ undoable_votes: Final = sa.Index(
     postgresql_where=matchups.c.undo_until.isnot(None),
 )
 
+matchups_by_block: Final = sa.Index(
+    "ix_matchups_block",
+    matchups.c.block,
+    sqlite_where=matchups.c.block != "",
+    postgresql_where=matchups.c.block != "",
+)
+
 votes = sa.Table(
     "votes",
     metadata,
@@ -96,6 +105,7 @@ votes = sa.Table(
     sa.Column("prompt", sa.Integer, nullable=False),
     sa.Column("choice", sa.Text, nullable=False),
     sa.Column("standing", sa.Text, nullable=False),
+    sa.Column("block", Name, nullable=False, server_default=""),
 )
 
 changes = sa.Table(
@@ -189,7 +199,44 @@ voters = sa.Table(
     sa.Column("voter", Name, nullable=False, unique=True),
     sa.Column("created_at", Big, nullable=False),
     sa.Column("address", sa.Text, nullable=False),
+    sa.Column("invitation", Name),
+    sa.Column("credit", sa.Integer, nullable=False, server_default="0"),
 )
+"""`address` is always empty: nothing keeps a visitor's address. `credit` is how many votes the last puzzle paid for."""
+
+address_keys = sa.Table(
+    "address_keys",
+    metadata,
+    sa.Column("purpose", Name, primary_key=True),
+    sa.Column("period", Big, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("expires_at", Big, nullable=False),
+)
+"""The random keys with which addresses are hashed, one for each purpose and period; deleted when they expire."""
+
+address_blocks = sa.Table(
+    "address_blocks",
+    metadata,
+    sa.Column("name", Name, primary_key=True),
+    sa.Column("key", Name, nullable=False, unique=True),
+    sa.Column("created_at", Big, nullable=False),
+    sa.Column("expires_at", Big, nullable=False, index=True),
+)
+"""Which random key of the log stands for which address block, whose `name` is a keyed hash."""
+
+invitations = sa.Table(
+    "invitations",
+    metadata,
+    sa.Column("name", Name, primary_key=True),
+    sa.Column("key", Name, nullable=False, unique=True),
+    sa.Column("label", sa.Text, nullable=False),
+    sa.Column("most", sa.Integer, nullable=False),
+    sa.Column("uses", sa.Integer, nullable=False),
+    sa.Column("created_at", Big, nullable=False),
+    sa.Column("expires_at", Big),
+    sa.Column("revoked_at", Big),
+)
+"""The invitations of a closed arena. `name` is the hash of the link's secret, `key` stands for it in the log."""
 
 rate_limits = sa.Table(
     "rate_limits",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from collections import Counter
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tiltyard.arena.store.tables import ended_sessions, rate_limits, voters
+from tiltyard.arena.store.bulk import fetch, one_of
+from tiltyard.arena.store.tables import address_blocks, address_keys, ended_sessions, rate_limits, voters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,6 +32,14 @@ RENEWAL_SECONDS = 600
 
 QUOTA_LOCKS = 0x7117
 """The first number of the quotas' advisory locks; the second is derived from the quota's name."""
+
+BLOCK_PERIOD = 30 * DAY_SECONDS * SECOND
+"""How long one random key stands for an address block, in microseconds."""
+
+BLOCKS_KEPT = 50_000
+"""How many blocks' keys a process keeps in memory."""
+
+_known_blocks = sa.select(address_blocks.c.name, address_blocks.c.key).where(one_of(address_blocks.c.name, "names"))
 
 _hold = sa.text("SELECT pg_advisory_xact_lock(:space, key) FROM unnest(CAST(:keys AS int[])) AS key")
 
@@ -58,10 +68,10 @@ def known_voter(connection: sa.Connection, cookie_hash: str) -> str | None:
     return connection.execute(sa.select(voters.c.voter).where(voters.c.cookie_hash == cookie_hash)).scalar()
 
 
-def enter_voter(connection: sa.Connection, cookie_hash: str, address: str, now: int) -> str:
+def enter_voter(connection: sa.Connection, cookie_hash: str, now: int) -> str:
     """The key of the visitor with this cookie; a new random one on the first visit, even with concurrent requests."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    row = {"cookie_hash": cookie_hash, "voter": secrets.token_hex(16), "created_at": now, "address": address}
+    row = {"cookie_hash": cookie_hash, "voter": secrets.token_hex(16), "created_at": now, "address": ""}
     connection.execute(dialect.insert(voters).values(row).on_conflict_do_nothing(index_elements=["cookie_hash"]))
     return str(known_voter(connection, cookie_hash))
 
@@ -100,6 +110,64 @@ def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now
 def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
     """Delete the link from this cookie to its votes, which remain under an anonymous key. Whether there was a link."""
     return connection.execute(sa.delete(voters).where(voters.c.cookie_hash == cookie_hash)).rowcount > 0
+
+
+def address_key(connection: sa.Connection, purpose: str, period: int, expires_at: int) -> bytes:
+    """The random key with which addresses are hashed for a purpose in a period; the same in every process."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    here = (address_keys.c.purpose == purpose) & (address_keys.c.period == period)
+    found = connection.execute(sa.select(address_keys.c.key).where(here)).scalar()
+    if found is None:
+        row = {"purpose": purpose, "period": period, "key": secrets.token_hex(32), "expires_at": expires_at}
+        connection.execute(dialect.insert(address_keys).values(row).on_conflict_do_nothing())
+        found = connection.execute(sa.select(address_keys.c.key).where(here)).scalar_one()
+    return bytes.fromhex(found)
+
+
+class BlockKeys:
+    """The random keys that stand for address blocks in the log. All of them change when a new period begins.
+
+    What is stored is a hash of the block's name with a random key, which is deleted with the period: from then on
+    nobody can tell which block a key of the log stood for.
+    """
+
+    def __init__(self) -> None:
+        self._period = -1
+        self._secret = b""
+        self._known: dict[str, str] = {}
+
+    def of(self, connection: sa.Connection, names: Iterable[str], now: int) -> dict[str, str]:
+        """The keys of these blocks; new ones for blocks that have none yet."""
+        asked = set(names) - {""}
+        if asked and now // BLOCK_PERIOD != self._period:
+            self.forget()
+            period = now // BLOCK_PERIOD
+            self._secret = address_key(connection, "block", period, (period + 1) * BLOCK_PERIOD)
+            self._period = period
+        missing = asked - self._known.keys()
+        if missing:
+            if len(self._known) > BLOCKS_KEPT:
+                self._known.clear()
+                missing = asked
+            self._known.update(self._found(connection, sorted(missing), now))
+        return {name: self._known[name] for name in asked}
+
+    def forget(self) -> None:
+        """Forget what was read: the transaction that wrote it failed, or a new period begins."""
+        self._period = -1
+        self._known.clear()
+
+    def _found(self, connection: sa.Connection, names: Sequence[str], now: int) -> dict[str, str]:
+        hashed = {hmac.digest(self._secret, name.encode(), "sha256").hex(): name for name in names}
+        known: dict[str, str] = dict(fetch(connection, _known_blocks, {"names": list(hashed)}))
+        new = sorted(hashed.keys() - known.keys())
+        if new:
+            dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+            made = {"created_at": now, "expires_at": (self._period + 1) * BLOCK_PERIOD}
+            rows = [{"name": name, "key": secrets.token_urlsafe(9), **made} for name in new]
+            connection.execute(dialect.insert(address_blocks).on_conflict_do_nothing(index_elements=["name"]), rows)
+            known |= dict(fetch(connection, _known_blocks, {"names": new}))
+        return {hashed[name]: key for name, key in known.items()}
 
 
 class QuotaCounter:
@@ -160,8 +228,9 @@ class QuotaCounter:
             connection.execute(sa.insert(rate_limits), row)
 
     def tidy(self, connection: sa.Connection, now: int) -> None:
-        """Drop counts that are outside every window."""
-        connection.execute(sa.delete(rate_limits).where(rate_limits.c.expires_at <= now))
+        """Drop counts that are outside every window, and what is known of address blocks whose period is over."""
+        for table in (rate_limits, address_blocks, address_keys):
+            connection.execute(sa.delete(table).where(table.c.expires_at <= now))
 
 
 def _lock_number(name: str) -> int:
