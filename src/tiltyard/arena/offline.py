@@ -142,9 +142,9 @@ def _even_pairs(votes: VoteTable, estimator: BradleyTerry) -> Leaderboard:
     rated = votes.rated
     pair = low * n_models + high
     _, code = np.unique(pair, return_inverse=True)
-    met = np.bincount(code, rated.astype(np.float64))
+    met = np.bincount(code, np.where(rated, votes.weight, 0.0))
     mean = float(met[met > 0].mean()) if (met > 0).any() else 1.0
-    weight = np.where(rated, mean / np.maximum(met[code], 1.0), 1.0)
+    weight = np.where(rated, votes.weight * mean / np.where(met > 0.0, met, 1.0)[code], 1.0)
     return replace(estimator, ci="none", robustness=False).fit(votes.battles(weight))
 
 

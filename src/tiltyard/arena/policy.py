@@ -153,6 +153,29 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Matchups skipped from one address. (ours)"""
 
 
+class DefenceRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much one address block and one span of time can move a model, and when an operator is told.
+
+    Votes that pull a model further than these rules allow count less on the published board. They stay in the log, and
+    no vote is deleted or excluded. Votes without a block (from before blocks were recorded) count whole.
+    """
+
+    on: bool = True
+    """Whether votes are weighed. Off: every counted vote weighs 1. (ours)"""
+    block_pull: float = 1.25
+    """Net pull of one address block on one model, in standard deviations of honest voting. (ours)"""
+    time_pull: float = 2.0
+    """The same for all votes of one calendar day (UTC) on one model, and of 7 and of 30 days. (ours)"""
+    rounds: int = 12
+    """How often expectations and weights are computed anew, at most; a few are enough. (ours)"""
+    publish_seconds: int = 60
+    """Seconds between two publications of ratings. 86400 publishes daily at midnight UTC, which leaves an attacker
+    without feedback for a day. (ours)"""
+    alarm_z: float = 4.0
+    """A model is reported to the operator as contested when its latest votes differ from all earlier ones by this many
+    standard errors. Nothing else follows from it by itself. 0: never. (ours)"""
+
+
 class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a session, an answer or a model is flagged. A flag excludes nothing unless a setting says so."""
 
@@ -214,6 +237,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What the published intervals hold for."""
     limits: Limits = Limits()
     """How much one visitor may do."""
+    defences: DefenceRules = DefenceRules()
+    """How much one address block and one day can move a model."""
     flags: FlagRules = FlagRules()
     """When a session, an answer or a model is flagged."""
     contender_band: int = 8
@@ -295,6 +320,9 @@ TINY = 1e-6
 BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(AT_LEAST_ONE, (1, MOST)),
     **dict.fromkeys(("challenger_reach", "contender_opens_at", "undo_seconds", "prompt_target_top"), (0, MOST)),
+    **dict.fromkeys(("defences.rounds", "defences.publish_seconds"), (1, MOST)),
+    **dict.fromkeys(("defences.block_pull", "defences.time_pull"), (0.1, MOST)),
+    "defences.alarm_z": (0, MOST),
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }
 """The bounds of some policy numbers; the others may be any finite number."""

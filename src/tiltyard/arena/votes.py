@@ -24,6 +24,8 @@ HOUR = 3600
 
 Ints = NDArray[np.int64]
 
+Floats = NDArray[np.float64]
+
 Int8s = NDArray[np.int8]
 
 Bools = NDArray[np.bool_]
@@ -87,10 +89,14 @@ class VoteTable:
     block: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The block that each vote came from, as a number in `blocks`; -1: none is known. Left out: none is known."""
     blocks: tuple[str, ...] = ()
+    weight: Floats = field(default_factory=lambda: np.zeros(0))
+    """How much of each vote counts (`arena/weights.py`). Left out: all of it."""
 
     def __post_init__(self) -> None:
         if not len(self.block):
             object.__setattr__(self, "block", np.full(len(self.at), -1, dtype=np.int64))
+        if not len(self.weight):
+            object.__setattr__(self, "weight", np.ones(len(self.at)))
 
     def __len__(self) -> int:
         return len(self.at)
@@ -100,12 +106,16 @@ class VoteTable:
         """Which votes move ratings: all but the both-bad ones."""
         return np.asarray(self.outcome != Outcome.BOTH_BAD)
 
-    def score_a(self) -> NDArray[np.float64]:
+    def score_a(self) -> Floats:
         """The score of side A of every vote: 1, 0, or ½; meaningless where both were bad."""
         return np.array([1.0, 0.0, 0.5, 0.5])[self.outcome]
 
-    def battles(self, weight: NDArray[np.float64] | None = None) -> BattleTable:
-        """The votes as battles that people decided, with prompt, voter and time as columns."""
+    def battles(self, weight: Floats | None = None) -> BattleTable:
+        """The votes as battles that people decided, with prompt, voter and time as columns, and their weights.
+
+        Parameters:
+            weight: Other weights than the votes' own.
+        """
         names = tuple(sorted(self.models))
         code = np.array([names.index(name) for name in self.models], dtype=np.int32)
         voters = list(self.voters) or [str(number) for number in range(int(self.voter.max(initial=-1)) + 1)]
@@ -115,7 +125,7 @@ class VoteTable:
             model_b=code[self.model_b],
             outcome=self.outcome,
             source=np.full(len(self), Source.HUMAN, dtype=np.int8),
-            weight=np.ones(len(self)) if weight is None else weight,
+            weight=self.weight if weight is None else weight,
             columns={
                 "question_id": Codes(self.prompt.astype(np.int32), list(self.prompts)),
                 "voter": Codes(self.voter.astype(np.int32), voters),

@@ -212,6 +212,8 @@ def category_board(snapshot: Snapshot, name: str) -> OfflineBoard | None:
         voter=votes.voter[of],
         outcome=votes.outcome[of],
         matchup_ids=(),
+        block=votes.block[of],
+        weight=votes.weight[of],
     )
     try:
         order = [row.model for row in snapshot.board.rows]

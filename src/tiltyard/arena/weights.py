@@ -1,0 +1,51 @@
+"""How much each counted vote weighs on the published board: a pure function of the votes and of `policy.defences`.
+
+The fold of the log does not weigh votes; the follower does, for the part of the log that it publishes. Anyone with the
+log (or an export) computes the same weights, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.validity.bounded_influence import VoteGroups, bounded_weights
+
+if TYPE_CHECKING:
+    from tiltyard.arena.policy import DefenceRules
+    from tiltyard.arena.votes import VoteTable
+
+Floats = NDArray[np.float64]
+
+DAY = 86_400 * 1_000_000
+MOST = np.iinfo(np.int64).max
+SPANS = (1, 7, 30)
+"""The spans of time, in days since 1970 (UTC), in which the net pull on a model is limited."""
+
+
+def are_weighed(votes: VoteTable, rules: DefenceRules) -> bool:
+    """Whether some of these votes could weigh less than 1: the defences are on, and a vote has a block."""
+    return rules.on and bool((votes.block >= 0).any())
+
+
+def vote_weights(votes: VoteTable, rules: DefenceRules) -> Floats:
+    """The weight of every counted vote, above 0 and at most 1; BOTH_BAD votes, which move no rating, weigh 1.
+
+    Parameters:
+        votes: The counted votes, in the order of the log.
+        rules: The arena's policy has them as `defences`.
+    """
+    weight = np.ones(len(votes))
+    if not are_weighed(votes, rules):
+        return weight
+    rated = votes.rated
+    a, b, score = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated]
+    day, block = votes.at[rated] // DAY, votes.block[rated]
+    first = int(day.min(initial=MOST))
+    by_time = [VoteGroups(day // span - first // span, rules.time_pull) for span in SPANS]
+    groupings = [VoteGroups(block, rules.block_pull), *by_time]
+    n_models = int(max(a.max(initial=-1), b.max(initial=-1))) + 1  # models without a vote must not change a bit
+    weight[rated] = bounded_weights(a, b, score, groupings, bounded=block >= 0, n_models=n_models, rounds=rules.rounds)
+    return weight

@@ -1,0 +1,205 @@
+"""How much each vote counts, so that no address block and no day can move a model far.
+
+In a cell (the votes of one block on one model, or of one day on one model) the *net pull* Σw·(s − E) says how much more
+the model won there than the board expects. For honest votes it is noise of variance V = Σw·E(1 − E). Where it exceeds
+c·√(1 + V), the votes in its direction are scaled down until it does not; votes against it keep their weight. A cell
+that pulls both ways as expected is never touched, however many votes it has.
+
+Cells are looked at from the narrowest to the widest grouping, each with what the ones before it left. E is that of
+Bradley–Terry on the weighted votes, so the whole is repeated a few rounds. Every sum runs in the order of the votes and
+no linear algebra library is involved: the same votes give the same bits, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+DECIMALS = 6
+LEAST_WEIGHT = 10.0**-DECIMALS
+"""Weights are rounded to six decimals and never 0: a vote that counts is in the log of ratings."""
+
+SETTLED = 1e-4
+"""The rounds end when no weight moves by this much."""
+
+VIRTUAL_TIES = 1.0
+"""Every model also tied this many times with one of average strength, so that strengths stay finite."""
+
+MOSTLY_EMPTY = 4
+"""With more cells per vote than this, cells without a vote are left out, which costs a sort."""
+
+NEWTON_STEPS = 25
+STEP_TOLERANCE = 1e-7
+SOLVER_TOLERANCE = 1e-22
+"""Of the squared residual, relative to that at the start."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VoteGroups:
+    """One way to group votes: a group number per vote, from 0, and how large a group's net pull on a model may be."""
+
+    group: Ints
+    cap: float
+
+
+def bounded_weights(
+    model_a: Ints,
+    model_b: Ints,
+    score_a: Floats,
+    groupings: Sequence[VoteGroups],
+    *,
+    bounded: Bools,
+    n_models: int,
+    rounds: int,
+) -> Floats:
+    """The weight of every vote, above 0 and at most 1.
+
+    Parameters:
+        model_a: The model on side A of each vote, as a number.
+        model_b: The model on side B.
+        score_a: 1 where A won, 0 where B did, ½ for a tie.
+        groupings: The narrowest first.
+        bounded: Which votes are in a group at all. The others weigh 1 and only help to say what is expected.
+        n_models: How many models there are.
+        rounds: How often expectations and weights are computed anew; it ends earlier when little changes.
+    """
+    pair = model_a * n_models + model_b
+    a, b, score = model_a[bounded], model_b[bounded], score_a[bounded]
+    cells = [_Cells.of(a, b, VoteGroups(each.group[bounded], each.cap), n_models) for each in groupings]
+    weight, strength = np.ones(len(model_a)), np.zeros(n_models)
+    weight[bounded] = _first_weights(cells, len(a))
+    for _ in range(rounds):
+        strength = expected_strengths(pair, score_a, weight, strength)
+        expected = _logistic(strength[a] - strength[b])
+        surprise, variance = score - expected, expected * (1.0 - expected)
+        found = np.ones(len(a))
+        for each in cells:
+            found = found * each.factors(found, surprise, variance)
+        found = np.clip(np.round(found, DECIMALS), LEAST_WEIGHT, 1.0)
+        change = np.abs(found - weight[bounded]).max(initial=0.0)
+        weight[bounded] = found
+        if change < SETTLED:
+            break
+    return weight
+
+
+def _first_weights(cells: Sequence[_Cells], n_votes: int) -> Floats:
+    """Weights for the first expectations, in which every group says as much of a model as any other.
+
+    The rounds go to the nearest answer that is consistent with itself. If many votes for a model come from few groups,
+    all votes alike would lead to the answer in which these are right and all others are odd.
+    """
+    weight = np.ones(n_votes)
+    for each in cells:
+        total = np.bincount(each.of_a, weight, each.size) + np.bincount(each.of_b, weight, each.size)
+        weight = weight / np.maximum(total[each.of_a], total[each.of_b])
+    return weight * (n_votes / max(float(weight.sum()), LEAST_WEIGHT))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """The cells of one grouping: each vote is in that of its group and model A, and in that of its group and model B.
+
+    Sums over the votes for and against a model stand at 2·cell and 2·cell + 1.
+    """
+
+    of_a: Ints
+    of_b: Ints
+    size: int
+    cap: float
+
+    @classmethod
+    def of(cls, model_a: Ints, model_b: Ints, grouping: VoteGroups, n_models: int) -> _Cells:
+        of_a, of_b = grouping.group * n_models + model_a, grouping.group * n_models + model_b
+        size = (int(grouping.group.max(initial=-1)) + 1) * n_models
+        if size > MOSTLY_EMPTY * len(model_a):
+            known, code = np.unique(np.concatenate([of_a, of_b]), return_inverse=True)
+            of_a, of_b, size = code[: len(model_a)], code[len(model_a) :], len(known)
+        return cls(2 * of_a, 2 * of_b, 2 * size, grouping.cap)
+
+    def factors(self, weight: Floats, surprise: Floats, variance: Floats) -> Floats:
+        """By how much each vote is scaled: the smaller of what its two cells allow."""
+        won = surprise >= 0.0
+        side_a, side_b = self.of_a + ~won, self.of_b + won
+        pull, spread = weight * np.abs(surprise), weight * variance
+        pulls, spreads = (self._summed(side_a, side_b, values) for values in (pull, spread))
+        excess, other = pulls, _swapped(pulls)
+        allowed = _allowed(excess, other, spreads, _swapped(spreads), self.cap)
+        return np.minimum(allowed[side_a], allowed[side_b])
+
+    def _summed(self, side_a: Ints, side_b: Ints, values: Floats) -> Floats:
+        for_a, for_b = (np.bincount(side, values, self.size) for side in (side_a, side_b))
+        return np.asarray(for_a + for_b, dtype=np.float64)
+
+
+def _swapped(values: Floats) -> Floats:
+    """Each cell's votes against the model in place of those for it, and the other way round."""
+    return np.asarray(values.reshape(-1, 2)[:, ::-1].ravel())
+
+
+def _allowed(excess: Floats, other: Floats, own_spread: Floats, other_spread: Floats, cap: float) -> Floats:
+    """The factor f at which f·excess − other = cap·√(1 + other's spread + f·own spread); 1 where less is enough."""
+    too_much = excess - other > cap * np.sqrt(1.0 + own_spread + other_spread)
+    x, y = excess[too_much], other[too_much]
+    middle = 2.0 * x * y + cap * cap * own_spread[too_much]
+    rest = y * y - cap * cap * (1.0 + other_spread[too_much])
+    factor = np.ones(len(excess))
+    factor[too_much] = (middle + np.sqrt(np.maximum(middle * middle - 4.0 * x * x * rest, 0.0))) / (2.0 * x * x)
+    return np.clip(factor, 0.0, 1.0)
+
+
+def expected_strengths(pair: Ints, score_a: Floats, weight: Floats, start: Floats) -> Floats:
+    """Bradley–Terry strengths (logits, ties ½) of weighted votes, by Newton's method from a start.
+
+    `pair` is the first model's number times the number of models, plus the second's.
+    """
+    n = len(start)
+    met = np.bincount(pair, weight, n * n).reshape(n, n)
+    won = np.bincount(pair, weight * score_a, n * n).reshape(n, n)
+    won, met = won + (met - won).T, met + met.T
+    points = won.sum(axis=1) + 0.5 * VIRTUAL_TIES
+    strength = start
+    for _ in range(NEWTON_STEPS):
+        chance = _logistic(strength[:, None] - strength[None, :])
+        alone = _logistic(strength)
+        slope = points - (met * chance).sum(axis=1) - VIRTUAL_TIES * alone
+        curvature = met * chance * (1.0 - chance)
+        step = _solved(curvature, VIRTUAL_TIES * alone * (1.0 - alone), slope)
+        largest = float(np.abs(step).max(initial=0.0))
+        strength = strength + step * min(1.0, 2.0 / max(largest, LEAST_WEIGHT))
+        if largest < STEP_TOLERANCE:
+            break
+    return strength
+
+
+def _solved(curvature: Floats, own: Floats, slope: Floats) -> Floats:
+    """The Newton step, by conjugate gradients with elementwise products only, whose bits depend on nothing else."""
+    diagonal = curvature.sum(axis=1) + own
+    step, rest = np.zeros(len(slope)), slope.copy()
+    ready = rest / diagonal
+    along, size = ready, float((rest * ready).sum())
+    enough = SOLVER_TOLERANCE * size
+    for _ in range(4 * len(slope)):
+        if size <= enough:
+            break
+        image = diagonal * along - (curvature * along).sum(axis=1)
+        length = size / float((along * image).sum())
+        step, rest = step + length * along, rest - length * image
+        ready = rest / diagonal
+        size, before = float((rest * ready).sum()), size
+        along = ready + (size / before) * along
+    return step
+
+
+def _logistic(logit: Floats) -> Floats:
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * logit))
