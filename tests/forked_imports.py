@@ -5,6 +5,7 @@ Imported once, by the server from which the others are forked (see `tests.forked
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import os
@@ -14,7 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does, befor
 
 import tiltyard
 
-LATE = ("anthropic", "openai", "psycopg", "pytest", "scipy.optimize", "scipy.special", "scipy.stats", "yaml")
+LATE = ("anthropic", "duckdb", "openai", "psycopg", "pytest", "scipy.optimize", "scipy.special", "scipy.stats", "yaml")
 
 for found in pkgutil.walk_packages(tiltyard.__path__, "tiltyard."):
     if not found.name.endswith("__main__") and ".migrations." not in found.name:  # those run when they are imported
@@ -22,5 +23,6 @@ for found in pkgutil.walk_packages(tiltyard.__path__, "tiltyard."):
 for name in LATE:
     importlib.import_module(name)
 
+atexit.register(os._exit, 0)  # else DuckDB's bindings list on stderr what they leave behind
 gc.collect()
 gc.freeze()  # a collection in a forked process does not touch, and so does not copy, what they share

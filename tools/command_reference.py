@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from tiltyard.cli.main import app
+from tiltyard.cli.main import make_app
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 BUILT_IN = ("install_completion", "show_completion")
@@ -24,7 +24,7 @@ NO-GO: the work is done and written).
 
 def reference() -> str:
     """The page's text."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(make_app())
     return HEAD + "".join(_sections(root, "tiltyard"))
 
 

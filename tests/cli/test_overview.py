@@ -8,7 +8,7 @@ import typer
 
 from tests.cli.conftest import Run
 from tiltyard import __version__
-from tiltyard.cli.main import app, overview
+from tiltyard.cli.main import make_app, overview
 
 
 def test_tiltyard_alone_says_what_it_is_for_and_what_to_type(tiltyard: Run) -> None:
@@ -19,7 +19,7 @@ def test_tiltyard_alone_says_what_it_is_for_and_what_to_type(tiltyard: Run) -> N
 
 
 def test_the_overview_names_every_command_and_none_that_is_not_there() -> None:
-    commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    commands = set(typer.main.get_command(make_app()).commands)  # type: ignore[attr-defined]
     named = set(re.findall(r"^  tiltyard (\w+)", overview("1"), re.MULTILINE))
     assert named == commands
 

@@ -108,12 +108,12 @@ def test_a_file_nested_too_deeply_is_one_line(tiltyard: Run, tmp_path: Path) -> 
 
 def test_what_does_not_fit_into_memory_is_one_line(tmp_path: Path) -> None:
     program = (
-        "from tiltyard.cli.main import app, main\n"
-        "@app.command('devour')\n"
+        "from tiltyard.cli import demo, main\n"
         "def devour() -> None:\n"
         "    bytearray(2**62)\n"
-        "main()\n"
+        "demo.demo_command = devour\n"
+        "main.main()\n"
     )
-    command = [sys.executable, "-c", program, "devour"]
+    command = [sys.executable, "-c", program, "demo"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
     assert "more memory than there is" in only_line(done)

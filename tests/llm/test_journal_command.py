@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.llm.providers_in_memory import asks
-from tiltyard.cli.main import app
+from tiltyard.cli.main import make_app
 from tiltyard.llm.journal import JOURNAL_FILE, LOCK_FILE, Journal
 
 NOON = 1_800_000_000.0
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def journal(*words: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["judge", "journal", *map(str, words)])
+    done = CliRunner().invoke(make_app(), ["judge", "journal", *map(str, words)])
     return done.exit_code, done.stdout, done.stderr + str(done.exception or "")
 
 

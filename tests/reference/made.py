@@ -24,7 +24,7 @@ from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import offline_board
 from tiltyard.arena.weekly import period_of_log, weekly_report
-from tiltyard.cli.main import app
+from tiltyard.cli.main import make_app
 
 EXAMPLES = ROOT / "examples"
 Made = dict[str, list[Any]]
@@ -34,7 +34,7 @@ Made = dict[str, list[Any]]
 def command(folder: Path, *arguments: str, exit_code: int = 0) -> str:
     """What a command prints, run in a folder."""
     with chdir(folder):
-        done = CliRunner().invoke(app, arguments)
+        done = CliRunner().invoke(make_app(), arguments)
     assert done.exit_code == exit_code, f"{arguments}: {done.exception or done.output}"
     return done.stdout
 

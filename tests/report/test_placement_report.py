@@ -18,7 +18,7 @@ from run_folders import JUDGE, LONG, NASTY, SCRIPT
 from tests.browsers import Tab
 from typer.testing import CliRunner
 
-from tiltyard.cli.main import app
+from tiltyard.cli.main import make_app
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
 from tiltyard.pages.markup import CONTROLS
@@ -295,7 +295,7 @@ def test_the_command_on_the_page_gives_the_same_ratings(plain: Path) -> None:
         command == f"tiltyard rate battles.jsonl --evaluated {shlex.quote(MODEL)} --ci bootstrap --rounds 50 --seed 0"
     )
     arguments = [str(plain / word) if word == "battles.jsonl" else word for word in shlex.split(command)[1:]]
-    result = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    result = CliRunner().invoke(make_app(), [*arguments, "--format", "json"])
     assert json.loads(result.stdout)["ratings"] == board(plain)
 
 

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.llm.providers.asking import use
-from tiltyard.cli.main import app
+from tiltyard.cli.main import make_app
 from tiltyard.errors import QuestionRefused, Refused
 from tiltyard.llm.provider import Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
@@ -113,6 +113,6 @@ def test_a_judge_is_checked_with_it_from_the_command_line(
         "json",
         "--yes",
     ]
-    result = CliRunner().invoke(app, command)
+    result = CliRunner().invoke(make_app(), command)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["pairs"] == 3
