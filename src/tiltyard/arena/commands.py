@@ -31,9 +31,6 @@ SAFE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,200}\Z")
 
 NO_SUCH_MATCHUP = "there is no such matchup for this voter. Ask for one."
 
-BY_VOTERS = (e.MatchupServed, e.Voted, e.Revealed, e.Skipped, e.Expired, e.Undone)
-"""Events that only voters' commands may write."""
-
 
 class Command(Generic[R]):
     """One request to the writer. Running it sets an answer or an error, valid once the group is committed.
@@ -250,7 +247,7 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
     models: set[str] = set()
     prompts: set[str] = set()
     for body in bodies:
-        if isinstance(body, BY_VOTERS):
+        if type(body) in e.OF_MATCHUPS:
             name = type(body).__name__
             raise ArenaError(f"{name} is not written by hand: serve, vote, reveal, skip or undo instead.")
         _check_content(body)

@@ -208,6 +208,10 @@ AnyBody = (
 )
 
 
+OF_MATCHUPS = frozenset({MatchupServed, Voted, Revealed, Skipped, Expired, Undone})
+"""The kinds of events that are about one matchup and caused by its voter."""
+
+
 class Event(msgspec.Struct, frozen=True, gc=False):
     """One thing that happened, at a time in microseconds since 1970."""
 

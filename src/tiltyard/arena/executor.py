@@ -23,11 +23,11 @@ from tiltyard.arena.commands import (
     check_events,
 )
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
-from tiltyard.arena.matchmaking import SeenMatchups, served_event
+from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair, served_event
 from tiltyard.arena.store import log, matchup_table
 from tiltyard.arena.store.texts import TextCache, responses_taken
 from tiltyard.arena.store.visitors import BlockKeys, QuotaCounter, enter_voter, known_cookies
-from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.waiting_pairs import WaitingPairs, choose_waiting, shown_pair
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Executor:
     ) -> None:
         self._store = store
         self._chooser = chooser
+        self._again = chooser.prompt_for_pair if isinstance(chooser, Matchmaker) else prompt_for_pair
         self._now = now
         self._rng = rng
         self._new_id = new_id
@@ -70,6 +71,7 @@ class Executor:
         self._texts = TextCache()
         self._usage = QuotaCounter()
         self._blocks = BlockKeys()
+        self._waiting = WaitingPairs()
         self._seen: OrderedDict[str, SeenMatchups] = OrderedDict()
         self._tidied = time.monotonic()
 
@@ -107,7 +109,8 @@ class Executor:
             self._seen.clear()
             self._blocks.forget()
             self._replica = self._store.load()
-            self._replica.on_served = self._note_served
+            self._waiting = WaitingPairs()
+            self._replica.on_matchup = self._note_matchup
         return self._replica
 
     def _follow(self, replica: Replica, *, wait: bool) -> None:
@@ -194,6 +197,8 @@ class Executor:
             if event is not None:
                 events.append(event)
         matchup_table.write_ballots(connection, before, after)
+        for event in events:
+            self._waiting.close(event.body)
         return events
 
     def _record_events(
@@ -235,6 +240,9 @@ class Executor:
         if not serves:
             return
         self._load_seen(connection, {command.voter for command in serves})
+        for block in {command.block_key for command in serves} - {""}:
+            if not self._waiting.knows(block):
+                matchup_table.load_waiting(connection, block, self._waiting)
         chosen = [(command, body) for command in serves if (body := self._choose(command, replica, now)) is not None]
         served = [body for _, body in chosen]
         matchup_table.serve_ballots(connection, [(body, now) for body in served], replica.state.catalog)
@@ -259,8 +267,11 @@ class Executor:
         """A reserved matchup for one voter; None if there is nothing to serve, and the voter is told why."""
         state, catalog = replica.state, replica.state.catalog
         seed = int(self._rng.integers(2**63 - 1))
+        rng, seen = np.random.default_rng(seed), self._seen[command.voter]
+        due = self._waiting.due(command.block_key, command.voter, state.policy.waiting)
         try:
-            chosen = self._chooser(state, np.random.default_rng(seed), self._seen[command.voter])
+            waiting = choose_waiting(due, lambda pair, lane: self._again(state, rng, seen, pair, lane=lane))
+            chosen = waiting or self._chooser(state, rng, seen)
         except ArenaError as error:
             command.refuse(error)
             return None
@@ -268,7 +279,7 @@ class Executor:
             *(state, chosen), matchup_id=self._new_id(), voter=command.voter, seed=seed, at=now, block=command.block_key
         )
         state.reserve(body)
-        self._note_served(body, now, catalog)
+        self._note_matchup(Event(now, body), catalog)
         return body
 
     def _load_seen(self, connection: Connection, voters: set[str]) -> None:
@@ -283,11 +294,17 @@ class Executor:
         while len(self._seen) > max(VOTERS_KEPT, len(voters)):
             self._seen.popitem(last=False)
 
-    def _note_served(self, body: MatchupServed, at: int, catalog: Catalog) -> None:
+    def _note_matchup(self, event: Event, catalog: Catalog) -> None:
+        """Remember what a voter has seen, and which pairs wait; the same event may be noted twice."""
+        body = event.body
+        if not isinstance(body, MatchupServed):
+            self._waiting.close(body)
+            return
+        shown = shown_pair(body, catalog.model(body.model_a), catalog.model(body.model_b))
+        self._waiting.served(body.matchup_id, shown)
         seen = self._seen.get(body.voter)
         if seen is not None:
-            pair = pair_of(catalog.model(body.model_a), catalog.model(body.model_b))
-            seen.note((*pair, catalog.prompt(body.prompt_id)), at)
+            seen.note((*shown.pair, catalog.prompt(body.prompt_id)), event.at)
 
     def _enter(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """Find or create the voters' keys, in the same order in every worker, to avoid deadlocks."""

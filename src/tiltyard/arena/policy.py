@@ -176,6 +176,19 @@ class DefenceRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     standard errors. Nothing else follows from it by itself. 0: never. (ours)"""
 
 
+class WaitingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which pairs wait for a vote. A block is the visitors of one address block (IPv4 /24, IPv6 /56) or invitation."""
+
+    pairs_wait: bool = True
+    """Whether a skipped, undone or abandoned pair is shown again, on another prompt, until its block votes on it.
+    Without that, someone who skips until the right model comes lifts it a rank with a handful of votes. (ours)"""
+    open_pairs: int = 1
+    """How many pairs may wait for a block that has not voted yet. (ours)"""
+    votes_per_open_pair: int = 5
+    """One more pair may wait for every so many votes of the block: an office or a class soon notices nothing.
+    (ours)"""
+
+
 class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a session, an answer or a model is flagged. A flag excludes nothing unless a setting says so."""
 
@@ -239,6 +252,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How much one visitor may do."""
     defences: DefenceRules = DefenceRules()
     """How much one address block and one day can move a model."""
+    waiting: WaitingRules = WaitingRules()
+    """Which pairs wait for a vote."""
     flags: FlagRules = FlagRules()
     """When a session, an answer or a model is flagged."""
     contender_band: int = 8
@@ -315,6 +330,7 @@ AT_LEAST_ONE = (
     *("contender_band", "window_matchups", "prompt_floor", "diversity_last", "diversity_most"),
     *("matchup_expires_seconds", "snapshot_seconds", "adjacent_floor_votes", "adjacent_floor_prompts"),
     *("traffic_cap_from", "publication.top", *(f"limits.{name}" for name in Limits.__struct_fields__)),
+    *("waiting.open_pairs", "waiting.votes_per_open_pair"),
 )
 TINY = 1e-6
 BOUNDS: dict[str, tuple[float, float]] = {

@@ -14,6 +14,7 @@ from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import MemoryVoteBook
+from tiltyard.arena.waiting_pairs import WaitingPairs, choose_waiting, shown_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,22 +71,30 @@ class MemoryArena:
         self._seeds = np.random.default_rng([seed, 1])
         self._next_matchup = Matchmaker()
         self._seen: dict[str, SeenMatchups] = {}
+        self._waiting = WaitingPairs()
 
     def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
         """Number events and apply them."""
         for body in bodies:
             self.state.apply(self.state.seq + 1, e.Event(at, body))
+            self._waiting.close(body)
 
     def serve(self, voter: str, at: int, block: str = "") -> str:
         """Choose a matchup from the state and what this voter has seen, and record it."""
         state = self.state
         seed = int(self._seeds.integers(1 << 62))
         seen = self._seen.setdefault(voter, SeenMatchups())
-        chosen = self._next_matchup(state, np.random.default_rng(seed), seen)
+        rng, again = np.random.default_rng(seed), self._next_matchup.prompt_for_pair
+        if block and not self._waiting.knows(block):
+            self._waiting.enter(block)
+        due = self._waiting.due(block, voter, state.policy.waiting)
+        waiting = choose_waiting(due, lambda pair, lane: again(state, rng, seen, pair, lane=lane))
+        chosen = waiting or self._next_matchup(state, rng, seen)
         seen.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
         matchup_id = f"{state.seq + 1:032x}"
         served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at, block=block)
         self.append([served], at)
+        self._waiting.served(matchup_id, shown_pair(served, chosen.a, chosen.b))
         return matchup_id
 
     def vote(self, matchup_id: str, voter: str, choice: e.Choice, at: int) -> None:  # noqa: ARG002

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING
 import msgspec
 import sqlalchemy as sa
 
-from tiltyard.arena.events import Choice
+from tiltyard.arena.events import Choice, Expired, Skipped, Voted
 from tiltyard.arena.state import VoteStanding  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of, update_rows
 from tiltyard.arena.store.tables import matchups, models, prompts, responses, votes
+from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
+from tiltyard.arena.waiting_pairs import ShownPair
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.events import MatchupServed
+    from tiltyard.arena.events import AnyBody, MatchupServed
     from tiltyard.arena.store import Store
+    from tiltyard.arena.waiting_pairs import WaitingPairs
 
 _a, _b = responses.alias("answer_a"), responses.alias("answer_b")
 
@@ -100,6 +103,23 @@ _due = (
     .limit(sa.bindparam("most"))
 )
 
+SHOWN_TO_BLOCK = 2000
+"""How many of a block's latest matchups are read to find the pairs that wait for it."""
+
+_block_shown = (
+    sa.select(
+        *(matchups.c.id, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.lane),
+        *(matchups.c.served_at, matchups.c.status, matchups.c.closed_at),
+    )
+    .where(matchups.c.block == sa.bindparam("block"), matchups.c.block != "")
+    .order_by(matchups.c.served_at.desc())
+    .limit(SHOWN_TO_BLOCK)
+)
+
+_block_votes = sa.select(sa.func.count()).where(
+    matchups.c.block == sa.bindparam("block"), matchups.c.block != "", matchups.c.status == MatchupStatus.VOTED.value
+)
+
 _past = sa.select(matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.prompt, matchups.c.served_at).where(
     one_of(matchups.c.voter, "voters")
 )
@@ -163,6 +183,36 @@ def seen_by(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[
         seen, key = shown[voter], (min(a, b), max(a, b), prompt)
         seen[key] = max(at, seen.get(key, 0))
     return shown
+
+
+def load_waiting(connection: sa.Connection, block: str, waiting: WaitingPairs) -> None:
+    """Tell what this block was shown lately, and what it did with it, in the order of time."""
+    rows = fetch(connection, _block_shown, {"block": block})
+    before = fetch(connection, _block_votes, {"block": block})[0][0] - sum(
+        status == MatchupStatus.VOTED.value for *_, status, _ in rows
+    )
+    waiting.enter(block, before)
+    happened: list[tuple[int, int, str, ShownPair, str]] = []
+    for name, voter, a, b, lane, served_at, status, closed_at in rows:
+        shown = ShownPair(block, pair_of(a, b), voter, lane)
+        happened.append((served_at, 0, name, shown, MatchupStatus.OPEN))
+        if closed_at is not None:
+            happened.append((closed_at, 1, name, shown, status))
+    for _, _, name, shown, status in sorted(happened):
+        if status == MatchupStatus.OPEN:
+            waiting.served(name, shown)
+        else:
+            waiting.close(_CLOSINGS[status](name))
+
+
+_CLOSINGS: dict[str, Callable[[str], AnyBody]] = {
+    MatchupStatus.VOTED: lambda name: Voted(matchup_id=name, choice=Choice.TIE),
+    MatchupStatus.SKIPPED: lambda name: Skipped(matchup_id=name),
+    MatchupStatus.UNDONE: lambda name: Skipped(matchup_id=name),
+    MatchupStatus.EXPIRED: lambda name: Expired(matchup_id=name),
+}
+"""What closed a matchup, as far as the pairs that wait are concerned: the choice does not matter, and an undone vote is
+as if it had been skipped."""
 
 
 def _ballot(row: Row) -> Ballot:

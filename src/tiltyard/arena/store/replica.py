@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from tiltyard.arena.events import Event, MatchupServed, decode_body
+from tiltyard.arena.events import OF_MATCHUPS, Event, decode_body
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
 from tiltyard.arena.store.projections import Projections
@@ -34,7 +34,8 @@ class Replica:
         self.book = book
         self.hash = hash_
         self.projections = Projections(checkpoint_every)
-        self.on_served: Callable[[MatchupServed, int, Catalog], None] = _ignored
+        self.on_matchup: Callable[[Event, Catalog], None] = _ignored
+        """Called with every event about a matchup."""
 
     @classmethod
     def load(cls, connection: sa.Connection, checkpoint_every: int, until: int = log.EVERYTHING) -> Replica:
@@ -102,9 +103,9 @@ class Replica:
         self.book.seq = seq
         self.book.rules_since = self.state.rules_since
         self.state.apply(seq, event)
-        if type(event.body) is MatchupServed:
-            self.on_served(event.body, event.at, self.state.catalog)
+        if type(event.body) in OF_MATCHUPS:
+            self.on_matchup(event, self.state.catalog)
 
 
-def _ignored(served: MatchupServed, at: int, catalog: Catalog) -> None:
-    """Does nothing: the default of `on_served`."""
+def _ignored(event: Event, catalog: Catalog) -> None:
+    """Does nothing: the default of `on_matchup`."""

@@ -89,6 +89,7 @@ undoable_votes: Final = sa.Index(
 matchups_by_block: Final = sa.Index(
     "ix_matchups_block",
     matchups.c.block,
+    matchups.c.served_at,
     sqlite_where=matchups.c.block != "",
     postgresql_where=matchups.c.block != "",
 )

@@ -25,7 +25,7 @@ def upgrade() -> None:
     op.add_column("matchups", sa.Column("block", Name, nullable=False, server_default=""))
     op.add_column("votes", sa.Column("block", Name, nullable=False, server_default=""))
     known = sa.text("block != ''")
-    op.create_index("ix_matchups_block", "matchups", ["block"], sqlite_where=known, postgresql_where=known)
+    op.create_index("ix_matchups_block", "matchups", ["block", "served_at"], sqlite_where=known, postgresql_where=known)
     _addresses()
     _invitations()
     op.execute("UPDATE voters SET address = ''")
