@@ -7,13 +7,14 @@ import pytest
 from board_rows import assert_same_board, battle, swapped
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.sizes import size
 
 import tiltyard as ty
 from tiltyard.battles import read_battles
 from tiltyard.errors import NotConnected, RatingError
 
 MODELS = "pqrs"
-steady = settings(max_examples=40)
+steady = settings(max_examples=size(20, soak=100))
 signs = st.sampled_from("><=")
 pairs = st.tuples(st.sampled_from(MODELS), st.sampled_from(MODELS)).filter(lambda pair: pair[0] != pair[1])
 

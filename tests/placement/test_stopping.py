@@ -197,7 +197,7 @@ def test_a_plan_without_looks_or_level_has_no_constant(level, looks):
 
 # Does a run that stopped early still tell the truth?
 
-FEW, MANY = 100, 1000
+FEW, MANY = size(60, soak=100), 1000
 """Runs per world in every test run, and in a soak."""
 
 OWN = partial(simulation.own_question_each, 40, 16_000)

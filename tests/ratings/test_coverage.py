@@ -1,7 +1,7 @@
 """Do nominal 95 % intervals hold the truth 95 % of the time? Counted in worlds whose truth is known.
 
 Every assertion allows for Monte-Carlo error: three standard errors of the measured share, where one standard error is
-at most √(p(1 − p)/n) = 0.22/√n at p = 0.95 (0.022 for 100 runs; smaller where a run has several models). `pytest -s`
+at most √(p(1 − p)/n) = 0.22/√n at p = 0.95 (0.028 for 60 runs; smaller where a run has several models). `pytest -s`
 prints the figures; `make soak` measures them with more runs and in more worlds.
 """
 
@@ -14,10 +14,10 @@ from tests.sizes import size
 
 from oracles import simulation
 
-FEW, MANY = size(100, soak=300), 2000
+FEW, MANY = size(60, soak=300), 2000
 """Runs per world in a test that every run has, and in the tests of a soak."""
 
-BOOTSTRAPPED = size(50, soak=100)
+BOOTSTRAPPED = size(30, soak=100)
 """Runs per world where a run is itself a few hundred fits."""
 
 
@@ -115,7 +115,7 @@ def test_rao_kupper_fits_by_prompt_cover_what_rao_kupper_fits_tend_to():
 
 @pytest.mark.parametrize("entrants", [4, 12])
 def test_equal_entrants_get_a_false_order_in_one_run_of_twenty(entrants):
-    _, ranks = simulation.simulate_tournament(size(250, soak=600), 12, entrants=entrants, prompts=60, equal=True)
+    _, ranks = simulation.simulate_tournament(size(150, soak=600), 12, entrants=entrants, prompts=60, equal=True)
     assert_between(said(f"{entrants} equal entrants, all ranks at once", ranks), 0.94, 0.965)
 
 
@@ -133,8 +133,8 @@ def test_the_slots_advantage_is_covered_by_prompt():
 
 
 def test_votes_of_zealous_voters_are_covered_when_clustered_by_voter_and_not_row_by_row():
-    by_voter = said("60 voters, by voter", simulation.simulate_voters(FEW, 14))
-    by_row = said("60 voters, row by row", simulation.simulate_voters(FEW, 14, cluster="none"))
+    by_voter = said("60 voters, by voter", simulation.simulate_voters(2 * FEW, 14))
+    by_row = said("60 voters, row by row", simulation.simulate_voters(2 * FEW, 14, cluster="none"))
     assert_between(by_voter, 0.93, 0.96)
     assert by_row.share + 3 * by_row.error < 0.85
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sizes import size
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons
 from tiltyard.errors import NotConverged
@@ -14,7 +15,7 @@ from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, half_win_prior, islands, open_ends_of_a_lone_core, reach, ties_bounded
 from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER
 
-steady = settings(max_examples=150)
+steady = settings(max_examples=size(60, soak=300))
 
 
 def cells_of(rows, models):

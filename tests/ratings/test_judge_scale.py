@@ -21,7 +21,7 @@ from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, 
 from tiltyard.ratings.one_model import rank_of_one
 from tiltyard.ratings.tie_models import DAVIDSON, HALF
 
-FEW, MANY = size(100, soak=200), 4000
+FEW, MANY = size(60, soak=200), 4000
 MODELS = 20
 STRENGTH = simulation.anchor_strengths(MODELS)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sizes import size
 
 from oracles import placement_simulation as simulation
 from oracles.anchors import exact_anchors, independent_anchors
@@ -22,7 +23,7 @@ from tiltyard.ratings.one_model import Anchors, OneModelRows, fit_one, rank_of_o
 from tiltyard.ratings.ranks import rank_intervals, tukey_cut
 from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER
 
-FEW, MANY = 400, 4000
+FEW, MANY = size(200, soak=400), 4000
 POCOCK_5 = 2.413
 TIES = pytest.mark.parametrize("tie_model", [HALF, DAVIDSON, RAO_KUPPER], ids=lambda model: model.name)
 

@@ -34,7 +34,7 @@ Made = dict[str, list[Any]]
 def command(folder: Path, *arguments: str, exit_code: int = 0) -> str:
     """What a command prints, run in a folder."""
     with chdir(folder):
-        done = CliRunner().invoke(make_app(), arguments)
+        done = CliRunner().invoke(make_app(arguments[0]), arguments)
     assert done.exit_code == exit_code, f"{arguments}: {done.exception or done.output}"
     return done.stdout
 
