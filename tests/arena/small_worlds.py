@@ -45,6 +45,7 @@ class Log:
         voter: str = "v",
         lane: e.Lane = "coverage",
         after: int = MINUTE,
+        block: str = "",
     ) -> str:
         """Serve a matchup and vote on it; its id."""
         matchup_id = f"m{len(self.events):06d}"
@@ -62,6 +63,7 @@ class Log:
                 probability=1.0,
                 seed=0,
                 expires_at=self.now + 7200 * SECOND,
+                block=block,
             ),
             after,
         )

@@ -147,10 +147,8 @@ def test_a_category_is_rated_by_its_own_votes_alone(seen: World) -> None:
     assert board is not None
     assert board.votes == int((votes.rated & inside).sum())
     assert snapshot.study.categories["maths"] == int(inside.sum())
-    only = replace(
-        votes,
-        **{name: getattr(votes, name)[inside] for name in ("at", "model_a", "model_b", "prompt", "voter", "outcome")},
-    )
+    columns = ("at", "model_a", "model_b", "prompt", "voter", "outcome", "block", "weight")
+    only = replace(votes, **{name: getattr(votes, name)[inside] for name in columns})
     assert board == offline_board(only, [row.model for row in snapshot.board.rows], swaps=False)
     assert category_board(snapshot, "no such subject") is None
     assert seen.observatory.category("maths") is seen.observatory.category("maths")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.commands import Command
     from tiltyard.arena.events import AnyBody
     from tiltyard.arena.matchmaking import Chooser
+    from tiltyard.arena.rating_track import Ratings
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.database import Connection
     from tiltyard.arena.store.replica import Replica
@@ -74,6 +75,8 @@ class Executor:
         self._waiting = WaitingPairs()
         self._seen: OrderedDict[str, SeenMatchups] = OrderedDict()
         self._tidied = time.monotonic()
+        self.published: Ratings | None = None
+        """The ratings to choose matchups by; None: the running ones."""
 
     def execute(self, group: Sequence[Command[object]]) -> None:
         """Run a group of commands, commit it, and set every answer. After an error, nothing has changed."""
@@ -266,6 +269,7 @@ class Executor:
     def _choose(self, command: ServeMatchup, replica: Replica, now: int) -> MatchupServed | None:
         """A reserved matchup for one voter; None if there is nothing to serve, and the voter is told why."""
         state, catalog = replica.state, replica.state.catalog
+        state.show(self.published)
         seed = int(self._rng.integers(2**63 - 1))
         rng, seen = np.random.default_rng(seed), self._seen[command.voter]
         due = self._waiting.due(command.block_key, command.voter, state.policy.waiting)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.events import AnyBody, Choice
     from tiltyard.arena.group_commit import Load, Mailbox
     from tiltyard.arena.matchmaking import Chooser
+    from tiltyard.arena.rating_track import Ratings
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store.visitors import Quota
     from tiltyard.arena.thread_health import ThreadHealth
@@ -126,6 +127,10 @@ class Arena:
         """The random key of the visitor with this cookie; a new one on the first visit."""
         commands.check_voter(cookie_hash)
         return self.store.known_voter(cookie_hash) or self.submit(commands.EnterVoter(cookie_hash)).result()
+
+    def choose_by(self, ratings: Ratings | None) -> None:
+        """Choose matchups by these ratings, such as the published ones; None: by the running ones."""
+        self._executor.published = ratings
 
     def read(self, look: Callable[[ArenaState], R]) -> R:
         """The result of `look` on the state, including everything acknowledged before.

@@ -84,6 +84,7 @@ class ArenaState:
         self.schedule = Schedule(self.policy.window_matchups, self.policy.diversity_last)
         self.track = RatingTrack(self.policy.rating, book)
         self.book = book
+        self._given: Ratings | None = None
         self._shown: Ratings | None = None
 
     def apply(self, seq: int, event: e.Event) -> None:
@@ -109,12 +110,13 @@ class ArenaState:
 
     def show(self, ratings: Ratings | None) -> None:
         """Use these ratings in place of the running ones (None: the running ones again). The fold is not affected."""
-        self._shown = ratings
+        if ratings is not self._given:
+            self._given = self._shown = ratings
 
     def showing(self, ratings: Ratings | None) -> ArenaState:
         """A view of this state that uses other ratings: it shares everything else, and must not be applied to."""
         view = copy(self)
-        view._shown = ratings
+        view.show(ratings)
         return view
 
     @property

@@ -6,6 +6,8 @@ log (or an export) computes the same weights, bit for bit.
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,3 +51,21 @@ def vote_weights(votes: VoteTable, rules: DefenceRules) -> Floats:
     n_models = int(max(a.max(initial=-1), b.max(initial=-1))) + 1  # models without a vote must not change a bit
     weight[rated] = bounded_weights(a, b, score, groupings, bounded=block >= 0, n_models=n_models, rounds=rules.rounds)
     return weight
+
+
+def weighed(votes: VoteTable, rules: DefenceRules) -> VoteTable:
+    """The same votes with their weights.
+
+    Parameters:
+        votes: The counted votes, in the order of the log.
+        rules: The arena's policy has them as `defences`.
+    """
+    return replace(votes, weight=vote_weights(votes, rules)) if are_weighed(votes, rules) else votes
+
+
+def fingerprint(*columns: Floats) -> str:
+    """SHA-256 over numbers, bit for bit: what `verify` compares of a publication."""
+    found = hashlib.sha256()
+    for column in columns:
+        found.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
+    return found.hexdigest()

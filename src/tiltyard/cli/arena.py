@@ -324,6 +324,7 @@ def validity_command(
 ) -> None:
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
     need_arena()
+    from tiltyard.arena.following.replay import as_published
     from tiltyard.arena.offline import offline_board
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.reading import events_in_order
@@ -341,6 +342,7 @@ def validity_command(
         state, period = period_of_log(events_in_order(store), replica.state.at - length)
     finally:
         store.close()
+    period = as_published(state, period)
     order = [state.catalog.models[number].model for number in state.order()]
     try:
         offline = offline_board(period.votes, order, state.policy.intervals)

@@ -41,12 +41,19 @@ class CalibrationCurve:
     brier_of_half: float | None
 
 
-def predictions(model_a: Ints, model_b: Ints, score_a: Floats, n_models: int, settings: Glicko2Settings) -> Floats:
+def predictions(
+    model_a: Ints,
+    model_b: Ints,
+    score_a: Floats,
+    n_models: int,
+    settings: Glicko2Settings,
+    weight: Floats | None = None,
+) -> Floats:
     """The score expected of side A before each rated vote, by replaying Glicko-2 from the start.
 
     Both models' deviations count: E = 1/(1 + exp(−g(√(RD_a² + RD_b²))·(r_a − r_b)/173.7)).
     """
-    history = rate_battles_history(model_a, model_b, score_a, start=n_models, settings=settings)
+    history = rate_battles_history(model_a, model_b, score_a, start=n_models, settings=settings, weight=weight)
     rating = _before(model_a, model_b, history.rating, settings.rating)
     deviation = _before(model_a, model_b, history.deviation, settings.deviation)
     phi2 = (deviation**2).sum(axis=1) / SCALE**2

@@ -76,7 +76,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         own_arena = None if arena is not None else await asyncio.to_thread(Arena.open, settings.db)
-        own_observatory = None if observatory is not None else Observatory(settings.db)
+        own_observatory = None if observatory is not None else Observatory(settings.db, records=True)
         try:
             if own_observatory is not None:
                 await asyncio.to_thread(own_observatory.start)
@@ -115,6 +115,7 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
     assert observatory is not None
     if not settings.secret:
         settings = replace(settings, secret=site_texts.secret(arena.store))
+    observatory.hand_over(arena.choose_by)
     engine = Engine(arena, settings.longest_wait)
     visitors = Visitors(engine, settings, lambda: observatory.snapshot.policy.limits)
     return Site(settings, engine, observatory, visitors, PageCache(), Probes(), FirstEffects())

@@ -136,7 +136,7 @@ def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], mouth: 
     with contextlib.ExitStack() as parts:
         arena = Arena.open(settings.db)
         parts.callback(arena.close)
-        observatory = Observatory(settings.db)
+        observatory = Observatory(settings.db, records=True)
         parts.callback(observatory.close)
         observatory.start()
         app = create_app(settings, arena, observatory)

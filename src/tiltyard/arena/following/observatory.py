@@ -1,22 +1,24 @@
 """The site's view of its arena: a thread that follows the log and publishes immutable values.
 
 Pages only read the latest `Snapshot`, so they and the writer never wait for each other. They show nothing of a vote
-that can still be undone, nor of anything after it. The live board, which any vote may change, is published at most once
-a second; what is computed from all votes (Bradley–Terry, the weekly report, movements) less often, depending on how
-long it takes.
+that can still be undone, nor of anything after it. Counts, which any vote may change, are published at most once a
+second; what is computed from all votes (weights, ratings, Bradley–Terry, the weekly report, movements) less often: once
+in `defences.publish_seconds`, or more rarely if it takes long. While no vote has a block nothing is weighed, and the
+running ratings are shown.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tiltyard.arena.events import Event, decode_body
+from tiltyard.arena.events import Event, Excluded, PhaseChanged, Restored, SettingsChanged, decode_body
 from tiltyard.arena.following.followed_votes import FollowedVotes, RecentEvents
-from tiltyard.arena.following.replay import DAY, movements, replay
+from tiltyard.arena.following.replay import DAY, movements, published_ratings, replay
 from tiltyard.arena.following.snapshots import (
     WEEK_DAYS,
     Snapshot,
@@ -32,11 +34,13 @@ from tiltyard.arena.following.snapshots import (
 )
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store, log
+from tiltyard.arena.store.publications import latest_publication, policy_at, publication_of, record_publication
 from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.texts import TextCache
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.votes import vote_table
+from tiltyard.arena.weights import weighed
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
@@ -45,7 +49,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tiltyard.arena.offline import OfflineBoard
+    from tiltyard.arena.policy import Policy
+    from tiltyard.arena.rating_track import Ratings
     from tiltyard.arena.state import ArenaState, CastVote
+    from tiltyard.arena.store.publications import PublishedState
 
 __all__ = ["Observatory", "Pace", "Snapshot", "Study"]
 
@@ -54,6 +61,12 @@ R = TypeVar("R")
 KEPT_VALUES = 128
 """Values computed on demand (a model's detail, a category's board) that are kept."""
 
+
+DECISIONS = (SettingsChanged, PhaseChanged, Excluded, Restored)
+"""What an operator does, and wants to see at once."""
+
+LONGEST_FOR_MATCHMAKING = 3600
+"""Seconds between publications up to which matchmaking uses published ratings."""
 
 STUDY_END_SECONDS = 2.0
 """How long closing waits for a slow study: votes-to-swap of many models can take a minute."""
@@ -75,6 +88,8 @@ class Pace:
     """Up to this many models every study computes votes-to-swap; with more models it takes far longer than everything
     else, and runs separately after `swaps_seconds` and `rest` times its last duration."""
     swaps_seconds: float = 600.0
+    publish_seconds: float | None = None
+    """Seconds between publications while votes are weighed; None: as the policy says (`defences.publish_seconds`)."""
 
 
 class Observatory:
@@ -84,8 +99,13 @@ class Observatory:
     remains.
     """
 
-    def __init__(self, url: str, *, now: Callable[[], int] = clock, pace: Pace | None = None) -> None:
+    def __init__(
+        self, url: str, *, now: Callable[[], int] = clock, pace: Pace | None = None, records: bool = False
+    ) -> None:
         self._url = url
+        self._records = records
+        """Whether publications are recorded in the database, as those of a site are."""
+        self._listener: Callable[[Ratings | None], None] | None = None
         self._now = now
         self._pace = pace or Pace()
         self._moving = threading.Lock()
@@ -104,6 +124,9 @@ class Observatory:
         """When the last study ended, and how long it took; below, the same for the last votes-to-swap computation."""
         self._swapped = (float("-inf"), 0.0)
         self._swaps: Mapping[tuple[str, str], int | None] = {}
+        self._published_at = 0
+        """When the latest study was begun (microseconds), and whether the operator decided something since."""
+        self._decided = False
         self._categories: dict[str, tuple[int, OfflineBoard | None]] = {}
         """Boards of categories, with the event up to which their votes were counted."""
         self._kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
@@ -119,6 +142,19 @@ class Observatory:
         )
         for thread in self._threads:
             thread.start()
+
+    def hand_over(self, listener: Callable[[Ratings | None], None]) -> None:
+        """Pass the published ratings to matchmaking, now and after every publication.
+
+        Ratings that are published rarely are too old to choose matchups by; then it gets None and uses its own.
+        """
+        self._listener = listener
+        self._tell(self.snapshot)
+
+    def _tell(self, snapshot: Snapshot) -> None:
+        if self._listener is not None:
+            rare = snapshot.policy.defences.publish_seconds > LONGEST_FOR_MATCHMAKING
+            self._listener(None if rare else snapshot.study.ratings)
 
     def close(self) -> None:
         """Stop following and close the database.
@@ -163,6 +199,8 @@ class Observatory:
         with self._state:
             state, votes = self._following().state, self._votes
             assert votes is not None
+            if self._snapshot is not None:
+                state = state.showing(self._snapshot.study.ratings)
             return self._keep((*key, state.seq) if key else (), lambda: what(state, votes))
 
     def category(self, name: str) -> OfflineBoard | None:
@@ -268,6 +306,7 @@ class Observatory:
 
                 def follow(events: list[Event]) -> None:
                     self._recent_events.follow(events)
+                    self._decided = self._decided or any(isinstance(event.body, DECISIONS) for event in events)
                     votes.follow(connection, events, replica.state.seq)
 
                 replica.catch_up(connection, follow, until)
@@ -276,6 +315,11 @@ class Observatory:
     def _load(self, store: Store) -> None:
         with store.database.read() as connection:
             until = published_until(connection, self._now())
+            published = latest_publication(connection) if self._records else None
+            if published is not None and published.seq <= until:
+                period = policy_at(connection, until).defences.publish_seconds * 1_000_000
+                if published.at // period == self._now() // period:
+                    until = published.seq  # what other servers show, and this one showed before
             replica = Replica.load(connection, store.checkpoint_every, until)
         votes = FollowedVotes(store, replica.state.seq)
         since = replica.state.latest - WEEK_DAYS * DAY
@@ -290,39 +334,59 @@ class Observatory:
         replica, study, pace = self._following(), self.snapshot.study, self._pace
         ended, took = self._studied
         waited = time.monotonic() - ended
-        if waited < max(pace.study_seconds, pace.rest * took):
+        if waited < max(pace.study_seconds, pace.rest * took) or not self._may_publish(replica.state.policy):
             return False
         new = replica.state.seq - study.seq  # events; a vote is two of them: served, voted
-        return new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
+        return self._decided or new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
+
+    def _may_publish(self, policy: Policy) -> bool:
+        """Whether a new period of publication has begun, the same for all servers; a decision need not wait for it."""
+        if self.snapshot.study.ratings is None or self._decided:
+            return True
+        seconds = policy.defences.publish_seconds if self._pace.publish_seconds is None else self._pace.publish_seconds
+        period = max(int(seconds * 1e6), 1)
+        return self._now() // period > self._published_at // period
 
     def _study(self) -> Study:
         """A study; the lock is held only while the state is read, so that pages need not wait for long computations."""
-        began = time.monotonic()
+        began, self._published_at, self._decided = time.monotonic(), self._now(), False
         with self._state:
             state, followed = self._following().state, self._votes
             assert followed is not None
-            votes = vote_table(followed.votes, state.catalog)
-            order = [state.catalog.models[number].model for number in state.order()]
-            policy, until = state.policy, state.latest
+            votes, policy, until = vote_table(followed.votes, state.catalog), state.policy, state.latest
+        votes = weighed(votes, policy.defences)
+        again = replay(votes, policy)
+        with self._state:
+            ratings = published_ratings(again, votes, state)
+            shown = state.showing(ratings)
+            order = [state.catalog.models[number].model for number in shown.order()]
         offline, trouble = rated(votes, order, policy.intervals, swaps=len(order) <= self._pace.swaps_models)
         if offline is not None and len(order) > self._pace.swaps_models:
             offline = with_swaps(offline, self._swaps)
-        again = replay(votes, policy)
         looks = again.looks(times_of(until, self._now()), set(order))
         with self._state:
-            weekly = weekly_of(state, self._recent_events, votes, offline, looks[:-1])
+            weekly = weekly_of(shown, self._recent_events, votes, offline, looks[:-1])
             study = Study(
                 seq=state.seq,
                 votes=votes,
                 replay=again,
+                ratings=ratings,
                 offline=offline,
                 offline_trouble=trouble,
                 weekly=weekly,
                 moved=movements(weekly.board, looks[-1], state.policy),
                 categories=categories_of(state, votes),
             )
+        if self._records and ratings is not None:
+            self._record(publication_of(study.seq, self._published_at, votes, again.end))
         self._studied = (time.monotonic(), time.monotonic() - began)
         return study
+
+    def _record(self, published: PublishedState) -> None:
+        """Record a publication; if the database takes no writes now, the next one will be recorded."""
+        assert self._store is not None
+        with contextlib.suppress(StoreError):
+            record_publication(self._store, published)
 
     def _look_at_swaps(self) -> None:
         """With many models, recompute votes-to-swap from time to time."""
@@ -348,3 +412,4 @@ class Observatory:
             replica = self._following()
             edition = 1 if self._snapshot is None else self._snapshot.edition + 1
             self._snapshot = snapshot_of(replica.state, replica.hash, study, edition)
+        self._tell(self._snapshot)

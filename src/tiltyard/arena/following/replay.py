@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.board import OFFICIAL_FROM
 from tiltyard.arena.model_detail import RatingPath
+from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.weekly import BoardAt
+from tiltyard.arena.weights import are_weighed, weighed
 from tiltyard.ratings.glicko2 import rate_battles_history
 from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
 from tiltyard.validity.churn import BAND, Known
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.board import LiveBoard
     from tiltyard.arena.policy import Policy
+    from tiltyard.arena.state import ArenaState
     from tiltyard.arena.votes import VoteTable
+    from tiltyard.arena.weekly import Period
+    from tiltyard.ratings.glicko2 import Glicko2State
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,7 +39,7 @@ class Replay:
     """Every rated vote in log order: time, models by side, the score of A, and the resulting ratings.
 
     `predicted` is the expected score of side A before the vote; `rating` and `deviation` are those of both sides after
-    it. One replay serves all models.
+    it. One replay serves all models. `end` is the state after the last vote.
     """
 
     models: tuple[str, ...]
@@ -45,6 +50,7 @@ class Replay:
     rating: Floats
     deviation: Floats
     predicted: Floats
+    end: Glicko2State
 
     def path(self, model: int) -> RatingPath:
         """A model's history from its first rated vote to now."""
@@ -83,10 +89,10 @@ class Replay:
 
 
 def replay(votes: VoteTable, policy: Policy) -> Replay:
-    """The counted votes rated once more, by the rules in force."""
+    """The counted votes rated once more, with their weights, by the rules in force."""
     rated, settings = votes.rated, policy.rating.glicko2()
-    a, b, score = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated]
-    history = rate_battles_history(a, b, score, start=len(votes.models), settings=settings)
+    a, b, score, weight = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated], votes.weight[rated]
+    history = rate_battles_history(a, b, score, start=len(votes.models), settings=settings, weight=weight)
     return Replay(
         models=votes.models,
         start=policy.rating.rating,
@@ -95,8 +101,31 @@ def replay(votes: VoteTable, policy: Policy) -> Replay:
         score_a=score,
         rating=history.rating,
         deviation=history.deviation,
-        predicted=predictions(a, b, score, len(votes.models), settings),
+        predicted=predictions(a, b, score, len(votes.models), settings, weight),
+        end=history.state,
     )
+
+
+def published_ratings(again: Replay, votes: VoteTable, state: ArenaState) -> Ratings | None:
+    """The ratings to publish of a state whose counted votes were replayed; None: the running ones, as all weigh 1.
+
+    Legacy Elo, which the policy leaves as it was, is not weighed.
+    """
+    if not are_weighed(votes, state.policy.defences):
+        return None
+    end, running = again.end, state.track.now
+    return Ratings(running.seq, end.rating, end.deviation, end.volatility, running.legacy.copy())
+
+
+def as_published(state: ArenaState, period: Period) -> Period:
+    """A period of a log with weighed votes and the published ratings in place of the running ones, in the state too."""
+    votes = weighed(period.votes, state.policy.defences)
+    again = replay(votes, state.policy)
+    state.show(published_ratings(again, votes, state))
+    if state.ratings is state.track.now:
+        return period
+    enabled = {state.catalog.models[number].model for number in state.order()}
+    return replace(period, votes=votes, looks=again.looks([look.at for look in period.looks], enabled))
 
 
 @dataclass(frozen=True, slots=True)

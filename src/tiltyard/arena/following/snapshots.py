@@ -68,7 +68,10 @@ class Study:
 
     seq: int
     votes: VoteTable
+    """With their weights."""
     replay: Replay
+    ratings: Ratings | None
+    """The published ratings; None: no vote can weigh less than 1, so these are the running ones."""
     offline: OfflineBoard | None
     offline_trouble: str
     """Why there is no offline board, if there is none."""
@@ -109,7 +112,7 @@ class Snapshot:
 
 def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -> Snapshot:
     """A snapshot of a state, with a study that may be a little older."""
-    catalog, tallies = state.catalog, state.tallies
+    catalog, tallies, state = state.catalog, state.tallies, state.showing(study.ratings)
     return Snapshot(
         seq=state.seq,
         head_hash=head_hash,
@@ -128,7 +131,7 @@ def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -
         wins=_frozen(tallies.wins.view),
         ties=_frozen(tallies.ties.view),
         both_bad=_frozen(tallies.both_bad.view),
-        ratings=Ratings(state.track.now.seq, *(column.copy() for column in state.track.now.columns())),
+        ratings=Ratings(state.ratings.seq, *(column.copy() for column in state.ratings.columns())),
         study=study,
         edition=edition,
     )

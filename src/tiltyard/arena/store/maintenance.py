@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.database import Database
 
-HEAD = "0004"
+HEAD = "0006"
 """The last step in `migrations/versions`."""
 
 STEPS = Path(__file__).parent / "migrations"

@@ -263,6 +263,18 @@ site_texts = sa.Table(
     sa.Column("text", sa.Text, nullable=False),
 )
 
+publications = sa.Table(
+    "publications",
+    metadata,
+    sa.Column("seq", Big, primary_key=True, autoincrement=False),
+    sa.Column("at", Big, nullable=False),
+    sa.Column("votes", Big, nullable=False),
+    sa.Column("weights_sha256", sa.Text, nullable=False),
+    sa.Column("ratings_sha256", sa.Text, nullable=False),
+)
+"""What was published last, up to which event, by fingerprint. Outside the chain: when a site publishes is its own
+affair, and what it publishes follows from the log."""
+
 steps = sa.Table(
     "steps",
     metadata,

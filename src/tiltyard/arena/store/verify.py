@@ -20,6 +20,7 @@ from tiltyard.arena.events import FIRST_HASH, Event, chain_hash, decode_body
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.bulk import Row, insert_rows, ordered_rows
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
+from tiltyard.arena.store.publications import latest_publication, recomputed
 from tiltyard.arena.store.rebuild import TableRebuild, empty_projections, links, tail
 from tiltyard.arena.store.state_bytes import is_of_another_version
 from tiltyard.arena.store.tables import PROJECTIONS, chain, checkpoints, metadata, pending
@@ -28,6 +29,7 @@ from tiltyard.errors import ArenaError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.store.rebuild import Link
 
 NAMED_PER_TABLE = 20
@@ -78,6 +80,8 @@ def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Verification:
             unplaced = _refold(source, fold, checked)
             if not checked.broken:
                 _compare(source, target, checked)
+            if not checked.problems:
+                _check_publication(store, source, fold.state.catalog, checked)
             _check_pending(source, {event_id for event_id, _, _ in unplaced}, checked)
             votes = int(fold.state.tallies.rated.sum() + fold.state.tallies.both_bad.view.sum()) // 2
             return Verification(
@@ -205,6 +209,20 @@ def _side_by_side(
 
 def _key(table: sa.Table, row: Row) -> str:
     return ", ".join(f"{c.name} {value}" for c, value in zip(table.primary_key, row, strict=False))
+
+
+def _check_publication(store: Store, source: sa.Connection, catalog: Catalog, checked: _Checked) -> None:
+    """Compute the weights and ratings of the latest publication once more."""
+    published = latest_publication(source)
+    if published is None:
+        return
+    if published.seq > checked.head[0]:
+        checked.find("publications", f"seq {published.seq}", "is of an event that is not in the log")
+        return
+    fresh = recomputed(store, published, catalog)
+    names = [name for name in published.__slots__ if getattr(published, name) != getattr(fresh, name)]
+    if names:
+        checked.find("publications", f"seq {published.seq}", f"{', '.join(names)} differ from what the log says")
 
 
 def _check_pending(source: sa.Connection, unplaced: set[int], checked: _Checked) -> None:

@@ -1,0 +1,224 @@
+"""What a site publishes: weighed ratings, once in a period, recorded, and recomputed from the log bit for bit."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.arena.small_worlds import MINUTE, SECOND, Log, honest_chooser, new_log
+from tests.web.board_fixtures import kept
+from tests.web.sites import QUICK
+from tiltyard.arena import events as e
+from tiltyard.arena.events import Choice
+from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.following.replay import as_published
+from tiltyard.arena.policy import DefenceRules, Policy
+from tiltyard.arena.service import Arena
+from tiltyard.arena.simulation.ledger import FIRST_DAY
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.publications import KEPT, latest_publication
+from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.store.verify import verify
+from tiltyard.arena.weekly import period_of_log
+from tiltyard.arena.weights import vote_weights
+from tiltyard.ratings.glicko2 import rate_battles
+
+MODELS = 6
+
+
+def attacked_log() -> Log:
+    """Honest votes of thirty blocks, and sixty for the weakest model from one more."""
+    rng = np.random.default_rng(4)
+    log, choose = new_log(MODELS, 4), honest_chooser(rng, np.linspace(200.0, -200.0, MODELS))
+    for number in range(400):
+        a, b = rng.choice(MODELS, 2, replace=False)
+        choice = choose(int(a), int(b), 0)
+        log.meet(f"m{a:02d}", f"m{b:02d}", f"p{number % 4:02d}", choice, f"v{number % 40}", block=f"b{number % 30}")
+    for number in range(60):
+        log.meet("m05", f"m{number % 5:02d}", f"p{number % 4:02d}", Choice.A, f"w{number % 9}", block="attacker")
+    return log
+
+
+class Clock:
+    """A time that tests set, in microseconds."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published")
+    kept(attacked_log(), folder)
+    return folder / "board.db"
+
+
+@pytest.fixture
+def url(original: Path, tmp_path: Path) -> str:
+    (tmp_path / "board.db").write_bytes(original.read_bytes())
+    return f"sqlite:///{tmp_path / 'board.db'}"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(FIRST_DAY + 10 * 24 * 60 * MINUTE)
+
+
+@pytest.fixture
+def site(url: str, clock: Clock) -> Iterator[Observatory]:
+    made = Observatory(url, now=clock, pace=replace(QUICK, study_seconds=0.0, publish_seconds=None), records=True)
+    made.refresh()
+    yield made
+    made.close()
+
+
+def vote_for(url: str, clock: Clock, block: str, times: int = 3) -> None:
+    """Votes from a block; each is final at once."""
+    with Arena(Store.open(url), now=clock) as arena:
+        for _ in range(times):
+            served = arena.serve("visitor", block=block)
+            arena.vote(served.matchup_id, "visitor", Choice.A, block=block)
+
+
+def test_the_board_shows_a_weighed_replay_of_the_same_votes(site: Observatory) -> None:
+    snapshot = site.snapshot
+    votes = snapshot.study.votes
+    attack = votes.block == votes.blocks.index("attacker")
+    assert (votes.weight[attack] < 0.5).all()
+    assert votes.weight[~attack].mean() > 0.95
+    rated = votes.rated
+    end = rate_battles(
+        *(votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated]),
+        start=MODELS,
+        weight=vote_weights(votes, snapshot.policy.defences)[rated],
+    )
+    assert [snapshot.board[name].rating for name in votes.models] == end.rating.tolist()
+    assert [snapshot.board[name].deviation for name in votes.models] == end.deviation.tolist()
+    running = site.look(lambda state, _: state.track.now.rating.copy())
+    assert running[5] > end.rating[5] + 50.0
+    assert site.look(lambda state, _: state.ratings.rating.tolist()) == end.rating.tolist()
+    assert snapshot.study.replay.path(5).rating[-1] == end.rating[5]
+    assert snapshot.study.offline is not None
+    assert snapshot.study.offline.rows[0].model != "m05"
+
+
+def test_counts_follow_at_once_and_ratings_with_the_next_minute(url: str, site: Observatory, clock: Clock) -> None:
+    before = site.snapshot
+    vote_for(url, clock, "another")
+    clock.now += 10 * SECOND
+    site._follow_once()
+    within = site.snapshot
+    assert within.board.votes == before.board.votes + 3
+    assert [row.rating for row in within.board.rows] == [row.rating for row in before.board.rows]
+    clock.now += MINUTE
+    site._follow_once()
+    assert [row.rating for row in site.snapshot.board.rows] != [row.rating for row in before.board.rows]
+    assert site.snapshot.study.seq == site.snapshot.seq
+
+
+def test_a_decision_of_the_operator_is_published_at_once(url: str, site: Observatory, clock: Clock) -> None:
+    clock.now += SECOND
+    with Arena(Store.open(url), now=clock) as arena:
+        arena.append([e.SettingsChanged(policy=Policy(defences=DefenceRules(on=False)))])
+    site._follow_once()
+    assert site.snapshot.study.ratings is None
+    assert site.snapshot.board["m05"].rating == site.look(lambda state, _: state.track.now.rating[5])
+
+
+def test_a_publication_is_recorded_and_verify_recomputes_it(url: str, site: Observatory, clock: Clock) -> None:
+    assert verify(url).clean
+    vote_for(url, clock, "another")
+    clock.now += MINUTE
+    site._follow_once()
+    store = Store.open(url)
+    with store.database.read() as connection:
+        latest = latest_publication(connection)
+    store.close()
+    assert latest is not None
+    assert (latest.seq, latest.votes) == (site.snapshot.seq, 463)
+    vote_for(url, clock, "later than the publication")
+    assert verify(url).clean
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("UPDATE publications SET weights_sha256 = 'other'", "weights_sha256 differ"),
+        ("UPDATE publications SET ratings_sha256 = 'other'", "ratings_sha256 differ"),
+        ("UPDATE publications SET seq = seq + 1000", "not in the log"),
+        ("UPDATE publications SET votes = votes + 1", "votes differ"),
+    ],
+)
+def test_verify_finds_a_publication_that_does_not_follow_from_the_log(
+    url: str, site: Observatory, change: str, found: str
+) -> None:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute(change)
+    problems = [str(problem) for problem in verify(url).problems]
+    assert len(problems) == 1
+    assert found in problems[0]
+
+
+def test_a_server_that_starts_within_a_period_shows_the_publication_of_the_others(
+    url: str, site: Observatory, clock: Clock
+) -> None:
+    vote_for(url, clock, "another")
+    clock.now += SECOND
+    other = Observatory(url, now=clock, pace=replace(QUICK, publish_seconds=None), records=True)
+    try:
+        assert other.refresh().study.seq == site.snapshot.study.seq
+        other._follow_once()
+        assert other.snapshot.seq > site.snapshot.seq
+        assert [row.rating for row in other.snapshot.board.rows] == [row.rating for row in site.snapshot.board.rows]
+    finally:
+        other.close()
+
+
+def test_old_records_are_forgotten(url: str, site: Observatory, clock: Clock) -> None:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.executemany(
+            "INSERT INTO publications VALUES (?, 0, 0, '', '')", [(seq,) for seq in range(1, 2 * KEPT)]
+        )
+    vote_for(url, clock, "another")
+    clock.now += MINUTE
+    site._follow_once()
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        assert connection.execute("SELECT count(*) FROM publications").fetchone() == (KEPT,)
+    assert verify(url).clean
+
+
+def test_matchmaking_is_handed_the_published_ratings_unless_they_are_published_rarely(
+    url: str, site: Observatory, clock: Clock
+) -> None:
+    handed: list[object] = []
+    site.hand_over(handed.append)
+    assert handed == [site.snapshot.study.ratings]
+    with Arena(Store.open(url), now=clock) as arena:
+        site.hand_over(arena.choose_by)
+        arena.serve("visitor")
+        assert arena.read(lambda state: state.ratings) is site.snapshot.study.ratings
+        site.hand_over(handed.append)
+        clock.now += MINUTE
+        arena.append([e.SettingsChanged(policy=Policy(defences=DefenceRules(publish_seconds=86_400)))])
+    site._follow_once()
+    assert handed[-1] is None
+
+
+def test_the_weekly_report_of_a_log_is_that_of_the_published_ratings(url: str, site: Observatory) -> None:
+    store = Store.open(url)
+    try:
+        state, period = period_of_log(events_in_order(store), FIRST_DAY)
+    finally:
+        store.close()
+    report = as_published(state, period)
+    assert state.ratings.rating.tolist() == site.snapshot.ratings.rating.tolist()
+    assert np.array_equal(report.votes.weight, site.snapshot.study.votes.weight)
+    assert report.looks != period.looks
