@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.arena.matchmaking_arenas import Yard
 from tiltyard.arena import events as e
 from tiltyard.arena import matchmaking
-from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, next_matchup
+from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, exposure_targets, next_matchup
 from tiltyard.arena.matchmaking.tables import Deficits, RankOrder, Servable, WorkingTables
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
@@ -65,7 +65,7 @@ class Story:
             case "answer":
                 yard.answer(n % MODELS, n % PROMPTS)
             case "policy":
-                yard.tell(e.SettingsChanged(policy=Policy(contender_opens_at=n % 5, contender_band=2 + n % 3)))
+                yard.tell(e.SettingsChanged(policy=varied(n)))
 
 
 @given(deeds, st.integers(1, 5))
@@ -77,12 +77,13 @@ def test_kept_tables_are_those_made_anew_whenever_they_are_looked_at(story: list
         told.do(deed, n)
         if place % every:
             continue
-        order = tables.rank_order(state)
-        kept = tables.deficits(state, order)
-        servable = Servable.of(state.catalog)
+        kept_servable, servable = tables.servable(state), Servable.of(state.catalog)
+        order = tables.rank_order(state, kept_servable)
+        kept = tables.deficits(state, order, kept_servable)
         fresh_order, fresh = RankOrder(state, servable), Deficits(servable)
         fresh.follow(state, fresh_order.floors)
-        assert inside(tables.servable(state)) == inside(servable)
+        assert inside(kept_servable) == inside(servable)
+        assert tables.exposure_targets(state, kept_servable).tolist() == exposure_targets(state).tolist()
         assert order.order.tolist() == fresh_order.order.tolist()
         assert (order.opened, order.decisive) == (fresh_order.opened, fresh_order.decisive)
         assert kept.prompts.tobytes() == fresh.prompts.tobytes()
@@ -144,6 +145,11 @@ def test_no_module_of_matchmaking_remembers_anything() -> None:
         next_matchup(told.yard.state, np.random.default_rng(n), {})
     assert {module.__name__: inside(containers(module)) for module in modules} == before
     assert not [name for module in modules for name, value in vars(module).items() if hasattr(value, "cache_info")]
+
+
+def varied(n: int) -> Policy:
+    """One of many policies."""
+    return Policy(contender_opens_at=n % 5, contender_band=2 + n % 3, prompt_floor=1 + n % 4, window_matchups=5 + n % 9)
 
 
 def rng_of(question: tuple[int, int]) -> np.random.Generator:

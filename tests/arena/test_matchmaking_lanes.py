@@ -7,27 +7,30 @@ from collections import Counter, deque
 from itertools import pairwise
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arena.matchmaking_arenas import Yard, triple
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import (
     ChosenMatchup,
+    Matchmaker,
     SeenMatchups,
-    contenders,
     coverage,
     exploration,
     exposure_targets,
     lane_opens,
     uncertainty,
 )
-from tiltyard.arena.matchmaking.contender import below_floor
+from tiltyard.arena.matchmaking.contender import ContenderMeeting, Kind, below_floor
 from tiltyard.arena.matchmaking.draws import draw, draw_few, draw_one, tied_best
-from tiltyard.arena.matchmaking.exposure import TrafficCap, aims, playing, targets
+from tiltyard.arena.matchmaking.exposure import TrafficCap, playing
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
-from tiltyard.arena.policy import LaneWeights, Policy
+from tiltyard.arena.policy import LaneWeights, OpponentMix, Policy, PublicationRules
 from tiltyard.arena.tallies import pair_of
 
 
@@ -35,28 +38,26 @@ def view_of(yard: Yard) -> VoterView:
     return VoterView(yard.state, SeenMatchups(), WorkingTables())
 
 
-def only(lane: e.Lane) -> Policy:
+def only(lane: e.Lane, **settings: int) -> Policy:
     weights = {name: float(name == lane) for name in e.LANES}
-    return Policy(lanes=LaneWeights(**weights))
+    return Policy(lanes=LaneWeights(**weights), **settings)
 
 
 # --- exposure ---------------------------------------------------------------------------------------------------------
 
 
-def test_contenders_are_due_what_their_lane_gives_and_the_others_share_the_rest() -> None:
+def test_contenders_are_due_what_their_lane_gave_and_the_others_share_the_rest() -> None:
+    """Of 100 matchups the lane gave 30: 24 to 0 and 1, 6 to 2 and 3. 6 is more than (200 − 60)/34, what is left."""
     yard = Yard(38, 1)
-    for number in range(2000):
-        i = number % 38
-        j = (i + 1 + (number // 38) % 37) % 38
-        yard.play(i, j, 0, e.Choice.A if i < j else e.Choice.B)
-    assert lane_opens(yard.state)
+    for number in range(100):
+        if number % 10 < 3:
+            yard.serve(*((0, 1) if number % 50 < 40 else (2, 3)), 0, "contender")
+        else:
+            yard.serve(number % 37, number % 37 + 1, 0)
     target = exposure_targets(yard.state)
-    band = contenders(yard.state)
-    assert len(band) == 8
-    assert target[band] == pytest.approx(0.3 * 1.9 / 8 * 2000)
-    others = np.setdiff1d(np.arange(38), band)
-    assert target[others] == pytest.approx((2 - 0.3 * 1.9) / 30 * 2000)
-    assert target.sum() == pytest.approx(2 * 2000)
+    assert target[:2].tolist() == [24.0, 24.0]
+    assert target[2:4].tolist() == [6.0, 6.0]
+    assert target[4:] == pytest.approx((200 - 60) / 34)
 
 
 def test_while_the_contender_lane_is_closed_everybody_is_due_the_same() -> None:
@@ -133,13 +134,6 @@ def test_priority_rises_faster_outside_the_tolerance() -> None:
 # --- contender --------------------------------------------------------------------------------------------------------
 
 
-def settled(models: int = 20, prompts: int = 8, rounds: int = 8) -> Yard:
-    """An arena whose contender lane is open, with the lane as the only one."""
-    yard = Yard(models, prompts, policy=only("contender"))
-    yard.everybody_meets(rounds)
-    return yard
-
-
 def ranks(yard: Yard, matchup: ChosenMatchup) -> tuple[int, int]:
     order = yard.state.order()
     first, second = sorted((order.index(matchup.a), order.index(matchup.b)))
@@ -159,34 +153,162 @@ def test_the_contender_lane_opens_when_the_first_k_and_one_have_enough_votes() -
     assert lane_opens(yard.state)
 
 
-def test_contenders_meet_neighbours_above_and_below_close_rivals_and_challengers() -> None:
-    yard = settled(rounds=30)
-    band = [ranks(yard, matchup) for matchup in yard.many(1500)]
-    assert all(first < 8 for first, _ in band)
-    challengers = [second for _, second in band if second >= 8]
-    assert abs(len(challengers) - 150) <= 4 * (1500 * 0.1 * 0.9) ** 0.5
-    assert len(set(challengers)) > 3
-    assert max(challengers) < 16
-    neighbours = Counter(pair for pair in band if pair[1] == pair[0] + 1)
-    assert sum(neighbours.values()) >= 1500 * 0.66
-    assert set(neighbours) == {(place, place + 1) for place in range(7)} | (set(neighbours) & {(7, 8)})
+def lane_meetings(
+    yard: Yard, draws: int, seen: dict[tuple[int, int, int], int] | None = None
+) -> list[ContenderMeeting]:
+    """What the lane draws, as its reasons say; each is compared with the ranks of the two that it drew."""
+    found = []
+    choose, shown = Matchmaker(), SeenMatchups(seen)
+    for seed in range(draws):
+        matchup = choose(yard.state, np.random.default_rng(seed), shown)
+        meeting = ContenderMeeting.read(matchup.reason)
+        assert meeting is not None, matchup.reason
+        assert sorted((meeting.anchor, meeting.opponent)) == [rank + 1 for rank in ranks(yard, matchup)]
+        found.append(meeting)
+    return found
 
 
-def test_neighbours_below_their_floor_come_first() -> None:
-    yard = settled()
-    view = view_of(yard)
-    pairs = list(pairwise(view.band.tolist()))
-    assert all(below_floor(view, above, below) for above, below in pairs)
-    for place in (0, 1, 2, 4, 5, 6):
+def floors_met(models: int = 20, **policy: int) -> Yard:
+    """An arena whose contender lane is open and whose neighbours have all met their floor."""
+    yard = Yard(models, 8, policy=only("contender", adjacent_floor_votes=1, adjacent_floor_prompts=1, **policy))
+    yard.everybody_meets(8)
+    return yard
+
+
+def let_others_play(yard: Yard) -> None:
+    """Forty matchups of the last ten models, so that no contender is over the traffic cap."""
+    last = yard.state.order()[-10:]
+    for number in range(40):
+        yard.serve(last[number % 10], last[(number + 1 + number // 10) % 10], number % 8)
+
+
+def assert_even(counts: Counter[int], over: range) -> None:
+    total, chance = counts.total(), 1.0 / len(over)
+    assert set(counts) <= set(over)
+    for key in over:
+        assert abs(counts[key] - total * chance) <= 4 * (total * chance * (1 - chance)) ** 0.5, (key, counts)
+
+
+def test_anchors_neighbours_and_challengers_are_drawn_evenly_and_the_close_one_is_no_neighbour() -> None:
+    yard = floors_met()
+    met = lane_meetings(yard, 2000)
+    assert_even(Counter(meeting.anchor for meeting in met), range(1, 9))
+    kinds = Counter(meeting.kind for meeting in met)
+    for kind, share in {"neighbour": 0.7, "close": 0.2, "challenger": 0.1}.items():
+        assert abs(kinds[kind] - 2000 * share) <= 4 * (2000 * share * (1 - share)) ** 0.5
+    beside = [meeting for meeting in met if meeting.kind == "neighbour"]
+    assert {meeting.opponent for meeting in beside if meeting.anchor == 1} == {2}
+    assert {meeting.opponent for meeting in beside if meeting.anchor == 8} == {7, 9}
+    assert_even(Counter(int(meeting.opponent < meeting.anchor) for meeting in beside if meeting.anchor > 1), range(2))
+    assert_even(Counter(meeting.opponent for meeting in met if meeting.kind == "challenger"), range(9, 17))
+    rating = yard.state.ratings.rating[yard.state.order()]
+    for meeting in met:
+        if meeting.kind == "close":
+            gaps = {rank: abs(rating[rank - 1] - rating[meeting.anchor - 1]) for rank in range(1, 9)}
+            others = [rank for rank in gaps if abs(rank - meeting.anchor) > 1]
+            assert meeting.opponent in others
+            assert gaps[meeting.opponent] == min(gaps[rank] for rank in others)
+
+
+def test_exposure_does_not_change_what_the_contender_lane_draws() -> None:
+    yard = floors_met()
+    before = yard.many(200)
+    order = yard.state.order()
+    for number in range(60):
+        yard.serve(order[0], order[10 + number % 10], number % 8)
+    let_others_play(yard)
+    assert yard.state.schedule.in_window[order[0]] > 1.3 * np.median(yard.state.schedule.in_window[order[1:10]])
+    after = yard.many(200)
+    assert [(triple(one)[:2], one.reason) for one in before] == [(triple(one)[:2], one.reason) for one in after]
+
+
+def test_neighbours_below_their_floor_come_first_and_anchors_stay_even() -> None:
+    """Neighbours 3 and 4 are below their floor of 12: anchors 3 and 4 meet each other and no other neighbour."""
+    yard = Yard(20, 8, policy=only("contender", adjacent_floor_prompts=1))
+    yard.everybody_meets(8)
+    order = yard.state.order()
+    for place in (0, 1, 3, 4, 5, 6, 7, 8):
         for number in range(12):
-            yard.play(*pairs[place], number % 8, e.Choice.TIE if number % 2 else e.Choice.A)
-            yard.play(*pairs[place], number % 8, e.Choice.TIE if number % 2 else e.Choice.B)
+            yard.play(order[place], order[place + 1], number % 8, e.Choice.B if number % 2 else e.Choice.A)
+    order = yard.state.order()
     view = view_of(yard)
-    short = {pair_of(*pair) for pair in pairwise(view.band.tolist()) if below_floor(view, *pair)}
-    assert 0 < len(short) < 7
-    served = [matchup for matchup in yard.many(300) if "floor" in matchup.reason]
-    assert {triple(matchup)[:2] for matchup in served} <= short
-    assert abs(len(served) - 210) <= 4 * (300 * 0.7 * 0.3) ** 0.5
+    let_others_play(yard)
+    short = [place + 1 for place, pair in enumerate(pairwise(order[:10])) if below_floor(view, *pair)]
+    assert 0 < len(short) < 5
+    met = lane_meetings(yard, 1500)
+    beside = [meeting for meeting in met if meeting.kind == "neighbour"]
+    for meeting in beside:
+        near = [rank for rank in (meeting.anchor - 1, meeting.anchor) if rank in short]
+        assert meeting.short == bool(near)
+        assert not near or min(meeting.anchor, meeting.opponent) in near
+    assert_even(Counter(meeting.anchor for meeting in met if meeting.anchor <= 8), range(1, 9))
+
+
+def test_floors_reach_to_the_publications_top_and_its_models_become_anchors_for_them() -> None:
+    """Only 9 and 10 are below their floor. Ten anchors: each of the band, and 9 and 10, who meet each other."""
+    yard = floors_met()
+    order = yard.state.order()
+    policy = only("contender", adjacent_floor_votes=20, adjacent_floor_prompts=1)
+    for _ in range(20):
+        for above, below in pairwise(order[:9]):
+            yard.play(above, below, 0, e.Choice.A)
+            yard.play(above, below, 1, e.Choice.B)
+    assert yard.state.order()[8:10] == order[8:10]
+    let_others_play(yard)
+    yard.tell(e.SettingsChanged(policy=policy))
+    met = lane_meetings(yard, 1500)
+    beside = Counter(meeting.anchor for meeting in met if meeting.kind == "neighbour")
+    assert_even(beside, range(1, 11))
+    assert {meeting.opponent for meeting in met if meeting.anchor == 9} == {10}
+    assert {meeting.opponent for meeting in met if meeting.anchor == 10} == {9}
+    yard.tell(e.SettingsChanged(policy=msgspec.structs.replace(policy, publication=PublicationRules(top=9))))
+    assert max(meeting.anchor for meeting in lane_meetings(yard, 300)) <= 8
+
+
+@pytest.mark.parametrize("band", [1, 2, 3, 8])
+@pytest.mark.parametrize("models", [2, 3, 5])
+def test_small_bands_and_arenas_are_served_by_the_kinds_that_exist(models: int, band: int) -> None:
+    yard = floors_met(models, contender_band=band)
+    while not lane_opens(yard.state):
+        yard.everybody_meets(4)
+    met = lane_meetings(yard, 200)
+    anchors = range(1, min(models, band) + 1)
+    assert {meeting.anchor for meeting in met} == set(anchors)
+    kinds = {meeting.kind for meeting in met}
+    assert ("close" in kinds) == (min(models, band) > 2)
+    assert ("challenger" in kinds) == (models > band)
+
+
+def test_a_lane_of_kinds_that_cannot_be_served_passes_on() -> None:
+    """Two models are neighbours and nothing else: a lane that is to draw close contenders only cannot serve."""
+    mix = OpponentMix(neighbour=0.0, close=1.0, challenger=0.0)
+    yard = floors_met(2)
+    while not lane_opens(yard.state):
+        yard.everybody_meets(4)
+    yard.tell(e.SettingsChanged(policy=msgspec.structs.replace(yard.state.policy, opponents=mix)))
+    assert lane_opens(yard.state)
+    assert {matchup.lane for matchup in yard.many(20)} == {"coverage"}
+
+
+def test_an_anchor_whose_neighbour_this_voter_cannot_be_shown_meets_the_other() -> None:
+    yard = floors_met()
+    order = yard.state.order()
+    pair = pair_of(order[2], order[3])
+    seen = {(*pair, prompt): prompt for prompt in range(8)}
+    met = lane_meetings(yard, 600, seen)
+    beside = [meeting for meeting in met if meeting.kind == "neighbour"]
+    assert {meeting.opponent for meeting in beside if meeting.anchor == 3} == {2}
+    assert {meeting.opponent for meeting in beside if meeting.anchor == 4} == {5}
+    assert_even(Counter(meeting.anchor for meeting in met), range(1, 9))
+
+
+@given(st.sampled_from(["neighbour", "close", "challenger"]), st.integers(1, 30), st.integers(1, 30), st.booleans())
+def test_a_reason_can_be_read_back(kind: Kind, anchor: int, opponent: int, short: bool) -> None:
+    if kind == "neighbour":
+        opponent = anchor + 1 if opponent % 2 or anchor == 1 else anchor - 1
+    meeting = ContenderMeeting(kind, anchor, opponent, short and kind == "neighbour")
+    assert ContenderMeeting.read(meeting.reason(8)) == meeting
+    assert ContenderMeeting.read("little shown; any prompt") is None
 
 
 def test_the_floor_asks_for_prompts_as_well_as_votes_and_counts_what_is_in_flight() -> None:
@@ -343,17 +465,6 @@ def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
     assert 0 in TrafficCap(share=0.25, span=40).reached(schedule).tolist()
     in_window[0] = 24
     assert 0 not in TrafficCap(share=0.25, span=40).reached(schedule).tolist()
-
-
-def test_what_contenders_are_spared_is_led_to_the_others() -> None:
-    """38 models, a band of 10, 1000 matchups: aims and targets both add up to 2000, and contenders aim lower."""
-    policy, order = Policy(), np.arange(38)
-    due = targets(policy, order, 38, 1000, opened=True)
-    led = aims(policy, order, 38, 1000, opened=True)
-    band = policy.contender_band
-    assert led.sum() == pytest.approx(due.sum()) == pytest.approx(2000.0)
-    assert led[:band] == pytest.approx(due[:band] * (1.0 - policy.exposure_tolerance / 2))
-    assert (led[band:] > due[band:]).all()
 
 
 def test_a_model_is_in_play_when_one_other_answered_one_of_its_prompts() -> None:

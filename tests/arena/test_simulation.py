@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import next_matchup
+from tiltyard.arena.matchmaking.contender import ContenderMeeting
+from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.population import Attack, AttackKind, World
 from tiltyard.arena.simulation import MemoryArena, SimulationResult, SimulationSettings, simulate
 from tiltyard.arena.simulation.attack_cost import attack_report
@@ -45,6 +49,71 @@ def test_an_arena_of_full_width_ranks_truly_and_serves_fairly() -> None:
     assert abs(result.tie_share - 0.08) < 0.02
 
 
+class LaneWatcher(MemoryArena):
+    """A ledger that compares the reasons of the contender lane with the ranks in force when it served."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.met: list[ContenderMeeting] = []
+        self.orders: set[tuple[int, ...]] = set()
+
+    def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
+        for body in bodies:
+            if isinstance(body, e.MatchupServed) and body.lane == "contender":
+                order = self.state.order()
+                meeting = ContenderMeeting.read(body.reason)
+                assert meeting is not None, body.reason
+                places = [order.index(self.state.catalog.model(name)) + 1 for name in (body.model_a, body.model_b)]
+                assert sorted(places) == sorted((meeting.anchor, meeting.opponent))
+                self.met.append(meeting)
+                self.orders.add(tuple(order[:10]))
+            super().append([body], at)
+
+
+def assert_shares(counts: Counter[Any], expected: Mapping[Any, float]) -> None:
+    """Each is as often as it should be, within 4 standard errors."""
+    total = counts.total()
+    assert set(counts) <= set(expected)
+    for key, share in expected.items():
+        assert abs(counts[key] - total * share) <= 4 * (total * share * (1 - share)) ** 0.5, (key, share, counts)
+
+
+def test_in_a_running_arena_the_contender_lane_keeps_its_shares_while_ranks_change() -> None:
+    lanes = LaneWeights(coverage=0.2, contender=0.6, uncertainty=0.1, exploration=0.1)
+    settings = SimulationSettings(
+        models=22, prompts=8, votes=3000, seed=5, sd=90.0, curve_points=0, looks=0, policy=Policy(lanes=lanes)
+    )
+    arena = LaneWatcher(5)
+    result = simulate(settings, arena)
+    met, in_band = arena.met, [meeting for meeting in arena.met if meeting.anchor <= 8]
+    assert len(met) > 1200
+    assert len(arena.orders) > 100
+    assert_shares(Counter(meeting.kind for meeting in met), {"neighbour": 0.7, "close": 0.2, "challenger": 0.1})
+    for kind in ("neighbour", "close", "challenger"):
+        anchors = Counter(meeting.anchor for meeting in in_band if meeting.kind == kind)
+        assert_shares(anchors, dict.fromkeys(range(1, 9), 1 / 8))
+    beside = [meeting for meeting in in_band if meeting.kind == "neighbour"]
+    either = [meeting for meeting in beside if meeting.anchor > 1 and not meeting.short]
+    assert_shares(Counter(meeting.opponent < meeting.anchor for meeting in either), {True: 0.5, False: 0.5})
+    challengers = Counter(meeting.opponent for meeting in met if meeting.kind == "challenger")
+    assert_shares(challengers, dict.fromkeys(range(9, 17), 1 / 8))
+    assert all(abs(meeting.anchor - meeting.opponent) > 1 for meeting in met if meeting.kind == "close")
+    assert all(meeting.short for meeting in met if meeting.anchor > 8)
+    shares = result.contender_lane
+    assert shares is not None
+    assert (shares.served, sum(shares.anchors.values())) == (len(met), len(in_band))
+    assert shares.neighbour + shares.close + shares.challenger == pytest.approx(1.0)
+    assert [pair.ranks for pair in result.neighbour_pairs] == [(rank, rank + 1) for rank in range(1, 10)]
+    assert all(pair.met > 0.04 * len(met) for pair in result.neighbour_pairs[:7])
+    assert sum(pair.decisive >= 12 for pair in result.neighbour_pairs) >= 7
+
+
+def test_with_many_prompts_what_was_begun_is_finished_before_the_next_is_begun() -> None:
+    """24 models, 60 prompts and 900 votes are about 65 decisive votes a model: enough to begin every prompt once."""
+    curve = simulate(SimulationSettings(models=24, prompts=60, votes=900, curve_points=3, looks=0)).curve
+    assert [point.prompt_coverage > least for point, least in zip(curve, (0.05, 0.15, 0.25), strict=True)] == [True] * 3
+
+
 def test_a_late_model_is_held_to_a_quarter_of_the_traffic_and_gets_established() -> None:
     result = simulate(SimulationSettings(models=16, prompts=6, votes=3000, seed=1, late_model=True, curve_points=0))
     late = result.late_model
@@ -69,6 +138,7 @@ def test_a_result_is_plain_values() -> None:
     for name in (
         *("models", "votes", "kendall_tau", "kendall_tau_bradley_terry", "in_tolerance", "in_flight_duplicates"),
         *("lane_shares", "side_a_share", "established", "beyond_20_percent", "curve"),
+        *("contender_lane", "neighbour_pairs", "even_share", "in_tolerance_of_even_share", "exposure_targets"),
     ):
         assert name in values
     assert sum(values["lane_shares_all"].values()) == pytest.approx(1.0)

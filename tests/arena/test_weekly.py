@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import offline_board
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.weekly import DAY, WeeklyReport, contender_lane_open, period_of_log, weekly_report
+from tiltyard.arena.policy import LaneWeights, Policy
+from tiltyard.arena.simulation import SimulationSettings, simulate
+from tiltyard.arena.simulation.ledger import recorder
+from tiltyard.arena.weekly import DAY, WeeklyReport, period_of_log, weekly_report
 from tiltyard.report.weekly.page import weekly_page
 from tiltyard.report.weekly.text import quality_sentence, weekly_json, weekly_markdown
 
@@ -80,21 +83,27 @@ def test_exposures_are_those_of_the_window_and_all_of_them(week: tuple[Log, Week
     assert float(report.exposure.targets.sum()) == pytest.approx(4000)
 
 
-def test_targets_are_even_until_the_contender_lane_opens() -> None:
-    policy = Policy(contender_band=2, window_matchups=100)
-    log = new_log(12, 4, policy=policy)
-    rng = np.random.default_rng(1)
-    choose = honest_chooser(rng, np.zeros(12))
-    play(log, 60, rng, choose)
-    assert not contender_lane_open(log.state)
-    early = weekly_report(*period_of_log(log.events, START))
-    assert not early.exposure.targets_differ
-    play(log, 700, rng, choose)
-    assert contender_lane_open(log.state)
-    late = weekly_report(*period_of_log(log.events, START))
-    assert late.exposure.targets_differ
-    contender = late.models.index(late.contenders[0])
-    assert late.exposure.targets[contender] == pytest.approx(100 * 0.3 * 1.9 / 2)
+@pytest.mark.parametrize(("votes", "differ"), [(60, False), (700, True)])
+def test_targets_are_even_until_the_contender_lane_gives_some_models_more(votes: int, differ: bool) -> None:
+    """12 models, a band of 2, a lane of 60 %: 2W/M is 16.7 of 100 matchups; the lane gives its two about 50."""
+    lanes = LaneWeights(coverage=0.2, contender=0.6, uncertainty=0.1, exploration=0.1)
+    policy = Policy(contender_band=2, window_matchups=100, lanes=lanes)
+    settings = SimulationSettings(
+        models=12, prompts=4, votes=votes, in_flight=4, policy=policy, curve_points=0, looks=0
+    )
+    arena = recorder(settings)
+    simulate(settings, arena)
+    report = weekly_report(*period_of_log(arena.events, 0))
+    fair, bodies = report.exposure, [event.body for event in arena.events]
+    served = {body.matchup_id: body for body in bodies if isinstance(body, e.MatchupServed)}
+    voted = [served[vote.matchup_id] for vote in arena.votes()[-100:]]
+    given = Counter(model for body in voted if body.lane == "contender" for model in (body.model_a, body.model_b))
+    assert fair.targets_differ == differ
+    assert fair.targets.tolist() == pytest.approx([max(given[model], fair.targets.min()) for model in report.models])
+    assert fair.targets.sum() == pytest.approx(2 * min(votes, 100))
+    values = report.to_dict()["coverage_fairness"]
+    assert values["in_tolerance_of_even_target"] == int((abs(fair.exposures / fair.even_target - 1) <= 0.12).sum())
+    assert ("(2W/M)" in weekly_markdown(report)) == differ
 
 
 def test_the_failing_model_is_named_with_its_prompts(week: tuple[Log, WeeklyReport]) -> None:

@@ -10,70 +10,49 @@ from hypothesis import strategies as st
 from tiltyard.validity.fairness import exposure_fairness, exposure_targets, lane_shares, side_balance
 
 
-def test_up_to_28_models_everybody_gets_an_even_share() -> None:
-    """The lane gives a contender 0.3·1.9/8 = 0.07125 a matchup; 2/28 = 0.0714 is more, 2/29 = 0.0690 is less."""
-    assert exposure_targets(28, 8, 2000, 0.3) == pytest.approx((4000 / 28, 4000 / 28))
-    contender, other = exposure_targets(29, 8, 2000, 0.3)
-    assert contender == pytest.approx(142.5)
-    assert other < 4000 / 29
+def test_who_has_more_by_the_contender_lane_keeps_it_and_the_others_share_the_rest() -> None:
+    """Four models, 50 matchups: 60 of 100 are one model's, so the others have 40/3 each; 9 given is no more than that.
+
+    A second model with 30 has more than 40/3 too: then the other two have 5 each.
+    """
+    assert exposure_targets(np.array([60, 9, 0, 0]), 50) == pytest.approx([60, 40 / 3, 40 / 3, 40 / 3])
+    assert exposure_targets(np.array([60, 30, 0, 0]), 50) == pytest.approx([60, 30, 5, 5])
+    assert exposure_targets(np.array([20, 25, 0, 0]), 50) == pytest.approx([25, 25, 25, 25])
+    assert exposure_targets(np.zeros(0, dtype=np.int64), 0).tolist() == []
 
 
-def test_at_38_models_the_targets_are_those_of_the_policys_arithmetic() -> None:
-    """(2 − 8·0.07125)/30 = 0.04767."""
-    assert exposure_targets(38, 8, 1, 0.3) == pytest.approx((0.07125, 0.0476667), abs=1e-6)
+def test_at_38_models_the_policys_lane_leaves_the_others_nine_percent_below_an_even_share() -> None:
+    """8 contenders with 0.07125·W each: (2 − 8·0.07125)/30 = 0.04767, against 2/38 = 0.0526."""
+    given = np.array([7125] * 8 + [0] * 30)
+    assert exposure_targets(given, 100_000) == pytest.approx(np.array([7125] * 8 + [4766.67] * 30), abs=0.01)
 
 
-def test_up_to_42_models_the_others_stay_within_12_percent_of_an_even_share() -> None:
-    def shortfall(models: int) -> float:
-        return 1.0 - exposure_targets(models, 8, 2000, 0.3)[1] / (4000 / models)
-
-    assert shortfall(42) < 0.12 < shortfall(43)
-
-
-def test_a_closed_lane_a_band_of_all_and_an_empty_arena_leave_even_shares() -> None:
-    assert exposure_targets(38, 8, 2000, 0.0) == pytest.approx((4000 / 38, 4000 / 38))
-    assert exposure_targets(5, 8, 2000, 0.3) == pytest.approx((800.0, 800.0))
-    assert exposure_targets(0, 8, 2000, 0.3) == (0.0, 0.0)
-
-
-@given(st.integers(2, 300), st.integers(0, 20), st.integers(1, 5000), st.floats(0, 1), st.floats(0, 1))
-def test_all_targets_together_are_two_per_matchup(
-    models: int, band: int, window: int, share: float, challengers: float
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=60), st.integers(0, 200))
+def test_all_targets_together_are_two_per_matchup_and_none_is_below_what_was_given(
+    pairs: list[tuple[int, int]], other_matchups: int
 ) -> None:
-    contender, other = exposure_targets(models, band, window, share, challengers)
-    inside = min(models, band)
-    assert inside * contender + (models - inside) * other == pytest.approx(2 * window)
-    assert contender >= other - 1e-9
-    assert other >= -1e-9
+    given = np.bincount([model for pair in pairs for model in pair], minlength=31)
+    target = exposure_targets(given, len(pairs) + other_matchups)
+    assert target.sum() == pytest.approx(2 * (len(pairs) + other_matchups))
+    assert (target >= given).all()
+    assert len(set(np.round(target[target > given + 1e-9], 6))) <= 1
 
 
-def test_tolerance_is_measured_against_the_target_and_the_even_share_is_shown_beside() -> None:
+def test_tolerance_is_measured_against_the_target_and_against_the_even_share_beside() -> None:
+    """2·2000/38 = 105.3, ± 12 %: 92.6 to 117.9. 142 and 60 lie outside, 95 inside."""
     exposures = np.array([142] * 8 + [95] * 29 + [60])
-    fair = exposure_fairness(
-        exposures,
-        np.arange(38) < 8,
-        np.ones(38, dtype=bool),
-        2000,
-        tolerance=0.12,
-        contender_share=0.3,
-        challenger_share=0.1,
-    )
+    given = np.where(np.arange(38) < 8, 140, 0)
+    fair = exposure_fairness(exposures, given, np.ones(38, dtype=bool), 2000, tolerance=0.12)
     assert fair.within.sum() == 37
     assert not fair.within[37]
     assert fair.targets_differ
+    assert fair.within_even.sum() == 29
 
 
 def test_a_model_without_answers_has_no_target_and_the_others_share_its_part() -> None:
     """Four models, one of them silent: 2·90/3 = 60 each, and three are looked at."""
-    fair = exposure_fairness(
-        np.array([60, 60, 60, 0]),
-        np.zeros(4, dtype=bool),
-        np.array([True, True, True, False]),
-        90,
-        tolerance=0.12,
-        contender_share=0.0,
-        challenger_share=0.1,
-    )
+    servable = np.array([True, True, True, False])
+    fair = exposure_fairness(np.array([60, 60, 60, 0]), np.zeros(4, dtype=int), servable, 90, tolerance=0.12)
     assert fair.targets.tolist() == [60.0, 60.0, 60.0, 0.0]
     assert (fair.looked_at, int(fair.within.sum()), fair.targets_differ) == (3, 3, False)
 

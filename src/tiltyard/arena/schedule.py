@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tiltyard.arena.events import Lane
+CONTENDER: Lane = "contender"
 
 RECOUNTED_AT = 256
 """How many queued starts and landings, beyond twice those in flight, make a recount cheaper."""
@@ -61,6 +63,10 @@ class Schedule:
         """The prompts of each pair's latest served meetings."""
         self.in_window: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """Exposures of each model in the window."""
+        self.by_contender_lane: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        """Those that the contender lane chose."""
+        self.contender_revision = 0
+        """A number that grows whenever these change."""
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._in_flight_on, self._in_flight_pairs = Grid(), Grid()
@@ -111,6 +117,7 @@ class Schedule:
         for counts in (self.shown, self.shown_as_a):
             counts += [0] * missing
         self.in_window = np.concatenate([self.in_window, np.zeros(missing, dtype=np.int64)])
+        self.by_contender_lane = np.concatenate([self.by_contender_lane, np.zeros(missing, dtype=np.int64)])
         self._revised = np.concatenate([self._revised, np.zeros(missing, dtype=np.int64)])
         self._in_flight_on.grow(models, prompts)
         self._in_flight_pairs.grow(models, models)
@@ -120,8 +127,9 @@ class Schedule:
         early = self.set_aside()
         kept = list(self.window)[-window:]
         self.window = deque(kept, maxlen=window)
-        shown = [model for a, b, _ in kept for model in (a, b)]
-        self.in_window = np.bincount(np.array(shown, dtype=np.int64), minlength=len(self.shown))
+        self.in_window = self._exposures(kept)
+        self.by_contender_lane = self._exposures([served for served in kept if served[2] == CONTENDER])
+        self.contender_revision += 1
         self._last_meetings = last_meetings
         self.meetings = {pair: deque(prompts, maxlen=last_meetings) for pair, prompts in self.meetings.items()}
         for served in early:
@@ -167,18 +175,16 @@ class Schedule:
     def _count(self, served: Reserved) -> tuple[tuple[int, int, str] | None, int | None]:
         """Count a served matchup; returns what it pushed out of the window and of the meetings."""
         a, b = served.a, served.b
-        window, in_window = self.window, self.in_window
+        window = self.window
         out = None
         if len(window) == window.maxlen:
             out = window[0]
-            in_window[out[0]] -= 1
-            in_window[out[1]] -= 1
+            self._expose(out, -1)
         window.append((a, b, served.lane))
+        self._expose(window[-1], 1)
         shown = self.shown
         shown[a] += 1
         shown[b] += 1
-        in_window[a] += 1
-        in_window[b] += 1
         self.shown_as_a[a] += 1
         self.lanes[served.lane] += 1
         pair = (a, b) if a < b else (b, a)
@@ -197,14 +203,12 @@ class Schedule:
         self._early.clear()
         for served, out, forgotten in reversed(early):
             self.resolve(served.matchup_id)
-            self.window.pop()
+            self._expose(self.window.pop(), -1)
             for i in (served.a, served.b):
                 self.shown[i] -= 1
-                self.in_window[i] -= 1
             if out is not None:
                 self.window.appendleft(out)
-                self.in_window[out[0]] += 1
-                self.in_window[out[1]] += 1
+                self._expose(out, 1)
             self.shown_as_a[served.a] -= 1
             self.lanes[served.lane] -= 1
             pair = pair_of(served.a, served.b)
@@ -216,6 +220,19 @@ class Schedule:
                 del self.meetings[pair]
         self.lanes = +self.lanes
         return [matchup.served for matchup in early]
+
+    def _expose(self, served: tuple[int, int, str], sign: int) -> None:
+        a, b, lane = served
+        self.in_window[a] += sign
+        self.in_window[b] += sign
+        if lane == CONTENDER:
+            self.by_contender_lane[a] += sign
+            self.by_contender_lane[b] += sign
+            self.contender_revision += 1
+
+    def _exposures(self, window: Iterable[tuple[int, int, str]]) -> NDArray[np.int64]:
+        shown = [model for a, b, _ in window for model in (a, b)]
+        return np.bincount(np.array(shown, dtype=np.int64), minlength=len(self.shown))
 
     def _note_flight(self, served: Reserved, sign: int) -> None:
         """Queue a start or a landing. They are counted when read; in a replay most have landed by then."""

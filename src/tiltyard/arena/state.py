@@ -46,6 +46,8 @@ class CastVote(msgspec.Struct, frozen=True, gc=False):
     standing: VoteStanding = VoteStanding.COUNTED
     block: str = ""
     """The key of the address block or invitation it came from; empty: none is known."""
+    lane: str = ""
+    """The lane that chose the matchup. Of older votes it is read from the database only where it is needed."""
 
 
 class VoteBook(VoteHistory, Protocol):
@@ -206,6 +208,7 @@ def _voted(state: ArenaState, seq: int, event: e.Event) -> None:
     vote = CastVote(
         *(seq, event.at, body.matchup_id, served.voter, served.a, served.b, served.prompt, body.choice),
         block=body.block or served.block,
+        lane=served.lane,
     )
     state.book.cast(vote)
     state.track.vote(seq, served.a, served.b, body.choice)

@@ -91,8 +91,12 @@ class VoteTable:
     blocks: tuple[str, ...] = ()
     weight: Floats = field(default_factory=lambda: np.zeros(0))
     """How much of each vote counts (`arena/weights.py`). Left out: all of it."""
+    by_contender_lane: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    """Which matchups the contender lane chose. Left out: none."""
 
     def __post_init__(self) -> None:
+        if not len(self.by_contender_lane):
+            object.__setattr__(self, "by_contender_lane", np.zeros(len(self.at), dtype=np.bool_))
         if not len(self.block):
             object.__setattr__(self, "block", np.full(len(self.at), -1, dtype=np.int64))
         if not len(self.weight):
@@ -154,6 +158,7 @@ def vote_table(votes: Iterable[CastVote], catalog: Catalog) -> VoteTable:
         matchup_ids=tuple(vote.matchup_id for vote in counted),
         block=_column(block),
         blocks=tuple(blocks),
+        by_contender_lane=np.array([vote.lane == "contender" for vote in counted], dtype=np.bool_),
     )
 
 

@@ -17,7 +17,6 @@ from tiltyard.arena import events as e
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import LiveBoard, completeness, contenders, live_board, publication_values
 from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
-from tiltyard.arena.matchmaking import lane_opens
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
 from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
@@ -181,6 +180,7 @@ class WeeklyReport:
             "even_target": fair.even_target,
             "targets_differ": fair.targets_differ,
             "in_tolerance": int(fair.within.sum()),
+            "in_tolerance_of_even_target": int(fair.within_even.sum()),
             "looked_at": fair.looked_at,
             "models": [
                 {
@@ -246,29 +246,21 @@ def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | Non
 
 
 def window_exposure(state: ArenaState, votes: VoteTable, order: list[int]) -> ExposureFairness:
-    """Exposure of these models over the last counted votes; targets are even while the contender lane is closed.
+    """Exposure of these models over the last counted votes.
 
     Matchups without a vote are left out: comparing two reports must not reveal the models of an open or skipped
     matchup.
     """
-    policy = state.policy
-    band = set(contenders(state))
-    window = min(len(votes), policy.window_matchups)
-    shown = np.concatenate([side[len(votes) - window :] for side in (votes.model_a, votes.model_b)])
+    window, models = min(len(votes), state.policy.window_matchups), len(state.catalog.models)
+    start = len(votes) - window
+    shown = np.stack([votes.model_a[start:], votes.model_b[start:]])
     return exposure_fairness(
-        np.bincount(shown, minlength=len(state.catalog.models))[order],
-        np.array([model in band for model in order], dtype=bool),
+        np.bincount(shown.ravel(), minlength=models)[order],
+        np.bincount(shown[:, votes.by_contender_lane[start:]].ravel(), minlength=models)[order],
         np.asarray(state.catalog.servable().any(axis=1))[order],
         window,
-        tolerance=policy.exposure_tolerance,
-        contender_share=policy.lanes.contender if contender_lane_open(state) else 0.0,
-        challenger_share=policy.opponents.challenger,
+        tolerance=state.policy.exposure_tolerance,
     )
-
-
-def contender_lane_open(state: ArenaState) -> bool:
-    """Whether the contender lane serves: lanes are on, and the first K + 1 models have the rated votes it asks for."""
-    return state.phase > 1 and lane_opens(state)
 
 
 def adjacent_pairs(state: ArenaState) -> tuple[AdjacentPair, ...]:

@@ -97,13 +97,16 @@ def _result_table(result: SimulationResult) -> str:
         ("95 % intervals that hold it", f"{number(result.interval_coverage)} Bradley–Terry"),
         ("", f"{number(result.deviation_coverage)} rating ± 1.96 Glicko deviations"),
         ("ranges of ranks", _ranges_text(result)),
-        ("exposure in tolerance", f"{result.in_tolerance} of {result.models} models in the last window"),
+        *_exposure_rows(result),
         ("beyond ±20 %", ", ".join(result.beyond_20_percent) or "nobody"),
         ("duplicates in flight", f"{100 * result.in_flight_duplicates:.2f} % of matchups"),
         ("prompt diversity broken", f"{result.diversity_broken} times"),
         ("lanes", ", ".join(f"{lane} {100 * share:.1f} %" for lane, share in result.lane_shares.items())),
+        *_contender_rows(result),
         ("side A", f"{100 * result.side_a_share:.1f} %"),
         ("established", f"{result.established} of {result.models} models"),
+        ("by votes", ", ".join(f"{p.votes:,}: {p.established}" for p in result.curve[1::2])),
+        ("prompt coverage by votes", ", ".join(f"{p.votes:,}: {p.prompt_coverage:.2f}" for p in result.curve[1::4])),
         ("largest share of traffic", f"{100 * result.largest_traffic_share:.1f} % of any 200 matchups in a row"),
     ]
     if result.late_model is not None:
@@ -120,6 +123,41 @@ def _result_table(result: SimulationResult) -> str:
     rows += [("tau by votes", ", ".join(f"{p.votes:,}: {number(p.kendall_tau, 2)}" for p in result.curve[::4]))]
     width = max(len(name) for name, _ in rows)
     return "\n".join([*(f"{name:<{width}}  {text}" for name, text in rows), *result.remarks])
+
+
+def _exposure_rows(result: SimulationResult) -> list[tuple[str, str]]:
+    """How many models are in tolerance of the target that is used, and of the policy's own."""
+    least, most = result.exposure_targets
+    targets = f"{least:.1f}" if most - least < 0.05 else f"{least:.1f} to {most:.1f}"
+    return [
+        (
+            "exposure in tolerance",
+            f"{result.in_tolerance} of {result.models} models in the last window, of their target ({targets}): an even "
+            "share, or what the contender lane gave if that is more",
+        ),
+        ("", f"{result.in_tolerance_of_even_share} of {result.models}, of 2W/M ({result.even_share:.1f})"),
+    ]
+
+
+def _contender_rows(result: SimulationResult) -> list[tuple[str, str]]:
+    """Whom contenders met, and how often neighbours at the top did."""
+    lane = result.contender_lane
+    if lane is None:
+        return []
+    above = "" if lane.above is None else f" ({100 * lane.above:.1f} % of these above where either was possible)"
+    pairs = result.neighbour_pairs
+    return [
+        (
+            "contender lane",
+            f"neighbour {100 * lane.neighbour:.1f} %{above}, other contender {100 * lane.close:.1f} %, "
+            f"challenger {100 * lane.challenger:.1f} % of {lane.served:,}",
+        ),
+        ("", f"{100 * lane.below_floor:.1f} % were neighbours below their floor of votes"),
+        ("anchors by rank", ", ".join(f"{rank}: {number:,}" for rank, number in lane.anchors.items())),
+        ("challengers by rank", ", ".join(f"{rank}: {number:,}" for rank, number in lane.challengers.items())),
+        ("neighbours met", ", ".join(f"{p.ranks[0]}–{p.ranks[1]}: {p.met:,}" for p in pairs)),
+        ("decisive at the end", ", ".join(f"{p.ranks[0]}–{p.ranks[1]}: {p.decisive:,}" for p in pairs)),
+    ]
 
 
 def _ranges_text(result: SimulationResult) -> str:

@@ -1,7 +1,7 @@
 """Whether everybody gets an equal chance: exposure over a window, sides, and lanes.
 
-The policy asks for an exposure of 2W/M per model, ± 12 %. Above 28 models that cannot hold for everyone: the contender
-lane alone shows each contender more often. `exposure_targets` says what can hold.
+The policy asks for an exposure of 2W/M per model, ± 12 %. With many models that cannot hold for everyone: the contender
+lane alone shows contenders more often, which other lanes cannot take back. `exposure_targets` says what can hold.
 """
 
 from __future__ import annotations
@@ -24,34 +24,26 @@ THREE_SIGMA = 3.0
 CHANCE_BEYOND_THREE_SIGMA = 0.0026997960632601866
 
 
-def exposure_targets(
-    n_models: int, n_contenders: int, window: int, contender_share: float, challenger_share: float = 0.1
-) -> tuple[float, float]:
-    """Exposures that a contender and any other model should have in a window of so many matchups.
+def exposure_targets(by_contender_lane: Ints, matchups: int) -> Floats:
+    """Exposures that each model should have in a window of so many matchups, together twice as many.
 
-    A contender's is 2W/M, or what the contender lane alone gives it where that is more: the lane serves
-    `contender_share` of all matchups, and of its two places `challenger_share` of one go to models outside the band, so
-    each of K contenders has `contender_share`·(2 − `challenger_share`)/K·W. The others share what is left evenly. With
-    the policy's numbers (0.3, 0.1, K = 8) the lane gives 0.07125·W; at 38 models the others have 0.0477·W, against an
-    even share of 0.0526·W. Pass `contender_share` 0 while the lane is closed. All targets together are 2W.
+    A model's target is an even share, or what the contender lane alone gave it where that is more; the others share the
+    rest evenly. So the even share is at most 2W/M. With the policy's numbers the lane gives each of 8 contenders about
+    0.07·W, and at 38 models the others have about 0.048·W each, against 2W/M = 0.0526·W.
 
     Parameters:
-        n_models: Models that can be served.
-        n_contenders: How many of them are in the contender band.
-        window: Matchups of the window.
-        contender_share: Share of all matchups that the contender lane serves.
-        challenger_share: Share of a contender's meetings that are with challengers.
+        by_contender_lane: Exposures of each model in the window that the contender lane chose.
+        matchups: Matchups of the window.
     """
-    if n_models == 0:
-        return 0.0, 0.0
-    even = 2.0 * window / n_models
-    contenders = min(n_contenders, n_models)
-    others = n_models - contenders
-    if not contenders or not others:
-        return even, even
-    by_lane = contender_share * (2.0 - challenger_share) / contenders * window
-    contender_target = max(even, by_lane)
-    return contender_target, (2.0 * window - contenders * contender_target) / others
+    total, above = 2.0 * matchups, 0
+    even = total / max(len(by_contender_lane), 1)
+    while True:
+        more = by_contender_lane > even
+        count = int(np.count_nonzero(more))
+        if count == above:
+            return np.asarray(np.maximum(by_contender_lane, even))
+        above = count
+        even = (total - float(by_contender_lane[more].sum())) / (len(by_contender_lane) - above)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +69,12 @@ class ExposureFairness:
         return np.asarray(np.abs(self.off) <= self.tolerance + 1e-12)
 
     @property
+    def within_even(self) -> Bools:
+        """Which models with a target are in tolerance of 2W/M, as the policy has it."""
+        off = np.abs(self.exposures - self.even_target)
+        return np.asarray((self.targets > 0.0) & (off <= (self.tolerance + 1e-12) * self.even_target))
+
+    @property
     def looked_at(self) -> int:
         """How many models have a target."""
         return int((self.targets > 0.0).sum())
@@ -89,23 +87,16 @@ class ExposureFairness:
 
 
 def exposure_fairness(
-    exposures: Ints,
-    contender: Bools,
-    servable: Bools,
-    matchups: int,
-    *,
-    tolerance: float,
-    contender_share: float,
-    challenger_share: float,
+    exposures: Ints, by_contender_lane: Ints, servable: Bools, matchups: int, *, tolerance: float
 ) -> ExposureFairness:
     """Exposures of models in a window of so many served matchups, against what each should have.
 
     Models that cannot be served (no answer to any prompt) have no claim, and the others share theirs.
     """
-    n_models, band = int(servable.sum()), int((contender & servable).sum())
-    top, other = exposure_targets(n_models, band, matchups, contender_share, challenger_share)
+    n_models = int(servable.sum())
     even = 2.0 * matchups / n_models if n_models else 0.0
-    targets = np.where(servable, np.where(contender, top, other), 0.0)
+    targets = np.zeros(len(exposures))
+    targets[servable] = exposure_targets(by_contender_lane[servable], matchups)
     return ExposureFairness(matchups, exposures, targets, even, tolerance)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tiltyard.arena import events as e
 from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store.reading import cast_votes
+from tiltyard.arena.store.reading import cast_votes, contender_votes
 from tiltyard.arena.store.vote_book import votes_as_of
 from tiltyard.arena.weekly import Note, ServedPairs, closed_only, note_of
 
@@ -23,18 +23,25 @@ if TYPE_CHECKING:
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.database import Connection
 
+LANES_READ = 20_000
+"""Exposure is looked at over a window of the latest votes, some of which may be excluded."""
+
 CHANGE_VOTES = (e.Excluded, e.Restored)
 
 
 class FollowedVotes:
-    """All votes in log order, whether they count or not; read once, then updated by the events."""
+    """All votes in log order, whether they count or not; read once, then updated by the events.
 
-    def __init__(self, store: Store, seq: int) -> None:
+    Of the votes read at the start only the latest `LANES_READ`, or twice the window, know their lane.
+    """
+
+    def __init__(self, store: Store, seq: int, window: int) -> None:
         self.votes: list[CastVote] = []
         self._seqs: list[int] = []
         self._of_voter: dict[str, list[int]] = {}
         for vote in cast_votes(store, seq):
             self.take(vote)
+        self._read_lanes(store, seq, window)
 
     def follow(self, connection: Connection, events: Iterable[e.Event], seq: int) -> None:
         """Update the votes that these events changed: their status after event `seq`."""
@@ -60,12 +67,21 @@ class FollowedVotes:
         """Add a new vote, or change the status of a known one."""
         place = bisect_left(self._seqs, vote.seq)
         if place < len(self._seqs) and self._seqs[place] == vote.seq:
-            self.votes[place] = vote
+            self.votes[place] = msgspec.structs.replace(vote, lane=self.votes[place].lane)
             return
         assert place == len(self._seqs), "votes arrive in the order of the log"
         self._of_voter.setdefault(vote.voter, []).append(place)
         self._seqs.append(vote.seq)
         self.votes.append(vote)
+
+    def _read_lanes(self, store: Store, seq: int, window: int) -> None:
+        start = max(len(self.votes) - max(2 * window, LANES_READ), 0)
+        if start == len(self.votes):
+            return
+        contender = contender_votes(store, self._seqs[start] - 1, seq)
+        for place in range(start, len(self.votes)):
+            if self._seqs[place] in contender:
+                self.votes[place] = msgspec.structs.replace(self.votes[place], lane="contender")
 
 
 def _changed(events: Iterable[e.Event]) -> Iterator[str]:

@@ -321,7 +321,7 @@ class Observatory:
                 if published.at // period == self._now() // period:
                     until = published.seq  # what other servers show, and this one showed before
             replica = Replica.load(connection, store.checkpoint_every, until)
-        votes = FollowedVotes(store, replica.state.seq)
+        votes = FollowedVotes(store, replica.state.seq, replica.state.policy.window_matchups)
         since = replica.state.latest - WEEK_DAYS * DAY
         before = [vote.seq for vote in votes.votes if vote.at < since]
         with store.database.read() as connection:

@@ -1,95 +1,194 @@
-"""The contender lane: the top K models play each other, and the challengers just below them."""
+"""The contender lane: one of the first K models, the anchor, meets a neighbour, another contender or a challenger.
+
+Anchors are drawn evenly over the band, and neighbours above and below evenly, whatever their exposure: the other lanes
+make up for that. A pair of neighbours below its floor of votes comes before the other neighbour of either, down to the
+last place that the publication rules look at. Beyond the band that makes anchors of models that are no contenders.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from tiltyard.arena.matchmaking.draws import LEVEL, draw, draw_few
+from tiltyard.arena.matchmaking.draws import LEVEL, draw_few
 from tiltyard.arena.matchmaking.matchup import Pick
 from tiltyard.arena.matchmaking.voter_view import draw_prompt, least_met
 from tiltyard.arena.tallies import pair_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Collection, Iterable
 
     from tiltyard.arena.matchmaking.voter_view import VoterView
-    from tiltyard.arena.tallies import Pair
 
-    Floats = NDArray[np.float64]
+    Places = list[int]
+
+Kind = Literal["neighbour", "close", "challenger"]
+
+REASONS = {
+    "above": "and the neighbour above",
+    "below": "and the neighbour below",
+    "close": "and the contender closest in rating",
+    "challenger": "and challenger",
+}
+SHORT = ", below their floor of votes"
+_REASON = re.compile(rf"(?:contender|rank) (\d+) ({'|'.join(REASONS.values())})(?: (\d+))?({SHORT})?")
 
 
+@dataclass(frozen=True, slots=True)
+class ContenderMeeting:
+    """Why the contender lane chose two models: ranks, from 1, and whether they were below their floor of votes."""
+
+    kind: Kind
+    anchor: int
+    opponent: int
+    short: bool = False
+
+    def reason(self, band: int) -> str:
+        """As it is written to the log."""
+        who = "contender" if self.anchor <= band else "rank"
+        if self.kind == "neighbour":
+            where = "above" if self.opponent < self.anchor else "below"
+            return f"{who} {self.anchor} {REASONS[where]}{SHORT if self.short else ''}"
+        return f"{who} {self.anchor} {REASONS[self.kind]} {self.opponent}"
+
+    @classmethod
+    def read(cls, reason: str) -> ContenderMeeting | None:
+        """From a reason in the log; None for any other reason."""
+        found = _REASON.fullmatch(reason)
+        if found is None:
+            return None
+        anchor, text, opponent, short = int(found[1]), found[2], found[3], found[4]
+        if opponent is not None:
+            return cls("close" if text == REASONS["close"] else "challenger", anchor, int(opponent))
+        return cls("neighbour", anchor, anchor - 1 if text == REASONS["above"] else anchor + 1, short is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class Meetings:
-    """Ordered pairs (anchor, opponent) of one kind; `among` counts the opponents that split an anchor's draw.
+    """One kind of meeting: its share of the lane, its anchors, all alike, and each anchor's opponents, all alike.
 
-    They depend on the votes and on which models can meet; exposure decides how likely each is (`Lottery`).
+    Models are named by their place in the order, from 0.
     """
 
-    def __init__(self, reason: str, pairs: list[Pair], among: list[int]) -> None:
-        self.reason = reason
-        self.pairs = pairs
-        self.places = {pair: place for place, pair in enumerate(pairs)}
-        self._first = np.array([pair[0] for pair in pairs], dtype=np.intp)
-        self._second = np.array([pair[1] for pair in pairs], dtype=np.intp)
-        self._among = np.array(among, dtype=np.float64)
-
-    def lottery(self, share: float, lean: Floats) -> Lottery | None:
-        """The draw of a pair, favouring less exposed models; None if there is no pair."""
-        if not self.pairs or share <= 0.0:
-            return None
-        weights = lean[self._first] * lean[self._second] / self._among
-        return Lottery(share, self, weights / np.add.reduce(weights))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lottery:
-    """One kind of meeting, how often it is drawn, and the probability of each of its pairs."""
-
+    kind: Kind
     share: float
-    kind: Meetings
-    chances: Floats
+    anchors: Places
+    opponents: Callable[[int], Places]
 
-    def chance_of(self, first: int, second: int) -> float:
-        """The probability of the pair within this kind, with either model as the anchor."""
-        places = (self.kind.places.get(pair) for pair in ((first, second), (second, first)))
-        return sum(float(self.chances[place]) for place in places if place is not None)
+    def chance(self, first: int, second: int) -> float:
+        """The probability that this kind of meeting is one of these two, with either as the anchor."""
+        chance = 0.0
+        for anchor, other in ((first, second), (second, first)):
+            if anchor in self.anchors:
+                opponents = self.opponents(anchor)
+                if other in opponents:
+                    chance += 1.0 / len(opponents)
+        return chance / len(self.anchors)
 
 
 def can_serve(view: VoterView) -> bool:
-    """Whether the lane is open and the band has a model that can be shown to this voter."""
-    if not view.opened:
-        return False
-    if view.partners is view.servable.partners and view.servable.complete:
+    """Whether the lane is open and there is a meeting that can be shown to this voter."""
+    if view.opened and view.everybody and view.policy.opponents.neighbour > 0.0:
         return True
-    reach = view.order[: view.policy.contender_band + view.policy.challenger_reach]
-    return bool(view.partners[view.band[:, None], reach].any()) and bool(lotteries(view))
+    return view.opened and bool(Contenders(view).meetings)
 
 
 def pick(view: VoterView, rng: np.random.Generator) -> Pick:
-    """A rank neighbour, a close rival or a challenger of a contender, on the prompt where the pair met least."""
-    kinds = lotteries(view)
-    shares = [kind.share for kind in kinds]
-    drawn = kinds[draw_few(rng, shares)]
-    first, second = drawn.kind.pairs[draw(rng, drawn.chances)]
-    chance = sum(other.share * other.chance_of(first, second) for other in kinds) / sum(shares)
+    """An anchor and a neighbour, close contender or challenger, on the prompt where the pair met least."""
+    contenders = Contenders(view)
+    meetings = contenders.meetings
+    shares = [meeting.share for meeting in meetings]
+    drawn = meetings[draw_few(rng, shares)]
+    anchor = _one_of(drawn.anchors, rng)
+    opponent = _one_of(drawn.opponents(anchor), rng)
+    chance = sum(meeting.share * meeting.chance(anchor, opponent) for meeting in meetings) / sum(shares)
+    first, second = contenders.models[anchor], contenders.models[opponent]
     prompt, prompt_chance = draw_prompt(rng, least_met(view, first, second))
-    return Pick(first, second, prompt, chance * prompt_chance, drawn.kind.reason)
+    return Pick(first, second, prompt, chance * prompt_chance, contenders.reason(drawn.kind, anchor, opponent))
 
 
-def lotteries(view: VoterView) -> list[Lottery]:
-    """The kinds of meeting that can be served now; the shares of the others are redistributed."""
-    mix, lean = view.policy.opponents, view.lean
-    neighbours, close, challengers = _meetings(view)
-    kinds = (
-        _floors(view, neighbours).lottery(mix.neighbour, lean) or neighbours.lottery(mix.neighbour, lean),
-        close.lottery(mix.close, lean),
-        challengers.lottery(mix.challenger, lean),
-    )
-    return [kind for kind in kinds if kind is not None]
+class Contenders:
+    """The band, its challengers and the places that publication looks at, for one voter; `models` are in order."""
+
+    def __init__(self, view: VoterView) -> None:
+        policy = view.policy
+        reach = policy.contender_band + max(policy.challenger_reach, 1)
+        self.models: list[int] = view.order[: max(reach, policy.publication.top)].tolist()
+        self._band = range(min(policy.contender_band, len(self.models)))
+        self._challengers = range(len(self._band), min(len(self._band) + policy.challenger_reach, len(self.models)))
+        self._floors = range(min(max(policy.contender_band, policy.publication.top), len(self.models)))
+        self._view = view
+        self._partners = None if view.everybody else view.partners[np.ix_(self.models, self.models)].tolist()
+        self._known_short: dict[int, bool] = {}
+        mix = policy.opponents
+        kinds = (
+            Meetings("neighbour", mix.neighbour, self._with(self._beside) + self._short_below(), self.neighbours),
+            Meetings("close", mix.close, self._with(self._others), self.closest),
+            Meetings("challenger", mix.challenger, self._with(self.challengers), self.challengers),
+        )
+        self.meetings = [kind for kind in kinds if kind.anchors and kind.share > 0.0]
+        """The kinds that this voter can be shown; the shares of the others go to these."""
+
+    def neighbours(self, anchor: int) -> Places:
+        """The places above and below, or only those with which the anchor is below its floor, if there are any.
+
+        Beyond the band only such pairs are drawn.
+        """
+        return self._short(anchor) or self._beside(anchor)
+
+    def closest(self, anchor: int) -> Places:
+        """The contender with the nearest rating that is no neighbour; several where they are level."""
+        rating, others = self._view.state.ratings.rating, self._others(anchor)
+        own = rating[self.models[anchor]]
+        gaps = [abs(float(rating[self.models[place]] - own)) for place in others]
+        nearest = min(gaps, default=0.0) + LEVEL
+        return [place for place, gap in zip(others, gaps, strict=True) if gap <= nearest]
+
+    def challengers(self, anchor: int) -> Places:
+        """The places just below the band."""
+        return self._partners_of(anchor, self._challengers)
+
+    def reason(self, kind: Kind, anchor: int, opponent: int) -> str:
+        """Who the anchor was, by rank, and why the two meet."""
+        short = kind == "neighbour" and opponent in self._short(anchor)
+        return ContenderMeeting(kind, anchor + 1, opponent + 1, short).reason(len(self._band))
+
+    def _with(self, opponents: Callable[[int], Places]) -> Places:
+        """The places of the band that have such opponents."""
+        return [place for place in self._band if opponents(place)]
+
+    def _beside(self, anchor: int) -> Places:
+        beside = (*range(max(anchor - 1, 0), anchor), *range(anchor + 1, min(anchor + 2, len(self.models))))
+        return self._partners_of(anchor, beside)
+
+    def _others(self, anchor: int) -> Places:
+        """The contenders that are no neighbours."""
+        return self._partners_of(anchor, (*self._band[: max(anchor - 1, 0)], *self._band[anchor + 2 :]))
+
+    def _partners_of(self, anchor: int, places: Iterable[int]) -> Places:
+        if self._partners is None:
+            return list(places)
+        may_meet = self._partners[anchor]
+        return [place for place in places if may_meet[place]]
+
+    def _short_below(self) -> Places:
+        """The places below the band that are short of votes with a neighbour."""
+        return [place for place in self._floors[len(self._band) :] if self._short(place)]
+
+    def _short(self, anchor: int) -> Places:
+        """The neighbours with which a model is below its floor, as far as floors reach."""
+        if anchor not in self._floors:
+            return []
+        return [place for place in self._beside(anchor) if place in self._floors and self._is_short(anchor, place)]
+
+    def _is_short(self, anchor: int, place: int) -> bool:
+        upper = min(anchor, place)
+        if upper not in self._known_short:
+            self._known_short[upper] = below_floor(self._view, self.models[anchor], self.models[place])
+        return self._known_short[upper]
 
 
 def below_floor(view: VoterView, first: int, second: int) -> bool:
@@ -105,51 +204,5 @@ def below_floor(view: VoterView, first: int, second: int) -> bool:
     return len(set(met) | set(np.flatnonzero(view.in_flight(first, second)).tolist())) < enough
 
 
-def _floors(view: VoterView, neighbours: Meetings) -> Meetings:
-    """Rank neighbours that are below the adjacent floor, which come first."""
-    places = {model: place for place, model in enumerate(view.band.tolist())}
-    below = [pair for pair in neighbours.pairs if places[pair[0]] < places[pair[1]] and below_floor(view, *pair)]
-    return Meetings("rank neighbours below their floor of votes", below, [1] * len(below))
-
-
-def _meetings(view: VoterView) -> tuple[Meetings, Meetings, Meetings]:
-    """Neighbours, close rivals and challengers; cached until the next vote for voters who may see every model."""
-    if view.partners is not view.servable.partners:
-        return _neighbours(view), _close(view), _challengers(view)
-    if view.rank_order.meetings is None:
-        view.rank_order.meetings = _neighbours(view), _close(view), _challengers(view)
-    return view.rank_order.meetings
-
-
-def _neighbours(view: VoterView) -> Meetings:
-    """Each contender with its neighbour above or below."""
-    band = view.band.tolist()
-    pairs: list[Pair] = []
-    among: list[int] = []
-    for place, anchor in enumerate(band):
-        beside = (*band[max(place - 1, 0) : place], *band[place + 1 : place + 2])
-        rivals = [rival for rival in beside if view.partners[anchor, rival]]
-        pairs += [(anchor, rival) for rival in rivals]
-        among += [len(rivals)] * len(rivals)
-    return Meetings("rank neighbours in the contender band", pairs, among)
-
-
-def _close(view: VoterView) -> Meetings:
-    """Each contender with the contender whose rating is nearest."""
-    band = view.band
-    rating = view.state.ratings.rating[band]
-    gap = np.abs(rating[:, None] - rating[None, :])
-    gap[~view.partners[band[:, None], band]] = np.inf
-    chosen = (gap <= gap.min(axis=1, keepdims=True) + LEVEL) & np.isfinite(gap)
-    rows, columns = chosen.nonzero()
-    pairs = list(zip(band[rows].tolist(), band[columns].tolist(), strict=True))
-    return Meetings("contenders closest in rating", pairs, chosen.sum(axis=1)[rows].tolist())
-
-
-def _challengers(view: VoterView) -> Meetings:
-    """Each contender with each of the ranks just below the band."""
-    band, size = view.band, view.policy.contender_band
-    behind = view.order[size : size + view.policy.challenger_reach]
-    rows, columns = view.partners[band[:, None], behind].nonzero()
-    pairs = list(zip(band[rows].tolist(), behind[columns].tolist(), strict=True))
-    return Meetings("challenger of the contender band", pairs, [1] * len(pairs))
+def _one_of(places: Places, rng: np.random.Generator) -> int:
+    return places[0] if len(places) == 1 else places[int(rng.random() * len(places))]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.validity.fairness import exposure_targets as two_targets
+from tiltyard.validity import fairness
 
 if TYPE_CHECKING:
     from tiltyard.arena.policy import Policy
@@ -59,43 +59,13 @@ def lane_opens(state: ArenaState, order: Numbers | None = None) -> bool:
 
 def exposure_targets(state: ArenaState) -> Floats:
     """The exposures each model should have in a window of the current length; 0 for a model that cannot be served."""
-    order = conservative_order(state, playing(state))
-    models, matchups = len(state.catalog.models), len(state.schedule.window)
-    return targets(state.policy, order, models, matchups, opened=lane_opens(state, order))
+    return targets(state.schedule, playing(state))
 
 
-def targets(policy: Policy, order: Numbers, models: int, matchups: int, *, opened: bool) -> Floats:
-    """An even share for every model, or what the contender lane alone gives a contender if that is more.
-
-    The others then share the rest evenly. While the lane is closed, every model gets the even share.
-    """
-    contender, other = _two_targets(policy, len(order), matchups, opened=opened)
-    return _spread(order, policy.contender_band, models, contender, other)
-
-
-def aims(policy: Policy, order: Numbers, models: int, matchups: int, *, opened: bool) -> Floats:
-    """What the lanes aim for: the targets, but half a tolerance less for contenders with a larger share.
-
-    Their own lane fills their target on average, with random fluctuations. If other lanes made up for every shortfall,
-    every surplus would push them over the target. The other models aim for what is left.
-    """
-    contender, other = _two_targets(policy, len(order), matchups, opened=opened)
-    others = len(order) - policy.contender_band
-    if contender > other and others > 0:
-        spared = 0.5 * policy.exposure_tolerance * contender
-        contender, other = contender - spared, other + spared * policy.contender_band / others
-    return _spread(order, policy.contender_band, models, contender, other)
-
-
-def _two_targets(policy: Policy, players: int, matchups: int, *, opened: bool) -> tuple[float, float]:
-    by_lane = policy.lanes.contender if opened else 0.0
-    return two_targets(players, min(policy.contender_band, players), matchups, by_lane, policy.opponents.challenger)
-
-
-def _spread(order: Numbers, band: int, models: int, contender: float, other: float) -> Floats:
-    values = np.zeros(models)
-    values[order] = other
-    values[order[:band]] = contender
+def targets(schedule: Schedule, players: Numbers) -> Floats:
+    """An even share for every model, or what the contender lane alone gave it if that is more."""
+    values = np.zeros(len(schedule.in_window))
+    values[players] = fairness.exposure_targets(schedule.by_contender_lane[players], len(schedule.window))
     return values
 
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.matchmaking.exposure import aims, conservative_order, lane_opens
+from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens, targets
 
 if TYPE_CHECKING:
     from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.matchmaking.contender import Meetings
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.rating_track import Ratings
     from tiltyard.arena.state import ArenaState
@@ -26,7 +25,7 @@ Narrow = NDArray[np.float32]
 Counts = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
-ONE, NOTHING = np.float32(1.0), np.float32(0.0)
+ONE, HALF, NOTHING = np.float32(1.0), np.float32(0.5), np.float32(0.0)
 
 WORTH_ARRAYS = 6
 """From this many models on it is faster to compute their rows together than one by one."""
@@ -80,7 +79,7 @@ class RankOrder:
 
     `order` lists the models that can be served, best first; `band` the contenders among them; `opened`: their lane may
     serve. `floors` are the decisive votes that each model should have on every prompt: more for contenders. `decisive`
-    counts such votes of all models. `meetings` is where the contender lane keeps its pairs.
+    counts such votes of all models.
     """
 
     def __init__(self, state: ArenaState, servable: Servable) -> None:
@@ -92,24 +91,17 @@ class RankOrder:
         self.floors = np.full(len(servable.players), policy.prompt_floor, dtype=np.int32)
         if self.opened:
             self.floors[self.band] = max(policy.prompt_floor, policy.prompt_target_top)
-        self.meetings: tuple[Meetings, Meetings, Meetings] | None = None
-        self._policy = policy
-        self._aim: tuple[int, Floats] | None = None
-
-    def aim(self, matchups: int) -> Floats:
-        """How many exposures each model should get in a window of this many matchups."""
-        if self._aim is None or self._aim[0] != matchups:
-            aim = aims(self._policy, self.order, len(self.floors), matchups, opened=self.opened)
-            self._aim = (matchups, aim)
-        return self._aim[1]
 
 
 class Deficits:
     """Tables by model, with matchups in flight counted as if they had been voted on.
 
-    `prompts` (model, prompt): the share missing to the floor, or to the model's mean if that is more; `missing` are the
-    sums by model. `met` (model, model): decisive votes of the pair. A choice touches two models and a vote two, so only
-    their rows are recomputed.
+    `prompts` (model, prompt): how much a vote on that prompt is needed, 0 to 1. Prompts below the floor need it more
+    than those above, and most of all those nearest to it: a prompt that was begun is finished before the next is begun.
+    With many prompts none would be covered for long if all were begun first. Above the floor it is half of the share
+    missing to the model's mean. `missing`: by model, the sum of the shares missing to the floor, or to the mean if that
+    is more. `met` (model, model): decisive votes of the pair. A choice touches two models and a vote two, so only their
+    rows are recomputed.
     """
 
     def __init__(self, servable: Servable) -> None:
@@ -119,7 +111,7 @@ class Deficits:
         self.missing: Narrow = np.zeros(models, dtype=np.float32)
         self.met: Counts = np.zeros((models, models), dtype=np.int32)
         self._floors: Counts = np.full(models, -1, dtype=np.int32)
-        self._tallies_seen = self._schedule_seen = -1
+        self._tallies_seen = self._schedule_seen = self._prompt_floor = -1
 
     def follow(self, state: ArenaState, floors: Counts) -> None:
         """Update for what has happened since, and for changed floors."""
@@ -139,39 +131,56 @@ class Deficits:
         if self._floors is not floors:
             stale |= self._floors != floors
             self._floors = floors
+        if self._prompt_floor != state.policy.prompt_floor:
+            stale[:] = True
+            self._prompt_floor = state.policy.prompt_floor
         return stale.nonzero()[0]
 
     def _one(self, state: ArenaState, model: int) -> None:
         """One model's rows: what `_many` does, to the last bit."""
-        tallies, schedule = state.tallies, state.schedule
+        tallies, schedule, floor = state.tallies, state.schedule, self._prompt_floor
         have = tallies.decisive_on.view[model] + schedule.in_flight_on.view[model]
         aim = max(np.add.reduce(have) / self.servable.prompts_of[model], self._floors[model])
         row = self.prompts[model]
-        np.multiply(have, np.float32(-1.0 / aim), out=row, casting="unsafe", dtype=np.float32)
-        row += ONE
+        np.multiply(have, np.float32(-0.5 / aim), out=row, casting="unsafe", dtype=np.float32)
+        row += HALF
         np.maximum(row, NOTHING, out=row)
         if not self.servable.complete:
             row *= self.servable.cells[model]
-        self.missing[model] = np.add.reduce(row)
+        self.missing[model] = 2.0 * np.add.reduce(row)
+        if np.minimum.reduce(have) < floor:
+            begun = have < floor
+            row[begun] = self._near_floor(have[begun], floor)
+            if not self.servable.complete:
+                row *= self.servable.cells[model]
         wins = tallies.wins.view
         self.met[model] = self.met[:, model] = wins[model] + wins[:, model] + schedule.in_flight_pairs.view[model]
 
     def _many(self, state: ArenaState, models: NDArray[np.intp]) -> None:
-        tallies, schedule = state.tallies, state.schedule
+        tallies, schedule, floor = state.tallies, state.schedule, self._prompt_floor
         have = tallies.decisive_on.view[models] + schedule.in_flight_on.view[models]
         aim = np.maximum(have.sum(axis=-1) / self.servable.prompts_of[models], self._floors[models])
-        missing = have.astype(np.float32)
-        missing *= (-1.0 / aim).astype(np.float32)[:, None]
-        missing += ONE
-        np.maximum(missing, NOTHING, out=missing)
+        rows = have.astype(np.float32)
+        rows *= (-0.5 / aim).astype(np.float32)[:, None]
+        rows += HALF
+        np.maximum(rows, NOTHING, out=rows)
         if not self.servable.complete:
-            missing *= self.servable.cells[models]
-        self.prompts[models] = missing
-        self.missing[models] = missing.sum(axis=1)
+            rows *= self.servable.cells[models]
+        self.missing[models] = 2.0 * rows.sum(axis=1)
+        begun = have < floor
+        rows[begun] = self._near_floor(have[begun], floor)
+        if not self.servable.complete:
+            rows *= self.servable.cells[models]
+        self.prompts[models] = rows
         wins = tallies.wins.view
         met = wins[models] + wins[:, models].T + schedule.in_flight_pairs.view[models]
         self.met[models] = met
         self.met[:, models] = met.T
+
+    @staticmethod
+    def _near_floor(have: Counts, floor: int) -> Narrow:
+        """How much prompts below the floor need a vote: more than ½, and 1 where one vote is missing."""
+        return ((have + ONE) * np.float32(0.5 / floor) + HALF).astype(np.float32)
 
 
 class WorkingTables:
@@ -185,6 +194,7 @@ class WorkingTables:
         self._servable: tuple[tuple[object, ...], Servable] | None = None
         self._order: tuple[tuple[Servable, Policy, Ratings, int], RankOrder] | None = None
         self._deficits: Deficits | None = None
+        self._targets: tuple[tuple[int, int, Servable], Floats] | None = None
 
     def servable(self, state: ArenaState) -> Servable:
         """What the catalog allows.
@@ -192,7 +202,8 @@ class WorkingTables:
         Entries are only added or switched, so their counts and switches identify its version.
         """
         if self._state is not state:
-            self._state, self._servable, self._order, self._deficits = state, None, None, None
+            self._state, self._servable, self._order = state, None, None
+            self._deficits = self._targets = None
         catalog = state.catalog
         key = (
             len(catalog.models),
@@ -205,9 +216,9 @@ class WorkingTables:
             self._servable = (key, Servable.of(catalog))
         return self._servable[1]
 
-    def rank_order(self, state: ArenaState) -> RankOrder:
+    def rank_order(self, state: ArenaState, servable: Servable) -> RankOrder:
         """The order of the models, recomputed when ratings, counts, policy or catalog have changed."""
-        servable, policy = self.servable(state), state.policy
+        policy = state.policy
         ratings, revision = state.ratings, state.tallies.revision
         if self._order is not None:
             (servable_then, policy_then, ratings_then, revision_then), order = self._order
@@ -222,9 +233,16 @@ class WorkingTables:
         self._order = ((servable, policy, ratings, revision), order)
         return order
 
-    def deficits(self, state: ArenaState, order: RankOrder) -> Deficits:
+    def exposure_targets(self, state: ArenaState, servable: Servable) -> Floats:
+        """The exposures each model should have, recomputed when the contender lane's part of the window has changed."""
+        schedule = state.schedule
+        key = (schedule.contender_revision, len(schedule.window), servable)
+        if self._targets is None or self._targets[0] != key:
+            self._targets = (key, targets(schedule, servable.numbers))
+        return self._targets[1]
+
+    def deficits(self, state: ArenaState, order: RankOrder, servable: Servable) -> Deficits:
         """What every model lacks now."""
-        servable = self.servable(state)
         if self._deficits is None or self._deficits.servable is not servable:
             self._deficits = Deficits(servable)
         self._deficits.follow(state, order.floors)

@@ -45,11 +45,15 @@ class VoterView:
         self._seen = seen
         self.partners, self.anchors = self._who_may_meet(capped=capped)
         self.has_pair = self.partners is servable.partners or bool(self.anchors.any())
-        self.rank_order = tables.rank_order(state)
-        order = self.rank_order
+        self.rank_order = order = tables.rank_order(state, servable)
         self.order, self.band, self.opened = order.order, order.band, order.opened
-        self._aim = self.rank_order.aim(len(state.schedule.window))
+        self._aim = tables.exposure_targets(state, servable)
         self._deviation = deviations(state.schedule.in_window, self._aim)
+
+    @property
+    def everybody(self) -> bool:
+        """Whether this voter may be shown any model against any other."""
+        return self.partners is self.servable.partners and self.servable.complete
 
     @cached_property
     def urgency(self) -> Floats:
@@ -63,7 +67,7 @@ class VoterView:
 
     @cached_property
     def _deficits(self) -> Deficits:
-        return self._tables.deficits(self.state, self.rank_order)
+        return self._tables.deficits(self.state, self.rank_order, self.servable)
 
     def under_floor(self, model: int) -> Mask:
         """By prompt: whether a model has fewer decisive votes than it should."""

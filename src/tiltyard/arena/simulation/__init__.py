@@ -2,15 +2,17 @@
 
 from tiltyard.arena.simulation.attack_cost import AttackReport, Defence, flagged_voters
 from tiltyard.arena.simulation.ledger import MemoryArena, SimulatedArena
-from tiltyard.arena.simulation.result import CurvePoint, LateModel, SimulationResult
+from tiltyard.arena.simulation.result import ContenderShares, CurvePoint, LateModel, NeighbourPair, SimulationResult
 from tiltyard.arena.simulation.run import SimulationSettings, simulate
 
 __all__ = [
     "AttackReport",
+    "ContenderShares",
     "CurvePoint",
     "Defence",
     "LateModel",
     "MemoryArena",
+    "NeighbourPair",
     "SimulatedArena",
     "SimulationResult",
     "SimulationSettings",

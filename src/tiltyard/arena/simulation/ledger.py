@@ -40,6 +40,11 @@ class SimulatedArena(Protocol):
         """Apply events not caused by voters: added models and prompts, phase changes."""
         ...
 
+    @property
+    def reason(self) -> str:
+        """Why the matchup that was served last was chosen."""
+        ...
+
     def serve(self, voter: str, at: int, block: str = "") -> str:
         """Serve a matchup to a voter, from an address block if one is named; its id."""
         ...
@@ -68,6 +73,7 @@ class MemoryArena:
         self._book = MemoryVoteBook()
         self.state = ArenaState(self._book)
         self.state.track.expect(expected_votes)
+        self.reason = ""
         self._seeds = np.random.default_rng([seed, 1])
         self._next_matchup = Matchmaker()
         self._seen: dict[str, SeenMatchups] = {}
@@ -90,6 +96,7 @@ class MemoryArena:
         due = self._waiting.due(block, voter, state.policy.waiting)
         waiting = choose_waiting(due, lambda pair, lane: again(state, rng, seen, pair, lane=lane))
         chosen = waiting or self._next_matchup(state, rng, seen)
+        self.reason = chosen.reason
         seen.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
         matchup_id = f"{state.seq + 1:032x}"
         served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at, block=block)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.board import badge_floors, coverages
 from tiltyard.arena.events import LANES
-from tiltyard.arena.matchmaking import exposure_targets
-from tiltyard.arena.matchmaking.exposure import conservative_order, deviations, lane_opens
+from tiltyard.arena.matchmaking.contender import ContenderMeeting
+from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import diversity_most
 from tiltyard.arena.tallies import pair_of
 from tiltyard.ratings.ranks import kendall_tau
+from tiltyard.validity.fairness import ExposureFairness, exposure_fairness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +43,12 @@ FAR_BEYOND = 0.20
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """The accuracy of the official order after this many votes."""
+    """After this many votes: the accuracy of the official order, models no longer provisional, mean prompt coverage."""
 
     votes: int
     kendall_tau: float | None
+    established: int = 0
+    prompt_coverage: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,39 @@ class LateModel:
     largest_traffic_share: float
     """The largest share of any 200 matchups in a row that it took part in."""
     votes_until_established: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContenderShares:
+    """What the contender lane served: shares of its matchups, and counts by rank.
+
+    `above` is the share of neighbours above among those where the anchor has one on either side and neither pair is
+    below its floor. Pairs below it come first, and are the share `below_floor`.
+    """
+
+    served: int
+    neighbour: float
+    close: float
+    challenger: float
+    below_floor: float
+    above: float | None
+    anchors: dict[int, int]
+    """Matchups by the anchor's rank: all ranks of the band are drawn alike."""
+    challengers: dict[int, int]
+    """Challengers by rank: all alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourPair:
+    """Two ranks next to each other: how often the contender lane had those who stood there meet, over the whole run.
+
+    `decisive` and `prompts` are the decisive votes between the two that stand there at the end, and their prompts.
+    """
+
+    ranks: tuple[int, int]
+    met: int
+    decisive: int
+    prompts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +121,14 @@ class SimulationResult:
     kendall_tau_bradley_terry: float | None
     """The same of Bradley–Terry on the same votes."""
     in_tolerance: int
-    """Models within tolerance of their exposure target in the last window."""
+    """Models within tolerance of their exposure target in the last window: an even share, or what the contender lane
+    alone gave them where that is more."""
+    in_tolerance_of_even_share: int
+    """Models within tolerance of 2W/M, the policy's own target."""
+    even_share: float
+    """2W/M: exposures in the last window, if all models had the same."""
+    exposure_targets: tuple[float, float]
+    """The least and the largest target of a model."""
     beyond_20_percent: tuple[str, ...]
     """Models further than 20 % from it."""
     crossed_band: tuple[str, ...]
@@ -99,6 +143,10 @@ class SimulationResult:
     """The same over all matchups."""
     matchups_lanes_open: int
     """Matchups served while the contender lane could serve."""
+    contender_lane: ContenderShares | None
+    """What the contender lane served; None if it never did."""
+    neighbour_pairs: tuple[NeighbourPair, ...]
+    """The neighbouring pairs of the top that publication rules look at."""
     side_a_share: float
     """Share of matchups with the first-named model on side A."""
     established: int
@@ -159,8 +207,9 @@ class Monitor:
         self.duplicates = 0
         self.diversity_broken = 0
         self.largest_share: dict[int, float] = {}
+        self.contender_meetings: list[ContenderMeeting] = []
 
-    def note(self, state: ArenaState, served: Reserved) -> None:
+    def note(self, state: ArenaState, served: Reserved, reason: str) -> None:
         """Count a matchup that was just served from this state."""
         pair = pair_of(served.a, served.b)
         self.served += 1
@@ -174,6 +223,9 @@ class Monitor:
         self._bands.append(tuple(order[: state.policy.contender_band].tolist()))
         if lane_opens(state, order):
             self.lanes_when_open[served.lane] += 1
+        meeting = ContenderMeeting.read(reason) if served.lane == "contender" else None
+        if meeting is not None:
+            self.contender_meetings.append(meeting)
         self._note_traffic(served)
 
     def _note_traffic(self, served: Reserved) -> None:
@@ -193,6 +245,45 @@ class Monitor:
         if not bands:
             return set()
         return set(frozenset.union(*bands) - frozenset.intersection(*bands))
+
+
+def contender_shares(meetings: Sequence[ContenderMeeting], band: int) -> ContenderShares | None:
+    """The shares of a contender lane over what it served."""
+    if not meetings:
+        return None
+    kinds = Counter(meeting.kind for meeting in meetings)
+    either = [
+        meeting.opponent < meeting.anchor
+        for meeting in meetings
+        if meeting.kind == "neighbour" and not meeting.short and meeting.anchor > 1
+    ]
+    anchors = Counter(meeting.anchor for meeting in meetings)
+    challengers = Counter(meeting.opponent for meeting in meetings if meeting.kind == "challenger")
+    return ContenderShares(
+        served=len(meetings),
+        neighbour=kinds["neighbour"] / len(meetings),
+        close=kinds["close"] / len(meetings),
+        challenger=kinds["challenger"] / len(meetings),
+        below_floor=sum(meeting.short for meeting in meetings) / len(meetings),
+        above=sum(either) / len(either) if either else None,
+        anchors={rank: anchors[rank] for rank in range(1, band + 1)},
+        challengers={rank: challengers[rank] for rank in sorted(challengers)},
+    )
+
+
+def neighbour_pairs(state: ArenaState, meetings: Sequence[ContenderMeeting]) -> tuple[NeighbourPair, ...]:
+    """The pairs of the top that publication rules look at, best first."""
+    met = Counter(pair_of(meeting.anchor, meeting.opponent) for meeting in meetings)
+    top, tallies = state.order()[: state.policy.publication.top], state.tallies
+    return tuple(
+        NeighbourPair(
+            (rank, rank + 1),
+            met[rank, rank + 1],
+            tallies.pair_decisive(above, below),
+            tallies.distinct_prompts(above, below),
+        )
+        for rank, (above, below) in enumerate(pairwise(top), start=1)
+    )
 
 
 def official_tau(state: ArenaState, world: World) -> float | None:
@@ -231,7 +322,7 @@ def summary(
 ) -> SimulationResult:
     """Assemble the result from the records, the final state and the votes."""
     names = [model.model for model in state.catalog.models]
-    off = deviations(state.schedule.in_window, exposure_targets(state))
+    fair = _exposure(state)
     wrong = [look.votes for look in looks if look.ranks_hold is False]
     ties = int(state.tallies.ties.view.sum()) // 2
     return SimulationResult(
@@ -242,14 +333,19 @@ def summary(
         seed=seed,
         kendall_tau=official_tau(state, world),
         kendall_tau_bradley_terry=published.tau,
-        in_tolerance=int((np.abs(off) <= state.policy.exposure_tolerance).sum()),
-        beyond_20_percent=tuple(names[i] for i in np.flatnonzero(np.abs(off) > FAR_BEYOND)),
+        in_tolerance=int(fair.within.sum()),
+        in_tolerance_of_even_share=int(fair.within_even.sum()),
+        even_share=fair.even_target,
+        exposure_targets=(float(fair.targets.min()), float(fair.targets.max())),
+        beyond_20_percent=tuple(names[i] for i in np.flatnonzero(np.abs(fair.off) > FAR_BEYOND)),
         crossed_band=tuple(names[i] for i in sorted(monitor.crossed)),
         in_flight_duplicates=monitor.duplicates / monitor.served,
         diversity_broken=monitor.diversity_broken,
         lane_shares=_shares(monitor.lanes_when_open),
         lane_shares_all=_shares(monitor.lanes),
         matchups_lanes_open=monitor.lanes_when_open.total(),
+        contender_lane=contender_shares(monitor.contender_meetings, state.policy.contender_band),
+        neighbour_pairs=neighbour_pairs(state, monitor.contender_meetings),
         side_a_share=monitor.first_named_as_a / monitor.served,
         established=int(established(state).sum()),
         interval_coverage=published.intervals,
@@ -266,6 +362,13 @@ def summary(
         attack=attack,
         remarks=published.remarks,
     )
+
+
+def _exposure(state: ArenaState) -> ExposureFairness:
+    """Exposures of the last window against both targets."""
+    schedule, servable = state.schedule, np.asarray(state.catalog.servable().any(axis=1))
+    given, tolerance = schedule.by_contender_lane, state.policy.exposure_tolerance
+    return exposure_fairness(schedule.in_window, given, servable, len(schedule.window), tolerance=tolerance)
 
 
 def _shares(lanes: dict[str, int]) -> dict[str, float]:

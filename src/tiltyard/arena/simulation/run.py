@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from tiltyard.arena import events as e
+from tiltyard.arena.board import coverages
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.population import (
     Attack,
@@ -210,11 +211,16 @@ class _Run:
             self._step()
             if self._cast in marks:
                 marks.remove(self._cast)
-                self.curve.append(CurvePoint(self._cast, official_tau(self._engine.state, self._world)))
+                self.curve.append(self._point())
             if self._cast in looks:
                 looks.remove(self._cast)
                 self.looks.append(published(self._engine, settings, self._world))
             self._watch_late_model()
+
+    def _point(self) -> CurvePoint:
+        state = self._engine.state
+        covered = float(coverages(state).mean())
+        return CurvePoint(self._cast, official_tau(state, self._world), int(established(state).sum()), covered)
 
     def _step(self) -> None:
         """The next thing that happens: a session is done with its matchup, and it or the next one gets another."""
@@ -235,7 +241,8 @@ class _Run:
 
     def _serve(self, at: int, session: VoterSession, left: int) -> None:
         matchup_id = self._engine.serve(session.name, at)
-        self.monitor.note(self._engine.state, self._engine.state.schedule.in_flight[matchup_id])
+        state = self._engine.state
+        self.monitor.note(state, state.schedule.in_flight[matchup_id], self._engine.reason)
         self._served += 1
         seconds = session.voter.seconds(self._rng)
         luck = self._rng.random()

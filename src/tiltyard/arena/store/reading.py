@@ -54,6 +54,12 @@ _votes = (
     .limit(PAGE)
 )
 
+_contender_votes = (
+    sa.select(votes.c.seq)
+    .join_from(votes, matchups, votes.c.matchup_id == matchups.c.id)
+    .where(votes.c.seq > sa.bindparam("after"), votes.c.seq <= sa.bindparam("until"), matchups.c.lane == "contender")
+)
+
 _changed = (
     sa.select(changes.c.vote_seq, changes.c.standing_before)
     .where(changes.c.seq > sa.bindparam("after"))
@@ -69,6 +75,12 @@ def cast_votes(store: Store, until: int) -> Iterator[CastVote]:
         for vote in _cast(connection, until):
             standing = before.get(vote.seq)
             yield vote if standing is None else msgspec.structs.replace(vote, standing=standing)
+
+
+def contender_votes(store: Store, after: int, until: int) -> set[int]:
+    """The sequence numbers of the votes in a part of the log whose matchup the contender lane chose."""
+    with store.database.read() as connection:
+        return set(connection.execute(_contender_votes, {"after": after, "until": until}).scalars())
 
 
 def final_votes(store: Store, until: int, now: int) -> Iterator[CastVote]:

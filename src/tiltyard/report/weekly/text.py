@@ -59,8 +59,9 @@ def exposure_sentences(report: WeeklyReport) -> list[str]:
         aimed = fair.targets[fair.targets > 0.0]
         top, other = float(aimed.max()), float(aimed.min())
         said.append(
-            f"An even share would be {fair.even_target:.1f} exposures (2W/M). The contender lane alone gives each "
-            f"contender more, so the targets are {top:.1f} for contenders and {other:.1f} for the others."
+            f"An even share would be {fair.even_target:.1f} exposures (2W/M); {int(fair.within_even.sum())} models are "
+            f"within tolerance of that. The contender lane alone gave some models more: their target is what it gave "
+            f"(up to {top:.1f}); the others share the rest and have a target of {other:.1f}."
         )
     return said
 
