@@ -217,6 +217,7 @@ def category_board(snapshot: Snapshot, name: str) -> OfflineBoard | None:
         matchup_ids=(),
         block=votes.block[of],
         weight=votes.weight[of],
+        by_contender_lane=votes.by_contender_lane[of],
     )
     try:
         order = [row.model for row in snapshot.board.rows]
