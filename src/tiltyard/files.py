@@ -100,6 +100,13 @@ def write_bytes(path: Path, content: bytes, *, new_folder: bool = True) -> None:
         part.write_bytes(content)
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Write bytes that only the user may read, and have them on the disk when it returns."""
+    with whole_file(path, durable=True) as part:
+        part.touch(mode=0o600)
+        part.write_bytes(content)
+
+
 def write_text(path: Path, text: str, *, new_folder: bool = True) -> None:
     """Write a text, with line ends as they are."""
     write_bytes(path, text.encode("utf-8"), new_folder=new_folder)

@@ -34,8 +34,8 @@ def test_texts_whole_numbers_and_floats_arrive_to_the_last_bit(store: Store) -> 
 @pytest.mark.parametrize("count", [0, 1, 3, PIECES[0] - 1, PIECES[0], 2 * PIECES[0] + 21])
 def test_numbered_rows_get_growing_numbers_in_their_order_however_many_they_are(store: Store, count: int) -> None:
     with store.database.write() as connection:
-        before = insert_numbered(connection, events, [(0, "kind", "before")])
-        ids = insert_numbered(connection, events, [(i, "kind", f"body {i}") for i in range(count)])
+        before = insert_numbered(connection, events, [(0, "kind", "before", "salt")])
+        ids = insert_numbered(connection, events, [(i, "kind", f"body {i}", None) for i in range(count)])
         assert ids == sorted(ids)
         assert not ids or ids[0] > before[0]
         found = fetch(connection, sa.select(events.c.id, events.c.body).where(one_of(events.c.id, "ids")), {"ids": ids})

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from tests.arena.engines import catalog, open_arena, play, sql
 from tiltyard.arena import events as e
+from tiltyard.arena.chain import chain_hash, link_event
 from tiltyard.arena.store import Store, state_bytes
 from tiltyard.arena.store.tables import checkpoints
 from tiltyard.arena.store.verify import Verification, rebuild, verify
@@ -83,20 +84,20 @@ def test_a_checkpoint_of_an_earlier_version_is_passed_over_and_a_spoilt_one_is_n
 
 def test_a_hash_is_of_the_one_before_its_number_its_time_and_its_text() -> None:
     """The first number, by hand: SHA-256 of 64 zeros, 1, 7 and {} on four lines. Any other ingredient, another hash."""
-    assert e.chain_hash("0" * 64, 1, 7, "{}") == hashlib.sha256(b"0" * 64 + b"\n1\n7\n{}").hexdigest()
+    assert chain_hash("0" * 64, 1, 7, "{}") == hashlib.sha256(b"0" * 64 + b"\n1\n7\n{}").hexdigest()
     changed = [("f" * 64, 1, 7, "{}"), ("0" * 64, 2, 7, "{}"), ("0" * 64, 1, 8, "{}"), ("0" * 64, 1, 7, "{ }")]
-    assert len({e.chain_hash("0" * 64, 1, 7, "{}"), *(e.chain_hash(*parts) for parts in changed)}) == 5
+    assert len({chain_hash("0" * 64, 1, 7, "{}"), *(chain_hash(*parts) for parts in changed)}) == 5
 
 
 def test_whoever_forges_an_event_and_its_own_hash_breaks_the_chain_at_the_next_number(played_url: str) -> None:
     """Number 30 gets another time and the hash that fits it; number 31 was chained to the hash that was there."""
-    previous, seq, at, text, event_id = sql(
+    previous, seq, at, text, event_id, salt = sql(
         played_url,
-        "SELECT before.hash, c.seq, at, body, id FROM chain c JOIN events ON id = c.event_id"
+        "SELECT before.hash, c.seq, at, body, id, salt FROM chain c JOIN events ON id = c.event_id"
         " JOIN chain before ON before.seq = c.seq - 1 WHERE c.seq = 30",
     )[0]
     sql(played_url, f"UPDATE events SET at = {at + 1} WHERE id = {event_id}")
-    sql(played_url, f"UPDATE chain SET hash = '{e.chain_hash(previous, seq, at + 1, text)}' WHERE seq = 30")
+    sql(played_url, f"UPDATE chain SET hash = '{link_event(previous, seq, at + 1, text, salt)}' WHERE seq = 30")
     broken = [problem.where for problem in check(played_url).problems if problem.table == "chain"]
     assert broken == ["number 31"]
 

@@ -74,7 +74,7 @@ def test_a_busy_arena_in_sqlite_is_copied_and_the_copy_is_whole(sqlite_url: str,
     out = tmp_path / "copy.db"
     with busy(sqlite_url) as more:
         store = Store.open(sqlite_url)
-        head = copy_arena(store, out)
+        head = copy_arena(store.database, out)
         store.close()
         more(20)
     restored = f"sqlite:///{out}"
@@ -104,7 +104,7 @@ def _tiltyard(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_copy_that_cannot_be_written_leaves_nothing_behind(sqlite_url: str, tmp_path: Path) -> None:
     store = Store.open(sqlite_url)
     with pytest.raises(StoreError, match="Nothing was copied"):
-        copy_arena(store, tmp_path / "no such folder" / "copy.db")
+        copy_arena(store.database, tmp_path / "no such folder" / "copy.db")
     store.close()
     assert not (tmp_path / "no such folder").exists()
 
@@ -114,7 +114,7 @@ def test_a_copy_that_was_changed_does_not_verify(sqlite_url: str, tmp_path: Path
     with open_arena(sqlite_url) as arena:
         arena.append(catalog())
         play(arena, 5)
-        copy_arena(arena.store, out)
+        copy_arena(arena.store.database, out)
     with closing(sqlite3.connect(out)) as copy:
         copy.execute("UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE kind = 'voted'")
         copy.execute("UPDATE events SET body = replace(body, 'TIE', 'BOTH_BAD') WHERE kind = 'voted'")
@@ -124,7 +124,7 @@ def test_a_copy_that_was_changed_does_not_verify(sqlite_url: str, tmp_path: Path
 
 def test_postgresql_is_left_to_its_own_tools(postgresql_url: str, tmp_path: Path) -> None:
     with Arena.open(postgresql_url) as arena, pytest.raises(OptionError, match="pg_dump --format=custom"):
-        copy_arena(arena.store, tmp_path / "copy.db")
+        copy_arena(arena.store.database, tmp_path / "copy.db")
 
 
 def test_a_busy_arena_in_postgresql_is_dumped_and_the_restored_one_is_whole(

@@ -115,7 +115,7 @@ def test_a_new_version_comes_without_an_interruption(old_version: Path, postgres
             site.start(old_version)
         with voting(" ".join(site.url for site in sites), visitors=4) as tally:
             wait_until(tally, 20)
-            upgraded = run(new_version, "init", "--upgrade", "--db", url)  # expand
+            upgraded = run(new_version, "init", "--upgrade", "--rolling", "--db", url)  # expand
             assert upgraded.returncode == 0, upgraded.stderr
             assert dict(tally.stumbles) == {}
             wait_until(tally, len(tally.acknowledged) + 20)  # old programs, newer tables
@@ -124,6 +124,10 @@ def test_a_new_version_comes_without_an_interruption(old_version: Path, postgres
                 site.stop()
                 site.start(new_version)
                 wait_until(tally, len(tally.acknowledged) + 20)
+            assert (
+                run(new_version, "init", "--upgrade", "--db", url).returncode == 0
+            )  # the chain, when no old one is left
+            wait_until(tally, len(tally.acknowledged) + 20)
     assert set(tally.stumbles) <= {0}, "a host that stops answers whoever waits; only its port is closed for a while"
     assert {name for (name,) in sql(url, "SELECT matchup_id FROM votes")} == set(tally.acknowledged)
     found = verify(url)

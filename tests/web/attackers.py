@@ -19,7 +19,6 @@ from starlette.testclient import TestClient
 from tests.web.sites import ADMIN_SECRET, QUICK, SECRET
 from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.importing import response_id
 from tiltyard.arena.policy import Policy, TextsPublic
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
@@ -37,6 +36,11 @@ def words(seed: int, model: int, prompt: int) -> str:
     """An answer without a style: neither its words nor its length tell who wrote it."""
     rng = np.random.default_rng((seed, model, prompt))
     return " ".join(VOCABULARY[i] for i in rng.integers(len(VOCABULARY), size=int(rng.integers(6, 15))))
+
+
+def response_id(model: str, prompt_id: str, text: str) -> str:
+    """The id that an import of version 0.1 gave to an answer: a fingerprint, which old arenas still hold."""
+    return hashlib.sha256("\0".join((model, prompt_id, text)).encode()).hexdigest()[:32]
 
 
 def answer(seed: int, model: int, prompt: int) -> e.ResponseAdded:

@@ -24,7 +24,8 @@ from tests.web.attackers import (
 from tests.web.sites import form_in, vote_page
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import NOT_BLIND, SETTLED
-from tiltyard.arena.events import FIRST_HASH, Choice, chain_hash, encode_body
+from tiltyard.arena.chain import FIRST_HASH, chain_hash
+from tiltyard.arena.events import Choice, encode_body
 from tiltyard.arena.policy import Policy, TextsPublic, read_policy
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import log

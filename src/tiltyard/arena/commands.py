@@ -247,6 +247,8 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
     models: set[str] = set()
     prompts: set[str] = set()
     for body in bodies:
+        if isinstance(body, e.ChainUpgraded):
+            raise ArenaError("ChainUpgraded is not written by hand: run `tiltyard arena init --upgrade`.")
         if type(body) in e.OF_MATCHUPS:
             name = type(body).__name__
             raise ArenaError(f"{name} is not written by hand: serve, vote, reveal, skip or undo instead.")

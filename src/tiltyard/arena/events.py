@@ -6,7 +6,6 @@ The log of these events is the only source of truth; everything else is computed
 from __future__ import annotations
 
 import enum
-import hashlib
 from typing import Literal
 
 import msgspec
@@ -108,6 +107,18 @@ class ResponseAdded(Body, frozen=True, kw_only=True, tag="response_added"):
     """A random salt: the hashes of the log are public, and must not reveal the author to anyone who has the text."""
 
 
+class ResponseEnabled(Body, frozen=True, kw_only=True, tag="response_enabled"):
+    """This answer may be served again."""
+
+    response_id: str
+
+
+class ResponseDisabled(Body, frozen=True, kw_only=True, tag="response_disabled"):
+    """This one answer is no longer served; its votes remain."""
+
+    response_id: str
+
+
 class MatchupServed(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="matchup_served"):
     """Two answers were shown to a voter on random sides; with the reason for the choice and its probability."""
 
@@ -186,6 +197,17 @@ class Restored(Body, frozen=True, kw_only=True, tag="restored"):
     reason: str
 
 
+class ChainUpgraded(Body, frozen=True, kw_only=True, tag="chain_upgraded"):
+    """From this event on, the log is chained by version 2. It happens at most once, and not in a log that began so."""
+
+    until: int
+    """The last event that is chained by version 1 only."""
+    head: str
+    """Its hash."""
+    link: str
+    """The link of version 2 over the same events, from the first one."""
+
+
 AnyBody = (
     SettingsChanged
     | PhaseChanged
@@ -196,6 +218,8 @@ AnyBody = (
     | PromptEnabled
     | PromptDisabled
     | ResponseAdded
+    | ResponseEnabled
+    | ResponseDisabled
     | MatchupServed
     | Voted
     | Revealed
@@ -205,6 +229,7 @@ AnyBody = (
     | Flagged
     | Excluded
     | Restored
+    | ChainUpgraded
 )
 
 
@@ -222,8 +247,6 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(AnyBody)
 
-FIRST_HASH = "0" * 64
-
 
 def encode_body(body: Body) -> str:
     """The body as the text that is stored and hashed: always the same bytes for the same event."""
@@ -234,8 +257,3 @@ def decode_body(text: str | bytes) -> AnyBody:
     """The body of a stored text; unknown fields are ignored, those of a policy apart (`Policy`)."""
     body: AnyBody = _decoder.decode(text)
     return body
-
-
-def chain_hash(previous: str, seq: int, at: int, text: str) -> str:
-    """The hash that chains an event to the one before: over its sequence number, time, and every byte of text."""
-    return hashlib.sha256(f"{previous}\n{seq}\n{at}\n{text}".encode()).hexdigest()

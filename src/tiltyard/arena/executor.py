@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, cast
@@ -59,7 +60,7 @@ class Executor:
         store: Store,
         chooser: Chooser,
         now: Callable[[], int],
-        rng: np.random.Generator,
+        rng: np.random.Generator | None,
         new_id: Callable[[], str],
     ) -> None:
         self._store = store
@@ -270,7 +271,7 @@ class Executor:
         """A reserved matchup for one voter; None if there is nothing to serve, and the voter is told why."""
         state, catalog = replica.state, replica.state.catalog
         state.show(self.published)
-        seed = int(self._rng.integers(2**63 - 1))
+        seed = secrets.randbits(62) if self._rng is None else int(self._rng.integers(2**63 - 1))
         rng, seen = np.random.default_rng(seed), self._seen[command.voter]
         due = self._waiting.due(command.block_key, command.voter, state.policy.waiting)
         try:

@@ -5,7 +5,7 @@ Only what is new or changed becomes an event, so the same import can be run agai
 
 from __future__ import annotations
 
-import hashlib
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -86,12 +86,13 @@ class Import:
 def plan_import(
     catalog: Catalog,
     prompt_texts: Mapping[str, str],
+    answer_texts: Mapping[str, str],
     *,
     bank: Path | None = None,
     responses: Path | None = None,
     cards: Path | None = None,
 ) -> Import:
-    """The events that would import these files into the arena."""
+    """The events that would import these files into an arena with these texts of prompts and answers, by id."""
     if bank is None and responses is None and cards is None:
         raise OptionError("there is nothing to import. Name prompts, responses or models.")
     plan = Import()
@@ -103,7 +104,7 @@ def plan_import(
     for name in dict.fromkeys([*files, *described]):
         _plan_model(plan, catalog, name, described.get(name), given=name in files)
     for name, folder in files.items():
-        _plan_answers(plan, catalog, name, folder, known)
+        _plan_answers(plan, catalog, answer_texts, name, folder, known)
     return plan
 
 
@@ -165,36 +166,35 @@ def _plan_model(plan: Import, catalog: Catalog, name: str, card: ModelCard | Non
         plan.bodies.append(e.ModelDisabled(model=name))  # new metadata does not re-enable a model
 
 
-def _plan_answers(plan: Import, catalog: Catalog, name: str, folder: Path, known: set[str]) -> None:
+def _plan_answers(
+    plan: Import, catalog: Catalog, texts: Mapping[str, str], name: str, folder: Path, known: set[str]
+) -> None:
+    """Answers that are new or have changed. Their ids are random: a fingerprint would tell who wrote a known text."""
     for prompt_id, response in read_responses(folder, name).items():
         require_text(response, "an arena")
         if prompt_id not in known:
             plan.strangers += 1
         elif not response.response_text.strip():
             plan.empty += 1
+        elif texts.get(_present(catalog, name, prompt_id)) == response.response_text:
+            plan.unchanged += 1
         else:
-            added = e.ResponseAdded(
-                response_id=response_id(name, prompt_id, response.response_text),
-                model=name,
-                prompt_id=prompt_id,
-                text=response.response_text,
+            plan.answers += 1
+            plan.bodies.append(
+                e.ResponseAdded(
+                    response_id=secrets.token_urlsafe(18),
+                    model=name,
+                    prompt_id=prompt_id,
+                    text=response.response_text,
+                )
             )
-            if _present(catalog, name, prompt_id) == added.response_id:
-                plan.unchanged += 1
-            else:
-                plan.answers += 1
-                plan.bodies.append(added)
 
 
-def _present(catalog: Catalog, model: str, prompt_id: str) -> str | None:
+def _present(catalog: Catalog, model: str, prompt_id: str) -> str:
+    """The id of the model's answer to the prompt; empty if it has none."""
     if not (catalog.has_model(model) and catalog.has_prompt(prompt_id)):
-        return None
-    return catalog.response_ids.get((catalog.model(model), catalog.prompt(prompt_id)))
-
-
-def response_id(model: str, prompt_id: str, text: str) -> str:
-    """The id of an answer: a fingerprint of its model, its prompt and its text."""
-    return hashlib.sha256("\0".join((model, prompt_id, text)).encode()).hexdigest()[:32]
+        return ""
+    return catalog.response_ids.get((catalog.model(model), catalog.prompt(prompt_id)), "")
 
 
 def in_parts(bodies: list[Any]) -> list[list[Any]]:

@@ -11,8 +11,6 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
-
 from tiltyard.arena import commands
 from tiltyard.arena.executor import Executor
 from tiltyard.arena.group_commit import GroupCommit
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Self
+
+    import numpy as np
 
     from tiltyard.arena.commands import Command, Receipt, ServedMatchup
     from tiltyard.arena.events import AnyBody, Choice
@@ -56,7 +56,8 @@ class Arena:
         store: The arena's database, opened.
         chooser: Chooses matchups; passed in by tests and simulations.
         now: The clock.
-        rng: Random numbers; passed in by tests and simulations.
+        rng: Seeds of choices, passed in by tests and simulations; else the system's random numbers, so that nobody can
+            predict a choice from earlier ones.
         new_id: Creates ids; passed in by tests and simulations.
         idle_seconds: How often an idle writer checks for due work.
     """
@@ -73,7 +74,7 @@ class Arena:
     ) -> None:
         self.store = store
         self.now = now
-        self._executor = Executor(store, chooser or Matchmaker(), now, rng or np.random.default_rng(), new_id)
+        self._executor = Executor(store, chooser or Matchmaker(), now, rng, new_id)
         self._commits = GroupCommit(self._executor.execute, self._executor.idle, idle_seconds)
 
     @classmethod

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from tiltyard.cli.arena_heads import backup_command, head_command, upgrade_arena, verify_command, witness_command
 from tiltyard.cli.arena_options import (
     DEFAULT_DB,
     DbOption,
@@ -21,7 +22,7 @@ from tiltyard.cli.arena_options import (
 from tiltyard.cli.arena_prompts import prompts_command
 from tiltyard.cli.arena_simulate import simulate_command
 from tiltyard.cli.output import note
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
     from tiltyard.arena.service import Arena
@@ -41,7 +42,13 @@ def init_command(
         int, typer.Option(min=1, max=4, help="1 shadow, 2 lanes, 3 conservative order, 4 governance.")
     ] = 4,
     upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Bring an arena of an earlier version to this version's tables.")
+        bool, typer.Option("--upgrade", help="Bring an arena of an earlier version to this one, after a backup.")
+    ] = False,
+    rolling: Annotated[
+        bool,
+        typer.Option(
+            "--rolling", help="With --upgrade: only what programs of the earlier version can go on with; run it again."
+        ),
     ] = False,
     print_policy: Annotated[
         bool, typer.Option("--print-policy", help="Print every setting with its default, and do nothing else.")
@@ -58,9 +65,10 @@ def init_command(
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import Store
 
+    if rolling and not upgrade:
+        raise OptionError("--rolling is about upgrading: give --upgrade too.")
     if upgrade:
-        Store.upgrade(db).close()
-        note(f"{shown_url(db)}: has the tables of this version")
+        upgrade_arena(db, rolling=rolling)
         return
     chosen = read_policy_file(policy)
     with Arena(Store.create(db)) as arena:
@@ -128,12 +136,12 @@ def import_command(
         raise OptionError("there is nothing to import. Give --prompts, --responses or --models.")
     from tiltyard.arena.importing import in_parts, plan_import
     from tiltyard.arena.service import Arena
-    from tiltyard.arena.store.reading import prompt_texts
+    from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
 
     with Arena.open(db) as arena:
-        texts = prompt_texts(arena.store)
+        texts, answers = prompt_texts(arena.store), texts_of_answers(arena.store)
         plan = arena.read(
-            lambda state: plan_import(state.catalog, texts, bank=prompts, responses=responses, cards=models)
+            lambda state: plan_import(state.catalog, texts, answers, bank=prompts, responses=responses, cards=models)
         )
         for part in in_parts(plan.bodies):
             arena.append(part)
@@ -239,52 +247,6 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
             sys.stdout.write(json_line(row).decode())
 
 
-@app.command("verify")
-def verify_command(
-    db: DbOption = DEFAULT_DB,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild every table from the log, then verify.")] = False,
-) -> None:
-    """Recompute the hash chain and every table from the log, and compare bit for bit."""
-    need_arena()
-    from tiltyard.arena.store import verify as checking
-
-    if rebuild:
-        checking.rebuild(db)
-        note("every table was rebuilt from the log")
-    found = checking.verify(db)
-    seq, digest = found.head
-    typer.echo(f"{found.events:,} events, {found.votes:,} counted votes, {found.unchained:,} events not yet chained")
-    typer.echo(f"head: {seq} {digest}")
-    for problem in found.problems:
-        typer.echo(f"{problem}")
-    if not found.clean:
-        more = f" (and {found.more_problems} more)" if found.more_problems else ""
-        raise TiltyardError(
-            f"{shown_url(db)}: {len(found.problems)}{more} tables or rows are not as the log says. If the chain itself "
-            "is intact, --rebuild rebuilds the tables."
-        )
-    typer.echo("clean: every table is what the log says, bit for bit")
-
-
-@app.command("backup")
-def backup_command(
-    out: Annotated[Path, typer.Option("--out", help="A new file; nothing is overwritten.")],
-    db: DbOption = DEFAULT_DB,
-) -> None:
-    """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
-    need_arena()
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.maintenance import copy_arena
-
-    store = Store.open(db)
-    try:
-        seq, digest = copy_arena(store, out)
-    finally:
-        store.close()
-    typer.echo(f"head: {seq} {digest}")
-    note(f"wrote {out}. Check it: tiltyard arena verify --db sqlite:///{out}")
-
-
 @app.command("screen")
 def screen_command(
     db: DbOption = DEFAULT_DB,
@@ -358,6 +320,10 @@ def validity_command(
         note(f"wrote {out}")
 
 
+app.command("verify")(verify_command)
+app.command("head")(head_command)
+app.command("witness")(witness_command)
+app.command("backup")(backup_command)
 app.command("prompts")(prompts_command)
 app.command("simulate")(simulate_command)
 

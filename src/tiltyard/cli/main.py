@@ -39,6 +39,7 @@ Around them
   tiltyard generate CONFIG           fill the answer files from the models
   tiltyard judge check --help        compare a judge with people
   tiltyard report RUN_DIR            write a run's report again
+  tiltyard verify FILE-or-URL        recompute what somebody published
 
 `tiltyard COMMAND --help` explains a command; `tiltyard --install-completion`
 sets up completion in your shell.
@@ -64,6 +65,7 @@ COMMANDS = {
     "run": "tournament.run_command",
     "place": "place.place_command",
     "report": "tournament.report_command",
+    "verify": "verify.verify_command",
     "judge": "judge.app",
     "arena": "arena.app",
 }

@@ -99,7 +99,7 @@ def fill_arena(folder: Path) -> list[str]:
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import Store, site_texts
-    from tiltyard.arena.store.reading import prompt_texts
+    from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
 
     url = address(folder)
     there = (folder / DATABASE).exists()
@@ -107,10 +107,10 @@ def fill_arena(folder: Path) -> list[str]:
         if not there:
             arena.append([SettingsChanged(policy=Policy()), PhaseChanged(phase=4)])
             site_texts.set_notice(arena.store, NOTICE)
-        texts = prompt_texts(arena.store)
+        texts, answers = prompt_texts(arena.store), texts_of_answers(arena.store)
         plan = arena.read(
             lambda state: plan_import(
-                state.catalog, texts, bank=folder / BANK, responses=folder / RESPONSES, cards=folder / CARDS
+                state.catalog, texts, answers, bank=folder / BANK, responses=folder / RESPONSES, cards=folder / CARDS
             )
         )
         for part in in_parts(plan.bodies):

@@ -13,7 +13,7 @@ import msgspec
 from tiltyard.arena import events as e
 from tiltyard.arena.importing import Import, plan_import
 from tiltyard.arena.integrity import events_of, flag_answers
-from tiltyard.arena.store.reading import flags_raised, prompt_texts
+from tiltyard.arena.store.reading import flags_raised, prompt_texts, texts_of_answers
 from tiltyard.errors import BankError
 from tiltyard.files import write_text
 
@@ -50,6 +50,7 @@ def plan_of(form: Mapping[str, str], catalog: Catalog, store: Store) -> Import:
             return plan_import(
                 catalog,
                 prompt_texts(store),
+                texts_of_answers(store),
                 bank=_file(folder / "prompts.jsonl", form.get("prompts", "")),
                 responses=_responses(folder / "responses", form.get("responses", "")),
                 cards=_file(folder / "models.yaml", form.get("models", "")),

@@ -45,6 +45,7 @@ class Store:
             if database.exists() and maintenance.version(database) is not None:
                 raise StoreError(f"there is an arena at {database.shown} already. Open it, or name another place.")
             maintenance.upgrade(database)
+            maintenance.prepare_new(database)
             return cls(database)
 
     @classmethod

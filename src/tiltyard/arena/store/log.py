@@ -19,12 +19,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import sqlalchemy as sa
 
-from tiltyard.arena.events import FIRST_HASH, Event, chain_hash, decode_body, encode_body
+from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event, new_salts
+from tiltyard.arena.events import Event, decode_body, encode_body
 from tiltyard.arena.store.bulk import fetch, insert_numbered, insert_rows
 from tiltyard.arena.store.tables import chain, events, pending
+from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from tiltyard.arena.chain import Version
 
 PAGE = 20_000
 """How many events are read at once when a log is folded."""
@@ -37,11 +41,12 @@ TAKEN_AT_ONCE = 5_000
 
 
 class WrittenEvent(NamedTuple):
-    """An event with its id and its text, as stored."""
+    """An event with its id, its text and its salt, as stored."""
 
     event_id: int
     text: str
     event: Event
+    salt: str | None
 
 
 class Chained(NamedTuple):
@@ -54,7 +59,7 @@ class Chained(NamedTuple):
 
 
 _unchained = (
-    sa.select(events.c.id, events.c.at, events.c.body)
+    sa.select(events.c.id, events.c.at, events.c.body, events.c.salt)
     .join(pending, pending.c.event_id == events.c.id)
     .order_by(pending.c.event_id)  # by the events' own id SQLite would go through all events to find those pending
     .limit(TAKEN_AT_ONCE)
@@ -67,15 +72,26 @@ _chained = (
     .limit(PAGE)
 )
 _head = sa.select(chain.c.seq, chain.c.hash).order_by(chain.c.seq.desc()).limit(1)
+_last = (
+    sa.select(chain.c.seq, chain.c.hash, events.c.at, events.c.body, events.c.salt)
+    .join(events, events.c.id == chain.c.event_id)
+    .order_by(chain.c.seq.desc())
+    .limit(1)
+)
 _any_pending = sa.select(pending.c.event_id).limit(1)
 _unpend = sa.delete(pending).where(pending.c.event_id.in_(sa.bindparam("ids", expanding=True)))
 
 
 def write_events(connection: sa.Connection, happened: Sequence[Event]) -> list[WrittenEvent]:
     """Write events; returns them with ids that grow in the order given."""
-    rows = [(event.at, event.body.__struct_config__.tag, encode_body(event.body)) for event in happened]
+    rows = [
+        (event.at, event.body.__struct_config__.tag, encode_body(event.body), salt)
+        for event, salt in zip(happened, new_salts(len(happened)), strict=True)
+    ]
     ids = insert_numbered(connection, events, rows)
-    return [WrittenEvent(event_id, row[2], event) for event_id, row, event in zip(ids, rows, happened, strict=True)]
+    return [
+        WrittenEvent(event_id, row[2], event, row[3]) for event_id, row, event in zip(ids, rows, happened, strict=True)
+    ]
 
 
 def leave_pending(connection: sa.Connection, written: Sequence[WrittenEvent]) -> None:
@@ -86,7 +102,7 @@ def leave_pending(connection: sa.Connection, written: Sequence[WrittenEvent]) ->
 def unchained(connection: sa.Connection) -> list[WrittenEvent]:
     """Pending events that this transaction sees, by id."""
     rows = fetch(connection, _unchained)
-    return [WrittenEvent(event_id, text, Event(at, decode_body(text))) for event_id, at, text in rows]
+    return [WrittenEvent(event_id, text, Event(at, decode_body(text)), salt) for event_id, at, text, salt in rows]
 
 
 def remove_pending(connection: sa.Connection, event_ids: Sequence[int]) -> None:
@@ -95,14 +111,33 @@ def remove_pending(connection: sa.Connection, event_ids: Sequence[int]) -> None:
         connection.execute(_unpend, {"ids": list(event_ids)})
 
 
-def write_chain(connection: sa.Connection, written: Sequence[WrittenEvent], seq: int, previous: str) -> str:
+def write_chain(
+    connection: sa.Connection, written: Sequence[WrittenEvent], seq: int, previous: str, version: Version = 2
+) -> str:
     """Chain the events after number `seq`, whose hash is `previous`; the hash of the last one."""
     rows = []
-    for place, (event_id, text, event) in enumerate(written, start=seq + 1):
-        previous = chain_hash(previous, place, event.at, text)
+    for place, (event_id, text, event, salt) in enumerate(written, start=seq + 1):
+        if version == 1:
+            previous = chain_hash(previous, place, event.at, text)
+        elif salt is None:
+            raise StoreError(
+                f"event id {event_id} has no salt: a program of an earlier version wrote it. Stop that program, "
+                "then run `tiltyard arena init --upgrade`."
+            )
+        else:
+            previous = link_event(previous, place, event.at, text, salt)
         rows.append((place, event_id, previous))
     insert_rows(connection, chain, rows)
     return previous
+
+
+def version_at_head(connection: sa.Connection) -> Version:
+    """The version by which the last event of the log was chained; an empty log begins with the newest."""
+    rows = fetch(connection, _last)
+    if not rows:
+        return 2
+    seq, hash_, at, text, salt = rows[0]
+    return 2 if salt is not None and link_event(hash_at(connection, seq - 1), seq, at, text, salt) == hash_ else 1
 
 
 def head(connection: sa.Connection) -> tuple[int, str]:

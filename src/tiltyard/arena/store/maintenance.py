@@ -11,24 +11,32 @@ beside it, and copies of the two made one after the other may be inconsistent.
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from tiltyard.arena.events import FIRST_HASH
-from tiltyard.arena.store.database import BUSY_SECONDS
-from tiltyard.arena.store.tables import steps
+from tiltyard.arena.chain import FIRST_HASH, link_event, new_salts
+from tiltyard.arena.events import ChainUpgraded, Event
+from tiltyard.arena.store import log
+from tiltyard.arena.store.bulk import fetch, update_rows
+from tiltyard.arena.store.database import BUSY_SECONDS, Database
+from tiltyard.arena.store.rebuild import links
+from tiltyard.arena.store.replica import Replica
+from tiltyard.arena.store.tables import events, steps
 from tiltyard.errors import OptionError, StoreError
 from tiltyard.files import whole_file
 
 if TYPE_CHECKING:
     from tiltyard.arena.store import Store
-    from tiltyard.arena.store.database import Database
 
 HEAD = "0006"
 """The last step in `migrations/versions`."""
+
+SALTED = "0005"
+"""The step with the salts of events: older programs cannot write to an arena whose chain has version 2."""
 
 STEPS = Path(__file__).parent / "migrations"
 
@@ -83,9 +91,103 @@ def upgrade(database: Database, to: str = "head") -> None:
         command.upgrade(config, to)
 
 
-def copy_arena(store: Store, out: Path) -> tuple[int, str]:
-    """Write a consistent copy of the arena to a new file, completely or not at all; returns the head of its log."""
+def prepare_new(database: Database) -> None:
+    """Make a new arena refuse programs that know only version 1 of the chain."""
+    with database.write() as connection:
+        _allow_from(connection, SALTED)
+
+
+def switch_chain(store: Store) -> ChainUpgraded | None:
+    """Chain everything from now on by version 2; None if the log is chained so already.
+
+    Every event gets a salt, and one new event binds the log so far to the new chain. Programs that know only version 1
+    can write no events from then on. All in one transaction; others may be writing.
+    """
     database = store.database
+    with database.write() as connection:
+        if not database.is_sqlite:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+        database.lock_projector(connection, wait=True)
+        replica = Replica.load(connection, store.checkpoint_every)
+        _require_salts(connection)  # on PostgreSQL this waits for whoever is writing an event without one
+        if replica.version == 2:
+            return None
+        while lacking := fetch(connection, _unsalted):
+            salts = new_salts(len(lacking))
+            update_rows(
+                connection, events, ("id",), ("salt",), list(zip((row[0] for row in lacking), salts, strict=True))
+            )
+        store.chain_pending(connection, replica)
+        body = ChainUpgraded(until=replica.state.seq, head=replica.hash, link=_link_of_all(connection))
+        replica.version = 2
+        replica.project(connection, log.write_events(connection, [Event(time.time_ns() // 1000, body)]))
+        return body
+
+
+_unsalted = sa.select(events.c.id).where(events.c.salt.is_(None)).order_by(events.c.id).limit(20_000)
+
+
+def _link_of_all(connection: sa.Connection) -> str:
+    """The link of version 2 over the whole log."""
+    found = FIRST_HASH
+    for page in links(connection):
+        for row in page:
+            if row.at is None or row.text is None or row.salt is None:
+                raise StoreError(
+                    f"event {row.seq} of the log is missing. Run `tiltyard arena verify`; nothing was changed."
+                )
+            found = link_event(found, row.seq, row.at, row.text, row.salt)
+    return found
+
+
+def _require_salts(connection: sa.Connection) -> None:
+    """Refuse events without a salt from now on, and programs that would write them."""
+    _allow_from(connection, SALTED)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(
+            "CREATE TRIGGER IF NOT EXISTS salted_events BEFORE INSERT ON events WHEN NEW.salt IS NULL "
+            "BEGIN SELECT RAISE(ABORT, 'this program is too old for the arena: install a newer tiltyard'); END"
+        )
+        return
+    there = sa.text("SELECT 1 FROM pg_constraint WHERE conname = 'ck_events_salted' AND conrelid = 'events'::regclass")
+    if connection.execute(there).first() is None:
+        connection.exec_driver_sql(
+            "ALTER TABLE events ADD CONSTRAINT ck_events_salted CHECK (salt IS NOT NULL) NOT VALID"
+        )
+
+
+def _allow_from(connection: sa.Connection, step: str) -> None:
+    connection.execute(sa.update(steps).where(steps.c.version >= step).values(usable_from=step))
+
+
+def copy_before_upgrade(url: str) -> Path | None:
+    """Copy a SQLite arena that is not of this version to a new file beside it, and return its name.
+
+    None if there is nothing to upgrade, or if the arena is in PostgreSQL.
+    """
+    database = Database(url)
+    try:
+        found = version(database) if database.exists() else None
+        if found is None or not database.is_sqlite or (found >= HEAD and not _is_of_chain_1(database)):
+            return None
+        stem = Path(str(database.url.database))
+        names = (
+            stem.with_name(f"{stem.name}.before-{HEAD}{suffix}") for suffix in ("", *(f"-{n}" for n in range(2, 99)))
+        )
+        out = next(name for name in names if not name.exists())
+        copy_arena(database, out)
+        return out
+    finally:
+        database.close()
+
+
+def _is_of_chain_1(database: Database) -> bool:
+    with database.read() as connection:
+        return log.version_at_head(connection) == 1
+
+
+def copy_arena(database: Database, out: Path) -> tuple[int, str]:
+    """Write a consistent copy of the arena to a new file, completely or not at all; returns the head of its log."""
     if not database.is_sqlite:
         raise OptionError(
             f"{database.shown} is a PostgreSQL database, whose own tools copy it while it is in use: "

@@ -122,6 +122,11 @@ def answer_texts(store: Store) -> list[tuple[str, int, str]]:
         return [(row[0], row[1], row[2]) for row in connection.execute(chosen)]
 
 
+def texts_of_answers(store: Store) -> dict[str, str]:
+    """The text of every answer that was ever added, by id."""
+    return {name: text for name, _, text in answer_texts(store)}
+
+
 def answers_shown(store: Store) -> dict[str, tuple[str, str]]:
     """Both answers of every matchup that was voted on."""
     chosen = sa.select(matchups.c.id, matchups.c.response_a, matchups.c.response_b).where(matchups.c.choice.isnot(None))

@@ -30,10 +30,11 @@ class Link(NamedTuple):
     hash: str
     at: int | None
     text: str | None
+    salt: str | None
 
 
 _links = (
-    sa.select(chain.c.seq, chain.c.event_id, chain.c.hash, events.c.at, events.c.body)
+    sa.select(chain.c.seq, chain.c.event_id, chain.c.hash, events.c.at, events.c.body, events.c.salt)
     .join_from(chain, events, events.c.id == chain.c.event_id, isouter=True)
     .where(chain.c.seq > sa.bindparam("after"))
     .order_by(chain.c.seq)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from tiltyard.arena.events import OF_MATCHUPS, Event, decode_body
+from tiltyard.arena.events import OF_MATCHUPS, ChainUpgraded, Event, decode_body
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
 from tiltyard.arena.store.projections import Projections
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.chain import Version
 
 
 class Replica:
@@ -33,6 +34,8 @@ class Replica:
         self.state = state
         self.book = book
         self.hash = hash_
+        self.version: Version = 2
+        """The version of the chain at this place of the log."""
         self.projections = Projections(checkpoint_every)
         self.on_matchup: Callable[[Event, Catalog], None] = _ignored
         """Called with every event about a matchup."""
@@ -51,6 +54,7 @@ class Replica:
         else:
             hash_ = log.hash_at(connection, state.seq)
         replica = cls(state, book, hash_, checkpoint_every)
+        replica.version = log.version_at_head(connection)
         replica.catch_up(connection, until=until)
         return replica
 
@@ -82,7 +86,7 @@ class Replica:
             return
         state, projections = self.state, self.projections
         self.book.connection, self.book.writes = connection, True
-        self.hash = log.write_chain(connection, written, state.seq, self.hash)
+        self.hash = log.write_chain(connection, written, state.seq, self.hash, self.version)
         for row in written:
             projections.before(connection, state, row.event)
             self._apply(state.seq + 1, row.event)
@@ -105,6 +109,8 @@ class Replica:
         self.state.apply(seq, event)
         if type(event.body) in OF_MATCHUPS:
             self.on_matchup(event, self.state.catalog)
+        elif type(event.body) is ChainUpgraded:
+            self.version = 2
 
 
 def _ignored(event: Event, catalog: Catalog) -> None:

@@ -1,10 +1,10 @@
 """The tables of an arena's database.
 
 `events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
-`checkpoints` can be rebuilt from them. `voters`, `rate_limits`, `ended_sessions`, `address_keys`, `address_blocks` and
-`invitations` are outside the chain: they hold what must be deletable, and nothing that the ratings need. So are
-`site_texts` (the notice and, if TILTYARD_SECRET is not set, the site's secret) and `steps`, which say whose tables
-these are.
+`checkpoints` can be rebuilt from them. `voters`, `rate_limits`, `ended_sessions`, `address_keys`, `address_blocks`,
+`invitations` and `reports` are outside the chain: they hold what must be deletable, and nothing that the ratings need.
+So are `heads` (published ones), `site_texts` (the notice and, if TILTYARD_SECRET is not set, the site's secret) and
+`steps`, which say whose tables these are.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ events = sa.Table(
     sa.Column("at", Big, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
+    sa.Column("salt", sa.Text),
     sqlite_autoincrement=True,
 )
+"""The truth, with `chain`. An event without a salt was written by a program that knows only version 1 of the chain."""
 
 chain = sa.Table(
     "chain",
@@ -274,6 +276,30 @@ publications = sa.Table(
 )
 """What was published last, up to which event, by fingerprint. Outside the chain: when a site publishes is its own
 affair, and what it publishes follows from the log."""
+
+heads = sa.Table(
+    "heads",
+    metadata,
+    sa.Column("seq", Big, primary_key=True, autoincrement=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("at", Big, nullable=False),
+    sa.Column("statement", sa.Text),
+)
+"""Heads that were published, and when; a signed one with its statement. Rows are added, never changed."""
+
+reports = sa.Table(
+    "reports",
+    metadata,
+    sa.Column("id", Big, sa.Identity(always=False), primary_key=True),
+    sa.Column("at", Big, nullable=False),
+    sa.Column("matchup_id", Name, nullable=False),
+    sa.Column("side", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("settled_at", Big),
+    sa.UniqueConstraint("matchup_id", "side", name="uq_reports_matchup_id"),
+    sqlite_autoincrement=True,
+)
+"""What visitors reported of answers they were shown. Outside the chain: people write here, and it must be deletable."""
 
 steps = sa.Table(
     "steps",

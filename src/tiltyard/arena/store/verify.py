@@ -1,7 +1,7 @@
 """Verifying an arena's tables: everything is rebuilt from the log and compared bit for bit.
 
 The log itself is checked by its chain of hashes. A chain cannot show that its end was cut off together with everything
-derived from it: keep `Verification.head` somewhere else, and compare.
+derived from it, or that all of it was written anew: keep `Verification.head` elsewhere, and pass it as `heads` later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import sqlalchemy as sa
 
-from tiltyard.arena.events import FIRST_HASH, Event, chain_hash, decode_body
+from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event
+from tiltyard.arena.events import ChainUpgraded, Event, decode_body
+from tiltyard.arena.heads import Head
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.bulk import Row, insert_rows, ordered_rows
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
@@ -24,12 +26,14 @@ from tiltyard.arena.store.publications import latest_publication, recomputed
 from tiltyard.arena.store.rebuild import TableRebuild, empty_projections, links, tail
 from tiltyard.arena.store.state_bytes import is_of_another_version
 from tiltyard.arena.store.tables import PROJECTIONS, chain, checkpoints, metadata, pending
+from tiltyard.arena.store.tables import heads as head_table
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.chain import Version
     from tiltyard.arena.store.rebuild import Link
 
 NAMED_PER_TABLE = 20
@@ -65,19 +69,23 @@ class Verification:
         return not self.problems
 
 
-def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> Verification:
+def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY, heads: Iterable[Head] = ()) -> Verification:
     """The findings about the arena at a URL, as it was at one moment; it may be in use meanwhile.
 
     Parameters:
         url: `sqlite:///path` or `postgresql://user@host/database`.
         checkpoint_every: Events between two checkpoints of the state.
+        heads: Heads that were kept elsewhere; the log must contain each of them.
     """
     store = Store.open(url)
     try:
         with store.database.read() as source, _scratch() as target:
             checked = _Checked()
+            checked.expect(heads, "the head that was kept")
+            checked.expect(published_heads(source), "the head in the table `heads`")
             fold = TableRebuild(target, checkpoint_every, _rows(source, chain) // 2)
             unplaced = _refold(source, fold, checked)
+            checked.check_end()
             if not checked.broken:
                 _compare(source, target, checked)
             if not checked.problems:
@@ -115,6 +123,34 @@ class _Checked:
     broken: bool = False
     """The log could not be folded to its end, so there is nothing to compare with."""
     head: tuple[int, str] = (0, FIRST_HASH)
+    version: Version | None = None
+    """The version of the chain; None before the first event."""
+    salted: str | None = FIRST_HASH
+    """In a chain of version 1, the link of version 2 over the same events; None if one of them has no salt."""
+    expected: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
+    """Heads that the log must contain, by number: hash, and where it comes from."""
+
+    def expect(self, heads: Iterable[Head], whose: str) -> None:
+        for head in heads:
+            self.expected.setdefault(head.seq, []).append((head.hash, whose))
+
+    def check_head(self, link: Link) -> None:
+        """Compare the log with the heads that were kept of this number."""
+        for digest, whose in self.expected.pop(link.seq, ()):
+            if digest != link.hash:
+                self.find(
+                    "head",
+                    f"number {link.seq}",
+                    f"{whose} is {digest[:16]}…, and the log has {link.hash[:16]}…: something up to here was rewritten",
+                )
+
+    def check_end(self) -> None:
+        """Name the heads beyond the end of the log."""
+        for seq, kept in sorted(self.expected.items()):
+            for digest, whose in kept:
+                if seq or digest != FIRST_HASH:
+                    what = f"{whose} is {digest[:16]}…, and the log ends with number {self.head[0]}: it was cut"
+                    self.find("head", f"number {seq}", what)
 
     def find(self, table: str, where: str, what: str) -> None:
         if sum(problem.table == table for problem in self.problems) < NAMED_PER_TABLE:
@@ -143,21 +179,58 @@ def _refold(source: sa.Connection, fold: TableRebuild, checked: _Checked) -> lis
 def _check_links(page: list[Link], checked: _Checked) -> list[Link]:
     """The links up to the first whose event is missing. After a wrong hash, checking goes on from the stored one."""
     for place, link in enumerate(page):
-        seq, previous = checked.head
+        seq, _ = checked.head
         if link.seq != seq + 1:
             checked.find("chain", f"number {seq + 1}", f"is missing; {link.seq} comes next")
             checked.broken = True
         if link.text is None or link.at is None:
             checked.find("events", f"number {link.seq}", f"the event (id {link.event_id}) is missing")
             checked.broken = True
-        elif chain_hash(previous, link.seq, link.at, link.text) != link.hash:
-            checked.find("chain", f"number {link.seq}", "the hash does not fit: event, time, order or hash was changed")
+        else:
+            _check_hash(link, link.at, link.text, checked)
         checked.head = (link.seq, link.hash)
+        checked.check_head(link)
         if checked.broken:
             for later in page[place + 1 :]:
                 checked.head = (later.seq, later.hash)
+                checked.check_head(later)
             return page[:place]
     return page
+
+
+def _check_hash(link: Link, at: int, text: str, checked: _Checked) -> None:
+    """Check one link by the version of the chain at its place, which changes at most once."""
+    _, previous = checked.head
+    salted = None if link.salt is None else link_event(previous, link.seq, at, text, link.salt)
+    if checked.version is None:
+        checked.version = 2 if salted == link.hash else 1
+    if text.startswith(_UPGRADED):
+        _check_change(link, text, checked)
+    expected = salted if checked.version == 2 else chain_hash(previous, link.seq, at, text)
+    if expected != link.hash:
+        checked.find("chain", f"number {link.seq}", "the hash does not fit: event, time, order or hash was changed")
+    if checked.version == 1 and checked.salted is not None:
+        before, salt = checked.salted, link.salt
+        checked.salted = None if salt is None else link_event(before, link.seq, at, text, salt)
+
+
+_UPGRADED = '{"kind":"chain_upgraded"'
+
+
+def _check_change(link: Link, text: str, checked: _Checked) -> None:
+    """The chain changes its version with this event; what it says of the log so far must be true."""
+    body = decode_body(text)
+    assert isinstance(body, ChainUpgraded)
+    if checked.version == 2:
+        checked.find("chain", f"number {link.seq}", "changes the version of the chain, which has version 2 already")
+    elif (body.until, body.head, body.link) != (*checked.head, checked.salted):
+        checked.find("chain", f"number {link.seq}", "what it says of the chain before it is not so")
+    checked.version = 2
+
+
+def published_heads(connection: sa.Connection) -> list[Head]:
+    """The heads that this arena has published."""
+    return [Head(seq, digest) for seq, digest in connection.execute(sa.select(head_table.c.seq, head_table.c.hash))]
 
 
 def _compare(source: sa.Connection, target: sa.Connection, checked: _Checked) -> None:

@@ -1,0 +1,208 @@
+"""The commands of `tiltyard arena` by which its log can be trusted later: verify, backup, upgrade, head, witness."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, shown_url
+from tiltyard.cli.output import note
+from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.files import json_line, write_bytes, write_lines, write_private
+
+if TYPE_CHECKING:
+    from tiltyard.arena.heads import Head
+
+HeadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--head", metavar="HASH@SEQ|FILE", help="A head that was kept, or a file of heads; may be given again."
+    ),
+]
+KeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="KEY|FILE", help="Signed heads must be signed by this public key; may be repeated."),
+]
+
+
+def verify_command(
+    db: DbOption = DEFAULT_DB,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild every table from the log, then verify.")] = False,
+    head: HeadOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Recompute the hash chain and every table from the log, and compare bit for bit.
+
+    With --head, the log must contain what was there when the head was kept: a cut or rewritten log does not.
+    """
+    need_arena()
+    from tiltyard.arena.store import verify as checking
+
+    kept = kept_heads(head, key)
+    if rebuild:
+        checking.rebuild(db)
+        note("every table was rebuilt from the log")
+    found = checking.verify(db, heads=kept)
+    seq, digest = found.head
+    typer.echo(f"{found.events:,} events, {found.votes:,} counted votes, {found.unchained:,} events not yet chained")
+    typer.echo(f"head: {seq} {digest}")
+    for problem in found.problems:
+        typer.echo(f"{problem}")
+    if any(problem.table == "head" for problem in found.problems):
+        raise TiltyardError(
+            f"{shown_url(db)}: the log is not the one whose heads were kept: it was cut or rewritten. "
+            "Restore a backup whose log contains them."
+        )
+    if not found.clean:
+        more = f" (and {found.more_problems} more)" if found.more_problems else ""
+        raise TiltyardError(
+            f"{shown_url(db)}: {len(found.problems)}{more} tables or rows are not as the log says. If the chain itself "
+            "is intact, --rebuild rebuilds the tables."
+        )
+    if kept:
+        typer.echo(f"heads: the log contains {'the head' if len(kept) == 1 else f'all {len(kept)} heads'} given")
+    typer.echo("clean: every table is what the log says, bit for bit")
+
+
+def backup_command(
+    out: Annotated[Path, typer.Option("--out", help="A new file; nothing is overwritten.")],
+    db: DbOption = DEFAULT_DB,
+) -> None:
+    """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
+    need_arena()
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.maintenance import copy_arena
+
+    store = Store.open(db)
+    try:
+        seq, digest = copy_arena(store.database, out)
+    finally:
+        store.close()
+    typer.echo(f"head: {seq} {digest}")
+    note(f"wrote {out}. Check it: tiltyard arena verify --db sqlite:///{out}")
+
+
+def head_command(
+    db: DbOption = DEFAULT_DB,
+    sign: Annotated[
+        Path | None, typer.Option("--sign", metavar="KEY", help="Sign with this private key; --new-key makes one.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write a head file: the head, the board, the signature.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="What the arena is called, in the head file.")] = "",
+    new_key: Annotated[
+        Path | None, typer.Option("--new-key", metavar="KEY", help="Make a private key, and do nothing else.")
+    ] = None,
+) -> None:
+    """Print the head of the public log, and add it to the arena's history of heads.
+
+    Whoever keeps it can tell later whether anything before it was cut or rewritten (--head of `verify`). Keep the
+    private key on another machine than the arena's, or at least out of its backups.
+    """
+    need_arena()
+    from tiltyard.arena.service import clock
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.witnessing import record_head, state_head
+
+    if new_key is not None:
+        _make_key(new_key)
+        return
+    pem = None if sign is None else sign.read_bytes()
+    store = Store.open(db)
+    try:
+        now = clock()
+        head, file = state_head(store, now, title=title, pem=pem)
+        record_head(store, head, now, file if pem is not None else None)
+    finally:
+        store.close()
+    typer.echo(str(head))
+    if out is not None:
+        write_bytes(out, json_line(file), new_folder=False)
+        note(f"wrote {out}" + (f", signed by {file.key}" if file.key else ", not signed"))
+
+
+def _make_key(path: Path) -> None:
+    """Write a new private key, readable by its owner alone, and print the public one."""
+    from tiltyard.arena.heads import new_key
+
+    if path.exists():
+        raise OptionError(f"{path} is there already. A key overwrites nothing: name another file.")
+    pem, public = new_key()
+    write_private(path, pem)
+    typer.echo(public)
+    note(f"wrote the private key to {path}. Publish the line above; whoever has the file can sign heads.")
+
+
+def witness_command(
+    db: DbOption = DEFAULT_DB,
+    out: OutOption = None,
+    title: Annotated[str, typer.Option(help="What the arena is called, in the file.")] = "",
+) -> None:
+    """Write the witness: a file from which anybody recomputes head and board without the database.
+
+    It tells nothing of who wrote an answer that can still be served. Check it: tiltyard verify FILE.
+    """
+    need_arena()
+    from tiltyard.arena.service import clock
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.witnessing import witness_lines
+
+    store = Store.open(db)
+    try:
+        lines = witness_lines(store, clock(), title)
+        if out is None:
+            for line in lines:
+                sys.stdout.write(json_line(line).decode())
+        else:
+            write_lines(out, lines)
+            note(f"wrote {out}. Check it: tiltyard verify {out}")
+    finally:
+        store.close()
+
+
+def upgrade_arena(db: str, *, rolling: bool) -> None:
+    """Bring an arena to this version: a copy first, then the tables, then the chain of its log."""
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.maintenance import copy_before_upgrade, switch_chain
+
+    made = copy_before_upgrade(db)
+    if made is not None:
+        note(f"{shown_url(db)}: copied to {made} first")
+    elif not db.startswith("sqlite"):
+        note(f"PostgreSQL: no copy was made here. pg_dump --format=custom --file FILE {shown_url(db)} makes one.")
+    store = Store.upgrade(db)
+    try:
+        if rolling:
+            note(
+                f"{shown_url(db)}: has the tables of this version. Replace every host's program, then run it again "
+                "without --rolling."
+            )
+            return
+        changed = switch_chain(store)
+    finally:
+        store.close()
+    if changed is not None:
+        note(f"the log is chained by version 2 after event {changed.until}; its head there was {changed.head}")
+    note(f"{shown_url(db)}: has the tables of this version")
+
+
+def kept_heads(given: list[str] | None, keys: list[str] | None) -> list[Head]:
+    """The heads that a user named, each as text or as a file; signatures are checked."""
+    from tiltyard.arena.heads import Head, HeadFile, plain, read_heads
+
+    found: list[Head | HeadFile] = []
+    for text in given or ():
+        found += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
+    return plain(found, trusted_keys(keys))
+
+
+def trusted_keys(given: list[str] | None) -> list[str]:
+    """The public keys that a user named, each as text or as a file with one a line."""
+    from tiltyard.arena.heads import check_key
+
+    texts = [Path(text).read_text(encoding="utf-8") if Path(text).is_file() else text for text in given or ()]
+    return [check_key(line) for text in texts for line in text.splitlines() if line.strip()]

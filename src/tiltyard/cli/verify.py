@@ -1,0 +1,196 @@
+"""`tiltyard verify`: recompute what somebody published, from the published file alone."""
+
+from __future__ import annotations
+
+import gzip
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tiltyard.cli.arena_heads import HeadOption, KeyOption, trusted_keys
+from tiltyard.cli.output import note
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tiltyard.arena.heads import Head, HeadFile
+
+FETCH_SECONDS = 60.0
+"""How long a site may take to answer, and between two pieces of its answer."""
+
+WITNESS_PATH = "/api/v1/witness.jsonl"
+HEADS_PATH = "/api/v1/heads"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """What a user wants verified: where it comes from, its lines, and what was kept of it."""
+
+    source: str
+    first: bytes
+    lines: Iterator[bytes]
+    heads: list[Head | HeadFile]
+    keys: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was recomputed: sentences for people, values for programs, and what does not agree."""
+
+    said: list[str]
+    values: dict[str, Any]
+    problems: list[str]
+
+
+def verify_command(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE-or-URL", help="A witness file (.gz too), or the address of an arena's site.")
+    ],
+    head: HeadOption = None,
+    key: KeyOption = None,
+    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
+) -> None:
+    """Recompute what somebody published, without their database: an arena's log and board from its witness.
+
+    Exit code 3 if it does not agree with itself, with a head that was kept, or with the board that was stated.
+    """
+    from tiltyard.arena.heads import Head, read_heads
+
+    keys = trusted_keys(key)
+    kept: list[Head | HeadFile] = []
+    for text in head or ():
+        kept += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
+    with _opened(source) as lines:
+        first = next(lines, b"")
+        verifier = next((verify for recognises, verify in VERIFIERS if recognises(first)), None)
+        if verifier is None:
+            raise OptionError(f"{source} is nothing that can be verified: not a witness file of an arena.")
+        kept += _heads_of_site(source)
+        found = verifier(VerifyRequest(source, first, lines, kept, keys))
+    _print(found, format)
+    if found.problems:
+        raise typer.Exit(3)
+
+
+def _is_witness(first: bytes) -> bool:
+    from tiltyard.arena.witness import is_witness
+
+    return is_witness(first)
+
+
+def _verify_witness(request: VerifyRequest) -> Finding:
+    from tiltyard.arena.heads import Head, HeadFile, plain
+    from tiltyard.arena.witness import RatedModel, check_heads, differing, read_witness
+
+    kept = plain(request.heads, request.keys)
+    stated = {Head.parse(file.said.head): file.said.board for file in request.heads if isinstance(file, HeadFile)}
+    header, found = read_witness(
+        chain([request.first], request.lines),
+        request.source,
+        {head.seq for head in kept},
+        {head.seq for head in stated},
+    )
+    problems = [*found.problems, *check_heads(found, kept)]
+    if request.keys and not stated:
+        problems.append("no head signed by the key was given or published")
+    compared = 0
+    for head, rows in stated.items():
+        if rows and head.seq in found.boards and found.heads.get(head.seq) == head.hash:
+            compared += 1
+            board = found.boards[head.seq]
+            problems += [
+                f"board at {head.seq}: {what}" for what in differing([RatedModel(*row) for row in rows], board)
+            ]
+    board = found.boards[found.head.seq]
+    counted = sum(vote.standing == "counted" for vote in found.book.votes)
+    said = [
+        f"witness of {header.title or 'an arena'}: {found.head.seq:,} events, {counted:,} counted votes; "
+        f"{found.hidden:,} events are known by their hashes alone",
+        f"head: {found.head}",
+        *([f"heads: {_all(len(kept))} in the log"] if kept and not problems else []),
+        *([f"boards: {_all(compared)} as stated"] if compared and not problems else []),
+        *(
+            f"{rank:>4}  {row.rating:8.1f} ± {row.deviation:5.1f}  {row.model}"
+            for rank, row in enumerate(board, start=1)
+        ),
+    ]
+    values = {
+        "head": str(found.head),
+        "events": found.head.seq,
+        "votes": counted,
+        "hidden": found.hidden,
+        "heads_checked": [str(head) for head in kept],
+        "boards_compared": compared,
+        "board": [{name: getattr(row, name) for name in row.__struct_fields__} for row in board],
+    }
+    return Finding(said, values, problems)
+
+
+def _all(number: int) -> str:
+    return "the one given or published is" if number == 1 else f"all {number} given or published are"
+
+
+VERIFIERS: list[tuple[Callable[[bytes], bool], Callable[[VerifyRequest], Finding]]] = [(_is_witness, _verify_witness)]
+"""What can be verified: how its first line is recognised, and what recomputes it."""
+
+
+def _print(found: Finding, format: str) -> None:
+    if format == "json":
+        from tiltyard.boards.text import json_text
+
+        typer.echo(json_text({**found.values, "verified": not found.problems, "problems": found.problems}))
+        return
+    for line in found.said:
+        typer.echo(line)
+    for problem in found.problems:
+        typer.echo(f"WRONG: {problem}")
+    typer.echo("verified" if not found.problems else f"NOT verified: {len(found.problems)} contradictions")
+
+
+@contextmanager
+def _opened(source: str) -> Iterator[Iterator[bytes]]:
+    """The lines of a file or address."""
+    if source.startswith(("http://", "https://")):
+        with _fetched(_witness_address(source)) as answer:
+            yield iter(answer)
+        return
+    path = Path(source)
+    if not path.is_file():
+        raise OptionError(f"there is no file {source}. Name a witness file, or an address with https://.")
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        yield iter(file)
+
+
+def _witness_address(source: str) -> str:
+    return source if source.endswith((".jsonl", ".jsonl.gz")) else source.rstrip("/") + WITNESS_PATH
+
+
+def _heads_of_site(source: str) -> list[Head | HeadFile]:
+    """The heads that a site publishes, which its own witness must contain."""
+    if not source.startswith(("http://", "https://")) or not _witness_address(source).endswith(WITNESS_PATH):
+        return []
+    import msgspec
+
+    from tiltyard.arena.heads import Head, HeadFile
+
+    with _fetched(_witness_address(source).removesuffix(WITNESS_PATH) + HEADS_PATH) as answer:
+        rows = msgspec.json.decode(answer.read())["heads"]
+    note(f"{len(rows)} heads published there are compared too")
+    return [msgspec.convert(row["signed"], HeadFile) if row.get("signed") else Head.parse(row["head"]) for row in rows]
+
+
+@contextmanager
+def _fetched(address: str) -> Iterator[Any]:
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(address, timeout=FETCH_SECONDS) as answer:  # noqa: S310 - http or https, as checked above
+            yield answer
+    except (URLError, OSError, ValueError) as error:
+        raise OptionError(f"cannot fetch {address}: {error}. Check the address, or download the file.") from None

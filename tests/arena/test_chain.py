@@ -1,0 +1,211 @@
+"""Whoever kept a head finds out every other history; version 2 of the chain tells nothing of what it covers."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.arena.engines import catalog, open_arena, play, sql
+from tests.arena.rewriting import EVERY, rewrite
+from tiltyard.arena import events as e
+from tiltyard.arena.chain import FIRST_HASH, HOUR, leaf_of, link_event, new_salts, split
+from tiltyard.arena.heads import Head
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.verify import Verification, rebuild, verify
+from tiltyard.errors import ArenaError, StoreError
+
+VOTED = "SELECT seq, event_id FROM chain JOIN events ON id = event_id WHERE kind = 'voted' ORDER BY seq"
+
+
+@pytest.fixture
+def kept(sqlite_url: str) -> tuple[str, list[Head]]:
+    """An arena in which two heads were kept by somebody: in the middle, and at the end."""
+    return sqlite_url, _with_heads(sqlite_url)
+
+
+def _with_heads(url: str) -> list[Head]:
+    heads = []
+    with open_arena(url, checkpoint_every=EVERY) as arena:
+        arena.append(catalog())
+        for seed in range(2):
+            play(arena, 8, seed=seed)
+            heads.append(Head(*verify(url, EVERY).head))
+    return heads
+
+
+def found(url: str, heads: list[Head]) -> Verification:
+    return verify(url, EVERY, heads)
+
+
+def cut(url: str, _: list[Head]) -> None:
+    """The last votes never happened."""
+    last = sql(url, VOTED)[-3][0]
+
+    def change(run: Callable[[str], None]) -> None:
+        run(f"DELETE FROM events WHERE id IN (SELECT event_id FROM chain WHERE seq >= {last})")
+        run(f"DELETE FROM chain WHERE seq >= {last}")
+
+    rewrite(url, change)
+
+
+def another_choice(url: str, _: list[Head]) -> None:
+    """One early vote said something else."""
+    (event_id,) = sql(url, "SELECT id FROM events WHERE kind = 'voted' AND body LIKE '%\"A\"%' ORDER BY id LIMIT 1")[0]
+    rewrite(url, lambda run: run(f"UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE id = {event_id}"))
+
+
+def swapped(url: str, _: list[Head]) -> None:
+    """Two votes changed places."""
+    votes = sql(url, VOTED)[2:4]
+    (one, first), (other, second) = ((int(str(seq)), int(str(event_id))) for seq, event_id in votes)
+
+    def change(run: Callable[[str], None]) -> None:
+        for back in (1, 0):  # what was served goes with its vote
+            for seq, event_id in ((one - back, -1), (other - back, first - back), (one - back, second - back)):
+                run(f"UPDATE chain SET event_id = {event_id} WHERE seq = {seq}")
+
+    rewrite(url, change)
+
+
+def later(url: str, _: list[Head]) -> None:
+    """A vote was cast at another hour."""
+    _, event_id = sql(url, VOTED)[2]
+    rewrite(url, lambda run: run(f"UPDATE events SET at = at + {HOUR} WHERE id = {event_id}"))
+
+
+def salted_anew(url: str, _: list[Head]) -> None:
+    """Nothing but the salts is different."""
+    _, event_id = sql(url, VOTED)[2]
+    rewrite(url, lambda run: run(f"UPDATE events SET salt = '{new_salts(1)[0]}' WHERE id = {event_id}"))
+
+
+@pytest.mark.parametrize("attack", [cut, another_choice, swapped, later, salted_anew])
+def test_a_history_made_to_fit_is_found_by_whoever_kept_a_head(
+    kept: tuple[str, list[Head]], attack: Callable[[str, list[Head]], None]
+) -> None:
+    url, heads = kept
+    assert found(url, heads).clean
+    attack(url, heads)
+    assert found(url, []).clean, "without a head nothing can tell"
+    seen = found(url, heads)
+    assert {problem.table for problem in seen.problems} == {"head"}
+    assert any(f"number {heads[1].seq}" in problem.where for problem in seen.problems)
+
+
+def test_another_history_is_found_on_postgresql_too(postgresql_url: str) -> None:
+    heads = _with_heads(postgresql_url)
+    another_choice(postgresql_url, heads)
+    assert found(postgresql_url, []).clean
+    assert {problem.table for problem in found(postgresql_url, heads).problems} == {"head"}
+
+
+def test_a_shorter_honest_database_is_not_the_one_whose_head_was_kept(sqlite_url: str, tmp_path: Path) -> None:
+    with open_arena(sqlite_url) as arena:
+        arena.append(catalog())
+        play(arena, 3)
+    shutil.copy(tmp_path / "arena.db", tmp_path / "earlier.db")
+    early = Head(*verify(sqlite_url).head)
+    with open_arena(sqlite_url) as arena:
+        play(arena, 3)
+    late = Head(*verify(sqlite_url).head)
+    shorter = f"sqlite:///{tmp_path / 'earlier.db'}"
+    assert verify(shorter, heads=[early]).clean
+    (problem,) = verify(shorter, heads=[early, late]).problems
+    assert f"the log ends with number {early.seq}: it was cut" in problem.what
+    assert verify(sqlite_url, heads=[early, late]).clean
+
+
+def test_a_published_head_that_the_log_no_longer_has_is_named_without_being_given(kept: tuple[str, list[Head]]) -> None:
+    url, heads = kept
+    sql(url, f"INSERT INTO heads (seq, hash, at) VALUES ({heads[0].seq}, '{'a' * 64}', 1)")
+    (problem,) = found(url, []).problems
+    assert (problem.table, problem.where) == ("head", f"number {heads[0].seq}")
+
+
+def test_the_links_of_version_2_by_hand() -> None:
+    """One served matchup: its public part and its rest are hashed apart, each with its own half of the salt."""
+    text = (
+        '{"kind":"matchup_served","matchup_id":"m","voter":"v","prompt_id":"p","model_a":"x","model_b":"y",'
+        '"response_a":"r1","response_b":"r2","lane":"coverage","reason":"why","probability":0.5,"seed":7,'
+        '"expires_at":99,"block":"b"}'
+    )
+    public, private = split(text)
+    assert public == (
+        '{"kind":"matchup_served","matchup_id":"m","voter":"v","prompt_id":"p","model_a":"x","model_b":"y","block":"b"}'
+    )
+    at, salt = 5 * HOUR + 17, "a" * 22 + "b" * 22
+
+    def sha(words: str) -> str:
+        return hashlib.sha256(words.encode()).hexdigest()
+
+    rest = sha(f"tiltyard rest 2\n{'b' * 22}\n{at}\n{private}")
+    leaf = sha(f"tiltyard leaf 2\n{'a' * 22}\n{rest}\n{public}")
+    assert leaf_of(at, text, salt).hash() == leaf
+    assert link_event(FIRST_HASH, 1, at, text, salt) == sha(f"tiltyard link 2\n{FIRST_HASH}\n1\n5\n{leaf}")
+
+
+def test_salts_are_long_and_never_the_same() -> None:
+    salts = new_salts(1000)
+    assert {len(salt) for salt in salts} == {44}
+    assert len({salt[:22] for salt in salts} | {salt[22:] for salt in salts}) == 2000
+
+
+BODIES = st.one_of(
+    st.builds(
+        e.MatchupServed,
+        **{name: st.text(max_size=30) for name in ("matchup_id", "voter", "prompt_id", "model_a", "model_b", "reason")},
+        response_a=st.text(max_size=30),
+        response_b=st.text(max_size=30),
+        lane=st.just("coverage"),
+        probability=st.floats(0, 1),
+        seed=st.integers(0, 2**62),
+        expires_at=st.integers(0, 2**62),
+    ),
+    st.builds(
+        e.Voted, matchup_id=st.text(), choice=st.sampled_from(e.Choice), undo_until=st.none() | st.integers(0, 2**62)
+    ),
+)
+
+
+@given(BODIES)
+def test_the_public_part_has_every_other_field_and_none_of_the_private_ones(body: e.MatchupServed | e.Voted) -> None:
+    import msgspec
+
+    text = e.encode_body(body)
+    public, private = split(text)
+    said, all_said = msgspec.json.decode(public), msgspec.json.decode(text)
+    hidden = {"response_a", "response_b", "lane", "reason", "probability", "seed", "expires_at", "undo_until"}
+    assert said == {name: value for name, value in all_said.items() if name not in hidden}
+    assert len(public) + len(private) == len(text)
+
+
+def test_text_that_looks_like_a_field_stays_where_it_is() -> None:
+    body = e.Voted(matchup_id='x","choice":"A","undo_until":7', choice=e.Choice.A)
+    assert split(e.encode_body(body)) == (e.encode_body(body), "")
+
+
+def test_nobody_changes_the_version_of_the_chain_by_hand(kept: tuple[str, list[Head]]) -> None:
+    url, heads = kept
+    body = e.ChainUpgraded(until=heads[1].seq, head=heads[1].hash, link="0" * 64)
+    with open_arena(url, checkpoint_every=EVERY) as arena, pytest.raises(ArenaError, match="by hand"):
+        arena.append([body])
+    store = Store.open(url, EVERY)
+    store.append([body], at=1)
+    store.follow(store.load())
+    store.close()
+    assert "version 2 already" in str(found(url, []).problems[0])
+
+
+def test_a_log_cannot_go_back_to_version_1(kept: tuple[str, list[Head]]) -> None:
+    """An event whose salt is taken away has no link of version 2, and version 1 no longer counts."""
+    url, _ = kept
+    sql(url, "UPDATE events SET salt = NULL WHERE id = (SELECT event_id FROM chain WHERE seq = 30)")
+    assert [problem.where for problem in found(url, []).problems] == ["number 30"]
+    with pytest.raises(StoreError, match="number 30"):
+        rebuild(url, EVERY)
