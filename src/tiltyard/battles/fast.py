@@ -8,9 +8,13 @@ merged); Parquet files and frames are columns already and are scanned in place.
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import tempfile
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -38,29 +42,91 @@ MUCH_MEMORY = "80%"
 COUNT = "number of equal rows"
 
 
+class _Engine:
+    """An in-memory DuckDB that spills to a temporary folder and never asks the network for anything."""
+
+    def __init__(self, memory: str) -> None:
+        import duckdb
+
+        self.spill = Path(tempfile.gettempdir()) / f"tiltyard-{secrets.token_hex(8)}"
+        self.connection = duckdb.connect(
+            config={
+                "threads": str(_cores()),
+                "memory_limit": memory,
+                "temp_directory": str(self.spill),
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+            }
+        )
+
+
+class _SharedEngine:
+    """The engine that sessions of this process use one after the other: starting one takes thirty milliseconds.
+
+    After a failure a new one is started. Before a fork it is closed: the new process would have it without its threads,
+    and could not even close it. (If a session is open in another thread then, it stays locked in the new process, whose
+    sessions start engines of their own.)
+    """
+
+    def __init__(self) -> None:
+        self.in_use = threading.Lock()
+        self._engine: _Engine | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._close_if_free)
+
+    def get(self) -> _Engine:
+        if self._engine is None:
+            self._engine = _Engine(LITTLE_MEMORY)
+        return self._engine
+
+    def _close_if_free(self) -> None:
+        if self.in_use.acquire(blocking=False):
+            try:
+                self.forget()
+            finally:
+                self.in_use.release()
+
+    def forget(self) -> None:
+        if self._engine is not None:
+            self._engine.connection.close()
+        self._engine = None
+
+
+_shared = _SharedEngine()
+
+
 @contextmanager
 def session(*, large_limits: bool = False) -> Iterator[DuckDBPyConnection]:
-    """A private in-memory DuckDB that spills to a temporary folder and never asks the network for anything."""
-    import duckdb
-
-    with tempfile.TemporaryDirectory(prefix="tiltyard-", ignore_cleanup_errors=True) as spill:
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "threads": str(_cores()),
-            "memory_limit": MUCH_MEMORY if large_limits else LITTLE_MEMORY,
-            "temp_directory": spill,
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-        }
-        connection = duckdb.connect(config=settings)
+    """A connection to DuckDB with temporary tables of its own; an engine of its own if it needs much memory."""
+    if large_limits or not _shared.in_use.acquire(blocking=False):
+        engine = _Engine(MUCH_MEMORY if large_limits else LITTLE_MEMORY)
         try:
-            connection.execute("SET TimeZone = 'UTC'")
-            yield connection
-        except RuntimeError as error:
-            if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
-                raise KeyboardInterrupt from None
-            raise
+            yield from _connected(engine)
         finally:
-            connection.close()
+            engine.connection.close()
+        return
+    try:
+        yield from _connected(_shared.get())
+    except BaseException:
+        _shared.forget()
+        raise
+    finally:
+        _shared.in_use.release()
+
+
+def _connected(engine: _Engine) -> Iterator[DuckDBPyConnection]:
+    engine.spill.mkdir(mode=0o700)
+    connection = engine.connection.cursor()
+    try:
+        connection.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
+        yield connection
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        connection.close()
+        shutil.rmtree(engine.spill, ignore_errors=True)
 
 
 def _cores() -> int:
@@ -178,7 +244,7 @@ def _coder(connection: DuckDBPyConnection, columns: list[str], name: str, *, is_
     values: tuple[object, ...] = tuple(map(_json_value, texts)) if is_json else tuple(texts)
     if len(texts) > FEW:
         return Coder(values, None, np.asarray(fetched["hash"]))
-    connection.execute(f"CREATE TYPE {name} AS ENUM ({', '.join(map(literal, texts)) or literal('')})")
+    connection.execute(f"CREATE TEMP TYPE {name} AS ENUM ({', '.join(map(literal, texts)) or literal('')})")
     return Coder(values, name)
 
 
