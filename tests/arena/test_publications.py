@@ -15,6 +15,7 @@ from tests.web.board_fixtures import kept
 from tests.web.sites import QUICK
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
+from tiltyard.arena.exporting import open_export
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.following.replay import as_published
 from tiltyard.arena.policy import DefenceRules, Policy
@@ -22,10 +23,12 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.simulation.ledger import FIRST_DAY
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.publications import KEPT, latest_publication
-from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.store.reading import cast_votes, events_in_order
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.weekly import period_of_log
 from tiltyard.arena.weights import vote_weights
+from tiltyard.boards.rating import rate
+from tiltyard.files import write_lines
 from tiltyard.ratings.glicko2 import rate_battles
 
 MODELS = 6
@@ -222,3 +225,45 @@ def test_the_weekly_report_of_a_log_is_that_of_the_published_ratings(url: str, s
     assert state.ratings.rating.tolist() == site.snapshot.ratings.rating.tolist()
     assert np.array_equal(report.votes.weight, site.snapshot.study.votes.weight)
     assert report.looks != period.looks
+
+
+def test_rating_the_export_gives_the_published_board(url: str, site: Observatory, clock: Clock, tmp_path: Path) -> None:
+    """Every final vote is in it: counted ones with their weight, excluded ones with weight 0, undone ones not."""
+    store = Store.open(url)
+    votes = list(cast_votes(store, 10**9))
+    store.close()
+    with Arena(Store.open(url), now=clock) as arena:
+        arena.append([e.Excluded(matchup_ids=tuple(vote.matchup_id for vote in votes[:20]), reason="test")])
+        served = arena.serve("hesitant", block="another")
+        arena.vote(served.matchup_id, "hesitant", Choice.A, block="another", reveal=False)
+        arena.undo(served.matchup_id, "hesitant")
+    clock.now += MINUTE
+    snapshot = site.refresh()
+    with open_export(url) as export:
+        rows = list(export.rows)
+    assert len(rows) == 460
+    assert [row["status"] for row in rows] == ["excluded"] * 20 + ["counted"] * 440
+    assert [row["weight"] for row in rows] == [0.0] * 20 + snapshot.study.votes.weight.tolist()
+    path = tmp_path / "battles.jsonl"
+    write_lines(path, rows)
+    board = rate(path, cluster="voter", anytime=True, only_connected=True)
+    offline = snapshot.study.offline
+    assert offline is not None
+    assert [(row.model, row.rank_low, row.rank_high) for row in offline.rows] == [
+        (entry.model, entry.rank_low, entry.rank_high) for entry in board
+    ]
+    for row in offline.rows:
+        entry = board[row.model]
+        assert (entry.rating, entry.ci_low, entry.ci_high) == pytest.approx((row.rating, row.low, row.high), abs=1e-9)
+    live = rate(path, method="glicko2")
+    for shown in snapshot.board.rows:
+        assert live[shown.model].rating == pytest.approx(shown.rating, abs=1e-9)
+        assert live[shown.model].extra["deviation"] == pytest.approx(shown.deviation, abs=1e-9)
+    assert [row.votes for row in offline.rows] == [
+        sum(offline_row.model in (battle["model_a"], battle["model_b"]) for battle in rows[20:] if rated(battle))
+        for offline_row in offline.rows
+    ]
+
+
+def rated(battle: dict[str, object]) -> bool:
+    return battle["winner"] != "tie (bothbad)"

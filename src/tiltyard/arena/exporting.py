@@ -1,4 +1,4 @@
-"""An arena's counted votes as battle rows, straight from its database: what `arena export` writes and others read."""
+"""An arena's votes as battle rows, straight from its database: what `arena export` writes and others read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ArenaExport:
 
 @contextmanager
 def open_export(db: str) -> Iterator[ArenaExport]:
-    """Every counted vote that can no longer be undone, while the database is open."""
+    """Every vote that can no longer be undone, with its status and weight, while the database is open."""
     store = Store.open(db)
     try:
         replica = store.load()
@@ -36,7 +36,7 @@ def open_export(db: str) -> Iterator[ArenaExport]:
         state = replica.state
         rules = state.policy.intervals
         yield ArenaExport(
-            battle_rows(final_votes(store, state.seq, clock()), state.catalog),
+            battle_rows(final_votes(store, state.seq, clock()), state.catalog, state.policy.defences),
             prompt_texts(store),
             CLUSTERS[rules.speak_for],
             rate_options(rules),

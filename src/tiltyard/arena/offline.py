@@ -121,7 +121,9 @@ def offline_board(
     estimator = replace(published_estimator(rules), robustness=swaps)
     board = estimator.fit(votes.battles())
     even = _even_pairs(votes, estimator)
-    rows = tuple(_row(entry.model, board, even, live_order) for entry in board)
+    cast = np.bincount(np.concatenate([votes.model_a[votes.rated], votes.model_b[votes.rated]]))
+    counts = dict(zip(votes.models, cast.tolist(), strict=False))
+    rows = tuple(_row(entry.model, board, even, live_order, counts.get(entry.model, 0)) for entry in board)
     return OfflineBoard(
         rows,
         sum(row.votes for row in rows) // 2,
@@ -148,7 +150,7 @@ def _even_pairs(votes: VoteTable, estimator: BradleyTerry) -> Leaderboard:
     return replace(estimator, ci="none", robustness=False).fit(votes.battles(weight))
 
 
-def _row(name: str, board: Leaderboard, even: Leaderboard, live_order: Sequence[str]) -> OfflineRow:
+def _row(name: str, board: Leaderboard, even: Leaderboard, live_order: Sequence[str], votes: int) -> OfflineRow:
     entry = board[name]
     swap = entry.extra.get("battles_to_swap_with_next")
     return OfflineRow(
@@ -159,7 +161,7 @@ def _row(name: str, board: Leaderboard, even: Leaderboard, live_order: Sequence[
         high=entry.ci_high,
         rank_low=entry.rank_low,
         rank_high=entry.rank_high,
-        votes=round(entry.wins + entry.losses + entry.ties),
+        votes=votes,
         even_pairs_rating=even.ratings.get(name),
         live_rank=live_order.index(name) + 1 if name in live_order else None,
         votes_to_swap=None if swap is None else int(swap),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.rating_track import SCORES, Ratings, Votes
 from tiltyard.arena.state import CastVote, VoteStanding
+from tiltyard.arena.weights import vote_weights
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, Codes
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.policy import DefenceRules
     from tiltyard.arena.state import CastVote
 
 HOUR = 3600
@@ -166,18 +168,19 @@ def _column(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def battle_rows(votes: Iterable[CastVote], catalog: Catalog) -> Iterator[dict[str, Any]]:
-    """One row per counted vote, in the order of the log.
+def battle_rows(votes: Iterable[CastVote], catalog: Catalog, rules: DefenceRules) -> Iterator[dict[str, Any]]:
+    """One row per vote, in the order of the log, with its status and weight; votes that were undone are left out.
 
-    `voter` is a number assigned in order of appearance: it says which votes belong together, and cannot be traced back.
-    The time is rounded down to the hour, so that it cannot be matched with another log.
+    An excluded vote weighs 0, a counted one as much as on the published board, so that rating the rows gives that
+    board. `voter` is a number assigned in order of appearance: it says which votes belong together, and cannot be
+    traced back. The time is rounded down to the hour, so that it cannot be matched with another log.
     """
+    cast = [vote for vote in votes if vote.standing is not VoteStanding.UNDONE]
+    weights = iter(vote_weights(vote_table(cast, catalog), rules).tolist())
     models: Sequence[str] = [model.model for model in catalog.models]
     prompts = [prompt.prompt_id for prompt in catalog.prompts]
     numbers: dict[str, int] = {}
-    for vote in votes:
-        if vote.standing is not VoteStanding.COUNTED:
-            continue
+    for vote in cast:
         yield {
             "model_a": models[vote.a],
             "model_b": models[vote.b],
@@ -186,4 +189,6 @@ def battle_rows(votes: Iterable[CastVote], catalog: Catalog) -> Iterator[dict[st
             "question_id": prompts[vote.prompt],
             "voter": f"v{numbers.setdefault(vote.voter, len(numbers) + 1)}",
             "timestamp": vote.at // 1_000_000 // HOUR * HOUR,
+            "status": str(vote.standing),
+            "weight": next(weights) if vote.standing is VoteStanding.COUNTED else 0.0,
         }

@@ -59,16 +59,23 @@ Ends = list[float | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedBattles:
-    """Battles one by one: the two models and the first one's score; `row` is each battle's row in the table."""
+    """Battles one by one: the two models and the first one's score; `row` is each battle's row in the table.
+
+    `weight` is how much of each counts: 1, or less in a row whose weight is less.
+    """
 
     a: Int32s
     b: Int32s
     score_a: Floats
     row: NDArray[np.intp]
+    weight: Floats
 
 
-def in_order(table: BattleTable, remarks: list[str]) -> OrderedBattles:
-    """The battles by `timestamp` where every battle has one, else in file order; a row of weight n is n battles."""
+def in_order(table: BattleTable, remarks: list[str], *, parts: bool = False) -> OrderedBattles:
+    """The battles by `timestamp` where every battle has one, else in file order; a row of weight n is n battles.
+
+    With `parts` a row of weight below 1 is a part of a battle; without, it is an error.
+    """
     order = np.arange(len(table))
     when = table.columns.get("timestamp")
     if isinstance(when, np.ndarray):
@@ -78,15 +85,16 @@ def in_order(table: BattleTable, remarks: list[str]) -> OrderedBattles:
         else:
             order = np.argsort(when, kind="stable")
     repeats = table.weight[order]
-    if (repeats != np.floor(repeats)).any():
+    part = parts & (repeats < 1.0)
+    if ((repeats != np.floor(repeats)) & ~part).any():
         raise RatingError(
             'a battle has a weight that is not a whole number: use method="bt", which allows such weights.'
         )
-    row = np.repeat(order, repeats.astype(np.intp))
+    row = np.repeat(order, np.where(part, np.ceil(repeats), repeats).astype(np.intp))
     score = SCORE_A[table.outcome]
     if table.score_a is not None:
         score = np.where(np.isnan(table.score_a), score, table.score_a)
-    return OrderedBattles(table.model_a[row], table.model_b[row], score[row], row)
+    return OrderedBattles(table.model_a[row], table.model_b[row], score[row], row, np.minimum(table.weight[row], 1.0))
 
 
 def decisive(table: BattleTable) -> NDArray[np.bool_]:
@@ -289,6 +297,8 @@ def _sweep(result: elo.PermutationTraces, models: tuple[str, ...]) -> dict[str, 
 class Glicko2(EstimatorParameters):
     """Glicko-2 ratings, per battle in order, ties ½, both models updated from their states before the battle.
 
+    A battle of weight below 1, such as a vote that an arena counts in part, moves ratings that much less.
+
     Parameters:
         parameters: Constants of Glicko-2.
         level: Confidence level.
@@ -308,9 +318,12 @@ class Glicko2(EstimatorParameters):
         """Rate the battles in order."""
         selected = select(read_battles(table), self.selection)
         remarks = [DEVIATION_REMARK]
-        battles = in_order(selected.table, remarks)
+        battles = in_order(selected.table, remarks, parts=True)
         state = rate_battles(
-            battles.a, battles.b, battles.score_a, start=len(selected.table.models), settings=self.parameters
+            *(battles.a, battles.b, battles.score_a),
+            start=len(selected.table.models),
+            settings=self.parameters,
+            weight=battles.weight,
         )
         half = normal_quantile(self.level) * state.deviation
         settings = {

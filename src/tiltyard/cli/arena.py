@@ -229,9 +229,10 @@ def serve_command(
 
 @app.command("export")
 def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
-    """Write every counted vote as a battle row that `tiltyard rate` reads; voters are anonymous numbers.
+    """Write every vote as a battle row that `tiltyard rate` reads; voters are anonymous numbers.
 
-    Votes that can still be undone are left out.
+    `status` says whether it is counted or excluded, and `weight` how much of it counts (excluded: 0), so that rating
+    the rows gives the published board. Votes that were undone, or still can be, are left out.
     """
     need_arena()
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.commands import Receipt
     from tiltyard.arena.following.snapshots import Snapshot
+    from tiltyard.arena.policy import DefenceRules
     from tiltyard.arena.service import Arena
     from tiltyard.arena.state import ArenaState
 
@@ -210,17 +211,18 @@ async def validity(request: Request) -> Response:
     return await _whole(request, ("validity",), lambda snapshot: validity_values(snapshot.study.weekly))
 
 
-@router.get("/battles.jsonl", **described("Every counted vote as a battle row", 200, rows=True))
+@router.get("/battles.jsonl", **described("Every vote as a battle row", 200, rows=True))
 async def battles(request: Request) -> Response:
     """One JSON object per line, in the order of the log, with every vote acknowledged as final before the request.
 
-    A voter is an anonymous number that says which votes belong together; times are rounded to the hour.
+    `status` is `counted` or `excluded`, `weight` how much of the vote counts on the published board (excluded: 0). A
+    voter is an anonymous number that says which votes belong together; times are rounded to the hour.
     """
     engine = site_of(request).engine
     async with _exports.turn():
         await engine.run(AppendEvents(()))  # chains what other processes have acknowledged
-        seq, catalog = await engine.read(_names)
-        file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog)
+        seq, catalog, rules = await engine.read(_names)
+        file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog, rules)
     headers = {"content-disposition": 'attachment; filename="battles.jsonl"', "x-log-seq": str(seq)}
     return StreamingResponse(_pieces(file), media_type="application/x-ndjson", headers=headers)
 
@@ -288,18 +290,18 @@ async def _whole(request: Request, asked: tuple[str, ...], values: Callable[[Sna
     return await prepared(request, ("api", *asked), make, "application/json", {"cache-control": "no-cache"})
 
 
-def _names(state: ArenaState) -> tuple[int, Catalog]:
-    """Where the log ends, and what its numbers mean; a copy, because the state goes on changing."""
+def _names(state: ArenaState) -> tuple[int, Catalog, DefenceRules]:
+    """Where the log ends, what its numbers mean, and how votes are weighed; a copy, as the state goes on changing."""
     copy = Catalog()
     copy.models, copy.prompts = list(state.catalog.models), list(state.catalog.prompts)
-    return state.seq, copy
+    return state.seq, copy, state.policy.defences
 
 
-def _written_rows(arena: Arena, until: int, catalog: Catalog) -> IO[bytes]:
+def _written_rows(arena: Arena, until: int, catalog: Catalog, rules: DefenceRules) -> IO[bytes]:
     """The rows in a temporary file, so that a slow reader holds no transaction open."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the sender
     encoder = msgspec.json.Encoder()
-    for row in battle_rows(final_votes(arena.store, until, arena.now()), catalog):
+    for row in battle_rows(final_votes(arena.store, until, arena.now()), catalog, rules):
         file.write(encoder.encode(row) + b"\n")
     file.seek(0)
     return file
