@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from tests.arena.small_worlds import Log, honest_chooser, new_log, play
 from tests.oracles.rating_paths import rating_path
 from tiltyard.arena import events as e
-from tiltyard.arena.board import expected_by_prompt, live_board, official_order
+from tiltyard.arena.board import Evidence, expected_by_prompt, live_board, official_order
 from tiltyard.arena.events import Choice
 from tiltyard.arena.model_detail import arena_calibration, both_bad_trend, model_detail, recent_form
+from tiltyard.arena.policy import Policy, PublicationRules
 from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
@@ -56,9 +58,9 @@ def test_the_average_score_is_over_prompts_with_two_rated_votes() -> None:
     assert (board["m00"].spread, board["m00"].consistency) == (None, None)
 
 
-def test_a_new_model_is_provisional_with_no_confidence_and_no_rates() -> None:
+def test_a_new_model_is_provisional_with_little_confidence_and_no_rates() -> None:
     row = live_board(new_log(2, 1).state)["m00"]
-    assert (row.badge, row.confidence, row.conservative) == (Badge.PROVISIONAL, 0, 800.0)
+    assert (row.badge, row.confidence, row.conservative) == (Badge.PROVISIONAL, 6, 800.0)
     assert (row.both_bad_rate, row.quality_floor, row.average_score) == (None, None, None)
 
 
@@ -115,7 +117,7 @@ def test_only_contenders_have_a_pair_coverage_and_only_settled_ones_are_official
     coverages = [row.pair_coverage for row in board.rows if row.pair_coverage is not None]
     assert len(coverages) == 8
     assert all(0.0 < coverage <= 1.0 for coverage in coverages)
-    assert all(row.official_top == (row.conservative_rank <= 8 and row.badge != "Provisional") for row in board.rows)
+    assert all(row.official_top == (row.rank <= 8 and row.badge != "Provisional") for row in board.rows)
 
 
 def test_pair_coverage_is_counted_by_hand_on_a_small_board() -> None:
@@ -138,9 +140,80 @@ def test_an_excluded_vote_leaves_no_trace_on_the_board_and_a_restored_one_comes_
     assert live_board(log.state).rows == with_vote.rows
 
 
+def evidence(log: Log, **changes: object) -> Evidence:
+    """Every model's place alone in its range, kept over the window, and no large voter."""
+    names = [log.state.catalog.models[model].model for model in official_order(log.state)]
+    places = {name: (place, place) for place, name in enumerate(names, start=1)}
+    found = Evidence(places, 0.05, (dict(zip(names, range(1, len(names) + 1), strict=True)),))
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
 def test_publication_looks_at_the_first_ten_and_turns_stable_as_votes_come_in(played: Log) -> None:
-    assert live_board(small().state).publication.status == "calibrating"
-    assert live_board(played.state).publication.status == "officially stable"
+    assert live_board(small().state, evidence=evidence(small())).publication.status == "calibrating"
+    assert live_board(played.state, evidence=evidence(played)).publication.status == "officially stable"
+
+
+@pytest.mark.parametrize(
+    ("changes", "broken"),
+    [
+        ({"largest_voter": 0.11}, "largest share of one voter"),
+        ({"places": {}}, "median range of ranks"),
+        ({"earlier": None}, "models outside their range lately"),
+        ({"earlier": ({"m00": 2, "m01": 1},)}, "models outside their range lately"),
+    ],
+)
+def test_each_of_our_rules_keeps_a_board_calibrating_until_the_policy_switches_it_off(
+    played: Log, changes: dict[str, object], broken: str
+) -> None:
+    board = live_board(played.state, evidence=evidence(played, **changes))
+    assert board.publication.status == "calibrating"
+    assert broken in {rule.name for rule in board.publication.rules if not rule.met}
+    log = Log()
+    for event in played.events:
+        log.say(event.body)
+    off = PublicationRules(largest_voter=1.0, median_places=0, order_kept=False)
+    log.say(e.SettingsChanged(policy=Policy(publication=off)))
+    board = live_board(log.state)
+    assert (board.publication.status, len(board.publication.rules)) == ("officially stable", 3)
+
+
+def test_before_the_first_study_nothing_is_stable_and_no_range_is_shown(played: Log) -> None:
+    board = live_board(played.state)
+    assert {row.badge for row in board.rows} <= {Badge.ESTABLISHED, Badge.PROVISIONAL}
+    assert all(row.rank_low is row.rank_high is None for row in board.rows)
+    assert {row.badge for row in live_board(played.state, evidence=evidence(played)).rows} >= {Badge.STABLE}
+
+
+def test_a_place_outside_its_range_widens_it_and_is_marked_and_is_never_stable(played: Log) -> None:
+    found = evidence(played)
+    first = live_board(played.state, evidence=found).rows[0]
+    assert first.badge is Badge.STABLE
+    row = live_board(played.state, evidence=replace(found, places={**found.places, first.model: (2, 3)})).rows[0]
+    assert (row.rank, row.rank_low, row.rank_high, row.outside_range) == (1, 1, 3, True)
+    assert row.badge is Badge.ESTABLISHED
+
+
+@pytest.mark.parametrize("phase", [1, 2, 3, 4])
+def test_the_label_and_the_top_tier_are_about_the_order_that_is_shown(played: Log, phase: int) -> None:
+    """m09 is last by either order; with a legacy rating above all others it leads phases 1 and 2, untried."""
+    log = Log()
+    for event in played.events:
+        log.say(event.body)
+    log.say(e.PhaseChanged(phase=phase))
+    last = log.state.catalog.model(live_board(log.state).rows[-1].model)
+    ratings = Ratings(log.state.seq, *(column.copy() for column in log.state.ratings.columns()))
+    ratings.legacy[last] = 3000.0
+    ratings.deviation[last] = 350.0
+    board = live_board(log.state, ratings)
+    name = log.state.catalog.models[last].model
+    assert (board.rows[0].model == name) == (phase < 3)
+    deviations = sorted(row.deviation for row in board.rows[:10])
+    assert board.publication.rules[0].value == pytest.approx((deviations[4] + deviations[5]) / 2)
+    assert name not in {row.model for row in board.top_tier}
+    assert len(board.top_tier) == (7 if phase < 3 else 8)
+    assert [row.rating_shown for row in board.rows] == [
+        row.legacy_elo if phase < 3 else row.conservative for row in board.rows
+    ]
 
 
 def test_expected_wins_add_up_to_the_decisive_votes_and_both_models_share_them(played: Log) -> None:

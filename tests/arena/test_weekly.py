@@ -15,7 +15,7 @@ from tests.browsers import Tab
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
-from tiltyard.arena.offline import offline_board
+from tiltyard.arena.following.evidence import study_of
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import recorder
@@ -50,13 +50,12 @@ def two_weeks() -> tuple[Log, int]:
 def week() -> tuple[Log, WeeklyReport]:
     log, since = two_weeks()
     state, period = period_of_log(log.events, since)
-    board = offline_board(period.votes, [row.model for row in live_board(state).rows])
-    return log, weekly_report(state, period, board)
+    return log, weekly_report(state, period, study_of(state, period.votes)[0])
 
 
 def test_reading_a_period_off_a_log_ends_in_the_state_of_the_log(week: tuple[Log, WeeklyReport]) -> None:
     log, report = week
-    assert report.board == live_board(log.state)
+    assert [row.rating for row in report.board.rows] == [row.rating for row in live_board(log.state).rows]
     assert report.votes == 997
     assert report.events["matchup_served"] == report.events["voted"] == 1000
     assert [look.at - report.since for look in report.looks[:-1]] == [DAY * day for day in range(len(report.looks) - 1)]
@@ -145,7 +144,7 @@ def test_the_markdown_says_what_the_json_says(week: tuple[Log, WeeklyReport]) ->
     assert values["quality"][0]["model"] == "m04"
     assert values["offline"]["rows"][0]["model"] in text
     for rule in values["publication"]["rules"]:
-        assert f"| {rule['name']} |" in text
+        assert f"| {rule['name']}{' (ours)' if rule['ours'] else ''} |" in text
 
 
 def test_the_page_is_one_file_that_loads_nothing_and_escapes_what_it_shows(week: tuple[Log, WeeklyReport]) -> None:

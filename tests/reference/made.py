@@ -20,9 +20,8 @@ from tests.arena.small_worlds import MINUTE, Log, honest_chooser, new_log, play
 from tests.reference.pages import ROOT
 from tests.web.sites import small_site
 from tiltyard.arena import events as e
-from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
-from tiltyard.arena.offline import offline_board
+from tiltyard.arena.following.evidence import study_of
 from tiltyard.arena.weekly import period_of_log, weekly_report
 from tiltyard.cli.main import make_app
 
@@ -286,8 +285,8 @@ def validity() -> Made:
     """A report on two weeks of which the second has a failing model, a flag and an exclusion."""
     log, since = _two_weeks()
     state, period = period_of_log(log.events, since)
-    board = offline_board(period.votes, [row.model for row in live_board(state).rows])
-    report = weekly_report(state, period, board).to_dict()
+    found, _ = study_of(state, period.votes)
+    report = weekly_report(state, period, found).to_dict()
     assert report["quality"]
     return {"Validity report": [json.loads(json.dumps(report))]}
 
@@ -317,7 +316,7 @@ def site(url: str) -> Made:
             voter = f"voter-{number % 8}"
             served = made.arena.serve(voter)
             made.arena.vote(served.matchup_id, voter, Choice.A if rng.random() < 0.6 else Choice.B)
-        made.arena.append([e.PromptDisabled(prompt_id="p2")])
+        made.arena.append([e.PhaseChanged(phase=4), e.PromptDisabled(prompt_id="p2")])
         made.observatory.refresh()
         client = made.client()
         board = client.get("/leaderboard.json").json()

@@ -16,7 +16,16 @@ from tiltyard.validity.coverage import (
     prompt_coverage,
     prompts_needed,
 )
-from tiltyard.validity.publication import Badge, Floor, badge, confidence_percent, publication
+from tiltyard.validity.publication import (
+    Badge,
+    Floor,
+    badge,
+    confidence_percent,
+    order_rule,
+    places_rule,
+    publication,
+    voter_rule,
+)
 
 ESTABLISHED = Floor(80, 0.8, 90.0)
 STABLE = Floor(200, 0.9, 30.0)
@@ -47,9 +56,21 @@ def test_more_votes_never_cost_a_badge(decisive: int, coverage: float, deviation
     assert ranks.index(after) >= ranks.index(before)
 
 
-def test_confidence_is_0_at_the_most_deviation_and_100_at_the_least_rounded_half_up() -> None:
-    """(1 − (RD − 10)/340)·100: RD 350 → 0, 10 → 100, 180 → 50; 11.7 → 99.5 → 100; 11.71 → 99.497 → 99."""
-    assert [confidence_percent(rd) for rd in (350.0, 10.0, 180.0, 11.7, 11.71)] == [0, 100, 50, 100, 99]
+def test_stable_also_needs_a_range_of_ranks_of_at_most_three_places_and_an_unknown_one_is_none() -> None:
+    narrow = Floor(200, 0.9, 30.0, places=3)
+
+    def found(places: int | None) -> Badge:
+        return badge(500, 1.0, 15.0, places, established=ESTABLISHED, stable=narrow)
+
+    assert [found(places) for places in (1, 3, 4, None)] == [
+        *(Badge.STABLE, Badge.STABLE),
+        *(Badge.ESTABLISHED, Badge.ESTABLISHED),
+    ]
+
+
+def test_confidence_is_the_chance_of_being_within_25_points_rounded_half_up() -> None:
+    """2Φ(25/RD) − 1: RD 25 is one standard error, 68.27 %; 12.755 is 1.96 of them, 95 %; 350 is 5.69 %."""
+    assert [confidence_percent(rd) for rd in (350.0, 25.0, 25.0 / 1.959964, 10.0, 0.0)] == [6, 68, 95, 99, 100]
 
 
 @given(st.floats(0, 1000), st.floats(0, 1000))
@@ -135,6 +156,35 @@ def test_the_coverage_that_is_looked_at_is_the_mean_and_not_the_median() -> None
     uneven = publication([20.0] * 3, [1.0, 1.0, 0.5], [True] * 2, **LIMITS)
     assert uneven.status == "calibrating"
     assert uneven.rules[2].value == pytest.approx(2.5 / 3)
+
+
+def test_one_voter_may_have_a_tenth_and_no_more() -> None:
+    assert voter_rule(0.1, 0.1).met
+    assert not voter_rule(0.101, 0.1).met
+    assert not voter_rule(None, 0.1).met
+
+
+def test_the_median_range_of_ranks_is_looked_at_and_no_range_is_not_a_narrow_one() -> None:
+    assert (places_rule([1, 3, 3, 9, 12], 3).value, places_rule([1, 3, 3, 9, 12], 3).met) == (3, True)
+    assert not places_rule([3, 4], 3).met
+    assert not places_rule(None, 3).met
+
+
+def test_a_top_model_that_stood_outside_its_range_lately_is_counted_and_named() -> None:
+    ranges = {"a": (1, 1), "b": (2, 3), "c": (2, 4)}
+    kept = [{"a": 1, "b": 3, "c": 2}, {"a": 1, "b": 2, "c": 3}]
+    assert order_rule(["a", "b", "c"], ranges, kept, 2000).met
+    swapped = order_rule(["a", "b", "c"], ranges, [{"a": 2, "b": 1, "c": 3}, kept[0]], 2000)
+    assert (swapped.value, swapped.met, "a, b" in swapped.detail) == (2, False, True)
+    newcomer = order_rule(["a", "b", "c"], ranges, [{"a": 1, "b": 2}], 2000)
+    assert newcomer.value == 1
+    assert not order_rule(["a"], ranges, None, 2000).met
+
+
+def test_our_rules_are_marked_and_keep_a_board_calibrating_as_the_policys_do() -> None:
+    ours = [voter_rule(0.3, 0.1)]
+    status = publication([20.0] * 10, [1.0] * 10, [True] * 9, **LIMITS, ours=ours)
+    assert (status.status, [rule.ours for rule in status.rules]) == ("calibrating", [False, False, False, True])
 
 
 def test_nothing_to_look_at_is_not_stable() -> None:

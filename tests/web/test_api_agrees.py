@@ -62,7 +62,8 @@ def test_the_figures_that_a_reader_sees_on_the_board_are_those_of_the_interface(
     page = words_of(site.client.get("/leaderboard").text)
     for row in asked(site, "/leaderboard")["rows"]:
         record = f"{count(row['wins'])}–{count(row['losses'])}–{count(row['ties'])}"
-        assert f"raw {points(row['rating'])} {row['confidence']} % {percent(row['prompt_coverage'])}" in page
+        assert f"{points(row['rating_shown'])} raw {points(row['rating'])} {row['confidence']} % RD" in page
+        assert f"{points(row['deviation'], 1)} {percent(row['prompt_coverage'])}" in page
         assert f"{record} {count(row['votes'])}" in page
 
 
@@ -78,7 +79,8 @@ def test_the_figures_that_a_reader_sees_of_a_model_are_those_of_the_interface(si
     row, offline = api["row"], api["bradley_terry"]
     assert f"{percent(api['win_rate'])} {count(row['wins'])}–{count(row['losses'])}–{count(row['ties'])}" in page
     assert f"recent change {signed(api['recent_delta'])}" in page
-    assert f"puts it at {points(offline['rating'])}, rank {offline['rank']}." in page
+    assert f"rating {points(row['rating_shown'])} raw {points(row['rating'])}" in page
+    assert f"{points(offline['low'])} to {points(offline['high'])}" in page
     assert " ".join(api["recent_form"]["letters"]) in page
     for record in (*api["prompts"], *api["opponents"]):
         assert f"{record['wins']}–{record['losses']}–{record['ties']}" in page
@@ -98,7 +100,7 @@ def test_the_figures_that_a_reader_sees_of_validity_are_those_of_the_interface(s
     for lane in api["lanes"]:
         assert f"{lane['lane']} {count(lane['served'])}" in page
     for row in api["offline"]["rows"]:
-        assert f"{points(row['rating'])}" in page
+        assert f"{points(row['low'])} to {points(row['high'])}" in page
     assert "v07" not in json.dumps(api)  # whose votes they were is nobody's business
 
 

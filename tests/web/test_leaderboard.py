@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes, world
+from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes
 from tiltyard.arena.following.observatory import Snapshot
 from tiltyard.validity.publication import Badge
 from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values
@@ -167,7 +167,7 @@ def test_no_name_becomes_markup(site: BoardSite) -> None:
 
 def test_a_category_board_says_that_it_is_bradley_terry_and_not_official(site: BoardSite, snapshot: Snapshot) -> None:
     page = text_of(site.client.get("/leaderboard?category=maths").text)
-    assert "Bradley–Terry ratings from the" in page
+    assert "Bradley–Terry ratings, on the scale of the board, from the" in page
     assert "not the official order" in page
     board = site.world.observatory.category("maths")
     values = board_values(snapshot, BoardQuery(category="maths"), board)
@@ -196,28 +196,87 @@ def test_the_same_page_is_not_sent_twice(site: BoardSite) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_in_phase_two_legacy_elo_is_the_official_rating_and_the_new_score_its_shadow(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    with world(week_of_votes(200, phase=2), tmp_path_factory.mktemp("early")) as made:
-        lines = board_lines(made.snapshot, BoardQuery())
-        assert [line.official_rating for line in lines] == sorted((line.row.legacy_elo for line in lines), reverse=True)
-        assert made.snapshot.study.moved == {}
-        by_rating = board_lines(made.snapshot, BoardQuery(sort="rating"))
-        assert by_rating == lines
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def early(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
+    """The site in one of the phases before the last."""
+    with board_site(week_of_votes(200, phase=request.param), tmp_path_factory.mktemp("early")) as made:
+        yield made
+
+
+def test_until_phase_three_elo_is_the_rating_and_then_it_is_beside_it(early: BoardSite) -> None:
+    snapshot = early.world.snapshot
+    phase, page = snapshot.board.phase, early.client.get("/leaderboard").text
+    lines = board_lines(snapshot, BoardQuery())
+    assert board_lines(snapshot, BoardQuery(sort="rating")) == lines
+    for markup, row in zip(rows_of(page), snapshot.board.rows, strict=True):
+        cell = re.search(r'<td role="cell" class="num rating".*?</td>', markup, flags=re.S)
+        assert cell is not None
+        shown = f"{row.conservative:.0f} raw {row.rating:.0f} Elo {row.legacy_elo:.0f}"
+        assert text_of(cell.group()) == (shown if phase == 3 else f"{row.legacy_elo:.0f}")
+    if phase < 3:
+        assert [row.legacy_elo for row in snapshot.board.rows] == sorted(
+            (row.legacy_elo for row in snapshot.board.rows), reverse=True
+        )
+        assert snapshot.study.moved == {}
+    assert ("Do the new ratings predict votes?" in page) == (phase == 2)
+    assert ('id="calibration"' in early.client.get("/validity").text) == (phase > 1)
+
+
+def test_phase_one_shows_the_public_nothing_of_the_shadow_figures(early: BoardSite) -> None:
+    """No page and no file says a deviation, a conservative score, a range, a badge or the label, in any form."""
+    snapshot = early.world.snapshot
+    if snapshot.board.phase != 1:
+        return
+    client, row = early.client, snapshot.board.rows[0]
+    pages = ["/leaderboard", f"/models/{row.model}", "/validity", f"/compare?a={MODELS[0]}&b={MODELS[1]}"]
+    files = ["/leaderboard.json", "/leaderboard.csv", "/api/v1/leaderboard", "/api/v1/validity"]
+    files.append(f"/api/v1/models/{row.model}")
+    secret = [value for one in snapshot.board.rows for value in (one.deviation, one.rating, one.conservative)]
+    for address in (*pages, *files):
+        text = client.get(address).text
+        assert not [value for value in secret if str(value) in text], address
+        assert not re.search(r"Calibrating|Officially stable|calibrating|Provisional\b|Established\b", text), address
+    for address in pages:
+        text = text_of(client.get(address).text)
+        assert not re.search(r"\bRD\b|Confidence|Coverage|95 % (range|interval)|top tier", text), address
+    by_secret = client.get("/leaderboard?sort=confidence&stability=Stable&direction=desc").text
+    assert rows_of(by_secret) == rows_of(client.get("/leaderboard").text)
+    values = client.get("/api/v1/leaderboard").json()
+    assert (values["publication"]["status"], values["official_top_tier"], values["intervals"]) == (None, [], None)
+    assert {values["rows"][0][name] for name in ("rank_score", "rating", "stability", "place_best")} == {None}
+    assert values["rows"][0]["rating_shown"] == row.legacy_elo
+
+
+def test_in_phase_four_elo_is_gone_and_its_keys_say_null(site: BoardSite) -> None:
+    assert not re.search(r"\bElo\b", text_of(site.client.get("/leaderboard").text))
+    assert "Legacy Elo" not in site.client.get(f"/models/{MODELS[0]}").text
+    row = site.client.get("/api/v1/leaderboard").json()["rows"][0]
+    assert (row["legacy_elo"], row["legacy_rank"]) == (None, None)
+    assert row["rating_shown"] == row["rank_score"] == row["conservative"]
+
+
+def test_nothing_important_is_only_on_hover(site: BoardSite, snapshot: Snapshot) -> None:
+    page = site.client.get("/leaderboard").text
+    for markup, row in zip(rows_of(page), snapshot.board.rows, strict=True):
+        text = text_of(markup)
+        assert f"{row.confidence} % RD {row.deviation:.1f}" in text
+        assert row.quality_floor is None or f"floor {100 * row.quality_floor:.0f} %" in text
+        assert row.pair_coverage is None or f"pairs {100 * row.pair_coverage:.0f} %" in text
+    assert "derived from RD" in text_of(page)
+    assert "Official top tier:" in page
 
 
 def test_lines_without_an_offline_board_still_stand(snapshot: Snapshot) -> None:
     bare = replace(snapshot, study=replace(snapshot.study, offline=None))
     lines = board_lines(bare, BoardQuery())
-    assert [line.places for line in lines] == [None] * len(MODELS)
+    assert [line.offline for line in lines] == [None] * len(MODELS)
 
 
 def test_the_page_and_its_json_say_what_the_intervals_hold_for(site: BoardSite, snapshot: Snapshot) -> None:
     offline = snapshot.study.offline
     assert offline is not None
     page = text_of(site.client.get("/leaderboard").text)
-    assert "They hold for these prompts and answers, other voters." in page
+    assert "Intervals hold for these prompts and answers, other voters." in page
     assert "Ranges of ranks are valid at any time you look." in page
     said = site.client.get("/leaderboard.json").json()
     assert said["intervals"] == {
@@ -225,6 +284,8 @@ def test_the_page_and_its_json_say_what_the_intervals_hold_for(site: BoardSite, 
         "speaks_for": offline.speaks_for,
         "anytime": True,
         "remarks": list(offline.remarks),
+        "centre": offline.centre,
+        "slope": offline.slope,
     }
     assert said["intervals"] == site.client.get("/api/v1/leaderboard").json()["intervals"]
     notes = {row.model: row.note for row in offline.rows}

@@ -56,7 +56,8 @@ def test_its_figures_are_those_of_the_board(site: BoardSite) -> None:
     assert page.win_rate == row.wins / (row.wins + row.losses)
     assert sum(record.wins for record in page.detail.opponents) == row.wins
     assert sum(record.wins for record in page.detail.prompts) == row.wins
-    assert page.detail == site.world.observatory.look(lambda state, _: model_detail(state, MODELS[0]))
+    again = site.world.observatory.look(lambda state, _: model_detail(state, MODELS[0], site.world.snapshot.board))
+    assert page.detail == again
 
 
 def test_recent_form_and_latest_votes_tell_the_same(site: BoardSite) -> None:

@@ -21,7 +21,7 @@ from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.following.replay import movements
 from tiltyard.arena.following.snapshots import category_board, swaps_of, with_swaps
 from tiltyard.arena.model_detail import arena_calibration
-from tiltyard.arena.offline import offline_board
+from tiltyard.arena.offline import offline_board, on_scale
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.reading import cast_votes, events_in_order
@@ -69,7 +69,7 @@ def test_a_snapshot_is_the_board_of_the_log_and_carries_its_head(seen: World) ->
         store.close()
     snapshot = seen.snapshot
     assert (snapshot.seq, snapshot.head_hash) == head
-    assert snapshot.board == live_board(replica.state)
+    assert snapshot.board == live_board(replica.state, evidence=snapshot.study.evidence)
     assert np.array_equal(snapshot.wins, replica.state.tallies.wins.view)
     assert snapshot.board.votes == len(snapshot.study.votes) == 700
 
@@ -149,7 +149,10 @@ def test_a_category_is_rated_by_its_own_votes_alone(seen: World) -> None:
     assert snapshot.study.categories["maths"] == int(inside.sum())
     columns = ("at", "model_a", "model_b", "prompt", "voter", "outcome", "block", "weight")
     only = replace(votes, **{name: getattr(votes, name)[inside] for name in columns})
-    assert board == offline_board(only, [row.model for row in snapshot.board.rows], swaps=False)
+    again = offline_board(only, [row.model for row in snapshot.board.rows], swaps=False)
+    whole = snapshot.study.offline
+    assert whole is not None
+    assert board == on_scale(again, snapshot.board.raw_ratings, whole.slope, widen=False)
     assert category_board(snapshot, "no such subject") is None
     assert seen.observatory.category("maths") is seen.observatory.category("maths")
 

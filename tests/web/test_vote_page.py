@@ -75,6 +75,7 @@ def test_a_skipped_pair_is_never_revealed(sqlite_site: SmallSite) -> None:
 
 
 def test_the_ratings_shown_are_what_the_state_says_and_the_change_is_the_votes_own(sqlite_site: SmallSite) -> None:
+    sqlite_site.arena.append([e.PhaseChanged(phase=4)])
     client = sqlite_site.client()
     vote_once(client, "B")
     sqlite_site.observatory.refresh()
@@ -82,17 +83,24 @@ def test_the_ratings_shown_are_what_the_state_says_and_the_change_is_the_votes_o
     shown = [float(text) for text in re.findall(r'<b class="rating">(\d+)</b>', result)]
     moved = [float(text.replace("−", "-")) for text in re.findall(r"([+−][\d.]+) by your vote", result)]
     ratings = sqlite_site.arena.read(
-        lambda state: {m.display_name: float(state.track.now.rating[i]) for i, m in enumerate(state.catalog.models)}
+        lambda state: {m.display_name: float(state.conservative[i]) for i, m in enumerate(state.catalog.models)}
     )
     names = re.findall(r'<h2 id="name-[ab]">([^<]+?)(?: <span|</h2>)', result)
     assert shown == [round(ratings[name]) for name in names]
     assert moved[0] > 0 > moved[1]
 
 
-def test_both_bad_moves_nobody(sqlite_site: SmallSite) -> None:
+@pytest.mark.parametrize("phase", [2, 3])
+def test_both_bad_moves_nobody_but_legacy_elo(sqlite_site: SmallSite, phase: int) -> None:
+    """A loss of each to a rival of 1500: 16·½ of a new model's 1500."""
+    sqlite_site.arena.append([e.PhaseChanged(phase=phase)])
+    sqlite_site.observatory.refresh()
     result = sqlite_site.client()
     page = result.get(vote_once(result, "BOTH_BAD")).text
-    assert page.count("unchanged by your vote") == 2
+    assert page.count("unchanged by your vote") == (2 if phase == 3 else 0)
+    assert page.count("−8.0 by your vote") == (0 if phase == 3 else 2)
+    assert page.count('<b class="rating">1492</b>' if phase == 2 else '<b class="rating">800</b>') == 2
+    assert page.count("raw 1500") == (2 if phase == 3 else 0)
 
 
 def test_others_votes_are_counted_without_ones_own(sqlite_site: SmallSite) -> None:

@@ -1,7 +1,8 @@
 """The live board: every enabled model in the state, in the official order of its phase.
 
-Phases 1 and 2 keep the legacy Elo order and show the new scores beside it; from phase 3 on the conservative score
-(rating minus two deviations) orders the board and legacy Elo is a secondary field.
+Phases 1 and 2 keep the legacy Elo order; from phase 3 on the conservative score (rating minus two deviations) orders
+the board. Badges and the label are about the order that is shown. What they need beyond the state, such as ranges of
+ranks, is handed in as `Evidence`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,22 @@ from tiltyard.validity.coverage import (
     prompt_coverage,
     prompts_needed,
 )
-from tiltyard.validity.publication import Badge, Floor, Publication, badge, confidence_percent, publication
+from tiltyard.validity.publication import (
+    Badge,
+    Floor,
+    Publication,
+    Rule,
+    badge,
+    confidence_percent,
+    order_rule,
+    places_rule,
+    publication,
+    voter_rule,
+)
 from tiltyard.validity.voters import expected_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tiltyard.arena.policy import BadgeRules
     from tiltyard.arena.rating_track import Ratings
@@ -39,10 +51,22 @@ OFFICIAL_FROM = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a study of all counted votes adds to the board of a state."""
+
+    places: Mapping[str, tuple[int, int]]
+    """Bradley–Terry's range of ranks of each model that has one, among the models of the board."""
+    largest_voter: float | None
+    """The share of the counted votes that one voter cast at most; None without votes."""
+    earlier: tuple[Mapping[str, int], ...] | None
+    """Every model's place in the order shown, at several times over the last window; None with fewer votes."""
+
+
+@dataclass(frozen=True, slots=True)
 class BoardRow:
     """One model's row. Values that need more votes are None.
 
-    `pair_coverage` is only for contenders; `official_top` says that the model is one, and not provisional.
+    `pair_coverage` is only for contenders. `rating_shown` is the one rating that every page, file and feed shows.
     """
 
     rank: int
@@ -62,15 +86,15 @@ class BoardRow:
     volatility: float
     """Glicko-2 volatility."""
     confidence: int
-    """How small the deviation is, 0 to 100; not a probability."""
+    """2Φ(25/RD) − 1 in percent, derived from RD: the chance of being within 25 points, were RD a standard error."""
     badge: Badge
     """`Provisional`, `Established` or `Stable`."""
     official_top: bool
-    """Whether the model is a contender and not provisional."""
+    """Whether the model belongs to the official top tier: among the first K of the order shown, and not provisional."""
     prompt_coverage: float
     """Share of active prompts on which it has enough decisive votes."""
     pair_coverage: float | None
-    """Only for contenders; `official_top` says that the model is one, and not provisional."""
+    """How complete its pairs with its rank neighbours are; only for contenders."""
     wins: int
     """Won."""
     losses: int
@@ -97,6 +121,19 @@ class BoardRow:
     """Place by it."""
     conservative_rank: int
     """Place by that score."""
+    rating_shown: float
+    """The number of the Rating column: the conservative score, or legacy Elo in phases 1 and 2."""
+    rank_low: int | None
+    """The best place it could hold, by the last study; None before there is one."""
+    rank_high: int | None
+    """The worst place it could hold."""
+    outside_range: bool
+    """Whether its place is outside Bradley–Terry's range, which was widened to contain it."""
+
+    @property
+    def places(self) -> int | None:
+        """How many places its range of ranks has."""
+        return None if self.rank_low is None or self.rank_high is None else self.rank_high - self.rank_low + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +155,17 @@ class LiveBoard:
     publication: Publication
     """Whether the board may be called stable, and every rule."""
 
+    @property
+    def raw_ratings(self) -> dict[str, float]:
+        """The ratings behind the order: Glicko-2's, or legacy Elo in phases 1 and 2."""
+        by_legacy = self.ordered_by == "legacy_elo"
+        return {row.model: row.legacy_elo if by_legacy else row.rating for row in self.rows}
+
+    @property
+    def top_tier(self) -> tuple[BoardRow, ...]:
+        """The official top tier, best first."""
+        return tuple(row for row in self.rows if row.official_top)
+
     def __getitem__(self, model: str) -> BoardRow:
         for row in self.rows:
             if row.model == model:
@@ -133,33 +181,35 @@ class LiveBoard:
             "ordered_by": self.ordered_by,
             "votes": self.votes,
             "publication": publication_values(self.publication),
+            "official_top_tier": [row.model for row in self.top_tier],
             "rows": [asdict(row) | {"badge": row.badge.value} for row in self.rows],
         }
 
 
-def live_board(state: ArenaState, ratings: Ratings | None = None) -> LiveBoard:
-    """The board of a state. The same state and ratings give the same board, to the last bit.
+def live_board(state: ArenaState, ratings: Ratings | None = None, evidence: Evidence | None = None) -> LiveBoard:
+    """The board of a state. The same state, ratings and evidence give the same board, to the last bit.
 
     Parameters:
         state: The state of an arena.
         ratings: The ratings to show, such as the published ones; None: those that the state uses, normally the running
             ones.
+        evidence: What a study of all votes found; without one there are no ranges of ranks, and nothing is Stable.
     """
     state = state if ratings is None else state.showing(ratings)
     official, conservative, legacy = official_order(state), state.order(), legacy_order(state)
-    columns = _Columns(state, conservative)
-    ranks = {
-        model: (rank, conservative.index(model) + 1, legacy.index(model) + 1)
+    columns = _Columns(state, conservative, evidence)
+    rows = tuple(
+        columns.row(model, rank, conservative.index(model) + 1, legacy.index(model) + 1)
         for rank, model in enumerate(official, start=1)
-    }
+    )
     return LiveBoard(
         seq=state.seq,
         at=state.at,
         phase=state.phase,
         ordered_by="conservative" if state.phase >= OFFICIAL_FROM else "legacy_elo",
         votes=counted_votes(state),
-        rows=tuple(columns.row(model, *ranks[model]) for model in official),
-        publication=board_publication(state),
+        rows=rows,
+        publication=board_publication(state, rows, evidence),
     )
 
 
@@ -172,6 +222,13 @@ def legacy_order(state: ArenaState) -> list[int]:
 def official_order(state: ArenaState) -> list[int]:
     """Enabled models in the order that the state's phase makes official."""
     return state.order() if state.phase >= OFFICIAL_FROM else legacy_order(state)
+
+
+def raw_ratings(state: ArenaState) -> dict[str, float]:
+    """The ratings behind the order that is shown, by enabled model: Glicko-2's, or legacy Elo in phases 1 and 2."""
+    now = state.ratings
+    rating = now.rating if state.phase >= OFFICIAL_FROM else now.legacy
+    return {state.catalog.models[model].model: float(rating[model]) for model in official_order(state)}
 
 
 def contenders(state: ArenaState) -> list[int]:
@@ -219,19 +276,35 @@ def _pair_floor(state: ArenaState) -> tuple[int, int]:
     return policy.adjacent_floor_votes, prompts_needed(policy.adjacent_floor_prompts, active)
 
 
-def board_publication(state: ArenaState) -> Publication:
-    """Whether the board may be called officially stable, by the first models of its conservative order."""
+def board_publication(state: ArenaState, rows: Sequence[BoardRow], evidence: Evidence | None) -> Publication:
+    """Whether the board may be called officially stable, by the first models of the order that is shown."""
     rules = state.policy.publication
-    top = state.order()[: rules.top]
-    coverage = coverages(state)
+    top = rows[: rules.top]
     return publication(
-        [float(state.ratings.deviation[model]) for model in top],
-        [float(coverage[model]) for model in top],
-        adjacent_met(state, top),
+        [row.deviation for row in top],
+        [row.prompt_coverage for row in top],
+        adjacent_met(state, official_order(state)[: rules.top]),
         median_deviation=rules.median_deviation,
         adjacent_share=rules.adjacent_share,
         mean_coverage=rules.mean_coverage,
+        ours=_own_rules(state, rows, evidence),
     )
+
+
+def _own_rules(state: ArenaState, rows: Sequence[BoardRow], evidence: Evidence | None) -> list[Rule]:
+    """The rules beyond the policy's three that are switched on."""
+    rules, top = state.policy.publication, rows[: state.policy.publication.top]
+    found = []
+    if rules.largest_voter < 1.0:
+        found.append(voter_rule(None if evidence is None else evidence.largest_voter, rules.largest_voter))
+    if rules.median_places:
+        widths = None if evidence is None else [row.places or len(rows) for row in top]
+        found.append(places_rule(widths, rules.median_places))
+    if rules.order_kept:
+        ranges = {row.model: (row.rank_low, row.rank_high) for row in top if row.rank_low and row.rank_high}
+        earlier = None if evidence is None else evidence.earlier
+        found.append(order_rule([row.model for row in top], ranges, earlier, state.policy.window_matchups))
+    return found
 
 
 def publication_values(status: Publication) -> dict[str, Any]:
@@ -247,18 +320,18 @@ def badge_floors(rules: BadgeRules) -> tuple[Floor, Floor]:
     """What `Established` and `Stable` require."""
     return (
         Floor(rules.established_decisive, rules.established_coverage, rules.established_deviation),
-        Floor(rules.stable_decisive, rules.stable_coverage, rules.stable_deviation),
+        Floor(rules.stable_decisive, rules.stable_coverage, rules.stable_deviation, rules.stable_places),
     )
 
 
 class _Columns:
     """Everything that rows are built from, computed once for all models."""
 
-    def __init__(self, state: ArenaState, conservative: list[int]) -> None:
+    def __init__(self, state: ArenaState, conservative: list[int], evidence: Evidence | None) -> None:
         self.state = state
+        self.ranges = {} if evidence is None else evidence.places
         self.coverage = coverages(state)
         self.decisive = state.tallies.decisive
-        self.band = set(conservative[: state.policy.contender_band])
         self.pair_coverage = pair_coverage_scores(
             conservative, state.policy.contender_band, lambda first, second: completeness(state, first, second)
         )
@@ -269,27 +342,25 @@ class _Columns:
         """One model's line."""
         state, now, tallies = self.state, self.state.ratings, self.state.tallies
         facts, deviation = state.catalog.models[model], float(now.deviation[model])
-        established, stable = badge_floors(state.policy.badges)
         wins, losses = int(tallies.wins.view[model].sum()), int(tallies.wins.view[:, model].sum())
         ties, both_bad = int(tallies.ties.view[model].sum()), int(tallies.both_bad.view[model].sum())
         votes = wins + losses + ties + both_bad
-        earned = badge(
-            int(self.decisive[model]), float(self.coverage[model]), deviation, established=established, stable=stable
-        )
+        low, high, outside = self._range(facts.model, rank)
+        earned = self._badge(model, None if low is None or high is None or outside else high - low + 1)
         means = evenness.prompt_means(tallies.half_points_on.view[model], tallies.rated_on.view[model])
-        rules = state.policy.rating
+        score, legacy = float(state.conservative[model]), float(now.legacy[model])
         return BoardRow(
             rank=rank,
             model=facts.model,
             display_name=facts.display_name,
             provider=facts.provider,
-            conservative=float(state.conservative[model]),
+            conservative=score,
             rating=float(now.rating[model]),
             deviation=deviation,
             volatility=float(now.volatility[model]),
-            confidence=confidence_percent(deviation, least=rules.deviation_min, most=rules.deviation_max),
+            confidence=confidence_percent(deviation),
             badge=earned,
-            official_top=model in self.band and earned is not Badge.PROVISIONAL,
+            official_top=rank <= state.policy.contender_band and earned is not Badge.PROVISIONAL,
             prompt_coverage=float(self.coverage[model]),
             pair_coverage=self.pair_coverage.get(model),
             wins=wins,
@@ -302,9 +373,32 @@ class _Columns:
             average_score=evenness.average_score(means),
             spread=evenness.spread(means),
             consistency=self._consistency(model),
-            legacy_elo=float(now.legacy[model]),
+            legacy_elo=legacy,
             legacy_rank=legacy_rank,
             conservative_rank=conservative_rank,
+            rating_shown=score if state.phase >= OFFICIAL_FROM else legacy,
+            rank_low=low,
+            rank_high=high,
+            outside_range=outside,
+        )
+
+    def _range(self, name: str, rank: int) -> tuple[int | None, int | None, bool]:
+        """The range of ranks that is shown: the one found, widened to the place where needed; and whether it was."""
+        if name not in self.ranges:
+            return None, None, False
+        low, high = self.ranges[name]
+        return min(low, rank), max(high, rank), not low <= rank <= high
+
+    def _badge(self, model: int, places: int | None) -> Badge:
+        """A place outside its range is none that could be called stable: `places` is None then."""
+        established, stable = badge_floors(self.state.policy.badges)
+        return badge(
+            int(self.decisive[model]),
+            float(self.coverage[model]),
+            float(self.state.ratings.deviation[model]),
+            places,
+            established=established,
+            stable=stable,
         )
 
     def _consistency(self, model: int) -> int | None:

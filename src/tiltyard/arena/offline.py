@@ -3,6 +3,9 @@
 Glicko's deviation is not a valid standard error when lanes choose who plays; these intervals are published instead.
 The fit is unweighted, because a lane's choice depends on earlier votes only; a second fit in which every pair weighs
 the same (1/n_ij) shows how much the order depends on the schedule.
+
+A model has one rating, the one that orders the board. `on_scale` moves Bradley–Terry's intervals to the centre and
+scale of those ratings, so that both are read on one axis.
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.policy import IntervalRules
 from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.ratings.ranks import kendall_tau
+from tiltyard.ratings.ranks import RankIntervals, kendall_tau
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tiltyard.arena.policy import SpeakFor
     from tiltyard.arena.votes import VoteTable
@@ -40,15 +43,15 @@ class OfflineRow:
     model: str
     """The model."""
     rating: float
-    """Bradley–Terry rating."""
+    """Bradley–Terry estimate: what the interval is around."""
     low: float | None
     """Lower end of its interval."""
     high: float | None
     """Upper end of its interval."""
     rank_low: int | None
-    """The best place it could hold."""
+    """The best place it could hold among the models of the live board."""
     rank_high: int | None
-    """The worst place it could hold."""
+    """The worst place it could hold among them."""
     votes: int
     """Rated votes of the model (A, B, TIE)."""
     even_pairs_rating: float | None
@@ -59,6 +62,8 @@ class OfflineRow:
     """The smallest number of votes whose removal makes the next model level with it; None if there is none."""
     note: str | None
     """Why it is marked: unbeaten, winless, votes of too few people."""
+    widened: bool = False
+    """Whether its interval was widened to contain the rating that the board shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,9 @@ class OfflineBoard:
 
     `tau_live` is Kendall's tau with the live order over the models on both, `tau_even_pairs` with the ratings at equal
     pair weights. `speaks_for` says what the intervals cover, `anytime` whether ranges of ranks hold at every time at
-    which one looks, `misfit` how well the model describes the votes.
+    which one looks, `misfit` how well the model describes the votes. `centre` and `slope` say how ratings and intervals
+    were moved to the board's scale: a rating r of `tiltyard rate` reads centre + slope·(r − 1000) here; None and 1
+    where they were not moved.
     """
 
     rows: tuple[OfflineRow, ...]
@@ -79,6 +86,8 @@ class OfflineBoard:
     tau_even_pairs: float | None
     remarks: tuple[str, ...]
     misfit: dict[str, Any] | None = None
+    centre: float | None = None
+    slope: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """The board as plain values."""
@@ -113,7 +122,7 @@ def offline_board(
 
     Parameters:
         votes: The counted votes.
-        live_order: The live order, best first.
+        live_order: The live order, best first. Ranges of ranks are among its models; without one, among all.
         rules: What the intervals hold for: the arena's policy has them as `intervals`.
         swaps: Whether to work out votes-to-swap, which takes most of the time.
     """
@@ -123,7 +132,8 @@ def offline_board(
     even = _even_pairs(votes, estimator)
     cast = np.bincount(np.concatenate([votes.model_a[votes.rated], votes.model_b[votes.rated]]))
     counts = dict(zip(votes.models, cast.tolist(), strict=False))
-    rows = tuple(_row(entry.model, board, even, live_order, counts.get(entry.model, 0)) for entry in board)
+    places = _places(board, live_order)
+    rows = tuple(_row(entry.model, board, even, live_order, places, counts.get(entry.model, 0)) for entry in board)
     return OfflineBoard(
         rows,
         sum(row.votes for row in rows) // 2,
@@ -150,22 +160,97 @@ def _even_pairs(votes: VoteTable, estimator: BradleyTerry) -> Leaderboard:
     return replace(estimator, ci="none", robustness=False).fit(votes.battles(weight))
 
 
-def _row(name: str, board: Leaderboard, even: Leaderboard, live_order: Sequence[str], votes: int) -> OfflineRow:
+def _places(board: Leaderboard, live_order: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+    """Every model's range of ranks among the models of the live order; of all models where none is given."""
+    whole = {
+        entry.model: (entry.rank_low, entry.rank_high)
+        for entry in board
+        if entry.rank_low is not None and entry.rank_high is not None
+    }
+    chosen = [model for model in whole if model in live_order]
+    if not live_order or len(chosen) == len(whole):
+        return whole
+    models = board.arrays["models"].tolist()
+    below = board.arrays.get("below")
+    numbers = np.array([models.index(model) for model in chosen], dtype=np.int64)
+    low, high = (np.array([whole.get(model, (1, 1))[end] for model in models]) for end in (0, 1))
+    ranges = RankIntervals(low, high, None if below is None else below.astype(bool)).among(numbers)
+    return dict(zip(chosen, zip(ranges.low.tolist(), ranges.high.tolist(), strict=True), strict=True))
+
+
+def _row(
+    name: str,
+    board: Leaderboard,
+    even: Leaderboard,
+    live_order: Sequence[str],
+    places: Mapping[str, tuple[int, int]],
+    votes: int,
+) -> OfflineRow:
     entry = board[name]
     swap = entry.extra.get("battles_to_swap_with_next")
+    best, worst = places.get(name, (None, None))
     return OfflineRow(
         rank=entry.rank,
         model=name,
         rating=entry.rating,
         low=entry.ci_low,
         high=entry.ci_high,
-        rank_low=entry.rank_low,
-        rank_high=entry.rank_high,
+        rank_low=best,
+        rank_high=worst,
         votes=votes,
         even_pairs_rating=even.ratings.get(name),
         live_rank=live_order.index(name) + 1 if name in live_order else None,
         votes_to_swap=None if swap is None else int(swap),
         note=entry.note,
+    )
+
+
+BRADLEY_TERRY_CENTRE = 1000.0
+
+
+def on_scale(
+    board: OfflineBoard, shown: Mapping[str, float], slope: float | None = None, *, widen: bool = True
+) -> OfflineBoard:
+    """The board with ratings and intervals moved to the centre and scale of the ratings that are shown.
+
+    A straight line through the models on both boards: least squares for the slope, means for the centre. The two scales
+    differ because Glicko-2 and Elo count a tie as half a win, which makes gaps look smaller. An interval that does not
+    contain the rating shown is widened to it and marked.
+
+    Parameters:
+        board: Bradley–Terry on its own scale, as `offline_board` gives it.
+        shown: The ratings that the board shows, by model, without any subtraction for uncertainty.
+        slope: The slope to use; None to find it.
+        widen: Whether intervals are widened; not where votes of some prompts stand beside the rating by all.
+    """
+    both = [row for row in board.rows if row.model in shown]
+    if not both or board.centre is not None:
+        return board
+    ours = np.array([row.rating for row in both])
+    theirs = np.array([shown[row.model] for row in both])
+    spread = float(((ours - ours.mean()) ** 2).sum())
+    if slope is None:
+        together = float(((ours - ours.mean()) * (theirs - theirs.mean())).sum())
+        slope = together / spread if spread > 0.0 and together > 0.0 else 1.0
+    centre = float(theirs.mean() + slope * (BRADLEY_TERRY_CENTRE - ours.mean()))
+    rows = tuple(_moved(row, centre, slope, shown.get(row.model) if widen else None) for row in board.rows)
+    return replace(board, rows=rows, centre=centre, slope=slope)
+
+
+def _moved(row: OfflineRow, centre: float, slope: float, shown: float | None) -> OfflineRow:
+    def at(value: float) -> float:
+        return centre + slope * (value - BRADLEY_TERRY_CENTRE)
+
+    low, high = (None if end is None else at(end) for end in (row.low, row.high))
+    below = shown is not None and low is not None and shown < low
+    above = shown is not None and high is not None and shown > high
+    return replace(
+        row,
+        rating=at(row.rating),
+        low=shown if below else low,
+        high=shown if above else high,
+        even_pairs_rating=None if row.even_pairs_rating is None else at(row.even_pairs_rating),
+        widened=below or above,
     )
 
 

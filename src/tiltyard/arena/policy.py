@@ -62,9 +62,9 @@ class RatingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tau: float = 0.5
     """How fast volatilities may change. (§5.1)"""
     deviation_min: float = 10.0
-    """Smallest deviation: 100 % confidence. (§9.3)"""
+    """Smallest deviation. (§5.1)"""
     deviation_max: float = 350.0
-    """Largest deviation: 0 % confidence. (§9.3)"""
+    """Largest deviation. (§5.1)"""
     legacy_rating: float = 1500.0
     """Where legacy Elo starts. (§2)"""
     legacy_k: float = 16.0
@@ -100,6 +100,10 @@ class BadgeRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     stable_deviation: float = 30.0
     """Largest deviation for Stable. At 60 the rule would never bind: that deviation is reached after about 50 votes.
     (§9.2, number ours)"""
+    stable_places: int = 3
+    """Most places that the published range of ranks of a Stable model may have. Deviations are small long before the
+    order is known: without this rule one Stable model in four stood more than one place off. 0 switches it off.
+    (ours)"""
 
 
 class PublicationRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,6 +117,13 @@ class PublicationRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Share of neighbouring pairs that must have met their floor. (§10)"""
     mean_coverage: float = 0.9
     """Their mean prompt coverage must be at least this. (§10)"""
+    largest_voter: float = 0.1
+    """No single voter may have cast more than this share of the counted votes; 1 switches the rule off. (ours)"""
+    median_places: int = 3
+    """Their median range of ranks may have at most this many places; 0 switches the rule off. (ours)"""
+    order_kept: bool = True
+    """Whether none of them may have stood, over the last `window_matchups`, outside the range of ranks that it has
+    now. (ours)"""
 
 
 class IntervalRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -227,6 +238,9 @@ class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     quality_rise: float = 0.1
     """Flagged when the rate over its latest votes exceeds the rate before by this much, and significantly so.
     (§8.3)"""
+    quality_level: float = 0.25
+    """Flagged too when the rate over its latest votes is above this, significantly so and whatever it was before: a
+    model that was always bad does not rise. 1 switches it off. (§8.3, number ours)"""
     exclude_flagged_sessions: bool = False
     """Whether screening excludes the votes of flagged sessions automatically. (§11)"""
     exclude_self_identifying: bool = False
@@ -339,6 +353,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("defences.rounds", "defences.publish_seconds"), (1, MOST)),
     **dict.fromkeys(("defences.block_pull", "defences.time_pull"), (0.1, MOST)),
     "defences.alarm_z": (0, MOST),
+    **dict.fromkeys(("badges.stable_places", "publication.median_places"), (0, MOST)),
+    **dict.fromkeys(("publication.largest_voter", "flags.quality_level"), (0, 1)),
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }
 """The bounds of some policy numbers; the others may be any finite number."""

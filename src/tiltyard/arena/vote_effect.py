@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena.rating_track import NO_HISTORY, SCORES
+from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.ratings.elo_kernels import rate_with_baseline
 from tiltyard.ratings.glicko2 import EVERY_ONE
 from tiltyard.ratings.glicko2_kernels import rate_one_by_one
 
@@ -47,13 +49,16 @@ class PairVotes(msgspec.Struct, frozen=True, kw_only=True):
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """Ratings before a vote and after only that vote, and the pair's earlier votes.
 
-    The vote is applied directly after what is published: votes that are not final yet are not included.
+    The vote is applied directly after what is published: votes that are not final yet are not included. `shown_a` and
+    `shown_b` are the numbers that the board would show then: two deviations less, or legacy Elo itself.
     """
 
     before_a: float
     before_b: float
     after_a: float
     after_b: float
+    shown_a: float
+    shown_b: float
     others: PairVotes
 
     @property
@@ -67,17 +72,43 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         return self.after_b - self.before_b
 
 
-def effect_of(now: Ratings, others: PairVotes, rating_rules: RatingRules, pair: list[int], choice: Choice) -> Effect:
-    """What a vote on two models would do to ratings that do not include it yet."""
-    rating, deviation, volatility = now.rating[pair], now.deviation[pair], now.volatility[pair]
-    before_a, before_b = rating.tolist()
-    score = SCORES[choice]
-    if score >= 0.0:
-        rules = rating_rules.glicko2().rules()
-        rate = rate_one_by_one.run(0.0)
-        rate(FIRST, SECOND, np.array([score]), EVERY_ONE, rating, deviation, volatility, rules, NO_HISTORY)
-    after_a, after_b = rating.tolist()
-    return Effect(before_a=before_a, before_b=before_b, after_a=after_a, after_b=after_b, others=others)
+def effect_of(
+    now: Ratings, others: PairVotes, rules: RatingRules, pair: list[int], choice: Choice, *, by_legacy: bool = False
+) -> Effect:
+    """What a vote on two models would do to ratings that do not include it yet.
+
+    Parameters:
+        now: The ratings before it.
+        others: The pair's earlier votes.
+        rules: How votes are rated.
+        pair: The models on sides A and B.
+        choice: The vote.
+        by_legacy: Whether legacy Elo is what the board shows.
+    """
+    score = np.array([SCORES[choice]])
+    if by_legacy:
+        legacy = now.legacy[pair]
+        before = legacy.tolist()
+        rate_with_baseline.run(0.0)(
+            FIRST, SECOND, score, legacy, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline
+        )
+        after = shown = legacy.tolist()
+    else:
+        rating, deviation, volatility = now.rating[pair], now.deviation[pair], now.volatility[pair]
+        before = rating.tolist()
+        if score[0] >= 0.0:
+            rate = rate_one_by_one.run(0.0)
+            rate(FIRST, SECOND, score, EVERY_ONE, rating, deviation, volatility, rules.glicko2().rules(), NO_HISTORY)
+        after, shown = rating.tolist(), (rating - 2.0 * deviation).tolist()
+    return Effect(
+        before_a=before[0],
+        before_b=before[1],
+        after_a=after[0],
+        after_b=after[1],
+        shown_a=shown[0],
+        shown_b=shown[1],
+        others=others,
+    )
 
 
 def pair_votes(wins: Grid, ties: Grid, both_bad: Grid, a: int, b: int) -> PairVotes:

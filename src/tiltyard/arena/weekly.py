@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import is_blind
-from tiltyard.arena.board import LiveBoard, completeness, contenders, live_board, publication_values
+from tiltyard.arena.board import (
+    LiveBoard,
+    completeness,
+    contenders,
+    live_board,
+    official_order,
+    publication_values,
+)
 from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
@@ -28,13 +35,15 @@ from tiltyard.validity.fairness import (
     lane_shares,
     side_balance,
 )
-from tiltyard.validity.quality import QualityFlag, QualityVotes, rising_both_bad
+from tiltyard.validity.quality import QualityFlag, QualityVotes, high_both_bad, rising_both_bad
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tiltyard.arena.board import Evidence
     from tiltyard.arena.offline import OfflineBoard
     from tiltyard.arena.votes import VoteTable
+    from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin
 
 DAY = 86_400 * 1_000_000
 """The board is sampled once a day: hour by hour, models at the same level would seem to swap all the time."""
@@ -106,6 +115,20 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
+class Findings:
+    """What a study of all counted votes tells the report, beyond the period itself."""
+
+    offline: OfflineBoard | None = None
+    """Bradley–Terry, moved to the scale of the board; None where the votes cannot be rated."""
+    evidence: Evidence | None = None
+    """What badges and the label rest on."""
+    calibration: CalibrationCurve | None = None
+    """Predicted against observed scores of all rated votes."""
+    confidence: tuple[ConfidenceBin, ...] = ()
+    """Stated confidence against how often it held; none while legacy Elo orders the board."""
+
+
+@dataclass(frozen=True, slots=True)
 class AdjacentPair:
     """Two neighbours at the top: their votes and prompts, and how close these are to the floor (0–1)."""
 
@@ -143,6 +166,10 @@ class WeeklyReport:
     blind: bool
     """Whether the answers that are being voted on are hidden."""
     offline: OfflineBoard | None
+    calibration: CalibrationCurve | None
+    """Predicted against observed scores of all rated votes."""
+    confidence: tuple[ConfidenceBin, ...]
+    """Stated confidence against how often it held."""
     model_names: tuple[str, ...]
     """Names by the arena's numbers; `models` has the enabled ones in the order of the board."""
 
@@ -168,6 +195,8 @@ class WeeklyReport:
             "flags": [asdict(note) for note in self.flags],
             "exclusions": [asdict(note) for note in self.exclusions],
             "offline": None if self.offline is None else self.offline.to_dict(),
+            "calibration": None if self.calibration is None else asdict(self.calibration),
+            "confidence_calibration": [asdict(piece) for piece in self.confidence],
             "board": self.board.to_dict(),
         }
 
@@ -210,9 +239,10 @@ class WeeklyReport:
         return asdict(flag) | {"model": self.model_names[flag.model], "worst_prompts": worst}
 
 
-def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | None = None) -> WeeklyReport:
-    """The report over a period, of the state at its end; an offline board adds intervals and votes-to-swap."""
-    board = live_board(state)
+def weekly_report(state: ArenaState, period: Period, found: Findings | None = None) -> WeeklyReport:
+    """The report over a period, of the state at its end; findings add intervals, badges' ranges and calibration."""
+    found = Findings() if found is None else found
+    board = live_board(state, evidence=found.evidence)
     order = [state.catalog.model(row.model) for row in board.rows]
     top = state.policy.publication.top
     looks = (*(look for look in period.looks if look.at < period.until), look_at(state, period.until))
@@ -240,7 +270,9 @@ def weekly_report(state: ArenaState, period: Period, offline: OfflineBoard | Non
         flags=period.flags,
         exclusions=period.exclusions,
         blind=is_blind(state),
-        offline=offline,
+        offline=found.offline,
+        calibration=found.calibration,
+        confidence=found.confidence,
         model_names=tuple(model.model for model in state.catalog.models),
     )
 
@@ -264,7 +296,7 @@ def window_exposure(state: ArenaState, votes: VoteTable, order: list[int]) -> Ex
 
 
 def adjacent_pairs(state: ArenaState) -> tuple[AdjacentPair, ...]:
-    """The adjacent pairs among the top models, which the publication rule checks."""
+    """The adjacent pairs among the top models of the order shown, which the publication rule checks."""
     names, tallies = state.catalog.models, state.tallies
     return tuple(
         AdjacentPair(
@@ -274,7 +306,7 @@ def adjacent_pairs(state: ArenaState) -> tuple[AdjacentPair, ...]:
             tallies.distinct_prompts(above, below),
             completeness(state, above, below),
         )
-        for above, below in pairwise(state.order()[: state.policy.publication.top])
+        for above, below in pairwise(official_order(state)[: state.policy.publication.top])
     )
 
 
@@ -288,7 +320,11 @@ def _sides(served: ServedPairs, order: list[int]) -> SideBalance:
 def _quality(state: ArenaState, votes: VoteTable, since: int) -> list[QualityFlag]:
     rules = state.policy.flags
     looked_at = QualityVotes(votes.model_a, votes.model_b, votes.prompt, ~votes.rated, votes.at >= since)
-    return rising_both_bad(looked_at, state.order(), least_votes=rules.quality_votes, least_rise=rules.quality_rise)
+    least, models = rules.quality_votes, state.order()
+    rising = rising_both_bad(looked_at, models, least_votes=least, least_rise=rules.quality_rise)
+    named = {flag.model for flag in rising}
+    high = high_both_bad(looked_at, models, least_votes=least, level=rules.quality_level)
+    return [*rising, *(flag for flag in high if flag.model not in named)]
 
 
 def look_at(state: ArenaState, at: int) -> BoardAt:

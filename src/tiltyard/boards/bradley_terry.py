@@ -438,4 +438,6 @@ def _arrays(sure: Certainty, zero: float) -> dict[str, NDArray[np.generic]]:
         arrays["error_draws"] = np.float32(POINTS_PER_LOGIT) * sure.covariance.widest().moves
     if isinstance(sure.covariance, Covariance):
         arrays["covariance"] = POINTS_PER_LOGIT * POINTS_PER_LOGIT * sure.covariance.matrix
+    if sure.places is not None and sure.places.below is not None:
+        arrays["below"] = sure.places.below
     return arrays

@@ -96,8 +96,8 @@ class Leaderboard:
         left_out: Battles that were not rated, by reason.
         remarks: Sentences a reader should not miss.
         details: Results of the board as a whole: control coefficients, tie parameters, K sweep.
-        arrays: What is too large for a page: bootstrap rounds, permutation traces, the covariance (`models` gives
-            the order of their columns).
+        arrays: What is too large for a page: bootstrap rounds, permutation traces, the covariance, who stands below
+            whom for certain (`models` gives the order of their columns).
     """
 
     entries: tuple[RatingEntry, ...]

@@ -287,12 +287,11 @@ def validity_command(
 ) -> None:
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
     need_arena()
+    from tiltyard.arena.following.evidence import study_of
     from tiltyard.arena.following.replay import as_published
-    from tiltyard.arena.offline import offline_board
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.reading import events_in_order
     from tiltyard.arena.weekly import period_of_log, weekly_report
-    from tiltyard.errors import BattleError, RatingError
     from tiltyard.files import write_text
     from tiltyard.report.weekly.page import weekly_page
     from tiltyard.report.weekly.text import weekly_json, weekly_markdown
@@ -306,13 +305,10 @@ def validity_command(
     finally:
         store.close()
     period = as_published(state, period)
-    order = [state.catalog.models[number].model for number in state.order()]
-    try:
-        offline = offline_board(period.votes, order, state.policy.intervals)
-    except (BattleError, RatingError) as error:
-        note(f"no Bradley–Terry intervals yet: {error}")
-        offline = None
-    report = weekly_report(state, period, offline)
+    found, trouble = study_of(state, period.votes)
+    if trouble:
+        note(f"no Bradley–Terry intervals yet: {trouble}")
+    report = weekly_report(state, period, found)
     text = {"md": weekly_markdown, "html": weekly_page, "json": weekly_json}[format](report)
     if out is None:
         typer.echo(text)

@@ -109,6 +109,7 @@ def _result_table(result: SimulationResult) -> str:
         ("prompt coverage by votes", ", ".join(f"{p.votes:,}: {p.prompt_coverage:.2f}" for p in result.curve[1::4])),
         ("largest share of traffic", f"{100 * result.largest_traffic_share:.1f} % of any 200 matchups in a row"),
     ]
+    rows += _badge_rows(result)
     if result.late_model is not None:
         late = result.late_model
         when = late.votes_until_established
@@ -157,6 +158,24 @@ def _contender_rows(result: SimulationResult) -> list[tuple[str, str]]:
         ("challengers by rank", ", ".join(f"{rank}: {number:,}" for rank, number in lane.challengers.items())),
         ("neighbours met", ", ".join(f"{p.ranks[0]}–{p.ranks[1]}: {p.met:,}" for p in pairs)),
         ("decisive at the end", ", ".join(f"{p.ranks[0]}–{p.ranks[1]}: {p.decisive:,}" for p in pairs)),
+    ]
+
+
+def _badge_rows(result: SimulationResult) -> list[tuple[str, str]]:
+    """How many models were called Stable, whether rightly, and when the board became officially stable."""
+    badges = result.badges
+    if badges is None:
+        return []
+    first = "none yet" if badges.first_stable is None else f"the first seen after {badges.first_stable:,} votes"
+    off = f"{badges.stable_off} of {badges.stable_seen} seen at {result.looks} looks stood more than one place off"
+    if badges.label_first is None:
+        label = f"not yet: {', '.join(badges.unmet)}"
+    else:
+        label = f"first seen after {badges.label_first:,} votes, at {badges.label_looks} of {result.looks} looks"
+    return [
+        ("stable", f"{badges.stable} of {result.models} models, {first}"),
+        *([("", off)] if badges.stable_seen else []),
+        ("officially stable", label),
     ]
 
 

@@ -33,10 +33,21 @@ FARTHEST_CUT = 20.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankIntervals:
-    """The best (`low`) and worst (`high`) place each model could hold."""
+    """The best (`low`) and worst (`high`) place each model could hold.
+
+    `below[i, j]` says that model i is told apart from j and stands below it; None where no table of pairs was made.
+    """
 
     low: Places
     high: Places
+    below: NDArray[np.bool_] | None = None
+
+    def among(self, chosen: Places) -> RankIntervals:
+        """The places that some of the models could hold among themselves; without a table of pairs, among all."""
+        if self.below is None:
+            return RankIntervals(self.low[chosen], self.high[chosen])
+        below = self.below[np.ix_(chosen, chosen)]
+        return RankIntervals(1 + below.sum(axis=1), len(chosen) - below.sum(axis=0), below)
 
 
 def ranks(ratings: Floats) -> Places:
@@ -53,7 +64,7 @@ def rank_intervals(ratings: Floats, apart: Floats) -> RankIntervals:
     """
     beaten_by = (ratings[None, :] - ratings[:, None]) > apart
     np.fill_diagonal(beaten_by, val=False)
-    return RankIntervals(1 + beaten_by.sum(axis=1), len(ratings) - beaten_by.sum(axis=0))
+    return RankIntervals(1 + beaten_by.sum(axis=1), len(ratings) - beaten_by.sum(axis=0), beaten_by)
 
 
 def places_of_intervals(low: Floats, high: Floats) -> RankIntervals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,12 @@ from tiltyard.validity.agreement import wilson
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 BINS = 10
+
+CONFIDENCE_EDGES = (0, 25, 50, 75, 90, 100)
+"""Stated confidences are looked at between these percentages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +112,31 @@ def calibration(predicted: Floats, score: Floats, *, bins: int = BINS, level: fl
         )
     brier = float(((predicted - score) ** 2).mean())
     return CalibrationCurve(tuple(rows), len(predicted), brier, float(((0.5 - score) ** 2).mean()))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceBin:
+    """Ratings whose stated confidence lay between two percentages: how many, their mean statement, how many held."""
+
+    low: int
+    high: int
+    ratings: int
+    stated: float
+    held: int
+
+
+def confidence_bins(stated: Floats, held: Bools) -> tuple[ConfidenceBin, ...]:
+    """Stated confidence against how often it held, bin by bin; empty bins are left out.
+
+    Parameters:
+        stated: The confidence of each rating, in percent.
+        held: Whether the rating was as near to its later value as confidence is about.
+    """
+    last = CONFIDENCE_EDGES[-1]
+    bins = []
+    for low, high in pairwise(CONFIDENCE_EDGES):
+        inside = (stated >= low) & ((stated < high) | (high == last))
+        if inside.any():
+            mean = float(stated[inside].mean())
+            bins.append(ConfidenceBin(low, high, int(inside.sum()), mean, int(held[inside].sum())))
+    return tuple(bins)

@@ -1,6 +1,7 @@
 """What a reader is told about trust: a model's confidence and badge, and whether the board is officially stable.
 
-The board's status follows from three rules over its first models, each shown with its number.
+The board's status follows from rules over its first models, each shown with its number: three of the policy, and three
+of ours that say how far the order itself is known.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class Badge(enum.StrEnum):
@@ -25,49 +26,63 @@ class Badge(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a badge asks for: decisive votes and prompt coverage of at least, a deviation of at most."""
+    """What a badge asks for: decisive votes and prompt coverage of at least, a deviation of at most.
+
+    With `places` it also asks for a range of ranks of at most so many places; 0 asks for none.
+    """
 
     decisive: int
     coverage: float
     deviation: float
+    places: int = 0
 
-    def met_by(self, decisive: int, coverage: float, deviation: float) -> bool:
-        """Whether all three hold."""
-        return decisive >= self.decisive and coverage >= self.coverage and deviation <= self.deviation
+    def met_by(self, decisive: int, coverage: float, deviation: float, places: int | None = None) -> bool:
+        """Whether all of them hold; a range of ranks that is not known yet is not a narrow one."""
+        narrow = self.places == 0 or (places is not None and places <= self.places)
+        return decisive >= self.decisive and coverage >= self.coverage and deviation <= self.deviation and narrow
 
 
-def badge(decisive: int, coverage: float, deviation: float, *, established: Floor, stable: Floor) -> Badge:
+def badge(
+    decisive: int, coverage: float, deviation: float, places: int | None = None, *, established: Floor, stable: Floor
+) -> Badge:
     """The highest badge whose floor, and every floor below it, is met.
 
     Parameters:
         decisive: The model's decisive votes.
         coverage: Its prompt coverage.
         deviation: Its deviation.
+        places: How many places its range of ranks has; None while there is no range.
         established: What `Established` asks for.
         stable: What `Stable` asks for.
     """
-    if not established.met_by(decisive, coverage, deviation):
+    if not established.met_by(decisive, coverage, deviation, places):
         return Badge.PROVISIONAL
-    return Badge.STABLE if stable.met_by(decisive, coverage, deviation) else Badge.ESTABLISHED
+    return Badge.STABLE if stable.met_by(decisive, coverage, deviation, places) else Badge.ESTABLISHED
 
 
-def confidence_percent(deviation: float, *, least: float = 10.0, most: float = 350.0) -> int:
-    """The deviation as a percentage, 100 at the least deviation and 0 at the most, rounded half up.
+CONFIDENCE_POINTS = 25.0
+"""Confidence is about a rating being this near to the truth: a difference of 25 points is a preference of 54 to 46."""
 
-    It is derived from the deviation alone and is not the probability of anything.
+
+def confidence_percent(deviation: float) -> int:
+    """The chance, in percent, that a rating is within 25 points of the truth: 2Φ(25/RD) − 1, rounded half up.
+
+    It is derived from the deviation alone, as if that were a standard error; how well it holds is measured
+    (`confidence_calibration`).
 
     Parameters:
         deviation: Glicko-2 deviation (RD).
-        least: The deviation that is 100 %.
-        most: The deviation that is 0 %.
     """
-    if most <= least:
-        return 100 if deviation <= least else 0
-    share = 1.0 - (deviation - least) / (most - least)
-    return math.floor(100.0 * min(max(share, 0.0), 1.0) + 0.5)
+    return 100 if deviation <= 0.0 else math.floor(100.0 * within_points(deviation) + 0.5)
+
+
+def within_points(deviation: float) -> float:
+    """2Φ(25/RD) − 1: the chance that a normal error with this standard deviation is at most 25 points."""
+    return math.erf(CONFIDENCE_POINTS / (deviation * math.sqrt(2.0)))
 
 
 Status = Literal["officially stable", "calibrating"]
+Unit = Literal["points", "share", "places", "models"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +95,10 @@ class Rule:
     at_most: bool
     """Whether the value must not exceed `needed`; else it must not fall below."""
     detail: str
+    unit: Unit = "share"
+    """What the numbers count."""
+    ours: bool = False
+    """Whether the rule is ours, and not one of the policy's three."""
 
     @property
     def met(self) -> bool:
@@ -111,6 +130,7 @@ def publication(
     median_deviation: float,
     adjacent_share: float,
     mean_coverage: float,
+    ours: Sequence[Rule] = (),
 ) -> Publication:
     """The status of a board from its first models, best first, and from the pairs next to each other among them.
 
@@ -121,6 +141,7 @@ def publication(
         median_deviation: The median may be at most this.
         adjacent_share: Share of neighbours that must have met.
         mean_coverage: The mean must be at least this.
+        ours: Rules beyond the policy's three that must hold too.
     """
     share = sum(adjacent_met) / len(adjacent_met) if adjacent_met else None
     return Publication(
@@ -132,6 +153,7 @@ def publication(
                 median_deviation,
                 at_most=True,
                 detail=f"over the top {len(deviations)} models",
+                unit="points",
             ),
             Rule(
                 "adjacent pairs compared enough",
@@ -147,5 +169,47 @@ def publication(
                 at_most=False,
                 detail=f"over the top {len(coverages)} models",
             ),
+            *ours,
         ),
     )
+
+
+def voter_rule(share: float | None, most: float) -> Rule:
+    """No single voter casts more than this share of the counted votes."""
+    return Rule(
+        "largest share of one voter", share, most, at_most=True, detail="of all counted votes", unit="share", ours=True
+    )
+
+
+def places_rule(widths: Sequence[int] | None, most: int) -> Rule:
+    """The median range of ranks of the first models is narrow; None before ranges are known."""
+    found = median(widths) if widths else None
+    detail = "no ranges of ranks yet" if widths is None else f"over the top {len(widths)} models"
+    return Rule("median range of ranks", found, most, at_most=True, detail=detail, unit="places", ours=True)
+
+
+def order_rule(
+    order: Sequence[str],
+    ranges: Mapping[str, tuple[int, int]],
+    earlier: Sequence[Mapping[str, int]] | None,
+    window: int,
+) -> Rule:
+    """Over the last matchups, no model of the top stood outside the range of ranks that it has now.
+
+    Parameters:
+        order: The first models, best first.
+        ranges: Every model's range of ranks now.
+        earlier: Every model's place at several times since, oldest first; None where there are fewer votes than that.
+        window: How many matchups back the first of them is.
+    """
+    name = "models outside their range lately"
+    if earlier is None:
+        detail = f"known once there are {window:,} counted votes"
+        return Rule(name, None, 0, at_most=True, detail=detail, unit="models", ours=True)
+    left = [model for model in order if any(not _inside(ranges.get(model), past.get(model)) for past in earlier)]
+    detail = f"of the top {len(order)}, over the last {window:,} matchups" + (f": {', '.join(left)}" if left else "")
+    return Rule(name, len(left), 0, at_most=True, detail=detail, unit="models", ours=True)
+
+
+def _inside(places: tuple[int, int] | None, place: int | None) -> bool:
+    return places is not None and place is not None and places[0] <= place <= places[1]

@@ -1,4 +1,4 @@
-"""Whether a model fails its readers more often than before: a test of its both-bad rate that allows for the prompts.
+"""Whether a model fails its readers: a both-bad rate that rises (a test that allows for the prompts), or is high.
 
 Some prompts are failed by everyone, and one failing model raises the rate of all that meet it. So rates are compared
 prompt by prompt, and a model that is found has its matchups set aside before the next one is looked for.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,15 +58,19 @@ class WorstPrompt:
 
 @dataclass(frozen=True, slots=True)
 class QualityFlag:
-    """A model whose both-bad rate rose: rates before and lately, the chance of such a rise, and where it is worst."""
+    """A model whose both-bad rate rose or is high: rates before and lately, the chance of that, and where it is worst.
+
+    For a high rate `p_value` is the chance of as many both-bad votes at the level that is still acceptable.
+    """
 
     model: int
-    rate_before: float
+    rate_before: float | None
     rate_recent: float
     votes_before: int
     votes_recent: int
     p_value: float
     worst_prompts: tuple[WorstPrompt, ...]
+    trigger: Literal["rise", "level"] = "rise"
 
 
 def rising_both_bad(
@@ -90,11 +94,65 @@ def rising_both_bad(
             break
         alike = [flag for flag in tested if flag.p_value == clearest.p_value]
         for flag in alike:
-            if flag.rate_recent - flag.rate_before >= least_rise:
+            if flag.rate_before is not None and flag.rate_recent - flag.rate_before >= least_rise:
                 found.append(flag)
                 left = left.take((left.model_a != flag.model) & (left.model_b != flag.model))
             candidates.remove(flag.model)
     return found
+
+
+def high_both_bad(
+    votes: QualityVotes, models: Sequence[int], *, least_votes: int, level: float, alpha: float = ALPHA
+) -> list[QualityFlag]:
+    """The models whose both-bad rate over recent votes is above a level by more than chance, the clearest first.
+
+    A model that was always bad does not rise, but should be looked at. A both-bad vote is about two models, so the
+    matchups of a model that is found are set aside before the next is looked for. Exact binomial test, one-sided;
+    Holm's step-down keeps false alarms of a whole report at `alpha`.
+
+    Parameters:
+        votes: The votes.
+        models: The models to look at.
+        least_votes: Recent votes from which on a model is looked at.
+        level: The rate that is still acceptable; 1 accepts any.
+        alpha: How often a report in which every rate is acceptable may name a model.
+    """
+    from scipy.special import bdtrc
+
+    found: list[QualityFlag] = []
+    left, candidates = votes, list(models)
+    while candidates and level < 1.0:
+        tested = []
+        for model in candidates:
+            own = left.take((left.model_a == model) | (left.model_b == model))
+            recent, bad = int(own.recent.sum()), int((own.both_bad & own.recent).sum())
+            if recent >= least_votes:
+                chance = float(bdtrc(bad - 1, recent, level)) if bad else 1.0
+                tested.append((chance, -bad / recent, model, own))
+        if not tested:
+            break
+        chance, _, model, own = min(tested, key=lambda one: one[:3])
+        if chance * len(candidates) > alpha:
+            break
+        found.append(_level_flag(own, model, chance))
+        left = left.take((left.model_a != model) & (left.model_b != model))
+        candidates.remove(model)
+    return found
+
+
+def _level_flag(own: QualityVotes, model: int, chance: float) -> QualityFlag:
+    recent = int(own.recent.sum())
+    before = len(own.recent) - recent
+    bad = int((own.both_bad & own.recent).sum())
+    prompts, _, lately, _, bad_lately = _by_prompt(own)
+    order = np.argsort(-bad_lately, kind="stable")[:WORST_PROMPTS]
+    worst = tuple(
+        WorstPrompt(int(prompts[i]), float(bad_lately[i]), int(bad_lately[i]), int(lately[i]))
+        for i in order
+        if bad_lately[i]
+    )
+    rate_before = (int(own.both_bad.sum()) - bad) / before if before else None
+    return QualityFlag(model, rate_before, bad / recent, before, recent, chance, worst, "level")
 
 
 def _look(votes: QualityVotes, model: int, least_votes: int) -> QualityFlag | None:

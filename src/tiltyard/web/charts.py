@@ -43,23 +43,37 @@ MOST_POINTS = 240
 """Points of a path that are drawn; more would fall on the same pixels."""
 
 
-def rating_chart(lines: Sequence[BoardLine]) -> Html | None:
-    """Bradley–Terry ratings with their intervals, one line each, on one scale; None if no model is rated."""
-    rated = [(line.row.display_name, line.offline) for line in lines if line.offline is not None]
-    return _rating_chart(tuple(rated[:CHART_MODELS])) if rated else None
+def rating_chart(lines: Sequence[BoardLine], *, overall: bool = True) -> Html | None:
+    """The ratings behind the order with Bradley–Terry's intervals, on one scale; None if no model has one.
+
+    For a category the rating is Bradley–Terry's on the votes of its prompts.
+    """
+    rated = [
+        (line.row.display_name, line.offline, _raw(line) if overall else line.offline.rating)
+        for line in lines
+        if line.offline is not None
+    ]
+    if not rated:
+        return None
+    raw = overall and not lines[0].by_legacy
+    return _rating_chart(tuple(rated[:CHART_MODELS]), "Raw rating" if raw else "Rating")
+
+
+def _raw(line: BoardLine) -> float:
+    return line.row.legacy_elo if line.by_legacy else line.row.rating
 
 
 @lru_cache(maxsize=KEPT_CHARTS)
-def _rating_chart(rated: tuple[tuple[str, OfflineRow], ...]) -> Html:
-    ends = [end for _, place in rated for end in (place.rating, place.low, place.high) if end is not None]
+def _rating_chart(rated: tuple[tuple[str, OfflineRow, float], ...], title: str) -> Html:
+    ends = [end for _, place, at in rated for end in (at, place.low, place.high) if end is not None]
     scale = Scale.of(ends)
     rows = []
-    for shown, place in sorted(rated, key=lambda one: one[1].rank):
-        span = _span(place.low, place.high)
-        drawn = interval(scale, place.rating, place.low, place.high, f"{shown}: {place.rating:.0f}, {span}")
+    for shown, place, at in rated:
+        span = _span(place.low, place.high) + (" †" if place.widened else "")
+        drawn = interval(scale, at, place.low, place.high, f"{shown}: {at:.0f}, {span}")
         name = el("a", el("bdi", shown), href=model_address(place.model))
-        rows.append([name, el("td", drawn, class_="chart"), rating(place.rating, 0), el("small", span)])
-    head: list[str | tuple[str, str]] = ["Model", (_over(axis(scale)), "chart"), ("Rating", "num")]
+        rows.append([name, el("td", drawn, class_="chart"), rating(at, 0), el("small", span)])
+    head: list[str | tuple[str, str]] = ["Model", (_over(axis(scale)), "chart"), (title, "num")]
     return table([*head, "95 % interval"], rows, class_="measures")
 
 

@@ -1,6 +1,7 @@
 """The leaderboard as values: the visitor's query, the matching rows, and the same as CSV and JSON.
 
-Everything a visitor can ask for is in the address, so any view is a permalink and works without a script.
+Everything a visitor can ask for is in the address, so any view is a permalink and works without a script. In phase 1
+the new figures are computed but not public: pages leave them out, files and the JSON interface say null.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from tiltyard.arena.board import publication_values
+from tiltyard.arena.board import OFFICIAL_FROM, publication_values
 from tiltyard.pages.markup import Html
 from tiltyard.validity.publication import Badge
 from tiltyard.web.rendering import environment
@@ -20,11 +21,30 @@ from tiltyard.web.rendering import environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tiltyard.arena.board import BoardRow
+    from tiltyard.arena.board import BoardRow, LiveBoard
     from tiltyard.arena.following.replay import Movement
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
     from tiltyard.arena.offline import OfflineBoard, OfflineRow
 
+
+SHADOW_PHASE = 1
+"""The phase in which the new figures are computed and not shown."""
+
+LEGACY_UNTIL = 3
+"""The last phase in which legacy Elo is shown."""
+
+IN_SHADOW = frozenset(
+    (
+        *("rank_score", "rating", "deviation", "confidence", "coverage", "stability", "place_best", "place_worst"),
+        *("interval_note", "conservative", "volatility", "badge", "official_top", "prompt_coverage", "pair_coverage"),
+        *("conservative_rank", "rank_low", "rank_high", "outside_range"),
+        *("place_outside_range", "interval_low", "interval_high"),
+    )
+)
+"""What a row says from phase 2 on."""
+
+LEGACY = frozenset(("legacy_elo", "legacy_rank"))
+"""What a row says until phase 3."""
 
 MOST_ASKED = 200
 """The most characters of a search that are used."""
@@ -85,24 +105,35 @@ class BoardLine:
     facts: ModelFacts
     offline: OfflineRow | None
     moved: Movement | None
-    by_legacy: bool
-    """Whether legacy Elo is still the official rating."""
+    phase: int
+    """Phase of the rollout, which says what is public of the row."""
     anytime: bool
     """Whether its range of ranks holds at every time at which one looks."""
 
     @property
-    def official_rating(self) -> float:
-        """What the Rating column shows: the conservative score, or legacy Elo while that orders the board."""
-        return self.row.legacy_elo if self.by_legacy else self.row.conservative
+    def by_legacy(self) -> bool:
+        """Whether legacy Elo is still the official rating."""
+        return self.phase < OFFICIAL_FROM
+
+    @property
+    def in_shadow(self) -> bool:
+        """Whether the new figures are not public yet."""
+        return self.phase == SHADOW_PHASE
 
     @property
     def provisional(self) -> bool:
-        """Whether its place is too uncertain to rely on."""
-        return self.row.badge is Badge.PROVISIONAL
+        """Whether its place is too uncertain to rely on, as far as that is public."""
+        return self.row.badge is Badge.PROVISIONAL and not self.in_shadow
 
     @property
     def places(self) -> tuple[int, int] | None:
-        """The best and the worst place it could hold."""
+        """The best and the worst place it could hold overall."""
+        low, high = self.row.rank_low, self.row.rank_high
+        return None if low is None or high is None or self.in_shadow else (low, high)
+
+    @property
+    def category_places(self) -> tuple[int, int] | None:
+        """The best and the worst place it could hold on the board of a category."""
         low, high = (self.offline.rank_low, self.offline.rank_high) if self.offline else (None, None)
         return None if low is None or high is None else (low, high)
 
@@ -121,7 +152,7 @@ class Column:
 COLUMNS: Mapping[str, Column] = {
     "rank": Column(lambda line: line.row.rank, "asc"),
     "model": Column(lambda line: line.row.display_name.casefold(), "asc"),
-    "rating": Column(lambda line: line.official_rating, "desc"),
+    "rating": Column(lambda line: line.row.rating_shown, "desc"),
     "confidence": Column(lambda line: -line.row.deviation, "desc"),
     "coverage": Column(lambda line: line.row.prompt_coverage, "desc"),
     "consistency": Column(lambda line: line.row.consistency, "desc"),
@@ -130,6 +161,7 @@ COLUMNS: Mapping[str, Column] = {
     "record": Column(lambda line: _win_share(line.row), "desc"),
     "votes": Column(lambda line: line.row.votes, "desc"),
 }
+SHADOW_COLUMNS = ("confidence", "coverage")
 CATEGORY_COLUMNS = ("rank", "model", "rating", "votes")
 _CATEGORY_KEYS: Mapping[str, Callable[[BoardLine], Key]] = {
     "rank": lambda line: line.offline.rank if line.offline else None,
@@ -146,6 +178,7 @@ def _win_share(row: BoardRow) -> float | None:
 
 def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> tuple[BoardLine, ...]:
     """The rows that match a query, in its order; for a category, those with a rating."""
+    query = as_public(query, snapshot.board.phase)
     offline = category if query.category else snapshot.study.offline
     places = {row.model: row for row in offline.rows} if offline else {}
     facts = {model.model: model for model in snapshot.models}
@@ -155,13 +188,34 @@ def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | 
             facts[row.model],
             places.get(row.model),
             None if query.category else snapshot.study.moved.get(row.model),
-            by_legacy=snapshot.board.ordered_by == "legacy_elo",
+            phase=snapshot.board.phase,
             anytime=offline is not None and offline.anytime,
         )
         for row in snapshot.board.rows
         if not query.category or row.model in places
     ]
     return _in_order([line for line in lines if _answers(line, query)], query)
+
+
+def as_public(query: BoardQuery, phase: int) -> BoardQuery:
+    """The query without what it must not ask for: in phase 1 an order or a filter by figures that are not public."""
+    if phase > SHADOW_PHASE:
+        return query
+    hidden = query.sort in SHADOW_COLUMNS
+    sort, direction = ("", "") if hidden else (query.sort, query.direction)
+    return replace(query, stability="", category="", sort=sort, direction=direction)
+
+
+def public_row(values: Mapping[str, Any], phase: int) -> dict[str, Any]:
+    """The values of a row with null for what its phase does not show: keys stay, so that programs need not change."""
+    hidden = (IN_SHADOW if phase == SHADOW_PHASE else frozenset()) | (LEGACY if phase > LEGACY_UNTIL else frozenset())
+    return {name: None if name in hidden else value for name, value in values.items()}
+
+
+def public_publication(board: LiveBoard) -> dict[str, Any]:
+    """The status and its rules as plain values; without either in phase 1."""
+    values = publication_values(board.publication)
+    return values if board.phase > SHADOW_PHASE else {**values, "status": None, "rules": []}
 
 
 def _answers(line: BoardLine, query: BoardQuery) -> bool:
@@ -202,18 +256,19 @@ class Choices:
 def choices(snapshot: Snapshot) -> Choices:
     """The filters that are useful for this board."""
     enabled = [model for model in snapshot.models if model.enabled]
+    public = snapshot.board.phase > SHADOW_PHASE
     return Choices(
         tuple(sorted({model.provider for model in enabled} - {""}, key=str.casefold)),
         tuple(sorted({model.licence for model in enabled} - {""}, key=str.casefold)),
-        tuple(badge.value for badge in Badge),
-        tuple(snapshot.study.categories.items()),
+        tuple(badge.value for badge in Badge) if public else (),
+        tuple(snapshot.study.categories.items()) if public else (),
     )
 
 
 def line_values(line: BoardLine) -> dict[str, Any]:
     """A line as plain values, under the names that the CSV file heads its columns with."""
     row, places = line.row, line.places
-    return {
+    values = {
         "place": row.rank,
         "place_best": None if places is None else places[0],
         "place_worst": None if places is None else places[1],
@@ -238,7 +293,14 @@ def line_values(line: BoardLine) -> dict[str, Any]:
         "both_bad": row.both_bad,
         "places_moved_24h": None if line.moved is None else line.moved.places,
         "interval_note": None if line.offline is None else line.offline.note,
+        "rating_shown": row.rating_shown,
+        "interval_low": None if line.offline is None else line.offline.low,
+        "interval_high": None if line.offline is None else line.offline.high,
+        "place_outside_range": row.outside_range,
+        "quality_floor": row.quality_floor,
+        "pair_coverage": row.pair_coverage,
     }
+    return public_row(values, line.phase)
 
 
 def category_values(line: BoardLine) -> dict[str, Any]:
@@ -272,11 +334,18 @@ def intervals_values(offline: OfflineBoard | None) -> dict[str, Any] | None:
         "speaks_for": offline.speaks_for,
         "anytime": offline.anytime,
         "remarks": list(offline.remarks),
+        "centre": offline.centre,
+        "slope": offline.slope,
     }
+
+
+def _public_intervals(snapshot: Snapshot, offline: OfflineBoard | None) -> dict[str, Any] | None:
+    return None if snapshot.board.phase == SHADOW_PHASE else intervals_values(offline)
 
 
 def board_values(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> dict[str, Any]:
     """What the page of a query shows, as plain values: its position in the log, the status, the lines."""
+    query = as_public(query, snapshot.board.phase)
     lines = board_lines(snapshot, query, category)
     asked = {field.name: getattr(query, field.name) for field in fields(query) if getattr(query, field.name)}
     board = snapshot.board
@@ -287,27 +356,44 @@ def board_values(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard |
         "phase": board.phase,
         "ordered_by": "bradley_terry" if query.category else board.ordered_by,
         "votes": snapshot.study.categories.get(query.category, 0) if query.category else board.votes,
-        "publication": publication_values(board.publication),
-        "intervals": intervals_values(category if query.category else snapshot.study.offline),
+        "publication": public_publication(board),
+        "official_top_tier": _top_tier(board),
+        "intervals": _public_intervals(snapshot, category if query.category else snapshot.study.offline),
         "query": asked,
         "rows": [category_values(line) if query.category else line_values(line) for line in lines],
+    }
+
+
+def _top_tier(board: LiveBoard) -> list[str]:
+    return [row.model for row in board.top_tier] if board.phase > SHADOW_PHASE else []
+
+
+def public_board(board: LiveBoard) -> dict[str, Any]:
+    """The board as plain values, as far as its phase makes them public."""
+    values = board.to_dict()
+    return {
+        **values,
+        "publication": public_publication(board),
+        "official_top_tier": _top_tier(board),
+        "rows": [public_row(row, board.phase) for row in values["rows"]],
     }
 
 
 def whole_board_values(snapshot: Snapshot) -> dict[str, Any]:
     """The whole board for programs: every field of its rows, and what the page adds to them."""
     lines = board_lines(snapshot, BoardQuery())
-    rows = snapshot.board.to_dict()["rows"]
+    board = public_board(snapshot.board)
     return {
-        **snapshot.board.to_dict(),
+        **board,
         "head_hash": snapshot.head_hash,
-        "intervals": intervals_values(snapshot.study.offline),
-        "rows": [{**row, **line_values(line)} for row, line in zip(rows, lines, strict=True)],
+        "intervals": _public_intervals(snapshot, snapshot.study.offline),
+        "rows": [{**row, **line_values(line)} for row, line in zip(board["rows"], lines, strict=True)],
     }
 
 
 def board_csv(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> str:
     """What the page of a query shows, as CSV with the same lines in the same order."""
+    query = as_public(query, snapshot.board.phase)
     lines = board_lines(snapshot, query, category)
     rows = [category_values(line) if query.category else line_values(line) for line in lines]
     out = io.StringIO()

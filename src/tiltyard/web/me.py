@@ -120,7 +120,7 @@ class OwnPage:
 def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
     """The personal board of the visitor who cast these votes; votes that do not count are left out."""
     counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
-    rows = {row.model: row for row in snapshot.board.rows}
+    ratings = snapshot.board.raw_ratings
     chances = []
     agreed = 0
     bold: list[BoldVote] = []
@@ -129,9 +129,9 @@ def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
             continue
         winner, loser = (vote.a, vote.b) if vote.choice is Choice.A else (vote.b, vote.a)
         won, lost = snapshot.models[winner], snapshot.models[loser]
-        if won.model not in rows or lost.model not in rows:
+        if won.model not in ratings or lost.model not in ratings:
             continue
-        chance = _chance(rows[won.model].rating, rows[lost.model].rating)
+        chance = _chance(ratings[won.model], ratings[lost.model])
         chances.append(max(chance, 1.0 - chance))
         agreed += chance > 0.5
         if chance < 0.5:

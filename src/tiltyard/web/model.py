@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.board import completeness
+from tiltyard.arena.board import OFFICIAL_FROM, completeness, live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.model_detail import (
     RECENT,
@@ -25,6 +25,7 @@ from tiltyard.pages.figures import plural
 from tiltyard.report.grid import GridCell, GridColumn, GridRow, grid, losses_first, most_telling
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.addresses import compare_address, model_address
+from tiltyard.web.leaderboard import SHADOW_PHASE, public_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +69,7 @@ class SeenVote:
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """A model's neighbour by Bradley–Terry, and the smallest number of votes whose removal would swap the two."""
+    """A model's neighbours by all votes (Bradley–Terry), and how few votes would have to go to swap with each."""
 
     above: str | None
     votes_to_rise: int | None
@@ -93,6 +94,8 @@ class ModelPage:
     """Every prompt that it has answered, and whether its answers may be shown."""
     beside: dict[str, dict[str, Record]]
     """The records of the models next in rank, by prompt."""
+    phase: int
+    """Phase of the rollout, which says what is public."""
 
     @property
     def win_rate(self) -> float | None:
@@ -108,7 +111,10 @@ class ModelPage:
 
 def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, name: str) -> ModelPage:
     """The page of an enabled model; a missing or disabled one is an `ArenaError`."""
-    detail = model_detail(state, name, snapshot.board if snapshot.seq == state.seq else None)
+    board = snapshot.board
+    if snapshot.seq != state.seq:
+        board = live_board(state, snapshot.study.ratings, snapshot.study.evidence)
+    detail = model_detail(state, name, board)
     facts = snapshot.model(name)
     votes, again = snapshot.study.votes, snapshot.study.replay
     latest = followed.of_model(facts.number, RECENT)
@@ -129,6 +135,7 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
             }
             for near in detail.neighbours
         },
+        phase=snapshot.board.phase,
     )
 
 
@@ -240,9 +247,20 @@ def _grid_cell(record: Record | None) -> GridCell | None:
 
 
 def model_values(page: ModelPage) -> dict[str, Any]:
-    """What the page shows, as plain values."""
-    from dataclasses import asdict
+    """What the page shows, as plain values; null for what its phase does not make public."""
+    values = _values(page)
+    values["row"] = public_row(values["row"], page.phase)
+    if page.phase < OFFICIAL_FROM:
+        values["recent_delta"] = None
+    if page.phase == SHADOW_PHASE:
+        values |= dict.fromkeys(("calibration", "bradley_terry", "neighbourhood", "neighbours", "heatmap", "history"))
+        for records in (values["prompts"], values["retired_prompts"], values["opponents"]):
+            for record in records:
+                record["expected_wins"] = None
+    return values
 
+
+def _values(page: ModelPage) -> dict[str, Any]:
     return {
         **asdict(page.facts),
         **page.detail.to_dict(),
@@ -283,6 +301,8 @@ class ComparePage:
     answers: dict[str, tuple[str, str]]
     """The ids of both answers to each shared prompt that may be shown."""
     hidden: tuple[str, ...]
+    in_shadow: bool
+    """Whether figures of the ratings are not public yet."""
 
     @property
     def votes(self) -> int:
@@ -317,6 +337,7 @@ def compare_page(snapshot: Snapshot, state: ArenaState, name_a: str, name_b: str
             name: (ids[a.number, number], ids[b.number, number]) for name, number in both.items() if number in public
         },
         hidden=tuple(name for name, number in both.items() if number not in public),
+        in_shadow=snapshot.board.phase == SHADOW_PHASE,
     )
 
 

@@ -18,7 +18,17 @@ from tiltyard.report.weekly.text import rule_numbers
 from tiltyard.web import charts, methods
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
-from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values, choices, lines_html
+from tiltyard.web.leaderboard import (
+    COLUMNS,
+    SHADOW_PHASE,
+    BoardQuery,
+    as_public,
+    board_csv,
+    board_lines,
+    board_values,
+    choices,
+    lines_html,
+)
 from tiltyard.web.me import own_page, own_votes
 from tiltyard.web.model import ComparePage, ModelPage, chosen_prompt, compare_page, model_page, prompt_grid
 from tiltyard.web.page_cache import has_already, tag_of
@@ -38,6 +48,8 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 
 FORGET = "forget"
+PREDICTIONS_PHASE = 2
+"""The phase in which the board itself shows how well the ratings predict votes; `/validity` always does."""
 PAST_ANSWERS = 10
 """The most answers to one prompt that a model's page shows, including the current one."""
 OWN = {"cache-control": "private, no-store"}
@@ -93,6 +105,8 @@ async def leaderboard(request: Request) -> Response:
 
 def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None) -> dict[str, Any]:
     """What the leaderboard's template shows."""
+    query = as_public(query, snapshot.board.phase)
+    shadow = snapshot.board.phase == SHADOW_PHASE
     lines = board_lines(snapshot, query, category)
     whole = board_lines(snapshot, BoardQuery(category=query.category), category)
     overall = bool(lines) and not query.category
@@ -109,16 +123,25 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoa
         "category_votes": snapshot.study.categories.get(query.category, 0),
         "offline": category if query.category else snapshot.study.offline,
         "names": _names(snapshot),
-        "rating_chart": charts.rating_chart(lines),
+        "shadow": shadow,
+        "marked": any(line.row.outside_range for line in lines) and overall and not shadow,
+        "rating_chart": None if shadow else charts.rating_chart(lines, overall=not query.category),
+        "calibration": snapshot.study.weekly.calibration,
+        "calibration_chart": _predictions(snapshot) if overall and snapshot.board.phase == PREDICTIONS_PHASE else None,
         "win_rates": charts.win_rate_heatmap(snapshot, lines) if overall else None,
         "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
         "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
     }
 
 
-def _rules(board: LiveBoard) -> list[tuple[str, str, str, bool, str]]:
-    """The publication rules: name, what was found, what is needed, whether it is met, and more."""
-    return [(rule.name, *rule_numbers(rule), rule.met, rule.detail) for rule in board.publication.rules]
+def _predictions(snapshot: Snapshot) -> Html | None:
+    curve = snapshot.study.weekly.calibration
+    return None if curve is None else charts.calibration_chart(curve, "side A, all votes")
+
+
+def _rules(board: LiveBoard) -> list[tuple[str, str, str, bool, str, bool]]:
+    """The publication rules: name, what was found, what is needed, whether it is met, more, and whether it is ours."""
+    return [(rule.name, *rule_numbers(rule), rule.met, rule.detail, rule.ours) for rule in board.publication.rules]
 
 
 def _category(site: Site, query: BoardQuery) -> OfflineBoard | None:
@@ -179,7 +202,9 @@ def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
     """The values of a model's page; a model that is not on the board is a 404."""
     if all(row.model != name for row in snapshot.board.rows):
         raise Failure(404, "not_found", "there is no model of this name on the board.")
-    return site.observatory.look(lambda state, votes: model_page(snapshot, state, votes, name), "model", name)
+    return site.observatory.look(
+        lambda state, votes: model_page(snapshot, state, votes, name), "model", name, snapshot.edition
+    )
 
 
 def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dates: AnswerDates) -> dict[str, Any]:
@@ -298,10 +323,15 @@ async def validity(request: Request) -> Response:
         request,
         "validity.html",
         "validity",
-        lambda _, snapshot: (
-            validity_view(snapshot.study.weekly, _names(snapshot)) | {"rules": _rules(snapshot.study.weekly.board)}
-        ),
+        lambda _, snapshot: _validity(snapshot),
     )
+
+
+def _validity(snapshot: Snapshot) -> dict[str, Any]:
+    report = snapshot.study.weekly
+    if snapshot.board.phase == SHADOW_PHASE:
+        return {"report": report, "shadow": True}
+    return validity_view(report, _names(snapshot)) | {"rules": _rules(report.board), "shadow": False}
 
 
 @router.get("/methods")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tiltyard.pages.markup import Html, el, join, link
 from tiltyard.report.weekly.page import Labels, bands, section, tiles, weekly_sections
 from tiltyard.web.addresses import compare_address, model_address
+from tiltyard.web.leaderboard import SHADOW_PHASE, public_board
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,10 +33,24 @@ def validity_view(report: WeeklyReport, names: Mapping[str, str]) -> dict[str, A
     }
 
 
+PUBLIC_IN_SHADOW = ("since", "until", "phase", "votes", "voters", "blind", "events", "flags", "exclusions")
+
+
 def validity_values(report: WeeklyReport) -> dict[str, Any]:
-    """What the page shows, as plain values: the report, and every model's band at the start of the week and now."""
+    """What the page shows, as plain values: the report, and every model's band at the start of the week and now.
+
+    In phase 1 only what is public then; everything else is null.
+    """
+    values = _values(report)
+    if report.board.phase == SHADOW_PHASE:
+        return {name: value if name in PUBLIC_IN_SHADOW else None for name, value in values.items()}
+    return values
+
+
+def _values(report: WeeklyReport) -> dict[str, Any]:
     return {
         **report.to_dict(),
+        "board": public_board(report.board),
         "bands": [
             {
                 "model": row.model,

@@ -53,11 +53,15 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One model of a pair that was voted on: its public rating, if any, and how the vote changed it."""
+    """One model of a pair that was voted on: its rating as the board shows it, the raw one, and what the vote changed.
+
+    While legacy Elo orders the board there is no raw rating beside it, and the change is one of Elo.
+    """
 
     model: str
     name: str
     rating: float | None
+    raw: float | None
     change: float | None
     is_chosen: bool
 
@@ -174,18 +178,26 @@ def effect_on(snapshot: Snapshot, matchup: ShownMatchup) -> Effect | None:
     if _holds(snapshot, matchup) or matchup.choice is None or max(matchup.a, matchup.b) >= len(snapshot.models):
         return None
     others = pair_votes(snapshot.wins, snapshot.ties, snapshot.both_bad, matchup.a, matchup.b)
-    return effect_of(snapshot.ratings, others, snapshot.policy.rating, [matchup.a, matchup.b], matchup.choice)
+    return effect_of(
+        snapshot.ratings,
+        others,
+        snapshot.policy.rating,
+        [matchup.a, matchup.b],
+        matchup.choice,
+        by_legacy=_by_legacy(snapshot),
+    )
 
 
 def outcome_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None) -> RevealedPair:
     """The two models and how others voted on them: as stored at the vote, or else as public now."""
-    rating_a, rating_b = _rating(snapshot, matchup.a), _rating(snapshot, matchup.b)
+    (shown_a, raw_a), (shown_b, raw_b) = _rating(snapshot, matchup.a), _rating(snapshot, matchup.b)
     change_a = change_b = None
     if effect is not None:
-        rating_a, rating_b, change_a, change_b = effect.after_a, effect.after_b, effect.change_a, effect.change_b
+        shown_a, shown_b, change_a, change_b = effect.shown_a, effect.shown_b, effect.change_a, effect.change_b
+        raw_a, raw_b = (None, None) if _by_legacy(snapshot) else (effect.after_a, effect.after_b)
     return RevealedPair(
-        Side(matchup.model_a, matchup.display_a, rating_a, change_a, matchup.choice is Choice.A),
-        Side(matchup.model_b, matchup.display_b, rating_b, change_b, matchup.choice is Choice.B),
+        Side(matchup.model_a, matchup.display_a, shown_a, raw_a, change_a, matchup.choice is Choice.A),
+        Side(matchup.model_b, matchup.display_b, shown_b, raw_b, change_b, matchup.choice is Choice.B),
         effect.others if effect is not None else others_now(snapshot, matchup),
     )
 
@@ -201,8 +213,18 @@ def split(votes: PairVotes) -> list[tuple[str, float, float]]:
     return [part for part in parts if part[2]]
 
 
-def _rating(snapshot: Snapshot, model: int) -> float | None:
-    return float(snapshot.ratings.rating[model]) if model < len(snapshot.models) else None
+def _by_legacy(snapshot: Snapshot) -> bool:
+    return snapshot.board.ordered_by == "legacy_elo"
+
+
+def _rating(snapshot: Snapshot, model: int) -> tuple[float | None, float | None]:
+    """A model's rating as the board shows it, and the raw one."""
+    now = snapshot.ratings
+    if model >= len(snapshot.models):
+        return None, None
+    if _by_legacy(snapshot):
+        return float(now.legacy[model]), None
+    return float(now.rating[model] - 2.0 * now.deviation[model]), float(now.rating[model])
 
 
 def _holds(snapshot: Snapshot, matchup: ShownMatchup) -> bool:

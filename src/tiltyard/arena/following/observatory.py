@@ -16,7 +16,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from tiltyard.arena.board import raw_ratings
 from tiltyard.arena.events import Event, Excluded, PhaseChanged, Restored, SettingsChanged, decode_body
+from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.followed_votes import FollowedVotes, RecentEvents
 from tiltyard.arena.following.replay import DAY, movements, published_ratings, replay
 from tiltyard.arena.following.snapshots import (
@@ -359,20 +361,23 @@ class Observatory:
         with self._state:
             ratings = published_ratings(again, votes, state)
             shown = state.showing(ratings)
-            order = [state.catalog.models[number].model for number in shown.order()]
+            raw = raw_ratings(shown)
+        order = list(raw)
         offline, trouble = rated(votes, order, policy.intervals, swaps=len(order) <= self._pace.swaps_models)
         if offline is not None and len(order) > self._pace.swaps_models:
             offline = with_swaps(offline, self._swaps)
         looks = again.looks(times_of(until, self._now()), set(order))
+        found = findings_of(votes, offline, again, policy, shown.phase, raw)
         with self._state:
-            weekly = weekly_of(shown, self._recent_events, votes, offline, looks[:-1])
+            weekly = weekly_of(shown, self._recent_events, votes, looks[:-1], found)
             study = Study(
                 seq=state.seq,
                 votes=votes,
                 replay=again,
                 ratings=ratings,
-                offline=offline,
+                offline=found.offline,
                 offline_trouble=trouble,
+                evidence=found.evidence,
                 weekly=weekly,
                 moved=movements(weekly.board, looks[-1], state.policy),
                 categories=categories_of(state, votes),

@@ -69,19 +69,25 @@ class Replay:
         """The standings of enabled models at each time (microseconds); models without a vote by then are left out."""
         # Events of several servers are not in clock order: a time means the position that the log had reached by then.
         clock = np.maximum.accumulate(self.at) if len(self.at) else self.at
-        model, (rating, deviation) = self.sides.ravel(), (values.ravel() for values in self._after)
         looks = []
         for at in times:
-            upto = 2 * int(np.searchsorted(clock, at, side="left"))
-            last = np.full(len(self.models), -1)
-            last[model[:upto]] = np.arange(upto)
+            columns = self.last_of_each(int(np.searchsorted(clock, at, side="left")))
             known = {
-                name: Known(float(rating[place]), float(deviation[place]))
-                for name, place in zip(self.models, last.tolist(), strict=True)
-                if place >= 0 and name in enabled
+                self.models[model]: Known(rating, deviation)
+                for model, rating, deviation in zip(*(column.tolist() for column in columns), strict=True)
+                if self.models[model] in enabled
             }
             looks.append(BoardAt(at, known))
         return tuple(looks)
+
+    def last_of_each(self, votes: int) -> tuple[Ints, Floats, Floats]:
+        """After so many rated votes: the models that have one, their ratings and their deviations."""
+        upto = 2 * votes
+        last = np.full(len(self.models), -1)
+        last[self.sides.ravel()[:upto]] = np.arange(upto)
+        model = np.flatnonzero(last >= 0)
+        rating, deviation = (values.ravel()[last[model]] for values in self._after)
+        return model, rating, deviation
 
     @property
     def _after(self) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import live_board
 from tiltyard.arena.following.replay import DAY
-from tiltyard.arena.offline import OfflineBoard, offline_board
+from tiltyard.arena.offline import OfflineBoard, offline_board, on_scale
 from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.weekly import Period, WeeklyReport, weekly_report
 from tiltyard.errors import ArenaError, TiltyardError
@@ -20,13 +20,13 @@ from tiltyard.errors import ArenaError, TiltyardError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tiltyard.arena.board import LiveBoard
+    from tiltyard.arena.board import Evidence, LiveBoard
     from tiltyard.arena.following.followed_votes import RecentEvents
     from tiltyard.arena.following.replay import Movement, Replay
     from tiltyard.arena.policy import IntervalRules, Policy
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.votes import VoteTable
-    from tiltyard.arena.weekly import BoardAt
+    from tiltyard.arena.weekly import BoardAt, Findings
 
 Ints = NDArray[np.int32]
 
@@ -75,6 +75,8 @@ class Study:
     offline: OfflineBoard | None
     offline_trouble: str
     """Why there is no offline board, if there is none."""
+    evidence: Evidence | None
+    """What badges and the label rest on."""
     weekly: WeeklyReport
     moved: Mapping[str, Movement]
     categories: Mapping[str, int]
@@ -119,7 +121,7 @@ def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -
         at=state.at,
         policy=state.policy,
         blind=is_blind(state),
-        board=live_board(state),
+        board=live_board(state, evidence=study.evidence),
         models=tuple(
             ModelFacts(number, card.model, card.display_name, card.provider, card.licence, card.link, enabled)
             for number, (card, enabled) in enumerate(zip(catalog.models, catalog.model_enabled, strict=True))
@@ -152,8 +154,8 @@ def weekly_of(
     state: ArenaState,
     recent_events: RecentEvents,
     votes: VoteTable,
-    offline: OfflineBoard | None,
     days: tuple[BoardAt, ...],
+    found: Findings,
 ) -> WeeklyReport:
     """The report on those days, from the state at their end."""
     since = days[0].at
@@ -167,7 +169,7 @@ def weekly_of(
         flags=recent_events.notes(since, "flagged"),
         exclusions=recent_events.notes(since, "excluded", "restored"),
     )
-    return weekly_report(state, period, offline)
+    return weekly_report(state, period, found)
 
 
 def rated(votes: VoteTable, order: list[str], rules: IntervalRules, *, swaps: bool) -> tuple[OfflineBoard | None, str]:
@@ -221,6 +223,8 @@ def category_board(snapshot: Snapshot, name: str) -> OfflineBoard | None:
     )
     try:
         order = [row.model for row in snapshot.board.rows]
-        return offline_board(part, order, snapshot.policy.intervals, swaps=False)
+        found = offline_board(part, order, snapshot.policy.intervals, swaps=False)
     except TiltyardError:
         return None
+    whole = snapshot.study.offline
+    return on_scale(found, snapshot.board.raw_ratings, None if whole is None else whole.slope, widen=False)

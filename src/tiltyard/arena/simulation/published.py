@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.offline import published_estimator
+from tiltyard.arena.simulation.badges import BadgeCheck, check_badges
 from tiltyard.arena.votes import vote_table
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.policy import IntervalRules, SpeakFor
     from tiltyard.arena.population import World
-    from tiltyard.arena.state import CastVote
+    from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.votes import VoteTable
     from tiltyard.boards.leaderboard import Leaderboard
 
@@ -54,6 +55,8 @@ class PublishedCheck:
     ranks_hold: bool | None = None
     told_apart: int = 0
     remarks: tuple[str, ...] = ()
+    badges: BadgeCheck | None = None
+    """Badges and label, where they were looked at."""
 
 
 def check_published(
@@ -64,10 +67,12 @@ def check_published(
     noise: float = 0.0,
     *,
     misfit: bool = True,
+    state: ArenaState | None = None,
 ) -> PublishedCheck:
     """Rate votes as the site does and compare with the truth; `noise` is the share of random honest votes.
 
-    Without `misfit` the fit is not checked: the same board sooner, without its remarks on that.
+    Without `misfit` the fit is not checked: the same board sooner, without its remarks on that. With the `state` after
+    these votes, badges and label are looked at too.
     """
     table = vote_table(votes, catalog)
     try:
@@ -84,6 +89,7 @@ def check_published(
         ranks_hold(board, truth),
         _told_apart(board),
         tuple(board.remarks),
+        None if state is None else check_badges(state, table, board, truth),
     )
 
 

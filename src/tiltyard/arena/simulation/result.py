@@ -16,6 +16,7 @@ from tiltyard.arena.matchmaking.contender import ContenderMeeting
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import diversity_most
+from tiltyard.arena.simulation.badges import BadgeSummary, badge_summary
 from tiltyard.arena.tallies import pair_of
 from tiltyard.ratings.ranks import kendall_tau
 from tiltyard.validity.fairness import ExposureFairness, exposure_fairness
@@ -177,6 +178,8 @@ class SimulationResult:
     """How far an attack got, and what it cost."""
     remarks: tuple[str, ...]
     """Why Bradley–Terry could not rate the votes, if so."""
+    badges: BadgeSummary | None = None
+    """What badges and the label were worth over the looks."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values."""
@@ -361,6 +364,7 @@ def summary(
         late_model=late_model,
         attack=attack,
         remarks=published.remarks,
+        badges=badge_summary([(look.votes, look.badges) for look in looks if look.badges is not None]),
     )
 
 

@@ -167,7 +167,7 @@ def simulate(
 def published(engine: SimulatedArena, settings: SimulationSettings, world: World) -> PublishedCheck:
     """What the site would publish now, held against the truth."""
     state = engine.state
-    return check_published(engine.votes(), state.catalog, state.policy.intervals, world, settings.noise)
+    return check_published(engine.votes(), state.catalog, state.policy.intervals, world, settings.noise, state=state)
 
 
 class _Run:

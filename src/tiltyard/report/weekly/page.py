@@ -19,12 +19,17 @@ from tiltyard.report.weekly.pictures import (
     band_scale,
     exposure_picture,
     off_scale,
+    prediction_picture,
     rank_chart,
     share_picture,
 )
 from tiltyard.report.weekly.text import (
+    CONFIDENCE_NOTE,
     LANES_OFF,
+    QUALITY_FINE,
+    calibration_sentence,
     churn_sentences,
+    confidence_rows,
     exposure_sentences,
     misfit_sentences,
     note_sentence,
@@ -110,12 +115,13 @@ def weekly_sections(report: WeeklyReport, labels: Labels | None = None) -> dict[
         "fairness": ("Coverage fairness", _exposure(report, labels)),
         "pairs": ("Pair completeness", _pairs(report, labels)),
         "confidence": ("Confidence stability", _confidence(report, named, labels)),
+        **_checks(report),
         "churn": ("Top-rank churn against confidence bands", _churn(named)),
         "lanes": ("Lanes and sides", _lanes(named)),
         "flags": ("Quality, flags, exclusions", _flags(named)),
     }
     if report.offline is not None:
-        sections["offline"] = ("Offline rating", _offline(report, labels))
+        sections["offline"] = ("Intervals and ranges of ranks", _offline(report, labels))
     if misfit_sentences(named):
         verdict, *checks = misfit_sentences(named)
         sections["fit"] = ("Model fit", [el("p", verdict), el("ul", *[el("li", line) for line in checks])])
@@ -197,7 +203,8 @@ def _status(report: WeeklyReport) -> list[Html]:
     for rule in report.board.publication.rules:
         found, needed = rule_numbers(rule)
         met = el("span", "met", class_="met") if rule.met else el("span", "not met", class_="unmet")
-        rows.append([rule.name.capitalize(), found, needed, met, rule.detail])
+        name = join([rule.name.capitalize(), el("small", " (ours)") if rule.ours else ""])
+        rows.append([name, found, needed, met, plain(rule.detail)])
     return [table(["Rule", ("Found", "num"), "Needed", "", ""], rows, class_="rules")]
 
 
@@ -284,6 +291,30 @@ def _confidence(report: WeeklyReport, named: WeeklyReport, labels: Labels) -> li
     return [*said, *_table(head, rows)]
 
 
+def _checks(report: WeeklyReport) -> dict[str, tuple[str, list[Html]]]:
+    """Whether confidence held, and whether ratings predict votes; nothing where neither is known."""
+    sections: dict[str, tuple[str, list[Html]]] = {}
+    if report.confidence:
+        head: Head = ["Confidence", ("Ratings", "num"), ("Stated", "num"), ("Held", "num")]
+        rows = [[plain(cell) for cell in row] for row in confidence_rows(report)]
+        note = el("p", CONFIDENCE_NOTE, class_="note")
+        sections["stated"] = ("Did stated confidence hold?", [note, *_table(head, rows, None)])
+    if report.calibration is not None and report.calibration.bins:
+        head = [("Predicted", "num"), _drawn(), ("Observed", "num"), ("Votes", "num")]
+        rows = [
+            [
+                percent(piece.predicted),
+                el("td", prediction_picture(piece), class_="chart"),
+                percent(piece.observed),
+                number(piece.votes),
+            ]
+            for piece in report.calibration.bins
+        ]
+        said = el("p", calibration_sentence(report))
+        sections["calibration"] = ("Predicted against observed", [said, *_table(head, rows)])
+    return sections
+
+
 def bands(report: WeeklyReport) -> list[tuple[BoardRow, Known | None, Known]]:
     """The standings of each model of the board at the start of the period and now."""
     before, now = report.looks[0].standings, report.looks[-1].standings
@@ -318,7 +349,7 @@ def _lanes(report: WeeklyReport) -> list[Html]:
 
 def _flags(report: WeeklyReport) -> list[Html]:
     blocks = (
-        ("Rising both-bad rates", [quality_sentence(report, flag) for flag in report.quality], "None rose."),
+        ("Both-bad rates", [quality_sentence(report, flag) for flag in report.quality], QUALITY_FINE),
         ("Flags", [note_sentence(note) for note in report.flags], "None in this period."),
         ("Exclusions", [note_sentence(note) for note in report.exclusions], "None in this period."),
     )
@@ -332,22 +363,20 @@ def _flags(report: WeeklyReport) -> list[Html]:
 def _offline(report: WeeklyReport, labels: Labels) -> list[Html]:
     board = report.offline
     assert board is not None
+    shown = report.board.raw_ratings
     rows = [
         [
             labels.model(row.model),
-            number(row.rank),
-            _span(row.rank_low, row.rank_high),
-            rating(row.rating, 0),
-            _span(row.low, row.high),
-            rating(row.even_pairs_rating, 0),
             number(row.live_rank),
+            _span(row.rank_low, row.rank_high),
+            rating(shown.get(row.model), 0),
+            join([_span(row.low, row.high), " *" if row.widened else ""]),
             number(row.votes_to_swap),
         ]
         for row in board.rows
     ]
-    head: Head = ["Model", ("Rank", "num"), "Rank interval", ("Rating", "num"), "95 % interval"]
-    head += [("Pairs weighted equally", "num"), ("Live rank", "num"), ("Votes to swap with next", "num")]
-    return [*_said(offline_sentences(report)), *_table(head, rows, None)]
+    head: Head = ["Model", ("Place", "num"), "Range of ranks", ("Rating", "num"), "95 % interval"]
+    return [*_said(offline_sentences(report)), *_table([*head, ("Votes to swap with next", "num")], rows, None)]
 
 
 def _span(low: float | None, high: float | None) -> Html:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.arena.weekly import BoardAt, WeeklyReport
+    from tiltyard.validity.calibration import CalibrationBin
 
 ROW = 26
 CHART_WIDTH = 900
@@ -64,6 +65,21 @@ def share_picture(share: float, needed: float, label: str) -> Html:
         el("path", d=f"M{MARGIN} 9h{room}v12h-{room}z", class_="band"),
         el("path", d=f"M{MARGIN} 9h{room * min(share, 1.0):.2f}v12h-{room * min(share, 1.0):.2f}z", class_="area"),
         el("path", d=f"M{MARGIN + room * needed:.2f} 4V26", class_="guide"),
+    ]
+    return picture(label, *marks)
+
+
+def prediction_picture(piece: CalibrationBin) -> Html:
+    """The observed score of a bin with its interval, and a mark at the prediction; 0 to 100 %."""
+    scale = Scale(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0))
+    low, high = 100 * piece.observed_low, 100 * piece.observed_high
+    label = f"predicted {100 * piece.predicted:.0f} %, observed {100 * piece.observed:.0f} %, {low:.0f} to {high:.0f} %"
+    drawn = 100 * piece.predicted
+    marks = [
+        *grid(scale, HEIGHT),
+        el("path", d=f"M{scale.x(drawn):g} 3V{HEIGHT - 3}", class_="guide"),
+        el("path", d=f"M{scale.x(low):g} {HEIGHT / 2:g}H{scale.x(high):g}", class_="bar"),
+        el("circle", cx=scale.x(100 * piece.observed), cy=HEIGHT / 2, r=4.5, class_="dot"),
     ]
     return picture(label, *marks)
 

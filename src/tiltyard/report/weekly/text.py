@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tiltyard.validity.quality import QualityFlag
 
 
+QUALITY_FINE = "No both-bad rate rose or is high."
 LANES_OFF = "Lanes are off in phase 1: the legacy matchmaking is in use."
 
 
@@ -33,8 +34,11 @@ def rule_numbers(rule: Rule) -> tuple[str, str]:
 
 
 def _in_unit(rule: Rule, value: float) -> str:
-    """Deviations are rating points; the other rules are about shares."""
-    return f"{value:.1f}" if rule.at_most else f"{100 * value:.0f} %"
+    if rule.unit == "share":
+        return f"{100 * value:.{1 if rule.ours else 0}f} %".replace(".0 %", " %")
+    if rule.unit == "points":
+        return f"{value:.1f}"
+    return f"{value:g} {rule.unit}"
 
 
 def status_sentence(report: WeeklyReport) -> str:
@@ -85,6 +89,37 @@ def stability_sentences(report: WeeklyReport) -> list[str]:
     return said
 
 
+CONFIDENCE_NOTE = (
+    "Confidence is 2Φ(25/RD) − 1: the chance that a rating is within 25 points of the truth, if RD were a standard "
+    "error. Checked on earlier boards, after 1/8 to 7/8 of the votes: was the rating then within 25 points of what "
+    "Bradley–Terry over all votes says now? That value is not the truth either, and it rests on the earlier votes too."
+)
+
+
+def confidence_rows(report: WeeklyReport) -> list[tuple[str, str, str, str]]:
+    """Stated confidence against how often it held: the bin, ratings in it, stated, held."""
+    return [
+        (
+            f"{piece.low}–{piece.high} %",
+            f"{piece.ratings:,}",
+            f"{piece.stated:.0f} %",
+            f"{100 * piece.held / piece.ratings:.0f} %",
+        )
+        for piece in report.confidence
+    ]
+
+
+def calibration_sentence(report: WeeklyReport) -> str:
+    """How well the ratings predict votes, in one sentence; empty without votes."""
+    curve = report.calibration
+    if curve is None or curve.brier is None or curve.brier_of_half is None:
+        return ""
+    return (
+        f"Each of {plural(curve.votes, 'rated vote')} was predicted from the ratings before it: Brier score "
+        f"{curve.brier:.3f}; always predicting one half would score {curve.brier_of_half:.3f}."
+    )
+
+
 def churn_sentences(report: WeeklyReport) -> list[str]:
     """What moved at the top, in sentences."""
     churn = report.churn
@@ -114,12 +149,14 @@ def side_sentence(report: WeeklyReport) -> str:
 
 
 def quality_sentence(report: WeeklyReport, flag: QualityFlag) -> str:
-    """A rising both-bad rate, in one sentence."""
+    """A rising or high both-bad rate, in one sentence."""
     worst = ", ".join(
         f"{report.prompts[prompt.prompt]} ({prompt.both_bad} of {prompt.votes})" for prompt in flag.worst_prompts
     )
+    before = "" if flag.rate_before is None else f"{100 * flag.rate_before:.1f} % → "
+    high = " (high)" if flag.trigger == "level" else ""
     return (
-        f"{report.model_names[flag.model]}: both-bad rate {100 * flag.rate_before:.1f} % → "
+        f"{report.model_names[flag.model]}: both-bad rate{high} {before}"
         f"{100 * flag.rate_recent:.1f} % (p = {flag.p_value:.1g}, {flag.votes_recent:,} votes); worst on {worst}"
     )
 
@@ -136,6 +173,17 @@ def offline_sentences(report: WeeklyReport) -> list[str]:
         return []
     clusters = board.clusters.replace(",", " and ")
     said = [f"Bradley–Terry over {board.votes:,} votes, intervals clustered by {clusters} ({board.speaks_for})."]
+    if board.centre is not None:
+        said.append(
+            f"Intervals are moved to the scale of the board's ratings: 1000 reads {board.centre:.0f}, "
+            f"100 points read {100 * board.slope:.0f}."
+        )
+    widened = sum(row.widened for row in board.rows)
+    if widened:
+        said.append(
+            f"{plural(widened, 'interval')} marked * did not contain the board's rating and "
+            f"{'was' if widened == 1 else 'were'} widened to it."
+        )
     said.append(f"Ranges of ranks are {'valid at any time you look' if board.anytime else 'for a single look'}.")
     if board.tau_live is not None:
         said.append(f"Kendall's tau with the live order: {board.tau_live:.3f}.")
@@ -163,20 +211,44 @@ def weekly_markdown(report: WeeklyReport) -> str:
         ["## Pair completeness", "", f"Adjacent pairs in the top {report.churn.top}."],
         _table(["pair", "decisive votes", "prompts", "complete"], _pair_rows(report)),
         ["## Confidence stability", "", *stability_sentences(report)],
+        _confidence(report),
+        _calibration(report),
         ["## Top-rank churn against confidence bands", "", *churn_sentences(report)],
         ["## Lanes and sides", "", *_lane_lines(report), "", side_sentence(report)],
-        ["## Quality", "", *_list([quality_sentence(report, flag) for flag in report.quality], "No rate rose.")],
+        ["## Quality", "", *_list([quality_sentence(report, flag) for flag in report.quality], QUALITY_FINE)],
         ["## Flags", "", *_list(map(note_sentence, report.flags), "None.")],
         ["## Exclusions", "", *_list(map(note_sentence, report.exclusions), "None.")],
     ]
     if report.offline is not None:
-        sections.append(["## Offline rating", "", *offline_sentences(report)])
+        sections.append(["## Intervals and ranges of ranks", "", *offline_sentences(report)])
         sections.append(
-            _table(["rank", "range", "model", "rating", "interval", "live rank", "votes to swap"], _offline(report))
+            _table(["model", "place", "range", "rating", "interval", "votes to swap with next"], _offline(report))
         )
     if misfit_sentences(report):
         sections.append(["## Model fit", "", *_list(misfit_sentences(report), "")])
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
+
+
+def _confidence(report: WeeklyReport) -> list[str]:
+    if not report.confidence:
+        return []
+    return [CONFIDENCE_NOTE, "", *_table(["confidence", "ratings", "stated", "held"], confidence_rows(report))]
+
+
+def _calibration(report: WeeklyReport) -> list[str]:
+    if not calibration_sentence(report) or report.calibration is None:
+        return []
+    rows = [
+        (f"{100 * piece.predicted:.0f} %", f"{100 * piece.observed:.0f} %", f"{piece.votes:,}")
+        for piece in report.calibration.bins
+    ]
+    return [
+        "## Predicted against observed",
+        "",
+        calibration_sentence(report),
+        "",
+        *_table(["predicted", "observed", "votes"], rows),
+    ]
 
 
 def _facts(report: WeeklyReport) -> list[str]:
@@ -191,7 +263,7 @@ def _facts(report: WeeklyReport) -> list[str]:
 
 def _rule_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
     for rule in report.board.publication.rules:
-        yield rule.name, *rule_numbers(rule), "yes" if rule.met else "no"
+        yield rule.name + (" (ours)" if rule.ours else ""), *rule_numbers(rule), "yes" if rule.met else "no"
 
 
 def _exposure_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
@@ -215,12 +287,15 @@ def _pair_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
 
 def _offline(report: WeeklyReport) -> Iterable[Sequence[str]]:
     assert report.offline is not None
+    shown_by = report.board.raw_ratings
     for row in report.offline.rows:
         low, high = ("…" if end is None else f"{end:.0f}" for end in (row.low, row.high))
         swap = "–" if row.votes_to_swap is None else f"{row.votes_to_swap:,}"
         range_ = "–" if row.rank_low is None else f"{row.rank_low}–{row.rank_high}"
-        rating = f"{row.rating:.0f}"
-        yield f"{row.rank}", range_, row.model, rating, f"{low} to {high}", f"{row.live_rank or '–'}", swap
+        shown = shown_by.get(row.model)
+        rating = "–" if shown is None else f"{shown:.0f}"
+        interval = f"{low} to {high}{' *' if row.widened else ''}"
+        yield row.model, f"{row.live_rank or '–'}", range_, rating, interval, swap
 
 
 def _lane_lines(report: WeeklyReport) -> list[str]:

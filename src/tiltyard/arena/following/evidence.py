@@ -1,0 +1,177 @@
+"""What all votes together say about the order of the board: ranges of ranks, the largest voter, where models stood.
+
+Badges and the label need it. The live board follows every vote, evidence comes with each study; between two studies the
+board uses the evidence of the last one, and before the first nothing is Stable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena.board import OFFICIAL_FROM, Evidence, raw_ratings
+from tiltyard.arena.following.replay import replay
+from tiltyard.arena.following.snapshots import rated
+from tiltyard.arena.offline import on_scale
+from tiltyard.arena.rating_track import FAILED_BOTH
+from tiltyard.arena.weekly import Findings
+from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.ratings.elo_kernels import rate_with_baseline
+from tiltyard.validity.calibration import ConfidenceBin, calibration, confidence_bins
+from tiltyard.validity.publication import CONFIDENCE_POINTS, within_points
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from tiltyard.arena.following.replay import Replay
+    from tiltyard.arena.offline import OfflineBoard
+    from tiltyard.arena.policy import Policy
+    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.votes import VoteTable
+
+Floats = NDArray[np.float64]
+
+ORDER_LOOKS = 4
+"""How often within the window the order is looked at, the first time at its beginning."""
+
+
+def study_of(state: ArenaState, votes: VoteTable) -> tuple[Findings, str]:
+    """The findings of all counted votes of a state, and why there are no intervals, if so.
+
+    Parameters:
+        state: The arena.
+        votes: All its counted votes.
+    """
+    shown = raw_ratings(state)
+    offline, trouble = rated(votes, list(shown), state.policy.intervals, swaps=True)
+    return findings_of(votes, offline, replay(votes, state.policy), state.policy, state.phase, shown), trouble
+
+
+def findings_of(
+    votes: VoteTable,
+    offline: OfflineBoard | None,
+    again: Replay,
+    policy: Policy,
+    phase: int,
+    shown: Mapping[str, float],
+) -> Findings:
+    """Everything that a study of all counted votes tells the board and the weekly report.
+
+    Parameters:
+        votes: All counted votes.
+        offline: Bradley–Terry over them on its own scale; None where they cannot be rated yet.
+        again: The votes rated once more, one after the other.
+        policy: The policy in force.
+        phase: The phase of the rollout.
+        shown: The ratings that the board shows, by model, without any subtraction for uncertainty.
+    """
+    moved = None if offline is None else on_scale(offline, shown)
+    return Findings(
+        offline=moved,
+        evidence=evidence_of(votes, offline, again, policy, phase, list(shown)),
+        calibration=calibration(again.predicted, again.score_a),
+        confidence=confidence_calibration(again, moved, shown) if phase >= OFFICIAL_FROM else (),
+    )
+
+
+def evidence_of(
+    votes: VoteTable, offline: OfflineBoard | None, again: Replay, policy: Policy, phase: int, enabled: Sequence[str]
+) -> Evidence:
+    """The evidence of counted votes for the order that a phase shows.
+
+    Parameters:
+        votes: All counted votes.
+        offline: Bradley–Terry over them; None where they cannot be rated yet.
+        again: The votes rated once more, one after the other.
+        policy: The policy in force.
+        phase: The phase of the rollout.
+        enabled: The models of the board, in the arena's order.
+    """
+    places = {
+        row.model: (row.rank_low, row.rank_high)
+        for row in (offline.rows if offline is not None else ())
+        if row.rank_low is not None and row.rank_high is not None
+    }
+    share = float(np.bincount(votes.voter).max()) / len(votes) if len(votes) else None
+    return Evidence(places, share, _earlier(votes, again, policy, phase, enabled))
+
+
+def _earlier(
+    votes: VoteTable, again: Replay, policy: Policy, phase: int, enabled: Sequence[str]
+) -> tuple[dict[str, int], ...] | None:
+    """Every model's place at several times over the last window of counted votes; None where there are fewer votes."""
+    window = policy.window_matchups
+    if len(votes) <= window:
+        return None
+    cuts = [len(votes) - window * (ORDER_LOOKS - look) // ORDER_LOOKS for look in range(ORDER_LOOKS)]
+    scores = _conservative(votes, again, policy, cuts) if phase >= OFFICIAL_FROM else _legacy(votes, policy, cuts)
+    numbers = {name: number for number, name in enumerate(votes.models)}
+    chosen = [numbers[name] for name in enabled if name in numbers]
+    found = []
+    for score in scores:
+        order = sorted(chosen, key=lambda model: (-score[model], model))
+        found.append({votes.models[model]: place for place, model in enumerate(order, start=1)})
+    return tuple(found)
+
+
+def _conservative(votes: VoteTable, again: Replay, policy: Policy, cuts: Sequence[int]) -> list[Floats]:
+    """Rating − 2 deviations of every model after the first so many counted votes."""
+    rated = np.concatenate([[0], np.cumsum(votes.rated)])
+    start = policy.rating.rating - 2.0 * policy.rating.deviation
+    scores = []
+    for cut in cuts:
+        score = np.full(len(votes.models), start)
+        model, rating, deviation = again.last_of_each(int(rated[cut]))
+        score[model] = rating - 2.0 * deviation
+        scores.append(score)
+    return scores
+
+
+def _legacy(votes: VoteTable, policy: Policy, cuts: Sequence[int]) -> list[Floats]:
+    """Legacy Elo of every model after the first so many counted votes."""
+    rules = policy.rating
+    elo = np.full(len(votes.models), rules.legacy_rating)
+    score = np.where(votes.rated, votes.score_a(), FAILED_BOTH)
+    a, b = votes.model_a.astype(np.int32), votes.model_b.astype(np.int32)
+    rate = rate_with_baseline.run(len(votes) * 1e-6)
+    scores, done = [], 0
+    for cut in cuts:
+        part = slice(done, cut)
+        rate(a[part], b[part], score[part], elo, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
+        scores.append(elo.copy())
+        done = cut
+    return scores
+
+
+CONFIDENCE_LOOKS = 8
+"""Earlier boards that are compared with what is known now, evenly over the votes."""
+
+
+def confidence_calibration(
+    again: Replay, offline: OfflineBoard | None, enabled: Collection[str]
+) -> tuple[ConfidenceBin, ...]:
+    """How often an earlier rating was within 25 points of what all votes now say, by the confidence stated then.
+
+    Ratings after 1/8, 2/8, … 7/8 of the rated votes are compared with Bradley–Terry over all of them, moved to the same
+    scale. That value has an error of its own (which makes confidence look too high) and rests on the earlier votes too
+    (which makes it look too low); nothing closer to the truth is known.
+
+    Parameters:
+        again: The votes rated once more, one after the other.
+        offline: Bradley–Terry on the scale of the ratings; None where there is none.
+        enabled: The models to look at.
+    """
+    if offline is None or offline.centre is None:
+        return ()
+    now = {row.model: row.rating for row in offline.rows if row.model in enabled}
+    stated, held = [], []
+    for look in range(1, CONFIDENCE_LOOKS):
+        models, rating, deviation = again.last_of_each(len(again.at) * look // CONFIDENCE_LOOKS)
+        for model, then, error in zip(models.tolist(), rating.tolist(), deviation.tolist(), strict=True):
+            name = again.models[model]
+            if name in now:
+                stated.append(100.0 * within_points(error))
+                held.append(abs(then - now[name]) <= CONFIDENCE_POINTS)
+    return confidence_bins(np.array(stated), np.array(held, dtype=bool))
