@@ -105,7 +105,7 @@ def _result_table(result: SimulationResult) -> str:
         *_contender_rows(result),
         ("side A", f"{100 * result.side_a_share:.1f} %"),
         ("established", f"{result.established} of {result.models} models"),
-        ("by votes", ", ".join(f"{p.votes:,}: {p.established}" for p in result.curve[1::2])),
+        ("established by votes", ", ".join(f"{p.votes:,}: {p.established}" for p in result.curve[1::2])),
         ("prompt coverage by votes", ", ".join(f"{p.votes:,}: {p.prompt_coverage:.2f}" for p in result.curve[1::4])),
         ("largest share of traffic", f"{100 * result.largest_traffic_share:.1f} % of any 200 matchups in a row"),
     ]
@@ -147,7 +147,7 @@ def _contender_rows(result: SimulationResult) -> list[tuple[str, str]]:
         return []
     above = "" if lane.above is None else f" ({100 * lane.above:.1f} % of these above where either was possible)"
     pairs = result.neighbour_pairs
-    return [
+    rows = [
         (
             "contender lane",
             f"neighbour {100 * lane.neighbour:.1f} %{above}, other contender {100 * lane.close:.1f} %, "
@@ -157,8 +157,9 @@ def _contender_rows(result: SimulationResult) -> list[tuple[str, str]]:
         ("anchors by rank", ", ".join(f"{rank}: {number:,}" for rank, number in lane.anchors.items())),
         ("challengers by rank", ", ".join(f"{rank}: {number:,}" for rank, number in lane.challengers.items())),
         ("neighbours met", ", ".join(f"{p.ranks[0]}–{p.ranks[1]}: {p.met:,}" for p in pairs)),
-        ("decisive at the end", ", ".join(f"{p.ranks[0]}–{p.ranks[1]}: {p.decisive:,}" for p in pairs)),
+        ("their decisive votes", ", ".join(f"{p.ranks[0]}–{p.ranks[1]}: {p.decisive:,}" for p in pairs)),
     ]
+    return [(name, text) for name, text in rows if text]
 
 
 def _badge_rows(result: SimulationResult) -> list[tuple[str, str]]:
