@@ -178,10 +178,16 @@ def test_nothing_is_excluded_by_itself_unless_a_setting_says_so() -> None:
         ("vote", "address", 120, MINUTE),
         ("matchup", "address", 240, MINUTE),
         ("session", "address", 60, HOUR),
+        ("vote", "session", 300, HOUR),
+        ("vote", "session", 1000, 24 * HOUR),
+        ("vote", "address", 1000, HOUR),
+        ("vote", "address", 3000, 24 * HOUR),
+        ("session", "address", 240, 24 * HOUR),
     ],
 )
 def test_every_limit_of_the_policy_is_kept_over_its_window(act: str, by: str, limit: int, window: int) -> None:
-    (found,) = [rule for rule in limits_of(Limits()) if (rule.act, rule.counted_by) == (act, by)]
+    rules = limits_of(Limits())
+    (found,) = [rule for rule in rules if (rule.act, rule.counted_by, rule.window) == (act, by, window)]
     assert (found.limit, found.window) == (limit, window)
     assert found.decide([0] * (limit - 1), window - 1).allowed
     assert not found.decide([0] * limit, window - 1).allowed

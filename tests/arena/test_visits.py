@@ -21,7 +21,7 @@ from tiltyard.arena.store.reading import cast_votes
 from tiltyard.arena.store.tables import address_blocks, address_keys, matchups, votes
 from tiltyard.arena.store.tables import site_texts as texts_table
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.visitors import BLOCK_PERIOD, RENEWAL_SECONDS, Quota, QuotaCounter
+from tiltyard.arena.store.visitors import BLOCK_PERIOD, DAY, RENEWAL_SECONDS, Quota, QuotaCounter, tidy_visitors
 from tiltyard.arena.votes import vote_table
 from tiltyard.arena.voting import TooMany
 from tiltyard.errors import StoreError
@@ -164,8 +164,8 @@ def test_every_worker_finds_the_same_secret_and_keeps_it(arena_url: str) -> None
         found = set(pool.map(site_texts.secret, stores))
     assert len(found) == 1
     assert len(found.pop()) >= 43  # 6 bits a letter: 256 bits
-    site_texts.set_notice(stores[0], "hello")
-    assert site_texts.notice(stores[0]) == "hello"
+    site_texts.set_site_text(stores[0], "notice", "hello")
+    assert site_texts.site_text(stores[0], "notice") == "hello"
     assert len({site_texts.secret(store) for store in stores}) == 1
     for store in stores:
         store.close()
@@ -205,7 +205,7 @@ def test_a_block_has_one_random_key_in_the_log_which_changes_every_thirty_days(a
         later, _ = cast(arena, "home", "home")
         assert later not in ("", home, office)
         with arena.store.database.write() as connection:
-            QuotaCounter().tidy(connection, clock())
+            tidy_visitors(connection, clock())
             assert connection.execute(sa.select(address_blocks.c.key)).scalars().all() == [later]
             assert len(connection.execute(sa.select(address_keys)).all()) == 1
     assert verify(arena_url).clean
@@ -231,3 +231,42 @@ def test_a_vote_table_knows_the_block_of_each_vote(sqlite_url: str) -> None:
         table = arena.read(lambda state: vote_table(cast_so_far, state.catalog))
     assert table.blocks == (keys[1], keys[2])
     assert table.block.tolist() == [-1, 0, 1, 0]
+
+
+def test_a_hidden_quota_is_stored_hashed_with_a_key_of_the_day_and_counts_over_midnight(arena_url: str) -> None:
+    quota = Quota("vote:address:86400:a-network", 3, 86_400, hidden=True)
+    store, one, other = Store.open(arena_url), QuotaCounter(), QuotaCounter()
+    evening = START // DAY * DAY + 23 * 3600 * SECOND
+    with store.database.write() as connection:
+        one.note(connection, [quota, quota], evening)
+        other.note(connection, [quota], evening + 2 * 3600 * SECOND)
+    names = {str(key) for (key,) in sql(arena_url, "SELECT key FROM rate_limits")}
+    assert len(names) == 2, "yesterday's name and today's"
+    assert not any("a-network" in name for name in names)
+    with store.database.write() as connection:
+        assert QuotaCounter().used(connection, [quota], evening + 3 * 3600 * SECOND)[quota.name] == 3
+        assert one.free_in(connection, quota, evening + 3 * 3600 * SECOND) <= 23 * 3600
+        assert QuotaCounter().used(connection, [quota], evening + 27 * 3600 * SECOND)[quota.name] == 0
+        done = tidy_visitors(connection, evening + 4 * DAY)
+        assert (done.counts, done.keys) == (2, 3)
+        assert QuotaCounter().used(connection, [quota], evening + 4 * DAY)[quota.name] == 0
+    store.close()
+
+
+def test_who_was_not_here_for_long_is_forgotten_and_the_votes_stay(arena_url: str) -> None:
+    clock = Clock(START)
+    with open_arena(arena_url, clock) as arena:
+        arena.append(catalog())
+        gone, back = arena.voter("cookie-one"), arena.voter("cookie-two")
+        for voter in (gone, back):
+            arena.vote(arena.serve(voter).matchup_id, voter, Choice.A)
+        clock.turn(300 * DAY / SECOND)
+        arena.serve(back)
+        clock.turn(101 * DAY / SECOND)
+        with arena.store.database.write() as connection:
+            assert tidy_visitors(connection, clock()).voters == 0, "nobody is forgotten unless it is said"
+            assert tidy_visitors(connection, clock(), 400).voters == 1
+        assert arena.store.known_voter("cookie-one") is None
+        assert arena.store.known_voter("cookie-two") == back
+    assert len(sql(arena_url, "SELECT seq FROM votes")) == 2
+    assert verify(arena_url).clean

@@ -63,7 +63,7 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
         Store.create(url).close()
         with Arena.open(url) as arena:
             arena.append([*large_catalog(), e.PhaseChanged(phase=3)])
-            site_texts.set_notice(arena.store, NOTICE)
+            site_texts.set_site_text(arena.store, "notice", NOTICE)
         public = f"https://{net.address(1)}:8443"
         hosts = (Host(net, "a", 11, url, public), Host(net, "b", 12, url, public))
         for host in hosts:

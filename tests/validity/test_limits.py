@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import OptionError
-from tiltyard.validity.limits import address_block, client_address, limit_key, rate_limit, trusted_networks
+from tiltyard.validity.limits import (
+    SHARED_VISITORS,
+    SHARED_VOTES,
+    address_block,
+    client_address,
+    limit_key,
+    networks_of,
+    rate_limit,
+    shared_block,
+    trusted_networks,
+)
 
 INSIDE = trusted_networks(["10.0.0.0/8", "::1", "fd00::/8"])
 
@@ -99,3 +109,23 @@ def test_a_block_is_a_24_of_the_older_addresses_and_a_56_of_the_newer() -> None:
     assert address_block("2001:db8:1:300::9") == "2001:db8:1:300::/56"
     assert address_block("::ffff:203.0.113.9") == "203.0.113.0/24"
     assert address_block("") == address_block("a socket") == ""
+
+
+def test_networks_grow_around_an_address() -> None:
+    assert networks_of("203.0.113.9") == ("203.0.113.9", "203.0.113.0/24")
+    around = ("2001:db8:1:2ff::/64", "2001:db8:1:200::/56", "2001:db8:1::/48", "2001:db8::/32")
+    assert networks_of("2001:db8:1:2ff::9") == around
+    assert networks_of("a socket") == ("a socket",)
+
+
+def test_most_votes_from_one_block_are_a_question_if_several_people_cast_them() -> None:
+    elsewhere = [(f"b{n}", f"v{n}") for n in range(SHARED_VOTES)]
+    office = [("office", f"w{n % SHARED_VISITORS}") for n in range(SHARED_VOTES + 1)]
+    found = shared_block(elsewhere + office)
+    assert found is not None
+    assert (found.votes, found.of, found.visitors) == (SHARED_VOTES + 1, 2 * SHARED_VOTES + 1, SHARED_VISITORS)
+    assert "Proxy or office?" in found.question
+    assert shared_block(elsewhere + office[:-1]) is None, "half is not most"
+    assert shared_block(office[: SHARED_VOTES - 1]) is None
+    assert shared_block([("home", "ann")] * 500) is None
+    assert shared_block([("", f"v{n}") for n in range(500)]) is None

@@ -82,6 +82,8 @@ def small_site(
     proxies: tuple[str, ...] = (),
     public_url: str | None = None,
     secret: str = SECRET,
+    consent: str = "",
+    privacy: str = "",
 ) -> Iterator[SmallSite]:
     """A site in this process, over an arena with four models."""
     settings = SiteSettings(
@@ -92,6 +94,8 @@ def small_site(
         rate_limit=rate_limit,
         trusted_proxies=proxies,
         public_url=public_url,
+        consent=consent,
+        privacy=privacy,
     )
     with Arena.open(url) as arena:
         if not arena.read(lambda state: len(state.catalog.models)):

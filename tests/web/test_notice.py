@@ -50,14 +50,14 @@ def test_a_notice_of_the_settings_stands_on_every_page_of_the_site(sqlite_url: s
 
 def test_a_notice_is_one_line_can_be_changed_and_taken_away(arena_url: str) -> None:
     store = Store.open(arena_url)
-    assert site_texts.notice(store) == ""
-    site_texts.set_notice(store, "  one\nline\0 ")
-    assert site_texts.notice(store) == "one line"
-    site_texts.set_notice(store, "another")
-    assert site_texts.notice(store) == "another"
+    assert site_texts.site_text(store, "notice") == ""
+    site_texts.set_site_text(store, "notice", "  one\nline\0 ")
+    assert site_texts.site_text(store, "notice") == "one line"
+    site_texts.set_site_text(store, "notice", "another")
+    assert site_texts.site_text(store, "notice") == "another"
     with pytest.raises(OptionError, match="Shorten it"):
-        site_texts.set_notice(store, "x" * 501)
-    assert site_texts.notice(store) == "another"
-    site_texts.set_notice(store, "")
-    assert site_texts.notice(store) == ""
+        site_texts.set_site_text(store, "notice", "x" * 501)
+    assert site_texts.site_text(store, "notice") == "another"
+    site_texts.set_site_text(store, "notice", "")
+    assert site_texts.site_text(store, "notice") == ""
     store.close()

@@ -261,7 +261,9 @@ def test_many_first_requests_with_one_fresh_cookie_share_one_sessions_limit(
         statuses = list(pool.map(lambda client: client.post("/api/v1/matchups").status_code, clients))
     assert (statuses.count(201), statuses.count(429)) == (40, 10)
     assert len(sql(pair_of_sites[0].url, "SELECT voter FROM voters")) == 1
-    assert sql(pair_of_sites[0].url, "SELECT sum(count) FROM rate_limits WHERE key LIKE 'session:%'") == [(1,)]
+    assert sql(pair_of_sites[0].url, "SELECT sum(count) FROM rate_limits WHERE key LIKE 'session:address:3600:%'") == [
+        (1,)
+    ]
     assert with_cookie(pair_of_sites[0], cookie).post("/api/v1/matchups").status_code == 429
 
 

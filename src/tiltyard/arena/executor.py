@@ -27,7 +27,7 @@ from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdd
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair, served_event
 from tiltyard.arena.store import log, matchup_table
 from tiltyard.arena.store.texts import TextCache, responses_taken
-from tiltyard.arena.store.visitors import BlockKeys, QuotaCounter, enter_voter, known_cookies
+from tiltyard.arena.store.visitors import BlockKeys, QuotaCounter, enter_voter, known_cookies, tidy_visitors
 from tiltyard.arena.waiting_pairs import WaitingPairs, choose_waiting, shown_pair
 from tiltyard.errors import ArenaError, StoreError
 
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 TIDY_SECONDS = 30
 """How often expired matchups are closed and old counts dropped."""
+
+FORGET_SECONDS = 6 * 3600
+"""How often voters are looked for who have not been here for as long as the policy keeps them."""
 
 EXPIRED_AT_ONCE = 500
 VOTERS_KEPT = 4096
@@ -75,7 +78,7 @@ class Executor:
         self._blocks = BlockKeys()
         self._waiting = WaitingPairs()
         self._seen: OrderedDict[str, SeenMatchups] = OrderedDict()
-        self._tidied = time.monotonic()
+        self._tidied = self._forget_voters_at = time.monotonic()
         self.published: Ratings | None = None
         """The ratings to choose matchups by; None: the running ones."""
 
@@ -100,18 +103,27 @@ class Executor:
             if time.monotonic() - self._tidied >= TIDY_SECONDS:
                 self._tidied, now = time.monotonic(), self._now()
                 self.execute([cast("Command[object]", CloseExpired(now))])
-                with self._store.database.write() as connection:
-                    self._usage.tidy(connection, now)
+                self._tidy(now)
             elif self._replica is not None:
                 self._follow(self._replica, wait=False)
         except BaseException:
             self._replica = None
             raise
 
+    def _tidy(self, now: int) -> None:
+        """Delete what is known about visitors for longer than needed; old voters are looked for every few hours."""
+        days = None
+        if self._replica is not None and time.monotonic() >= self._forget_voters_at:
+            days = self._replica.state.policy.retention.voter_days
+            self._forget_voters_at = time.monotonic() + FORGET_SECONDS
+        with self._store.database.write() as connection:
+            tidy_visitors(connection, now, days)
+
     def _loaded(self) -> Replica:
         if self._replica is None:
             self._seen.clear()
             self._blocks.forget()
+            self._usage.forget()
             self._replica = self._store.load()
             self._waiting = WaitingPairs()
             self._replica.on_matchup = self._note_matchup
@@ -159,7 +171,7 @@ class Executor:
             over = next((quota for quota in command.quotas if used[quota.name] >= quota.most), None)
             if over is not None:
                 wait = self._usage.free_in(connection, over, now)
-                message = f"{over.most} in {over.seconds} seconds is the limit. Try again in {wait} seconds."
+                message = f"{over.most} in {_span(over.seconds)} is the limit. Try again in {_span(wait)}."
                 command.refuse(voting.TooMany(message, wait))
                 continue
             noted += command.quotas
@@ -339,6 +351,14 @@ def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replic
     else:
         step.answer(step.reply(decision.ballot, now, replica.state))
     return None if decision.body is None else Event(now, decision.body)
+
+
+def _span(seconds: int) -> str:
+    """A time as people say it."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= 2 * length or seconds == length:
+            return f"{seconds / length:.2g} {unit}s" if seconds != length else f"one {unit}"
+    return f"{seconds} seconds" if seconds != 1 else "one second"
 
 
 def _check_responses(connection: Connection, added: Sequence[ResponseAdded]) -> None:

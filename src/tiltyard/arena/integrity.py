@@ -58,6 +58,7 @@ __all__ = (
 MICROSECONDS = 1_000_000
 MINUTE = 60 * MICROSECONDS
 HOUR = 60 * MINUTE
+DAY = 24 * HOUR
 
 Act = Literal["vote", "matchup", "session", "undo", "skip"]
 """The visitor actions that are limited."""
@@ -69,12 +70,16 @@ honest sessions are flagged at 0.1, and only 1 in 4,000 is below 0.001."""
 
 @dataclass(frozen=True, slots=True)
 class ActLimit:
-    """At most `limit` actions of a kind in any window of this many microseconds, counted by session or by address."""
+    """At most `limit` actions of a kind in any window of this many microseconds, counted by session or by address.
+
+    `growth` is how much more each wider network around an address may do; 0: wider networks are not counted.
+    """
 
     act: Act
     counted_by: Literal["session", "address"]
     limit: int
     window: int
+    growth: int = 0
 
     def decide(self, times: Sequence[int], now: int) -> RateDecision:
         """Whether one more is allowed, given the sorted times of earlier ones."""
@@ -83,12 +88,18 @@ class ActLimit:
 
 def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
     """All limits of a policy."""
+    growth = limits.network_growth
     return (
+        ActLimit("vote", "session", limits.session_votes_per_hour, HOUR),
+        ActLimit("vote", "session", limits.session_votes_per_day, DAY),
+        ActLimit("vote", "address", limits.address_votes_per_hour, HOUR, growth),
+        ActLimit("vote", "address", limits.address_votes_per_day, DAY, growth),
+        ActLimit("session", "address", limits.address_sessions_per_day, DAY, growth),
         ActLimit("vote", "session", limits.session_votes_per_minute, MINUTE),
         ActLimit("matchup", "session", limits.session_matchups_per_minute, MINUTE),
         ActLimit("vote", "address", limits.address_votes_per_minute, MINUTE),
         ActLimit("matchup", "address", limits.address_matchups_per_minute, MINUTE),
-        ActLimit("session", "address", limits.address_sessions_per_hour, HOUR),
+        ActLimit("session", "address", limits.address_sessions_per_hour, HOUR, growth),
         ActLimit("undo", "session", limits.session_undos_per_hour, HOUR),
         ActLimit("undo", "address", limits.address_undos_per_hour, HOUR),
         ActLimit("skip", "session", limits.session_skips_per_hour, HOUR),

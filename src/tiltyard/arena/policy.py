@@ -162,6 +162,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     particular answers. (ours)"""
     address_skips_per_hour: int = 1200
     """Matchups skipped from one address. (ours)"""
+    session_votes_per_hour: int = 300
+    """Votes of one visitor in an hour: a person who reads both answers manages about 180. (ours)"""
+    session_votes_per_day: int = 1000
+    """Votes of one visitor in a day. (ours)"""
+    address_votes_per_hour: int = 1000
+    """Votes from one address in an hour; see `network_growth`. (ours)"""
+    address_votes_per_day: int = 3000
+    """Votes from one address in a day. (ours)"""
+    address_sessions_per_day: int = 240
+    """New visitors from one address in a day. (ours)"""
+    network_growth: int = 4
+    """How many times as much the next wider network may do, by hour and day: an IPv4 /24 beside a single address; an
+    IPv6 /56, /48 and /32 beside a /64. Whoever has one address can often use its neighbours. (ours)"""
 
 
 class DefenceRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -198,6 +211,14 @@ class WaitingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     votes_per_open_pair: int = 5
     """One more pair may wait for every so many votes of the block: an office or a class soon notices nothing.
     (ours)"""
+
+
+class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long what is known about visitors is kept. Votes stay; they are under random keys."""
+
+    voter_days: int = 400
+    """Days after which the link from a cookie to its votes is deleted, if the visitor was served nothing since. The
+    cookie itself lasts a year. (ours)"""
 
 
 class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -268,6 +289,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How much one address block and one day can move a model."""
     waiting: WaitingRules = WaitingRules()
     """Which pairs wait for a vote."""
+    retention: RetentionRules = RetentionRules()
+    """How long what is known about visitors is kept."""
     flags: FlagRules = FlagRules()
     """When a session, an answer or a model is flagged."""
     contender_band: int = 8
@@ -344,7 +367,7 @@ AT_LEAST_ONE = (
     *("contender_band", "window_matchups", "prompt_floor", "diversity_last", "diversity_most"),
     *("matchup_expires_seconds", "snapshot_seconds", "adjacent_floor_votes", "adjacent_floor_prompts"),
     *("traffic_cap_from", "publication.top", *(f"limits.{name}" for name in Limits.__struct_fields__)),
-    *("waiting.open_pairs", "waiting.votes_per_open_pair"),
+    *("waiting.open_pairs", "waiting.votes_per_open_pair", "retention.voter_days"),
 )
 TINY = 1e-6
 BOUNDS: dict[str, tuple[float, float]] = {

@@ -17,10 +17,12 @@ from tiltyard.cli.arena_options import (
     need_arena,
     policy_text,
     read_policy_file,
+    read_text_file,
     shown_url,
 )
 from tiltyard.cli.arena_prompts import prompts_command
 from tiltyard.cli.arena_simulate import simulate_command
+from tiltyard.cli.arena_visitors import tidy_command
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
@@ -89,8 +91,19 @@ def settings_command(
         str | None,
         typer.Option(help="A sentence for every page of the site, from its next start on; '' takes it away."),
     ] = None,
+    consent: Annotated[
+        str | None,
+        typer.Option(help="What visitors agree to, beside the start button, from the next start on; '' takes it away."),
+    ] = None,
+    privacy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A text for /privacy: who runs the site and how to reach them; empty lines part paragraphs.",
+        ),
+    ] = None,
 ) -> None:
-    """Show an arena's policy and phase, or change them; a change is an event of the log. The notice is not."""
+    """Show an arena's policy and phase, or change them; a change is an event of the log. The site's texts are not."""
     need_arena()
     import msgspec
 
@@ -108,15 +121,21 @@ def settings_command(
         bodies += [] if phase is None else [PhaseChanged(phase=phase)]
         if bodies:
             arena.append(bodies)
-        if notice is not None:
-            site_texts.set_notice(arena.store, notice)
+        texts: dict[site_texts.Shown, str | None] = {
+            "notice": notice,
+            "consent": consent,
+            "privacy": None if privacy is None else read_text_file(privacy),
+        }
+        for name, text in texts.items():
+            if text is not None:
+                site_texts.set_site_text(arena.store, name, text)
         now, at = arena.read(lambda state: (state.policy, state.phase))
-        shown = site_texts.notice(arena.store)
+        shown = [f"\n{name}: {said}" for name in texts if (said := site_texts.site_text(arena.store, name))]
     if now.texts_public == "always":
         note(NOT_BLIND)
     elif before.texts_public == "always":
         note("answers are hidden from now on, but were public until now: anyone who kept them can tell who wrote what.")
-    typer.echo(f"phase: {at}\n{policy_text(now)}" + (f"\nnotice: {shown}" if shown else ""))
+    typer.echo(f"phase: {at}\n{policy_text(now)}" + "".join(shown))
 
 
 @app.command("import")
@@ -206,10 +225,9 @@ def serve_command(
     from tiltyard.web.settings import SiteSettings, secrets_of
 
     sockets = bound_sockets(host, port)
-    if notice is None:
-        store = Store.open(db)
-        notice = site_texts.notice(store)
-        store.close()
+    store = Store.open(db)
+    texts = {name: site_texts.site_text(store, name) for name in site_texts.LONGEST}
+    store.close()
 
     secret, admin_secret = secrets_of()
     settings = SiteSettings(
@@ -220,7 +238,9 @@ def serve_command(
         trusted_proxies=tuple(trusted_proxy or ()),
         rate_limit=not no_rate_limit,
         public_url=public_url,
-        notice=notice,
+        notice=texts["notice"] if notice is None else notice,
+        consent=texts["consent"],
+        privacy=texts["privacy"],
         longest_wait=longest_wait,
     )
     note(f"serving {shown_url(db)} at {public_url or f'http://{host}:{port}'} (Ctrl-C stops)")
@@ -322,6 +342,7 @@ app.command("head")(head_command)
 app.command("witness")(witness_command)
 app.command("backup")(backup_command)
 app.command("prompts")(prompts_command)
+app.command("tidy")(tidy_command)
 app.command("simulate")(simulate_command)
 
 

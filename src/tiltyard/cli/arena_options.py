@@ -42,6 +42,14 @@ def read_policy_file(path: Path | None) -> Policy:
     return read_policy(values)
 
 
+def read_text_file(path: Path) -> str:
+    """The text of a file, as UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"cannot read {path}: {error}. Name a text file in UTF-8.") from None
+
+
 def policy_text(policy: Policy) -> str:
     """Every setting of a policy, as a file of them is written."""
     import msgspec

@@ -106,7 +106,7 @@ def fill_arena(folder: Path) -> list[str]:
     with Arena(Store.open(url) if there else Store.create(url)) as arena:
         if not there:
             arena.append([SettingsChanged(policy=Policy()), PhaseChanged(phase=4)])
-            site_texts.set_notice(arena.store, NOTICE)
+            site_texts.set_site_text(arena.store, "notice", NOTICE)
         texts, answers = prompt_texts(arena.store), texts_of_answers(arena.store)
         plan = arena.read(
             lambda state: plan_import(

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from ipaddress import IPv4Network
+    from ipaddress import IPv4Network, IPv6Network
 
 Address = IPv4Address | IPv6Address
 
-SITE_BITS = 64
-"""One IPv6 customer has at least this prefix to itself, so a limit counts by it and not by single addresses."""
+WIDTHS = {4: (32, 24), 6: (64, 56, 48, 32)}
+"""Leading bits of the networks that limits count by. One IPv6 customer has at least a /64 to itself; the second of each
+is the block, since whoever has one of its addresses can often get the others."""
 
-BLOCK_BITS = {4: 24, 6: 56}
-"""Leading bits that addresses of one block share. Whoever has one address of a block can often get the others."""
+SHARED_VOTES = 100
+SHARED_VISITORS = 5
+"""Of fewer votes, and by fewer visitors, a shared block is no question worth asking."""
 
 HOPS_MOST = 32
 """No honest request passed more proxies than this."""
@@ -79,16 +82,56 @@ def client_address(peer: str, forwarded_for: Sequence[str], trusted: Sequence[IP
 
 def limit_key(address: str) -> str:
     """What a limit counts by: the address, or for IPv6 its /64 network, of which one visitor has all."""
+    return networks_of(address)[0]
+
+
+def networks_of(address: str) -> tuple[str, ...]:
+    """The networks that limits count by, from the narrowest to the widest: `WIDTHS` says which.
+
+    What is no address (a Unix socket) is returned as it is, alone.
+    """
     read = _read(address)
-    if isinstance(read, IPv6Address):
-        return str(IPv6Network((int(read) >> SITE_BITS << SITE_BITS, 128 - SITE_BITS)))
-    return address if read is None else str(read)
+    if read is None:
+        return (address,)
+    narrowest, *wider = (_network(read, bits) for bits in WIDTHS[read.version])
+    return (narrowest.removesuffix("/32") if read.version == 4 else narrowest, *wider)
 
 
 def address_block(address: str) -> str:
     """The network that counts as one source of votes: an IPv4 /24 or an IPv6 /56; empty for what is no address."""
-    read = _read(address)
-    return "" if read is None else _network(read, BLOCK_BITS[read.version])
+    networks = networks_of(address)
+    return networks[1] if len(networks) > 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBlock:
+    """One block from which most of the latest votes came: how many of how many, by how many visitors."""
+
+    votes: int
+    of: int
+    visitors: int
+
+    @property
+    def question(self) -> str:
+        """What an operator should ask themselves."""
+        return (
+            f"{self.votes} of the latest {self.of} votes came from one address block, by {self.visitors} visitors. "
+            "Proxy or office? If a proxy hides the visitors' addresses, name it (--trusted-proxy). If they are an "
+            "office or a class, give them invitations."
+        )
+
+
+def shared_block(votes: Sequence[tuple[str, str]]) -> SharedBlock | None:
+    """The block of most of these votes, given as (block, visitor) of each; None if there is none, or too few votes.
+
+    Votes without a block count among all. A block of very few visitors is a few busy people, not a proxy.
+    """
+    counts = Counter(block for block, _ in votes if block)
+    if len(votes) < SHARED_VOTES or not counts:
+        return None
+    block, most = counts.most_common(1)[0]
+    visitors = len({visitor for name, visitor in votes if name == block})
+    return SharedBlock(most, len(votes), visitors) if 2 * most > len(votes) and visitors >= SHARED_VISITORS else None
 
 
 def _network(address: Address, bits: int) -> str:

@@ -58,8 +58,10 @@ class Gate:
 
         The guesses are counted in the database, so all workers of a site count together.
         """
-        quota = Quota(f"admin:address:{limit_key(address)}", GUESSES, GUESS_SECONDS)
+        hashed = hmac.new(self._key, limit_key(address).encode(), hashlib.sha256).hexdigest()
+        quota = Quota(f"admin:address:{hashed}", GUESSES, GUESS_SECONDS, hidden=True)
         now = self._now()
+        self._usage.forget()
         with self._store.database.write() as connection:
             if self._usage.used(connection, [quota], now)[quota.name] >= quota.most:
                 raise TooMany(f"{GUESSES} wrong secrets in {GUESS_SECONDS // 60} minutes is the limit.", GUESS_SECONDS)

@@ -16,8 +16,9 @@ from starlette.responses import Response
 
 from tiltyard import __version__
 from tiltyard.arena.service import clock
-from tiltyard.arena.store.reading import Backlog, KindCounts, backlog
+from tiltyard.arena.store.reading import Backlog, KindCounts, backlog, latest_blocks
 from tiltyard.errors import ArenaError, StoreError
+from tiltyard.validity.limits import SharedBlock, shared_block
 from tiltyard.web.failures import RETRY_SECONDS
 from tiltyard.web.probing import PATIENCE_SECONDS, Writer
 from tiltyard.web.shedding import KINDS, WAITED_FOR, refused, timed_out
@@ -125,6 +126,8 @@ class Health:
     longest_wait: float
     unreadable: bool = False
     """Whether reading the database failed: writes may then go to a file that no longer exists."""
+    shared: SharedBlock | None = None
+    """The block that most of the latest votes came from, if there is one."""
 
     @property
     def status(self) -> Readiness:
@@ -160,33 +163,40 @@ class Health:
             "head": None if self.store is None else self.store.head_seq,
             "unchained": None if self.store is None else self.store.unchained,
             "board_age_seconds": self.board_age_seconds,
+            "question": None if self.shared is None else self.shared.question,
             "version": __version__,
         }
 
 
 async def look_at(site: Site) -> Health:
     """The current state of a site's parts; never takes much longer than its timeout."""
-    (store, unreadable), writer = await asyncio.gather(_store(site), site.probes.writer(site.engine.arena))
+    (store, shared, unreadable), writer = await asyncio.gather(_store(site), site.probes.writer(site.engine.arena))
     failures = (site.engine.arena.failures, *site.observatory.failures)
     wait = site.settings.longest_wait
     try:
         snapshot = site.observatory.snapshot
     except ArenaError:
-        return Health(store, writer, None, None, failures, wait, unreadable)
+        return Health(store, writer, None, None, failures, wait, unreadable, shared)
     behind = store is None or snapshot.seq < store.head_seq
     age = max(0.0, (clock() - snapshot.at) / SECOND) if behind else 0.0
-    return Health(store, writer, snapshot.seq, round(age, 3), failures, wait, unreadable)
+    return Health(store, writer, snapshot.seq, round(age, 3), failures, wait, unreadable, shared)
 
 
-async def _store(site: Site) -> tuple[Backlog | None, bool]:
-    """The database's figures, and whether reading failed; None if it answers too slowly."""
+async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool]:
+    """The database's figures, whose votes most of the latest are, and whether reading failed.
+
+    None if it answers too slowly.
+    """
+    store = site.engine.arena.store
     try:
-        found = await asyncio.wait_for(asyncio.to_thread(backlog, site.engine.arena.store), PATIENCE_SECONDS)
+        found = await asyncio.wait_for(
+            asyncio.to_thread(lambda: (backlog(store), shared_block(latest_blocks(store)))), PATIENCE_SECONDS
+        )
     except TimeoutError:
-        return None, False
+        return None, None, False
     except StoreError:
-        return None, True
-    return found, False
+        return None, None, True
+    return *found, False
 
 
 @router.get("/healthz")
@@ -236,6 +246,9 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         yield from _figure("tiltyard_unchained_events", "gauge", said, health.store.unchained)
         said = "Matchups that wait for a vote."
         yield from _figure("tiltyard_matchups_in_flight", "gauge", said, health.store.open_matchups)
+        share = 0.0 if health.shared is None else health.shared.votes / health.shared.of
+        said = "Share of the latest votes from one address block, if most are and several visitors cast them."
+        yield from _figure("tiltyard_shared_block_share", "gauge", said, round(share, 3))
     load = health.writer.load
     yield from _figure("tiltyard_writer_waiting", "gauge", "Requests that wait for the writing thread.", load.waiting)
     said = "How long a new request would wait for the writing thread."

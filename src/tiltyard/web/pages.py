@@ -360,6 +360,21 @@ async def data(request: Request) -> Response:
     )
 
 
+@router.get("/privacy")
+async def privacy(request: Request) -> Response:
+    """What is stored about visitors, and until when."""
+    return await _public(
+        request,
+        "privacy.html",
+        "privacy",
+        lambda site, snapshot: {
+            "operator": [part for part in site.settings.privacy.split("\n\n") if part],
+            "rules": snapshot.policy.retention,
+            "limited": site.settings.rate_limit,
+        },
+    )
+
+
 @router.get("/me")
 async def me(request: Request) -> Response:
     """The visitor's own board and votes, private to them."""

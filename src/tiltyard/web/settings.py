@@ -48,6 +48,10 @@ class SiteSettings:
     """The address that visitors use, where a proxy hides it: `--public-url`."""
     notice: str = ""
     """A sentence shown on every page: `--notice`."""
+    consent: str = ""
+    """What visitors agree to, beside the start button: `arena settings --consent`."""
+    privacy: str = ""
+    """What the operator adds to the privacy page: `arena settings --privacy`."""
     longest_wait: float = LONGEST_WAIT_SECONDS
     """Seconds: a page or a new matchup that would wait longer is refused with 503, a vote at five times as long:
     `--longest-wait`."""

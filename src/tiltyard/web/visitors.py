@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tiltyard.arena.commands import EnterVoter, ServeMatchup
-from tiltyard.arena.integrity import MICROSECONDS, limit_key, limits_of
+from tiltyard.arena.integrity import MICROSECONDS, limits_of
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import NotYours
-from tiltyard.validity.limits import address_block
+from tiltyard.validity.limits import networks_of
 from tiltyard.web.cookies import Cookies, cookie_hash, derived_key
 from tiltyard.web.failures import Failure
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tiltyard.web.settings import SiteSettings
 
 KNOWN_VISITORS = 50_000
+KNOWN_ADDRESSES = 4_096
 KNOWN_SECONDS = 60.0
 """How long this process caches who holds a cookie: another process may have deleted the link."""
 
@@ -51,6 +52,7 @@ class Visitors:
         self.cookies = Cookies(settings.secret)
         self._form_key = derived_key(settings.secret, "form token")
         self._address_key = derived_key(settings.secret, "visitors' addresses")
+        self._hashed: dict[str, tuple[str, ...]] = {}
         self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     async def known(self, request: Request) -> str | None:
@@ -110,20 +112,39 @@ class Visitors:
         """The quotas of one kind of action for this visitor; none if the settings turn limits off."""
         if not self._settings.rate_limit:
             return ()
-        keys = {"session": visitor.voter, "address": limit_key(visitor.address)}
-        return tuple(
-            Quota(f"{act}:{limit.counted_by}:{keys[limit.counted_by]}", limit.limit, limit.window // MICROSECONDS)
-            for limit in limits_of(self._limits())
-            if limit.act == act
-        )
+        found: list[Quota] = []
+        for limit in limits_of(self._limits()):
+            if limit.act == act:
+                seconds = limit.window // MICROSECONDS
+                what = f"{act}:{limit.counted_by}:{seconds}"
+                if limit.counted_by == "session":
+                    found.append(Quota(f"{what}:{visitor.voter}", limit.limit, seconds))
+                    continue
+                networks = self._networks(visitor.address)[: None if limit.growth else 1]
+                found += [
+                    Quota(f"{what}:{network}", limit.limit * limit.growth**wider, seconds, hidden=True)
+                    for wider, network in enumerate(networks)
+                ]
+        return tuple(found)
 
     def block(self, visitor: Visitor) -> str:
         """A name of the visitor's address block, hashed with a key of the site; empty if the settings turn limits off.
 
         Nothing behind this point learns an address.
         """
-        network = address_block(visitor.address) if self._settings.rate_limit else ""
-        return network and hmac.digest(self._address_key, network.encode(), "sha256").hex()
+        networks = self._networks(visitor.address) if self._settings.rate_limit else ()
+        return networks[1] if len(networks) > 1 else ""
+
+    def _networks(self, address: str) -> tuple[str, ...]:
+        """The networks around an address, from narrow to wide, each hashed with a key of the site."""
+        kept = self._hashed.get(address)
+        if kept is None:
+            if len(self._hashed) >= KNOWN_ADDRESSES:
+                self._hashed.clear()
+            kept = self._hashed[address] = tuple(
+                hmac.digest(self._address_key, network.encode(), "sha256").hex() for network in networks_of(address)
+            )
+        return kept
 
     def token(self, request: Request, purpose: str) -> str:
         """The secret token of this visitor's forms."""

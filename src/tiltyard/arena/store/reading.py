@@ -32,6 +32,9 @@ _added = (
     .order_by(chain.c.seq)
 )
 
+LATEST_VOTES = 500
+"""How many votes are looked at to see whether most come from one block."""
+
 LOOKED_THROUGH = 200_000
 """How many events at the end of the log are searched for the latest of some kinds, which have no index."""
 
@@ -180,6 +183,13 @@ def backlog(store: Store) -> Backlog:
     with store.database.read() as connection:
         unchained, open_matchups = (connection.execute(query).scalar_one() for query in (waiting, still_open))
         return Backlog(*log.head(connection), int(unchained), int(open_matchups))
+
+
+def latest_blocks(store: Store, most: int = LATEST_VOTES) -> list[tuple[str, str]]:
+    """The block and the voter of each of the latest votes; of a vote without a block, an empty name."""
+    chosen = sa.select(votes.c.block, votes.c.voter).order_by(votes.c.seq.desc()).limit(most)
+    with store.database.read() as connection:
+        return [(block, voter) for block, voter in connection.execute(chosen)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an arena's site stores outside the log: the notice it shows, and its secret.
+"""What an arena's site stores outside the log: the texts of its operator, and its secret.
 
 Nothing here is evidence, and no rating is computed from it. Read a text by its name, never the table as a whole.
 """
@@ -6,7 +6,7 @@ Nothing here is evidence, and no rating is computed from it. Read a text by its 
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -17,26 +17,31 @@ from tiltyard.errors import OptionError
 if TYPE_CHECKING:
     from tiltyard.arena.store import Store
 
-NOTICE = "notice"
+Shown = Literal["notice", "consent", "privacy"]
+"""What an operator may say: on every page, beside the start button, and on the privacy page."""
+
 SECRET = "secret"  # noqa: S105 - the name of a row
-LONGEST = 500
+LONGEST: dict[Shown, int] = {"notice": 500, "consent": 500, "privacy": 10_000}
 
 
-def notice(store: Store) -> str:
-    """The sentence that the site shows on every page; '' if there is none."""
+def site_text(store: Store, name: Shown) -> str:
+    """The text that the site shows under this name; '' if there is none."""
     with store.database.read() as connection:
-        return _text(connection, NOTICE)
+        return _text(connection, name)
 
 
-def set_notice(store: Store, text: str) -> None:
-    """Show this sentence on every page from the next start of the site on; an empty one takes the notice away."""
-    plain = " ".join(text.replace("\0", " ").split())
-    if len(plain) > LONGEST:
-        raise OptionError(f"the notice has {len(plain)} characters; a page has room for {LONGEST}. Shorten it.")
+def set_site_text(store: Store, name: Shown, text: str) -> None:
+    """Show this text from the next start of the site on; an empty one takes it away. Empty lines part paragraphs."""
+    parts = (" ".join(part.split()) for part in text.replace("\0", " ").split("\n\n"))
+    plain = ("\n\n" if name == "privacy" else " ").join(part for part in parts if part)
+    if len(plain) > LONGEST[name]:
+        raise OptionError(
+            f"the {name} text has {len(plain)} characters; there is room for {LONGEST[name]}. Shorten it."
+        )
     with store.database.write() as connection:
-        connection.execute(sa.delete(site_texts).where(site_texts.c.name == NOTICE))
+        connection.execute(sa.delete(site_texts).where(site_texts.c.name == name))
         if plain:
-            connection.execute(sa.insert(site_texts), {"name": NOTICE, "text": plain})
+            connection.execute(sa.insert(site_texts), {"name": name, "text": plain})
 
 
 def secret(store: Store) -> str:

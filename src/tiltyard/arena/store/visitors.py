@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tiltyard.arena.store.bulk import fetch, one_of
-from tiltyard.arena.store.tables import address_blocks, address_keys, ended_sessions, rate_limits, voters
+from tiltyard.arena.store.tables import address_blocks, address_keys, ended_sessions, matchups, rate_limits, voters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,6 +41,22 @@ BLOCKS_KEPT = 50_000
 
 _known_blocks = sa.select(address_blocks.c.name, address_blocks.c.key).where(one_of(address_blocks.c.name, "names"))
 
+DAY = DAY_SECONDS * SECOND
+KEYS_KEPT = 3
+"""For how many days, its own included, the key of a day is kept: the longest window is a day and a twelfth."""
+
+_counted = sa.select(rate_limits.c.key, rate_limits.c.slot, rate_limits.c.count).where(
+    one_of(rate_limits.c.key, "names")
+)
+
+
+def _adding(insert: sqlite.Insert | postgresql.Insert) -> sqlite.Insert | postgresql.Insert:
+    more = {"count": rate_limits.c.count + insert.excluded.count}
+    return insert.on_conflict_do_update(index_elements=["key", "slot", "worker"], set_=more)
+
+
+_add_sqlite, _add_postgresql = (_adding(dialect.insert(rate_limits)) for dialect in (sqlite, postgresql))
+
 _hold = sa.text("SELECT pg_advisory_xact_lock(:space, key) FROM unnest(CAST(:keys AS int[])) AS key")
 
 
@@ -51,6 +67,8 @@ class Quota:
     name: str
     most: int
     seconds: int
+    hidden: bool = False
+    """Whether the last part of the name stands for an address, and is stored only hashed."""
 
     @property
     def slot_length(self) -> int:
@@ -171,10 +189,15 @@ class BlockKeys:
 
 
 class QuotaCounter:
-    """What was used of quotas. Each process counts in its own rows, named by `worker`."""
+    """What was used of quotas. Each process counts in its own rows, named by `worker`.
+
+    The name of a hidden quota ends with what stands for an address. It is stored hashed with a random key of the day,
+    which is deleted when no window reaches back to its day.
+    """
 
     def __init__(self) -> None:
         self._worker = secrets.token_hex(8)
+        self._day_keys: dict[int, bytes] = {}
 
     def used(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> Counter[str]:
         """How much of each quota was used in the window that ends now; locked until this transaction ends.
@@ -183,22 +206,25 @@ class QuotaCounter:
         order of the lock numbers, and see this transaction's counts once it is committed.
         """
         counts: Counter[str] = Counter()
-        oldest = {quota.name: now - quota.window for quota in quotas}
-        if oldest:
+        asked = {quota.name: quota for quota in quotas}
+        if asked:
             if connection.dialect.name != "sqlite":
-                connection.execute(_hold, {"space": QUOTA_LOCKS, "keys": sorted(set(map(_lock_number, oldest)))})
-            columns = (rate_limits.c.key, rate_limits.c.slot, rate_limits.c.count)
-            rows = connection.execute(sa.select(*columns).where(rate_limits.c.key.in_(list(oldest))))
-            for key, slot, count in rows:
-                if slot > oldest[key]:
-                    counts[key] += count
+                connection.execute(_hold, {"space": QUOTA_LOCKS, "keys": sorted(set(map(_lock_number, asked)))})
+            stored = {
+                name: (quota.name, now - quota.window)
+                for quota in asked.values()
+                for name in self._stored(connection, quota, now)
+            }
+            for key, slot, count in fetch(connection, _counted, {"names": list(stored)}):
+                name, oldest = stored[key]
+                if slot > oldest:
+                    counts[name] += count
         return counts
 
     def free_in(self, connection: sa.Connection, quota: Quota, now: int) -> int:
         """In how many seconds an exhausted quota allows another action."""
-        columns = (rate_limits.c.slot, rate_limits.c.count)
-        here = (rate_limits.c.key == quota.name) & (rate_limits.c.slot > now - quota.window)
-        rows = connection.execute(sa.select(*columns).where(here).order_by(rate_limits.c.slot)).all()
+        names = {"names": list(self._stored(connection, quota, now))}
+        rows = sorted((slot, n) for _, slot, n in fetch(connection, _counted, names) if slot > now - quota.window)
         left = sum(count for _, count in rows)
         for slot, count in rows:
             left -= count
@@ -208,15 +234,45 @@ class QuotaCounter:
 
     def note(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> None:
         """Count one action under each of these names."""
-        counts = Counter((quota.name, now - now % quota.slot_length, quota.seconds) for quota in quotas)
-        mine = rate_limits.c.worker == self._worker
-        for (name, slot, seconds), n in sorted(counts.items()):
-            here = (rate_limits.c.key == name) & (rate_limits.c.slot == slot) & mine
-            more = sa.update(rate_limits).where(here).values(count=rate_limits.c.count + n)
-            if connection.execute(more).rowcount == 0:
-                until = slot + 2 * seconds * SECOND
-                row = {"key": name, "slot": slot, "worker": self._worker, "count": n, "expires_at": until}
-                connection.execute(sa.insert(rate_limits), row)
+        counts = Counter((quota, now - now % quota.slot_length) for quota in quotas)
+        rows = [
+            {
+                "key": self._stored(connection, quota, now)[0],
+                "slot": slot,
+                "worker": self._worker,
+                "count": n,
+                "expires_at": slot + quota.window,
+            }
+            for (quota, slot), n in counts.items()
+        ]
+        if rows:
+            connection.execute(_add_sqlite if connection.dialect.name == "sqlite" else _add_postgresql, rows)
+
+    def forget(self) -> None:
+        """Forget the keys of the days: the transaction that wrote one failed."""
+        self._day_keys.clear()
+
+    def _stored(self, connection: sa.Connection, quota: Quota, now: int) -> tuple[str, ...]:
+        """The name of a quota's rows; of a hidden one, also its name of the day before while its window reaches back.
+
+        The current name comes first.
+        """
+        if not quota.hidden:
+            return (quota.name,)
+        what, _, address = quota.name.rpartition(":")
+        today, first = now // DAY, (now - quota.window) // DAY
+        return tuple(
+            f"{what}:{hmac.digest(self._day_key(connection, day), address.encode(), 'sha256').hex()[:32]}"
+            for day in range(today, first - 1, -1)
+        )
+
+    def _day_key(self, connection: sa.Connection, day: int) -> bytes:
+        key = self._day_keys.get(day)
+        if key is None:
+            if len(self._day_keys) > KEYS_KEPT:
+                self._day_keys.clear()
+            key = self._day_keys[day] = address_key(connection, "limits", day, (day + KEYS_KEPT) * DAY)
+        return key
 
     def probe(self, connection: sa.Connection, now: int) -> None:
         """Write a row that limits nothing: if this fails, a vote would fail too."""
@@ -227,10 +283,33 @@ class QuotaCounter:
             row = {"key": PROBE, "slot": 0, "worker": self._worker, "count": 1, "expires_at": until}
             connection.execute(sa.insert(rate_limits), row)
 
-    def tidy(self, connection: sa.Connection, now: int) -> None:
-        """Drop counts that are outside every window, and what is known of address blocks whose period is over."""
-        for table in (rate_limits, address_blocks, address_keys):
-            connection.execute(sa.delete(table).where(table.c.expires_at <= now))
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """How many rows were deleted because their time was over."""
+
+    counts: int
+    blocks: int
+    keys: int
+    voters: int
+
+
+def tidy_visitors(connection: sa.Connection, now: int, voter_days: int | None = None) -> Tidied:
+    """Delete counts outside every window, and what is known of address blocks whose period is over.
+
+    With `voter_days`, also the links from cookies to voters who were served nothing for that long.
+    """
+    over = [
+        connection.execute(sa.delete(table).where(table.c.expires_at <= now)).rowcount
+        for table in (rate_limits, address_blocks, address_keys)
+    ]
+    gone = 0
+    if voter_days is not None:
+        since = now - voter_days * DAY
+        here = (matchups.c.voter == voters.c.voter) & (matchups.c.served_at >= since)
+        idle = ~sa.select(matchups.c.id).where(here).exists()
+        gone = connection.execute(sa.delete(voters).where(voters.c.created_at < since, idle)).rowcount
+    return Tidied(*over, gone)
 
 
 def _lock_number(name: str) -> int:
