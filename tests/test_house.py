@@ -19,6 +19,7 @@ PLUG_INS = {
     "tiltyard.arena.matchmaking.legacy": "a lane",
     "tiltyard.arena.matchmaking.uncertainty": "a lane",
     "tiltyard.cli.arena_prompts": "a command",
+    "tiltyard.cli.arena_visitors": "a command",
 }
 """Small modules with a single importer that stay separate, with the reason: a protocol, or one of several of a kind."""
 
