@@ -81,8 +81,8 @@ async def vote_page(request: Request) -> Response:
     site = site_of(request)
     visitor = await site.visitors.recognize(request)
     if visitor is None:
-        context = {"token": site.visitors.token(request, START), "consent": site.settings.consent}
-        return site.page("start.html", context, here="vote")
+        asked = {"token": site.visitors.token(request, START), "consent": site.settings.consent}
+        return site.page("start.html", asked, here="vote")
     if request.state.is_head:
         return HTMLResponse()
     waiting = await site.engine.open_matchup(visitor.voter, site.engine.arena.now())

@@ -299,17 +299,17 @@ def tidy_visitors(connection: sa.Connection, now: int, voter_days: int | None = 
 
     With `voter_days`, also the links from cookies to voters who were served nothing for that long.
     """
-    over = [
+    counts, blocks, keys = (
         connection.execute(sa.delete(table).where(table.c.expires_at <= now)).rowcount
         for table in (rate_limits, address_blocks, address_keys)
-    ]
+    )
     gone = 0
     if voter_days is not None:
         since = now - voter_days * DAY
         here = (matchups.c.voter == voters.c.voter) & (matchups.c.served_at >= since)
         idle = ~sa.select(matchups.c.id).where(here).exists()
         gone = connection.execute(sa.delete(voters).where(voters.c.created_at < since, idle)).rowcount
-    return Tidied(*over, gone)
+    return Tidied(counts, blocks, keys, gone)
 
 
 def _lock_number(name: str) -> int:
