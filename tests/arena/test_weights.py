@@ -9,7 +9,7 @@ import pytest
 
 from tiltyard.arena.policy import DefenceRules, read_policy
 from tiltyard.arena.votes import VoteTable
-from tiltyard.arena.weights import DAY, are_weighed, vote_weights
+from tiltyard.arena.weights import DAY, are_weighed, contested_models, vote_weights
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import OptionError
 
@@ -104,3 +104,17 @@ def test_an_old_policy_has_the_defences_and_a_cap_of_zero_is_refused() -> None:
     assert read_policy({}).defences == DefenceRules()
     with pytest.raises(OptionError, match=r"defences\.block_pull is 0"):
         read_policy({"defences": {"block_pull": 0}})
+
+
+def test_a_contested_model_is_named_with_its_clearest_span_and_the_alarm_can_be_switched_off() -> None:
+    votes = table(3000, blocks=600)
+    until = int(votes.at[-1])
+    assert contested_models(votes, RULES, until) == ()
+    week = slice(int(np.searchsorted(votes.at, until - 6 * DAY)), 3000, 5)
+    attacked = pushed(votes, week, 999)
+    (found,) = contested_models(attacked, RULES, until)
+    assert (found.model, found.days) == ("m0", 7)
+    assert found.z > 4.0
+    assert found.sentence.startswith(f"{found.votes} votes of the last 7 days favour it more than earlier ones")
+    assert contested_models(attacked, DefenceRules(alarm_z=0.0), until) == ()
+    assert contested_models(attacked, DefenceRules(on=False), until) == ()

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiltyard.validity.bounded_influence import LEAST_WEIGHT, VoteGroups, bounded_weights, expected_strengths
+from tiltyard.validity.bounded_influence import (
+    LEAST_WEIGHT,
+    VoteGroups,
+    bounded_weights,
+    expected_strengths,
+    recent_shifts,
+)
 
 MODELS = 20
 POINTS = 400.0 / np.log(10.0)
@@ -185,3 +191,24 @@ def test_any_votes_at_all_get_a_weight_above_zero_and_at_most_one(seed, n, block
 def test_no_votes_have_no_weights():
     nothing = np.zeros(0, dtype=np.int64)
     assert len(Votes(nothing, nothing, np.zeros(0), nothing, nothing).weights()) == 0
+
+
+def shifts(votes, since):
+    return recent_shifts(votes.a, votes.b, votes.score, votes.block, votes.day >= since, n_models=MODELS)
+
+
+def test_a_wave_of_votes_is_noticed_and_honest_weeks_are_not(middle):
+    """Over 40 honest arenas no model's last week is 4 standard errors off; one pushed by 150 votes of 30 blocks is."""
+    worlds = [honest(2000, seed=seed) for seed in range(40)]
+    largest = [np.nanmax(np.abs(shifts(votes, 23))) for votes in worlds]
+    assert np.mean(np.array(largest) >= 4.0) < 0.1
+    wave = pushing(middle, 150, blocks=30, days=6)
+    both = worlds[0].and_(wave)
+    z = shifts(both, 20)
+    assert z[middle] > 4.0
+    assert np.nanmax(np.delete(np.abs(z), middle)) < 4.0
+
+
+def test_a_model_with_few_recent_or_few_earlier_votes_is_not_judged(crowd):
+    few = crowd.take(np.arange(60))
+    assert np.isnan(shifts(few, 15)).all()

@@ -87,7 +87,7 @@ def test_the_figures_that_a_reader_sees_of_a_model_are_those_of_the_interface(si
 
 
 def test_the_validity_report_says_every_field_of_its_page(site: BoardSite) -> None:
-    assert missing(validity_values(site.world.snapshot.study.weekly), asked(site, "/validity")) == {}
+    assert missing(validity_values(site.world.snapshot.study), asked(site, "/validity")) == {}
 
 
 def test_the_figures_that_a_reader_sees_of_validity_are_those_of_the_interface(site: BoardSite) -> None:

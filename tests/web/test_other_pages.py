@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from tests.web.sites import vote_once
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import CastVote, VoteStanding
+from tiltyard.arena.weights import ContestedModel
 from tiltyard.pages.markup import el
 from tiltyard.report.weekly import text as said
 from tiltyard.report.weekly.page import by_shown_name
@@ -286,3 +288,17 @@ def test_every_page_stands_over_an_empty_arena(tmp_path: Path, address: str) -> 
 
 def test_the_json_of_the_board_is_json(site: BoardSite) -> None:
     assert json.loads(site.client.get("/leaderboard.json").text)["head_hash"] == site.world.snapshot.head_hash
+
+
+def test_models_under_review_are_named_without_a_judgement_and_in_the_api(tmp_path: Path) -> None:
+    with board_site(week_of_votes(60), tmp_path) as site:
+        assert "under review" not in site.client.get("/validity").text
+        seen = site.world.observatory
+        study = replace(seen.snapshot.study, contested=(ContestedModel(MODELS[0], 7, 5.25, 80),))
+        seen._publish(study)
+        page = site.client.get("/validity").text
+        assert "Votes under review" in page
+        assert "80 votes of the last 7 days favour it more than earlier ones (+5.2 standard errors)" in page
+        assert "It says nothing about the model or the people behind it" in page
+        contested = site.client.get("/api/v1/validity").json()["contested"]
+    assert contested == [{"model": MODELS[0], "days": 7, "z": 5.25, "votes": 80}]

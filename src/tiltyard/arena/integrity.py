@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.events import ModelAdded
     from tiltyard.arena.policy import FlagRules, Limits
     from tiltyard.arena.votes import VoteTable
+    from tiltyard.arena.weights import ContestedModel
 
 __all__ = (
     "ActLimit",
@@ -252,6 +253,7 @@ def events_of(
     answer_flags: Iterable[AnswerFlag] = (),
     proposals: Iterable[ExclusionProposal] = (),
     known: Collection[tuple[str, str]] = (),
+    contested: Iterable[ContestedModel] = (),
 ) -> list[Flagged | Excluded]:
     """The events for flags and accepted proposals; flags already `known` by (subject id, flag) are not repeated."""
     flagged = [
@@ -260,6 +262,9 @@ def events_of(
     flagged += [
         Flagged(subject="response", subject_id=flag.response_id, flag="self-identifying", detail=flag.phrase)
         for flag in answer_flags
+    ]
+    flagged += [
+        Flagged(subject="model", subject_id=model.model, flag="contested", detail=model.sentence) for model in contested
     ]
     new = [event for event in flagged if (event.subject_id, event.flag) not in known]
     return [*new, *(Excluded(matchup_ids=proposal.matchup_ids, reason=proposal.reason) for proposal in proposals)]

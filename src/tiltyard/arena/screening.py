@@ -25,6 +25,7 @@ from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store import reading
 from tiltyard.arena.store.state_bytes import decode_state, encode_state
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
+from tiltyard.arena.weights import contested_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.board import BoardRow, LiveBoard
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.store import Store
+    from tiltyard.arena.weights import ContestedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Screening:
     answers: list[AnswerFlag]
     proposals: list[ExclusionProposal]
     events: list[e.Flagged | e.Excluded]
+    contested: tuple[ContestedModel, ...] = ()
+    """Models whose latest votes differ from earlier ones."""
 
 
 def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screening:
@@ -57,7 +61,9 @@ def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screeni
     proposals = [*by_voters, *([unblinded] if unblinded is not None else [])]
     chosen = proposals if exclude else accepted(state.policy.flags, by_voters, unblinded)
     known = reading.flags_raised(store)
-    return Screening(voters, answers, proposals, events_of(voters, answers, chosen, known))
+    contested = contested_models(table, state.policy.defences, state.latest)
+    events = events_of(voters, answers, chosen, known, contested)
+    return Screening(voters, answers, proposals, events, contested)
 
 
 @dataclass(frozen=True, slots=True)

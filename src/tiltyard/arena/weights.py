@@ -7,13 +7,13 @@ log (or an export) computes the same weights, bit for bit.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.validity.bounded_influence import VoteGroups, bounded_weights
+from tiltyard.validity.bounded_influence import VoteGroups, bounded_weights, recent_shifts
 
 if TYPE_CHECKING:
     from tiltyard.arena.policy import DefenceRules
@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 
 DAY = 86_400 * 1_000_000
 MOST = np.iinfo(np.int64).max
+ALARM_SPANS = (1, 7, 21)
+"""The latest days that are compared with everything before them."""
 SPANS = (1, 7, 30)
 """The spans of time, in days since 1970 (UTC), in which the net pull on a model is limited."""
 
@@ -61,6 +63,53 @@ def weighed(votes: VoteTable, rules: DefenceRules) -> VoteTable:
         rules: The arena's policy has them as `defences`.
     """
     return replace(votes, weight=vote_weights(votes, rules)) if are_weighed(votes, rules) else votes
+
+
+@dataclass(frozen=True, slots=True)
+class ContestedModel:
+    """A model whose latest votes differ from all earlier ones by more than chance explains.
+
+    That is no judgement of the model or of anybody: a link in a class room, a new public or an attack look alike. `z`
+    is in standard errors, above 0 if it wins more than before; `votes` are those of the last `days`.
+    """
+
+    model: str
+    days: int
+    z: float
+    votes: int
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words."""
+        more = "more" if self.z > 0 else "less"
+        span = "day" if self.days == 1 else f"{self.days} days"
+        return (
+            f"{self.votes} votes of the last {span} favour it {more} than earlier ones ({self.z:+.1f} standard errors)"
+        )
+
+
+def contested_models(votes: VoteTable, rules: DefenceRules, until: int) -> tuple[ContestedModel, ...]:
+    """The models to be looked at, the clearest span of each; nothing follows from it by itself.
+
+    Parameters:
+        votes: The counted votes.
+        rules: The arena's policy has them as `defences`.
+        until: The end of the latest votes, in microseconds.
+    """
+    rated = votes.rated
+    if not (rules.on and rules.alarm_z and rated.any()):
+        return ()
+    a, b, score = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated]
+    found: dict[int, ContestedModel] = {}
+    for days in ALARM_SPANS:
+        recent = votes.at[rated] >= until - days * DAY
+        shifts = recent_shifts(a, b, score, votes.voter[rated], recent, n_models=len(votes.models))
+        for model in np.flatnonzero(np.abs(np.nan_to_num(shifts)) >= rules.alarm_z).tolist():
+            own = int((recent & ((a == model) | (b == model))).sum())
+            this = ContestedModel(votes.models[model], days, float(shifts[model]), own)
+            if model not in found or abs(this.z) > abs(found[model].z):
+                found[model] = this
+    return tuple(found[model] for model in sorted(found))
 
 
 def fingerprint(*columns: Floats) -> str:

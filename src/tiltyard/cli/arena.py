@@ -289,7 +289,9 @@ def screen_command(
             typer.echo(f"answer {answer.response_id} of {answer.model}: “{answer.phrase}”")
         for proposal in found.proposals:
             typer.echo(f"proposed: exclude {len(proposal.matchup_ids):,} votes: {proposal.reason}")
-        if not (found.voters or found.answers):
+        for model in found.contested:
+            typer.echo(f"model {model.model}: contested: {model.sentence}")
+        if not (found.voters or found.answers or found.contested):
             typer.echo("nothing odd was found")
         if found.events and not dry_run:
             arena.append(found.events)

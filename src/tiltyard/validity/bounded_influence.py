@@ -201,5 +201,43 @@ def _solved(curvature: Floats, own: Floats, slope: Floats) -> Floats:
     return step
 
 
+LEAST_VOTES = 20
+"""A model's latest votes are compared with the earlier ones from this many of each on."""
+
+
+def recent_shifts(
+    model_a: Ints, model_b: Ints, score_a: Floats, cluster: Ints, recent: Bools, *, n_models: int
+) -> Floats:
+    """By how many standard errors each model's recent votes differ from its earlier ones; NaN where there are too few.
+
+    What is compared is how much better than expected the model did, so that other opponents make no difference. The
+    votes of one cluster (a voter) are not independent: the error is that of cluster sums, or of independent votes if
+    that is larger.
+
+    Parameters:
+        model_a: The model on side A of each vote, as a number.
+        model_b: The model on side B.
+        score_a: 1 where A won, 0 where B did, ½ for a tie.
+        cluster: Who cast each vote, as a number.
+        recent: Which votes are recent.
+        n_models: How many models there are.
+    """
+    strength = expected_strengths(model_a * n_models + model_b, score_a, np.ones(len(model_a)), np.zeros(n_models))
+    expected = _logistic(strength[model_a] - strength[model_b])
+    model, surprise = np.concatenate([model_a, model_b]), np.concatenate([score_a - expected, expected - score_a])
+    half, late = np.tile(expected * (1.0 - expected), 2), np.tile(recent, 2)
+    of = 2 * model + late
+    size = 2 * n_models
+    votes, total, spread = (np.bincount(of, values, size) for values in (np.ones(len(of)), surprise, half))
+    mean = total / np.maximum(votes, 1.0)
+    known, code = np.unique(of + size * np.tile(cluster, 2), return_inverse=True)
+    by_cluster = np.bincount(code, surprise - mean[of], len(known))
+    clustered = np.bincount(known % size, by_cluster**2, size)
+    variance = (np.maximum(spread, clustered) / np.maximum(votes, 1.0) ** 2).reshape(-1, 2).sum(axis=1)
+    enough = (votes.reshape(-1, 2) >= LEAST_VOTES).all(axis=1)
+    shift = np.diff(mean.reshape(-1, 2), axis=1)[:, 0]
+    return np.where(enough, shift / np.sqrt(np.where(enough, variance, 1.0)), np.nan)
+
+
 def _logistic(logit: Floats) -> Floats:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * logit))

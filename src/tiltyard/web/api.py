@@ -208,7 +208,7 @@ async def model(request: Request, model: str) -> Response:
 @router.get("/validity", **described("The weekly validity report, as of now", 200, body("Validity")))
 async def validity(request: Request) -> Response:
     """Fairness, pair completeness, confidence, what moved at the top, and the publication rules."""
-    return await _whole(request, ("validity",), lambda snapshot: validity_values(snapshot.study.weekly))
+    return await _whole(request, ("validity",), lambda snapshot: validity_values(snapshot.study))
 
 
 @router.get("/battles.jsonl", **described("Every vote as a battle row", 200, rows=True))

@@ -331,7 +331,8 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
     report = snapshot.study.weekly
     if snapshot.board.phase == SHADOW_PHASE:
         return {"report": report, "shadow": True}
-    return validity_view(report, _names(snapshot)) | {"rules": _rules(report.board), "shadow": False}
+    more = {"rules": _rules(report.board), "shadow": False, "contested": snapshot.study.contested}
+    return validity_view(report, _names(snapshot)) | more
 
 
 @router.get("/methods")

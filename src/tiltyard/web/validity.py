@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.pages.markup import Html, el, join, link
@@ -12,6 +13,7 @@ from tiltyard.web.leaderboard import SHADOW_PHASE, public_board
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tiltyard.arena.following.snapshots import Study
     from tiltyard.arena.weekly import WeeklyReport
 
 
@@ -28,6 +30,7 @@ def validity_view(report: WeeklyReport, names: Mapping[str, str]) -> dict[str, A
     sections = weekly_sections(report, labels)
     return {
         "report": report,
+        "names": names,
         "tiles": tiles(report),
         "sections": join(section(anchor, *part) for anchor, part in sections.items()),
     }
@@ -36,12 +39,14 @@ def validity_view(report: WeeklyReport, names: Mapping[str, str]) -> dict[str, A
 PUBLIC_IN_SHADOW = ("since", "until", "phase", "votes", "voters", "blind", "events", "flags", "exclusions")
 
 
-def validity_values(report: WeeklyReport) -> dict[str, Any]:
+def validity_values(study: Study) -> dict[str, Any]:
     """What the page shows, as plain values: the report, and every model's band at the start of the week and now.
 
-    In phase 1 only what is public then; everything else is null.
+    `contested` are models whose latest votes differ from earlier ones, which an operator looks into. In phase 1 only
+    what is public then; everything else is null.
     """
-    values = _values(report)
+    report = study.weekly
+    values = _values(report) | {"contested": [asdict(model) for model in study.contested]}
     if report.board.phase == SHADOW_PHASE:
         return {name: value if name in PUBLIC_IN_SHADOW else None for name, value in values.items()}
     return values

@@ -42,7 +42,7 @@ from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.texts import TextCache
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.votes import vote_table
-from tiltyard.arena.weights import weighed
+from tiltyard.arena.weights import contested_models, weighed
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
@@ -381,6 +381,7 @@ class Observatory:
                 weekly=weekly,
                 moved=movements(weekly.board, looks[-1], state.policy),
                 categories=categories_of(state, votes),
+                contested=contested_models(votes, policy.defences, until),
             )
         if self._records and ratings is not None:
             self._record(publication_of(study.seq, self._published_at, votes, again.end))

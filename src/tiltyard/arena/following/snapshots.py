@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.votes import VoteTable
     from tiltyard.arena.weekly import BoardAt, Findings
+    from tiltyard.arena.weights import ContestedModel
 
 Ints = NDArray[np.int32]
 
@@ -81,6 +82,8 @@ class Study:
     moved: Mapping[str, Movement]
     categories: Mapping[str, int]
     """Categories of prompts with the number of counted votes on them, the largest first."""
+    contested: tuple[ContestedModel, ...] = ()
+    """Models whose latest votes differ from earlier ones; an operator decides what that means."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
