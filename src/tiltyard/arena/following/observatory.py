@@ -367,6 +367,7 @@ class Observatory:
         if offline is not None and len(order) > self._pace.swaps_models:
             offline = with_swaps(offline, self._swaps)
         looks = again.looks(times_of(until, self._now()), set(order))
+        contested = contested_models(votes, policy.defences, until)
         found = findings_of(votes, offline, again, policy, shown.phase, raw)
         with self._state:
             weekly = weekly_of(shown, self._recent_events, votes, looks[:-1], found)
@@ -381,7 +382,7 @@ class Observatory:
                 weekly=weekly,
                 moved=movements(weekly.board, looks[-1], state.policy),
                 categories=categories_of(state, votes),
-                contested=contested_models(votes, policy.defences, until),
+                contested=contested,
             )
         if self._records and ratings is not None:
             self._record(publication_of(study.seq, self._published_at, votes, again.end))
