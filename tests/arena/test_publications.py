@@ -249,12 +249,14 @@ def test_rating_the_export_gives_the_published_board(url: str, site: Observatory
     board = rate(path, cluster="voter", anytime=True, only_connected=True)
     offline = snapshot.study.offline
     assert offline is not None
-    assert [(row.model, row.rank_low, row.rank_high) for row in offline.rows] == [
-        (entry.model, entry.rank_low, entry.rank_high) for entry in board
-    ]
-    for row in offline.rows:
-        entry = board[row.model]
-        assert (entry.rating, entry.ci_low, entry.ci_high) == pytest.approx((row.rating, row.low, row.high), abs=1e-9)
+    assert offline.centre is not None
+    for row, entry in zip(offline.rows, board, strict=True):
+        assert entry.ci_low is not None
+        assert entry.ci_high is not None
+        moved = [offline.centre + offline.slope * (end - 1000.0) for end in (entry.rating, entry.ci_low, entry.ci_high)]
+        assert (row.model, row.rating) == (entry.model, pytest.approx(moved[0], abs=1e-9))
+        if not row.widened:
+            assert (row.low, row.high) == pytest.approx(moved[1:], abs=1e-9)
     live = rate(path, method="glicko2")
     for shown in snapshot.board.rows:
         assert live[shown.model].rating == pytest.approx(shown.rating, abs=1e-9)
