@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tiltyard.validity.self_naming import self_namings
+from tiltyard.validity.self_naming import names_of, self_namings
 
 TELLING = (
     "As ChatGPT, I cannot do that.",
@@ -43,6 +43,36 @@ TELLING = (
     "저는 Claude입니다.",
 )
 
+DISGUISED = (
+    "I am **Claude**, and I can help.",
+    "As Chat**GPT**, I cannot do that.",
+    "> My name is `Claude`.",
+    "I am <b>Gemini</b>.",
+    "I am [Claude](https://example.com/claude), an assistant.",
+    "I'm Cla\u200bude.",
+    "I am Cl\u0430ude.",
+    "\u0406 am ChatGPT.",
+    "I am \uff23\uff4c\uff41\uff55\uff44\uff45.",
+    "I am C l a u d e.",
+    "I am C-l-a-u-d-e.",
+    "I am &#67;laude.",
+    "I am Cl\u00adaude.",
+    "```text\nI am ChatGPT.\n```",
+    "```\nI'm Claude, your assistant.\n```",
+    "Best regards,\nChatGPT",
+    "As an OpenAI language model, I have no taste.",
+    "Ik ben ChatGPT.",
+    "Jestem Claude, asystentem AI.",
+    "Ben ChatGPT, bir yapay zeka modeliyim.",
+    "Tôi là Gemini.",
+    "Saya adalah ChatGPT.",
+    "أنا ChatGPT، نموذج لغوي.",
+    "मैं Gemini हूँ।",
+    "Jag heter Claude.",
+    "Меня зовут Клод.",
+)
+"""What a reader sees is what is read: no mark, letter or language hides a name."""
+
 SILENT = (
     "ChatGPT was released in 2022 by OpenAI.",
     "As ChatGPT users know, answers vary.",
@@ -60,6 +90,13 @@ SILENT = (
     "The mistral is a wind. I am cold when it blows.",
     "I asked: who made Claude? Anthropic made it.",
     "```\nprint('I am ChatGPT')\n```",
+    "```python\nI am ChatGPT\n```",
+    "Use `I am` and `Claude` as variables.",
+    "I am in command. As Command Sergeant, I lead.",
+    "I am O3, the ozone that protects you.",
+    "Dear diary, I am in my palm reading class.",
+    "a b c d e: I am listing letters.",
+    "Sunt GPT-uri diferite.",
     "Bard of Avon, I am told, was Shakespeare.",
     "Sono le otto. Gemini è un segno.",
     "Als ChatGPT erschien, staunte die Welt.",
@@ -67,7 +104,7 @@ SILENT = (
 )
 
 
-@pytest.mark.parametrize("text", TELLING)
+@pytest.mark.parametrize("text", [*TELLING, *DISGUISED])
 def test_an_answer_in_the_first_person_that_names_itself_or_its_maker_is_found(text: str) -> None:
     assert self_namings(text)
 
@@ -85,8 +122,24 @@ def test_a_models_own_names_are_looked_for_with_any_hyphens_and_case() -> None:
     assert self_namings("I am 豆包.", own_names=("豆包",)), "two signs of another script are a name"
 
 
+def test_a_model_is_known_by_its_id_its_title_and_both_without_maker_size_and_date() -> None:
+    names = names_of("acme/otter-2-70b-chat", "Otter 2 (70B)")
+    for text in ("I am Otter.", "I'm Otter 2!", "I am acme/otter-2-70b-chat.", "My name is Otter-2 70B."):
+        assert self_namings(text, names), text
+    assert not self_namings("I am command.", names_of("cohere/command", "command"))
+    assert not self_namings("I am an open book.", names_of("open-llama-3b", "OpenLLaMA"))
+    assert self_namings("I am o3.", names_of("openai/o3", "o3"))
+    assert not self_namings("I am O3, the ozone.", names_of("openai/o3", "o3"))
+
+
+def test_the_name_of_another_model_of_the_arena_misleads_and_is_found_with_the_same_capitals() -> None:
+    assert self_namings("I am Heron.", names_of("otter", "Otter"), (), ("Heron",))
+    assert not self_namings("I am heron.", names_of("otter", "Otter"), (), ("Heron",))
+    assert self_namings("I was made by Riverbank.", (), (), (), ("Riverbank",))
+
+
 def test_the_longest_name_that_fits_is_told() -> None:
-    (found,) = self_namings("I am otter large.", own_names=("otter", "otter large"))
+    (found,) = self_namings("I am otter large.", own_names=("otter-1", "otter large"))
     assert found.phrase == "I am otter large"
 
 

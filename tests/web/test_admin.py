@@ -373,10 +373,16 @@ def test_an_imported_answer_that_names_its_model_is_flagged(staffed: SmallSite) 
     said = {"entrant_id": MODELS[0], "prompt_id": "p0", "response_text": "I am Zyxwolf One, made by Zyxcorp."}
     status, text = desk.post("/admin/import", {"responses": json.dumps(said)})
     assert status == 200
-    assert "1 of the new answers say who wrote them" in text
-    flag = log_of(staffed)[-1]
+    assert "1 answers say who wrote them: stored, flagged, and not served" in text
+    flag, added = log_of(staffed)[-2:]
     assert isinstance(flag, e.Flagged)
+    assert isinstance(added, e.ResponseAdded)
     assert (flag.subject, flag.flag) == ("response", "self-identifying")
+    assert flag.subject_id == added.response_id, "it comes before the answer, which is never served"
+    assert "Do not serve it" not in desk.page("/admin/screening")
+    assert desk.post("/admin/answers", {"name": added.response_id, "to": "on"}, "/admin/screening")[0] == 303
+    assert log_of(staffed)[-1] == e.ResponseEnabled(response_id=added.response_id)
+    assert "Do not serve it" in desk.page("/admin/screening")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def public_prompts(state: ArenaState) -> frozenset[int]:
     """The numbers of the prompts whose answers may be shown with their authors.
 
     With the policy's `after_retirement` these are the prompts that have been off for a minute, by the times in the log,
-    and have no open matchup; with `always`, all of them. The result depends on the log alone.
+    and have no open matchup; with `always`, all of them. A prompt that is kept for later stays hidden. The
+    result depends on the log alone.
     """
     catalog = state.catalog
     if not is_blind(state):
@@ -42,7 +43,10 @@ def public_prompts(state: ArenaState) -> frozenset[int]:
     return frozenset(
         prompt
         for prompt, enabled in enumerate(catalog.prompt_enabled)
-        if not enabled and prompt not in open_on and state.latest >= catalog.prompt_off_at[prompt] + SETTLED
+        if not enabled
+        and prompt not in open_on
+        and state.latest >= catalog.prompt_off_at[prompt] + SETTLED
+        and not catalog.prompt_reserved[prompt]
     )
 
 

@@ -25,10 +25,28 @@ class Catalog:
         self.prompt_enabled: list[bool] = []
         self.prompt_off_at: list[int] = []
         """When each prompt was last switched off; 0 if never."""
+        self.prompt_reserved: list[bool] = []
+        """Whether each prompt is kept for later: it is off, and its answers stay hidden."""
         self.response_ids: dict[tuple[int, int], str] = {}
         """The current answer of each (model, prompt)."""
         self.answered = Grid()
         """1 where the model has an answer to the prompt."""
+        self.shown = Grid()
+        """How often the current answer of each (model, prompt) was shown."""
+        self.matchups = 0
+        """How many matchups were served since the beginning."""
+        self.prompt_joined: list[int] = []
+        """By prompt: how many matchups had been served when it was first switched on."""
+        self.resting: list[bool] = []
+        """By prompt: whether it is not served because one of its answers was shown too often (`rest`)."""
+        self.telling: set[str] = set()
+        """The ids of the answers that say who wrote them."""
+        self.answers_off: set[str] = set()
+        """The ids of the answers that an administrator switched off."""
+        self.hide_telling = True
+        """Whether answers that say who wrote them are not served: the policy's `bank.hide_self_naming`."""
+        self.revision = 0
+        """A number that grows whenever it changes which answers are not served."""
         self._model_numbers: dict[str, int] = {}
         self._prompt_numbers: dict[str, int] = {}
 
@@ -61,7 +79,7 @@ class Catalog:
             self._model_numbers[added.model] = len(self.models)
             self.models.append(added)
             self.model_enabled.append(True)
-            self.answered.grow(len(self.models), len(self.prompts))
+            self._grow()
         else:
             self.models[number] = added
             self.model_enabled[number] = True
@@ -75,28 +93,101 @@ class Catalog:
             self.prompts.append(kept)
             self.prompt_enabled.append(True)
             self.prompt_off_at.append(0)
-            self.answered.grow(len(self.models), len(self.prompts))
+            self.prompt_joined.append(self.matchups)
+            self.prompt_reserved.append(False)
+            self.resting.append(False)
+            self._grow()
         else:
             self.prompts[number] = kept
             self.prompt_enabled[number] = True
+            self.prompt_reserved[number] = False
 
     def add_response(self, added: ResponseAdded) -> None:
         """Set a model's answer."""
         cell = (self.model(added.model), self.prompt(added.prompt_id))
+        if self.response_ids.get(cell) != added.response_id:
+            self.shown.view[cell] = 0
+            self.revision += 1
         self.response_ids[cell] = added.response_id
         self.answered.view[cell] = 1
 
     def switch_prompt(self, prompt_id: str, *, on: bool, at: int) -> None:
         """Serve a prompt again, or stop serving it from a given time."""
         number = self.prompt(prompt_id)
-        if self.prompt_enabled[number] and not on:
+        if not on and (self.prompt_enabled[number] or self.prompt_reserved[number]):
             self.prompt_off_at[number] = at
+        if on and not self.prompt_enabled[number] and not self.was_shown(number):
+            self.prompt_joined[number] = self.matchups
         self.prompt_enabled[number] = on
+        self.prompt_reserved[number] = False
+
+    def reserve_prompt(self, prompt_id: str, *, at: int) -> None:
+        """Keep a prompt for later."""
+        self.switch_prompt(prompt_id, on=False, at=at)
+        self.prompt_reserved[self.prompt(prompt_id)] = True
+
+    def tell_author(self, response_id: str) -> None:
+        """Note that an answer says who wrote it."""
+        self.telling.add(response_id)
+        self.revision += 1
+
+    def switch_answer(self, response_id: str, *, on: bool) -> None:
+        """Stop serving an answer, or serve it again: also one that was noted to say who wrote it."""
+        if on:
+            self.answers_off.discard(response_id)
+            self.telling.discard(response_id)
+        else:
+            self.answers_off.add(response_id)
+        self.revision += 1
+
+    def count_shown(self, a: int, b: int, prompt: int) -> int:
+        """Count a served matchup; returns how often the more often shown of its two answers was shown."""
+        self.matchups += 1
+        shown = self.shown.view
+        shown[a, prompt] += 1
+        shown[b, prompt] += 1
+        return int(max(shown[a, prompt], shown[b, prompt]))
+
+    def was_shown(self, prompt: int) -> bool:
+        """Whether a current answer to this prompt was ever shown."""
+        return bool(self.shown.view[:, prompt].any())
+
+    def rest(self, most: int, least_prompts: int) -> None:
+        """Let prompts rest that have an answer shown `most` times (0: none), the most shown first.
+
+        At least `least_prompts` prompts stay in service, where there are as many.
+        """
+        shown = self.shown.view.max(axis=0, initial=0).tolist()
+        on = sorted(
+            (p for p, enabled in enumerate(self.prompt_enabled) if enabled),
+            key=lambda p: (shown[p], self.resting[p], p),
+        )
+        over = {p for p in on[least_prompts:] if shown[p] >= most} if most else set()
+        resting = [p in over for p in range(len(self.prompts))]
+        if resting != self.resting:
+            self.resting = resting
+            self.revision += 1
+
+    def is_withheld(self, response_id: str) -> bool:
+        """Whether this answer is not served: it was switched off, or it says who wrote it."""
+        return response_id in self.answers_off or (self.hide_telling and response_id in self.telling)
+
+    def withheld(self) -> list[tuple[int, int]]:
+        """The (model, prompt) whose current answer is not served."""
+        if not self.answers_off and not (self.hide_telling and self.telling):
+            return []
+        return [cell for cell, name in self.response_ids.items() if self.is_withheld(name)]
 
     def servable(self) -> NDArray[np.bool_]:
-        """Which (model, prompt) may be served: both are enabled, and there is an answer."""
-        return np.asarray(
-            (self.answered.view > 0)
-            & np.array(self.model_enabled, dtype=bool)[:, None]
-            & np.array(self.prompt_enabled, dtype=bool)[None, :]
+        """Which (model, prompt) may be served: both are enabled, and there is an answer that is not withheld."""
+        prompts = np.array(self.prompt_enabled, dtype=bool) & ~np.array(self.resting, dtype=bool)
+        cells = np.asarray(
+            (self.answered.view > 0) & np.array(self.model_enabled, dtype=bool)[:, None] & prompts[None, :]
         )
+        for cell in self.withheld():
+            cells[cell] = False
+        return cells
+
+    def _grow(self) -> None:
+        self.answered.grow(len(self.models), len(self.prompts))
+        self.shown.grow(len(self.models), len(self.prompts))

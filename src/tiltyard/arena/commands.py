@@ -239,6 +239,9 @@ def check_voter(name: str) -> None:
         raise voting.NotYours(f"{name[:40]!r} is not the key of a voter. Come back without the cookie.")
 
 
+ABOUT_A_PROMPT = (e.ResponseAdded, e.PromptEnabled, e.PromptDisabled, e.PromptReserved)
+
+
 def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
     """Fail at the first event that may not be appended by hand; each may rely on those before it.
 
@@ -260,9 +263,11 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
                 prompts.add(body.prompt_id)
             case e.Excluded() | e.Restored():
                 _check_votes_exist(body.matchup_ids, state)
+        if isinstance(body, e.ResponseEnabled | e.ResponseDisabled):
+            _check_answer_exists(body.response_id, state)
         if isinstance(body, e.ResponseAdded | e.ModelEnabled | e.ModelDisabled) and body.model not in models:
             state.catalog.model(body.model)
-        if isinstance(body, e.ResponseAdded | e.PromptEnabled | e.PromptDisabled) and body.prompt_id not in prompts:
+        if isinstance(body, ABOUT_A_PROMPT) and body.prompt_id not in prompts:
             state.catalog.prompt(body.prompt_id)
 
 
@@ -283,6 +288,11 @@ def _check_votes_exist(matchup_ids: tuple[str, ...], state: ArenaState) -> None:
     missing = [name for name in matchup_ids if name not in known]
     if missing:
         raise ArenaError(f"{len(missing)} of {len(matchup_ids)} matchups have no vote, such as {missing[0]!r}.")
+
+
+def _check_answer_exists(response_id: str, state: ArenaState) -> None:
+    if response_id not in state.catalog.response_ids.values():
+        raise ArenaError(f"there is no current answer {response_id[:40]!r} in this arena. Check the id.")
 
 
 def _check_texts(what: str, name: str, *texts: str) -> None:

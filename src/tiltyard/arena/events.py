@@ -96,6 +96,12 @@ class PromptDisabled(Body, frozen=True, kw_only=True, tag="prompt_disabled"):
     prompt_id: str
 
 
+class PromptReserved(Body, frozen=True, kw_only=True, tag="prompt_reserved"):
+    """The prompt is kept for later: not served, and its answers stay hidden until it is retired."""
+
+    prompt_id: str
+
+
 class ResponseAdded(Body, frozen=True, kw_only=True, tag="response_added"):
     """A model's answer to a prompt; a later one replaces an earlier one in future matchups."""
 
@@ -174,6 +180,10 @@ class Undone(Body, frozen=True, kw_only=True, gc=False, tag="undone"):
     matchup_id: str
 
 
+SELF_NAMING = "self-identifying"
+"""The flag of an answer that says who wrote it. It is not served while the policy says so (`bank.hide_self_naming`)."""
+
+
 class Flagged(Body, frozen=True, kw_only=True, tag="flagged"):
     """Something looks suspicious. A flag changes no rating."""
 
@@ -217,6 +227,7 @@ AnyBody = (
     | PromptAdded
     | PromptEnabled
     | PromptDisabled
+    | PromptReserved
     | ResponseAdded
     | ResponseEnabled
     | ResponseDisabled

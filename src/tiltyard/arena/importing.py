@@ -13,18 +13,21 @@ import msgspec
 import yaml
 
 from tiltyard.arena import events as e
+from tiltyard.arena.integrity import AnswerFlag, events_of, flag_answers
 from tiltyard.bank import read_responses
 from tiltyard.bank.prompts import read_text_prompts
 from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tiltyard.arena.catalog import Catalog
 
 PREFIX, SUFFIX = "responses_", ".jsonl"
+LISTED = 5
+"""How many answers that say who wrote them are listed."""
 AT_ONCE = 500
 """Number of import events committed together."""
 
@@ -69,6 +72,8 @@ class Import:
     unchanged: int = 0
     empty: int = 0
     strangers: int = 0
+    telling: list[AnswerFlag] = field(default_factory=list)
+    """New answers that say who wrote them; the flag of each comes before the answer, so that it is never served."""
 
     def lines(self) -> list[str]:
         """A summary for people."""
@@ -80,7 +85,19 @@ class Import:
             lines.append(f"{self.empty} empty answers left out: there is nothing to show")
         if self.strangers:
             lines.append(f"{self.strangers} answers to prompts that are neither in the bank nor in the arena left out")
-        return lines
+        return [*lines, *said_of_telling(self.telling)]
+
+
+def said_of_telling(flags: Sequence[AnswerFlag]) -> list[str]:
+    """Lines about answers that say who wrote them: how many, and the first few."""
+    if not flags:
+        return []
+    more = f"  and {len(flags) - LISTED} more" if len(flags) > LISTED else ""
+    return [
+        f"{len(flags)} answers say who wrote them: stored, flagged, and not served (setting bank.hide_self_naming)",
+        *(f"  {flag.model}, answer {flag.response_id}: “{flag.phrase}”" for flag in flags[:LISTED]),
+        *([more] if more else []),
+    ]
 
 
 def plan_import(
@@ -105,6 +122,7 @@ def plan_import(
         _plan_model(plan, catalog, name, described.get(name), given=name in files)
     for name, folder in files.items():
         _plan_answers(plan, catalog, answer_texts, name, folder, known)
+    _flag_answers(plan, catalog)
     return plan
 
 
@@ -188,6 +206,18 @@ def _plan_answers(
                     text=response.response_text,
                 )
             )
+
+
+def _flag_answers(plan: Import, catalog: Catalog) -> None:
+    """Put a flag before each new answer that says who wrote it."""
+    models = {model.model: model for model in catalog.models}
+    models |= {body.model: body for body in plan.bodies if isinstance(body, e.ModelAdded)}
+    answers = [body for body in plan.bodies if isinstance(body, e.ResponseAdded)]
+    found = flag_answers(((body.response_id, models[body.model], body.text) for body in answers), models.values())
+    plan.telling = [flag for flag in found if flag.response_id not in catalog.telling]
+    flags = {event.subject_id: event for event in events_of((), plan.telling) if isinstance(event, e.Flagged)}
+    before = ((flags.get(getattr(body, "response_id", "")), body) for body in plan.bodies)
+    plan.bodies = [body for pair in before for body in pair if body is not None]
 
 
 def _present(catalog: Catalog, model: str, prompt_id: str) -> str:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from tiltyard.arena.events import Excluded, Flagged
+from tiltyard.arena.events import SELF_NAMING, Excluded, Flagged
 from tiltyard.validity.limits import RateDecision, client_address, limit_key, rate_limit, trusted_networks
-from tiltyard.validity.self_naming import self_namings
+from tiltyard.validity.self_naming import names_of, self_namings
 from tiltyard.validity.voters import (
     LEAST_VOTES,
     Anomaly,
@@ -204,11 +204,17 @@ def _session_rules(rules: FlagRules) -> SessionRules:
     )
 
 
-def flag_answers(answers: Iterable[tuple[str, ModelAdded, str]]) -> list[AnswerFlag]:
-    """The answers that reveal their model, from (response id, model, text), with the first such phrase of each."""
+def flag_answers(answers: Iterable[tuple[str, ModelAdded, str]], models: Iterable[ModelAdded] = ()) -> list[AnswerFlag]:
+    """The answers that name a model as their author, from (response id, model, text), with the first such phrase.
+
+    `models` are all models of the arena: an answer that claims to be another one misleads.
+    """
+    models = list(models)
+    titles = {name for model in models for name in (model.model, model.display_name)}
+    makers = {model.provider for model in models if model.provider}
     flags = []
     for response_id, model, text in answers:
-        found = self_namings(text, (model.model, model.display_name), (model.provider,))
+        found = self_namings(text, names_of(model.model, model.display_name), (model.provider,), titles, makers)
         if found:
             flags.append(AnswerFlag(response_id, model.model, found[0].phrase))
     return flags
@@ -260,7 +266,7 @@ def events_of(
         Flagged(subject="voter", subject_id=flag.voter, flag=flag.flag, detail=flag.detail) for flag in voter_flags
     ]
     flagged += [
-        Flagged(subject="response", subject_id=flag.response_id, flag="self-identifying", detail=flag.phrase)
+        Flagged(subject="response", subject_id=flag.response_id, flag=SELF_NAMING, detail=flag.phrase)
         for flag in answer_flags
     ]
     flagged += [

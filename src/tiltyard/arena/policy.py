@@ -221,6 +221,23 @@ class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     cookie itself lasts a year. (ours)"""
 
 
+class BankRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which answers and prompts of the bank are served. People who vote much come to know a fixed bank by heart."""
+
+    hide_self_naming: bool = True
+    """Whether answers that say who wrote them are not served. They stay in the log with a flag, and an administrator
+    can clear a false alarm. (ours)"""
+    fresh_share: float = 0.2
+    """Least share of matchups on fresh prompts, while there are any: those that joined after voting had begun. Nobody
+    can know their answers yet. (ours)"""
+    fresh_until: int = 20
+    """A prompt is fresh until its answers were shown this often on average. (ours)"""
+    seen_at_most: int = 0
+    """How often one answer may be shown; its prompt then rests until it is replaced. 0: no limit. (ours)"""
+    least_prompts: int = 10
+    """Prompts that stay in service whatever the limit says; never fewer than `adjacent_floor_prompts`. (ours)"""
+
+
 class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a session, an answer or a model is flagged. A flag excludes nothing unless a setting says so."""
 
@@ -291,6 +308,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Which pairs wait for a vote."""
     retention: RetentionRules = RetentionRules()
     """How long what is known about visitors is kept."""
+    bank: BankRules = BankRules()
+    """Which answers and prompts of the bank are served."""
     flags: FlagRules = FlagRules()
     """When a session, an answer or a model is flagged."""
     contender_band: int = 8
@@ -378,6 +397,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "defences.alarm_z": (0, MOST),
     **dict.fromkeys(("badges.stable_places", "publication.median_places"), (0, MOST)),
     **dict.fromkeys(("publication.largest_voter", "flags.quality_level"), (0, 1)),
+    "bank.fresh_share": (0, 1),
+    **dict.fromkeys(("bank.fresh_until", "bank.seen_at_most"), (0, MOST)),
+    "bank.least_prompts": (2, MOST),
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }
 """The bounds of some policy numbers; the others may be any finite number."""

@@ -5,11 +5,13 @@ What `screen` finds becomes events. `effects_of` tries an exclusion on a copy an
 
 from __future__ import annotations
 
+import copy
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.board import live_board
-from tiltyard.arena.events import Event, Excluded, Restored
+from tiltyard.arena.events import SELF_NAMING, Event, Excluded, Flagged, Restored
 from tiltyard.arena.integrity import (
     AnswerFlag,
     ExclusionProposal,
@@ -22,7 +24,7 @@ from tiltyard.arena.integrity import (
     propose_unblinded,
 )
 from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store import reading
+from tiltyard.arena.store import reading, site_texts
 from tiltyard.arena.store.state_bytes import decode_state, encode_state
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
 from tiltyard.arena.weights import contested_models
@@ -32,9 +34,15 @@ if TYPE_CHECKING:
 
     from tiltyard.arena import events as e
     from tiltyard.arena.board import BoardRow, LiveBoard
+    from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.service import Arena
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.store import Store
     from tiltyard.arena.weights import ContestedModel
+
+
+SCREENED_AS = 1
+"""Incremented when more answers are found to say who wrote them: a site then reads all answers again at its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,8 @@ def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screeni
     table = vote_table(reading.cast_votes(store, state.seq), state.catalog)
     voters = flag_voters(table, state.track.now.rating, state.policy.flags, reading.session_acts(store))
     texts = reading.answer_texts(store)
-    answers = flag_answers((name, state.catalog.models[model], text) for name, model, text in texts)
+    models = state.catalog.models
+    answers = flag_answers(((name, models[model], text) for name, model, text in texts), models)
     by_voters = propose_exclusions(table, voters)
     shown = reading.answers_shown(store)
     unblinded = propose_unblinded(table, [shown[name] for name in table.matchup_ids], answers)
@@ -64,6 +73,38 @@ def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screeni
     contested = contested_models(table, state.policy.defences, state.latest)
     events = events_of(voters, answers, chosen, known, contested)
     return Screening(voters, answers, proposals, events, contested)
+
+
+def screen_answers(store: Store, catalog: Catalog) -> list[AnswerFlag]:
+    """The answers that could be served and say who wrote them, without those that were flagged before.
+
+    An answer that an administrator cleared stays cleared: it was flagged before.
+    """
+    current = set(catalog.response_ids.values())
+    known = {name for name, flag in reading.flags_raised(store) if flag == SELF_NAMING}
+    texts = [row for row in reading.answer_texts(store) if row[0] in current and row[0] not in known]
+    return flag_answers(((name, catalog.models[model], text) for name, model, text in texts), catalog.models)
+
+
+def hide_self_naming(arena: Arena) -> list[AnswerFlag]:
+    """Flag the answers that say who wrote them and are not flagged yet, so that they are not served.
+
+    Nothing is read when neither models nor answers have changed since the last time.
+    """
+    catalog = arena.read(lambda state: copy.deepcopy(state.catalog))
+    parts = (f"{m.model}\0{m.display_name}\0{m.provider}" for m in catalog.models)
+    seen = "\n".join((str(SCREENED_AS), *parts, *sorted(catalog.response_ids.values())))
+    digest = hashlib.sha256(seen.encode()).hexdigest()
+    if site_texts.screened(arena.store) == digest:
+        return []
+    found = screen_answers(arena.store, catalog)
+    flags = [
+        Flagged(subject="response", subject_id=flag.response_id, flag=SELF_NAMING, detail=flag.phrase) for flag in found
+    ]
+    if flags:
+        arena.append(flags)
+    site_texts.set_screened(arena.store, digest)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

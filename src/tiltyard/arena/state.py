@@ -148,6 +148,14 @@ class ArenaState:
         self.schedule.grow(models, prompts)
         self.track.grow(models)
 
+    def keep_bank_rules(self) -> None:
+        """Apply the policy's rules of the bank to the catalog."""
+        rules, catalog = self.policy.bank, self.catalog
+        if catalog.hide_telling != rules.hide_self_naming:
+            catalog.hide_telling = rules.hide_self_naming
+            catalog.revision += 1
+        catalog.rest(rules.seen_at_most, max(rules.least_prompts, self.policy.adjacent_floor_prompts))
+
     def _reserved(self, body: e.MatchupServed) -> Reserved:
         catalog = self.catalog
         return Reserved(
@@ -167,6 +175,8 @@ def _settings_changed(state: ArenaState, seq: int, event: e.Event) -> None:
     assert isinstance(body, e.SettingsChanged)
     before, state.policy = state.policy, body.policy
     state.schedule.resize(body.policy.window_matchups, body.policy.diversity_last)
+    if before.bank != body.policy.bank:
+        state.keep_bank_rules()
     if before.rating != body.policy.rating:
         state.rules_since = seq
         state.track.rerate(body.policy.rating)
@@ -190,12 +200,23 @@ def _catalog_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # no
             catalog.model_enabled[catalog.model(body.model)] = isinstance(body, e.ModelEnabled)
         case e.PromptEnabled() | e.PromptDisabled():
             catalog.switch_prompt(body.prompt_id, on=isinstance(body, e.PromptEnabled), at=event.at)
+        case e.PromptReserved():
+            catalog.reserve_prompt(body.prompt_id, at=event.at)
+        case e.ResponseEnabled() | e.ResponseDisabled():
+            catalog.switch_answer(body.response_id, on=isinstance(body, e.ResponseEnabled))
+        case e.Flagged() if body.subject == "response" and body.flag == e.SELF_NAMING:
+            catalog.tell_author(body.subject_id)
     state.grow()
+    if state.policy.bank.seen_at_most:
+        state.keep_bank_rules()
 
 
 def _matchup_served(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
     assert isinstance(event.body, e.MatchupServed)
-    state.schedule.serve(state._reserved(event.body))
+    served = state._reserved(event.body)
+    state.schedule.serve(served)
+    if state.catalog.count_shown(served.a, served.b, served.prompt) == state.policy.bank.seen_at_most:
+        state.keep_bank_rules()
 
 
 def _voted(state: ArenaState, seq: int, event: e.Event) -> None:
@@ -259,6 +280,10 @@ _HANDLERS: dict[type[e.Body], Callable[[ArenaState, int, e.Event], None]] = {
     e.ModelDisabled: _catalog_changed,
     e.PromptEnabled: _catalog_changed,
     e.PromptDisabled: _catalog_changed,
+    e.PromptReserved: _catalog_changed,
+    e.ResponseEnabled: _catalog_changed,
+    e.ResponseDisabled: _catalog_changed,
+    e.Flagged: _catalog_changed,
     e.MatchupServed: _matchup_served,
     e.Voted: _voted,
     e.Skipped: _closed,

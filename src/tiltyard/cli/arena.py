@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -25,9 +25,6 @@ from tiltyard.cli.arena_simulate import simulate_command
 from tiltyard.cli.arena_visitors import tidy_command
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
-
-if TYPE_CHECKING:
-    from tiltyard.arena.service import Arena
 
 app = typer.Typer(no_args_is_help=True, help="A live arena: people vote blind, the log is the truth.")
 
@@ -153,7 +150,8 @@ def import_command(
     need_arena()
     if prompts is None and responses is None and models is None:
         raise OptionError("there is nothing to import. Give --prompts, --responses or --models.")
-    from tiltyard.arena.importing import in_parts, plan_import
+    from tiltyard.arena.importing import in_parts, plan_import, said_of_telling
+    from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
 
@@ -166,28 +164,11 @@ def import_command(
             arena.append(part)
         for line in plan.lines():
             note(line)
-        if plan.answers:
-            _flag_self_naming_answers(arena)
+        if plan.models or plan.answers:
+            for line in said_of_telling(hide_self_naming(arena)):
+                note(line)
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
     note(f"{servable} prompts can be served: they have answers of two models or more")
-
-
-def _flag_self_naming_answers(arena: Arena) -> None:
-    """Flag the answers that say who wrote them, and say so."""
-    from tiltyard.arena.importing import in_parts
-    from tiltyard.arena.screening import screen
-
-    found = arena.read(lambda state: screen(arena.store, state))
-    if not found.answers:
-        return
-    new = [event for event in found.events if getattr(event, "subject", "") == "response"]
-    for part in in_parts(new):
-        arena.append(part)
-    first = found.answers[0]
-    note(
-        f"{len(found.answers)} answers say who wrote them and are flagged, such as {first.model}: "
-        f"“{first.phrase}”. A flag excludes nothing; the setting flags.exclude_self_identifying would."
-    )
 
 
 @app.command("serve")
@@ -220,15 +201,18 @@ def serve_command(
 ) -> None:
     """Open the arena's site. TILTYARD_SECRET signs cookies and forms, TILTYARD_ADMIN_SECRET opens /admin."""
     need_arena()
-    from tiltyard.arena.store import Store, site_texts
+    from tiltyard.arena.importing import said_of_telling
+    from tiltyard.arena.screening import hide_self_naming
+    from tiltyard.arena.service import Arena
+    from tiltyard.arena.store import site_texts
     from tiltyard.web.serving import bound_sockets, serve
     from tiltyard.web.settings import SiteSettings, secrets_of
 
     sockets = bound_sockets(host, port)
-    store = Store.open(db)
-    texts = {name: site_texts.site_text(store, name) for name in site_texts.LONGEST}
-    store.close()
-
+    with Arena.open(db) as arena:
+        texts = {name: site_texts.site_text(arena.store, name) for name in site_texts.LONGEST}
+        for line in said_of_telling(hide_self_naming(arena)):
+            note(line)
     secret, admin_secret = secrets_of()
     settings = SiteSettings(
         db=db,

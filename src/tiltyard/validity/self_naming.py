@@ -6,16 +6,25 @@ being it. What is looked for, with NAME a model or one of the families below, MA
 - English: `I am (…) NAME`, `as NAME, I`, `my name is NAME`, `call me NAME`, `this is NAME`, `NAME here` at the start
   of a line, `I am an AI … by MAKER`, `as an AI … by MAKER, … I`, `I was made/created/trained/… by MAKER`,
   `MAKER trained me`
-- German, French, Spanish, Italian, Portuguese, Russian, Chinese, Japanese, Korean: `I am NAME` and `my name is NAME`;
-  the first five and Chinese also `developed by MAKER` after a first-person verb, German and French `as NAME, … I`
+- 20 more languages: `I am NAME` and `my name is NAME`; German, French, Spanish, Italian, Portuguese and Chinese also
+  `developed by MAKER` after a first-person verb, German and French `as NAME, … I`
 
-Fenced code is not read. A given name before a family name ("I am Claude Monet") is a person. Words that are names only
-sometimes (Yi, Phi, Nova, Falcon) are looked for only in the answers of the models that carry them.
+An answer that names a model other than its own is found too: it misleads the voter as much as the truth would tell.
+
+The text is read as a reader sees it: letters of other alphabets that look Latin, characters without a width, marks of
+Markdown and HTML, letters set apart (`C l a u d e`). Code is not read: what a program prints speaks for the program.
+A fence of plain text is no code, and in one without a language lines without signs of code are read. A given name
+before a family name ("I am Claude Monet") is a person. Names that are words (Nova, Command) or short (o3) are looked
+for only in the answers of the models that carry them and, with the same capitals, of the others in the same arena.
+
+Finding a name first and a phrase around it second keeps it fast: a text without a name in it takes a few microseconds.
 """
 
 from __future__ import annotations
 
+import html
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -40,7 +49,8 @@ FAMILIES = (
         "OpenAssistant",
     ),
     *("Open Assistant", "Guanaco", "StableLM", "WizardLM", "Zephyr", "OpenHermes", "InternLM", "Baichuan", "GigaChat"),
-    *("YandexGPT", "Perplexity", "HuggingChat", "Nemotron", "OLMo", "SmolLM", "Aleph Alpha", "Luminous"),
+    *("YandexGPT", "Perplexity", "HuggingChat", "Nemotron", "OLMo", "SmolLM", "Aleph Alpha", "Luminous", "Meta AI"),
+    *("Mistral AI", "GPT-4o", "ЧатGPT", "ГигаЧат", "Клод", "克劳德", "クロード", "클로드", "文心", "混元"),
 )
 MAKERS = (
     *("OpenAI", "Anthropic", "Google", "Google DeepMind", "DeepMind", "Meta", "Meta AI", "Mistral AI", "Alibaba"),
@@ -71,11 +81,18 @@ MAKERS = (
     ),
 )
 SHORTEST = 3
-"""A name of fewer letters is a word too often."""
+"""A name of fewer letters is a word too often, unless there is a digit in it."""
 
 VERSION = r"(?:[-\s]?v?\d[\w.]*|[-\s](?:turbo|pro|flash|mini|nano|opus|sonnet|haiku|ultra|chat|instruct|large|small))*"
 LETTER = "[0-9A-Z_a-zÀ-ɏЀ-ӿ]"
-"""What may not follow a name: scripts without spaces may, so that 私はClaudeです is read."""
+"""What may not stand beside a name: scripts without spaces may, so that 私はClaudeです is read."""
+
+NOT_A_NAME = r"(?!" + LETTER + r"|['’]s\b)"
+NOT_A_PERSON = VERSION + r"(?!" + LETTER + r"|['’]s\b|\s+(?-i:[A-Z][a-zé]+\b(?!\s+(?:AI|by))))"
+
+NAME, MAKER, BOTH, REST = "\ue000", "\ue001", "\ue002", "\ue003"
+"""What stands in for a name, a maker or both while phrases are looked for; `REST` keeps the length of the text."""
+A_NAME, A_MAKER = f"[{NAME}{BOTH}]{REST}*", f"[{MAKER}{BOTH}]{REST}*"
 
 MADE = r"(?:made|created|developed|trained|built|designed|produced|released|engineered|programmed)"
 A_MODEL = r"(?:an?|the)\s+(?:[\w’'-]+\s+){0,4}?(?:assistant|model|chatbot|AI|bot|LLM|system|intelligence|program)\b"
@@ -108,58 +125,206 @@ AS_A_NAME = (
     r"我(?:是|叫|的名字是)\s*(?:{name})",
     r"(?:私|わたし|僕)(?:は|の名前は)\s*(?:{name})",
     r"(?:저는|나는|제\s*이름은)\s*(?:{name})",
+    r"\bI,\s+(?:{name}),",
+    r"\bI\s*\((?:{name})\)",
+    r"\b(?:speaking|writing|responding)\s+as\s+(?:{name})(?=,?\s+I\b)",
+    r"(?:regards|sincerely|yours|cheers),?[ \t]*\n\s*(?:{name})\s*$",
+    r"\b(?:ik\s+ben|mijn\s+naam\s+is)\s+(?:{name})",
+    r"\b(?:jestem|nazywam\s+się|mam\s+na\s+imię)\s+(?:{name})",
+    r"\b(?:jag\s+är|jag\s+heter|jeg\s+er|jeg\s+heter|jeg\s+hedder|olen|nimeni\s+on)\s+(?:{name})",
+    r"\b(?:jsem|jmenuji\s+se|numele\s+meu\s+este)\s+(?:{name})",
+    r"(?:^|[.!?\n]\s*)(?:ben|benim\s+adım|adım)\s+(?:{name})",
+    r"\b(?:saya\s+adalah|nama\s+saya(?:\s+adalah)?|saya)\s+(?:{name})",
+    r"\b(?:tôi\s+là|mình\s+là|tên\s+tôi\s+là)\s+(?:{name})",
+    r"(?:أنا|اسمي)\s+(?:{name})",
+    r"(?:मैं|मेरा\s+नाम)\s+(?:{name})",
+    r"\b(?:мене\s+звати|мене\s+звуть)\s+(?:{name})",
 )
 AS_A_MAKER = (
     r"\bas\s+{a_model}[^.!?\n]{{0,30}}?\b{made}\s+by\s+(?:{maker})[^.!?\n]{{0,80}}?\b(?:I|my|me)\b",
     r"\bI(?:\s+am|['’]m)\s+{a_model}[^.!?\n]{{0,60}}?\b(?:{made}\s+)?(?:by|from)\s+(?:{maker})",
     r"\bI\s+(?:was|have\s+been)\s+(?:\w+\s+){{0,2}}?{made}\s+(?:and\s+\w+\s+)?by\s+(?:{maker})",
     r"\bI(?:\s+am|['’]m)\s+(?:\w+\s+)?{made}\s+by\s+(?:{maker})",
-    r"\b(?:{maker})(?:\s+has)?\s+{made}\s+me\b",
+    r"(?:{maker})(?:\s+has)?\s+{made}\s+me\b",
+    r"(?:^|[.!?\n]\s*|\b(?:but|and|so|because)\s+)as\s+an?\s+(?:{maker})\s+(?:[\w-]+\s+){{0,3}}?(?:assistant|model|AI)\b,?\s+I\b",
+    r"\bmy\s+(?:creators?|makers?|developers?)(?:\s+(?:at|is|are)|,)\s+(?:{maker})",
     r"\bich\b[^.!?\n]{{0,60}}?\bvon\s+(?:{maker})\s+(?:entwickelt|trainiert|erstellt|geschaffen)",
     r"\bje\b[^.!?\n]{{0,60}}?\b(?:développé|entraîné|créé|conçu)e?\s+par\s+(?:{maker})",
     r"\b(?:soy|fui|he\s+sido)\b[^.!?\n]{{0,60}}?\b(?:desarrollad|entrenad|cread)[oa]\s+por\s+(?:{maker})",
     r"\b(?:sono|sono\s+stat[oa])\b[^.!?\n]{{0,60}}?\b(?:sviluppat|addestrat|creat)[oa]\s+da\s+(?:{maker})",
     r"\b(?:sou|fui)\b[^.!?\n]{{0,60}}?\b(?:desenvolvid|treinad|criad)[oa]\s+pel[oa]\s+(?:{maker})",
-    r"我是[^。！？\n]{{0,20}}?(?:由\s*)?(?:{maker})[^。！？\n]{{0,12}}?(?:开发|训练|研发|创建|推出)",
+    r"我是[^。！？\n]{{0,20}}?(?:由\s*)?(?:{maker})[^。！？\n]{{0,12}}?(?:开发|開發|训练|訓練|研发|研發|创建|推出)",
 )
-CODE = re.compile(r"^(?:```|~~~).*?^(?:```|~~~)\s*$", re.DOTALL | re.MULTILINE)
+PHRASES = tuple(
+    re.compile(pattern.format(name=A_NAME, maker=A_MAKER, made=MADE, a_model=A_MODEL), re.IGNORECASE)
+    for pattern in (*AS_A_NAME, *AS_A_MAKER)
+)
+
+CODE = re.compile(r"^[ \t]*(```|~~~)[ \t]*(?P<language>[^\s`]*)[^\n]*\n.*?^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
+CODE_SIGNS = re.compile(r"[(){}\[\]<>=;$|\\\"#]")
+PLAIN = {"text", "txt", "plaintext", "plain", "markdown", "md", "quote"}
+"""What a fence may be called whose content is read."""
+
+MARKS = re.compile(
+    r"[*`\u2060\ufeff]|~~|</?[A-Za-z][^<>]{0,80}>|(?<![^\W_])_+|_+(?![^\W_])|^[ \t]*(?:[>#•·-]+[ \t]*)+", re.M
+)
+LINK = re.compile(r"!?\[([^\[\]]{1,80})\]\([^()\s]{1,300}\)")
+SET_APART = re.compile(r"(?<!\w)\w(?:([ .\-·])\w)(?:\1\w)+(?!\w)")
+LOOKS_LATIN = str.maketrans(
+    "АВЕЅІЈКМНОРСТУХаеѕіјорсухԁԛԝɡһӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνı",
+    "ABESIJKMHOPCTYXaesijopcyxdqwghlABEZHIKMNOPTYXopvi",
+)
+LOOKS_LIKE = re.compile(r"[Ͱ-ӿԀ-ԯ]")
+UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u0300-\u036f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20ff\u3164\ue000-\ue003\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e01ef]"
+)
+"""Characters without a width, and marks that are set onto letters."""
+MIXED = re.compile(r"(?=\w*[A-Za-z])(?=\w*[Ͱ-ӿԀ-ԯɡı])\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class SelfNaming:
-    """A phrase in which an answer names itself or its maker, and where it begins."""
+    """A phrase in which an answer names itself or its maker, and where it begins in the text as a reader sees it."""
 
     phrase: str
     start: int
 
 
-def self_namings(text: str, own_names: Iterable[str] = (), own_makers: Iterable[str] = ()) -> list[SelfNaming]:
-    """Every such phrase of an answer, in order. `own_names` and `own_makers` are those of the model that wrote it."""
-    patterns = _patterns(tuple(sorted(set(own_names))), tuple(sorted(set(own_makers))))
-    bare = CODE.sub(lambda code: " " * len(code.group()), text)
+def self_namings(
+    text: str,
+    own_names: Iterable[str] = (),
+    own_makers: Iterable[str] = (),
+    other_names: Iterable[str] = (),
+    other_makers: Iterable[str] = (),
+) -> list[SelfNaming]:
+    """Every such phrase of an answer, in order.
+
+    `own_names` and `own_makers` are those of the model that wrote it; `other_names` and `other_makers` those of other
+    models that a reader may think of, which are looked for with the same capitals.
+    """
+    own, others = _set_of(own_names, own_makers), _set_of(other_names, other_makers)
+    bare = as_seen(text)
+    lowered = bare.casefold()
+    masked = bare
+    for finder in (_known_names(*others), _own_names(*own)):
+        if any(stem in lowered for stem in finder.stems):
+            masked = finder.names.sub(_stand_in, masked)
+    if masked == bare:
+        return []
     found: dict[int, SelfNaming] = {}
-    for pattern in patterns:
-        for match in pattern.finditer(bare):
-            phrase = " ".join(match.group().split()).lstrip(".!? ")
+    for pattern in PHRASES:
+        for match in pattern.finditer(masked):
+            phrase = " ".join(bare[match.start() : match.end()].split()).lstrip(".!? ")
             found.setdefault(match.end(), SelfNaming(phrase, match.start()))
     return sorted(found.values(), key=lambda naming: naming.start)
 
 
-@lru_cache(maxsize=1024)
-def _patterns(own_names: tuple[str, ...], own_makers: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    """All patterns for one model, compiled once."""
-    name = _any_of(
-        (*FAMILIES, *own_names), after=VERSION + r"(?!" + LETTER + r"|['’]s\b|\s+(?-i:[A-Z][a-zé]+\b(?!\s+(?:AI|by))))"
+def as_seen(text: str) -> str:
+    """A text without code, marks of Markdown and HTML, and characters that only look like others."""
+    if "```" in text or "~~~" in text:
+        text = CODE.sub(_prose_of, text)
+    if "&" in text:
+        text = html.unescape(text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        text = UNSEEN.sub("", text)
+        few = 5 * len(LOOKS_LIKE.findall(text)) < len(text)
+        text = text.translate(LOOKS_LATIN) if few else MIXED.sub(lambda word: word[0].translate(LOOKS_LATIN), text)
+    text = MARKS.sub("", LINK.sub(r"\1", text))
+    return SET_APART.sub(lambda letters: letters.group().replace(letters[1], ""), text)
+
+
+def _prose_of(code: re.Match[str]) -> str:
+    """What is read of a fence: all of a plain text, nothing of a program; where it does not say, lines of prose."""
+    language = code["language"].lower()
+    if language in PLAIN:
+        return code.group()
+    lines = code.group().split("\n")[1:-1] if not language else []
+    return "\n".join(["", *(line for line in lines if not CODE_SIGNS.search(line)), ""])
+
+
+def names_of(model: str, display_name: str) -> tuple[str, ...]:
+    """The names under which a model may speak of itself: its id, its title, and both without maker, size and date."""
+    names: set[str] = set()
+    for name in (model, display_name):
+        bare = re.split(r"[/:]", name)[-1]
+        words = [word for word in re.split(r"[-_\s()]+", bare) if word]
+        names |= {name, bare, *("-".join(words[:count]) for count in range(2, len(words)))}
+        if words and len(words[0]) > SHORTEST and words[0].casefold() not in NO_NAMES:
+            names.add(words[0])
+    return tuple(sorted({name.capitalize() if name.isalpha() and name.islower() else name for name in names} - {""}))
+
+
+NO_NAMES = frozenset(
+    (
+        *("assistant", "baseline", "best", "chat", "command", "default", "fast", "fine", "good", "large", "latest"),
+        *("meta", "mini", "model", "next", "nova", "open", "prompt", "small", "stable", "system", "team", "test"),
+        *("text", "tiny", "tuned", "version", "world"),
     )
-    maker = _any_of((*MAKERS, *own_makers), after=r"(?!" + LETTER + r"|['’]s\b)")
-    filled = [pattern.format(name=name, a_model=A_MODEL) for pattern in AS_A_NAME]
-    filled += [pattern.format(maker=maker, made=MADE, a_model=A_MODEL) for pattern in AS_A_MAKER]
-    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in filled)
+)
+"""First words of models' names that are too common to be looked for alone."""
 
 
-def _any_of(names: Iterable[str], after: str) -> str:
-    """A pattern for any of the names; spaces, hyphens and underscores in them are interchangeable."""
-    long_enough = [name for name in names if len(name) >= SHORTEST or not name.isascii()]
-    by_length = sorted(set(long_enough), key=lambda name: (-len(name), name))
-    words = [r"[-_\s]?".join(re.escape(word) for word in re.split(r"[-_\s]+", name) if word) for name in by_length]
-    return f"(?:{'|'.join(words)}){after}"
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Finds names: lower-case beginnings of which a text must have one, and the pattern of them all."""
+
+    stems: tuple[str, ...]
+    names: re.Pattern[str]
+
+
+Names = tuple[str, ...]
+
+
+def _set_of(names: Iterable[str], makers: Iterable[str]) -> tuple[Names, Names]:
+    return tuple(sorted(set(names))), tuple(sorted(set(makers)))
+
+
+@lru_cache(maxsize=16)
+def _known_names(other_names: Names, other_makers: Names) -> _Finder:
+    """Finds the families and makers that everybody knows, and those of other models with the same capitals."""
+    return _finder({*FAMILIES, *other_names}, {*MAKERS, *other_makers}, {*FAMILIES, *MAKERS})
+
+
+@lru_cache(maxsize=1024)
+def _own_names(names: Names, makers: Names) -> _Finder:
+    """Finds the names of the model that wrote the answer; single words and short ones with the same capitals."""
+    return _finder(
+        set(names), set(makers), {*makers, *(name for name in names if len(name) > SHORTEST and not name.isalpha())}
+    )
+
+
+def _finder(names: set[str], makers: set[str], loose: set[str]) -> _Finder:
+    """`loose` names are found with any capitals."""
+    names, makers = set(filter(_is_name, names)), set(filter(_is_name, makers))
+    parts = [
+        f"(?P<{kind}>{_any_of(these, loose)}{after})"
+        for kind, these, after in (
+            ("both", names & makers, NOT_A_PERSON),
+            ("name", names - makers, NOT_A_PERSON),
+            ("maker", makers - names, NOT_A_NAME),
+        )
+        if these
+    ]
+    stems = {re.split(r"[-_\s]+", name.strip("-_ \t\n"))[0].casefold() for name in names | makers}
+    return _Finder(tuple(sorted(stems)), re.compile(rf"(?<!{LETTER})(?:{'|'.join(parts)})", re.IGNORECASE))
+
+
+def _is_name(name: str) -> bool:
+    return (
+        len(name) >= SHORTEST or (bool(name.strip()) and not name.isascii()) or (len(name) == 2 and name[1].isdigit())
+    )
+
+
+def _any_of(names: Iterable[str], loose: set[str]) -> str:
+    """A pattern for any of the names, with any spaces, hyphens or underscores; `loose` ones with any capitals."""
+    words = []
+    for name in sorted(names, key=lambda name: (-len(name), name)):
+        pattern = r"[-_\s]?".join(re.escape(word) for word in re.split(r"[-_\s]+", name) if word)
+        words.append(pattern if name in loose else f"(?-i:{pattern})")
+    return f"(?:{'|'.join(words)})"
+
+
+def _stand_in(match: re.Match[str]) -> str:
+    sign = {"name": NAME, "maker": MAKER, "both": BOTH}[match.lastgroup or "name"]
+    return sign + REST * (len(match.group()) - 1)

@@ -277,18 +277,13 @@ async def import_texts(request: Request) -> Response:
     try:
         catalog = await site.engine.read(admin_import.catalog_of)
         plan = await asyncio.to_thread(admin_import.plan_of, form, catalog, store)
-        flags = await asyncio.to_thread(admin_import.flags_of, plan, catalog, store)
-        for part in in_parts([*plan.bodies, *flags]):
+        for part in in_parts(plan.bodies):
             await _append(request, part)
             written += len(part)
+        lines = await asyncio.to_thread(admin_import.done, plan, site.engine.arena)
     except TiltyardError as error:
         return _refused(request, "import", error, written)
     await _followed(request)
-    lines = plan.lines() + (
-        [f"{len(flags)} of the new answers say who wrote them, and are flagged. A flag excludes nothing."]
-        if flags
-        else []
-    )
     return _page(request, "import", {"lines": lines, "megabytes": admin_import.MOST_BYTES // 1_000_000})
 
 
@@ -300,7 +295,8 @@ async def screening(request: Request) -> Response:
     """Sessions and answers that look odd, and what was excluded."""
     await _entered(request)
     found = await asyncio.to_thread(_desk(request).cases.findings)
-    return _page(request, "screening", {"found": found, "listed": LISTED})
+    withheld = await site_of(request).engine.read(admin_views.withheld_answers)
+    return _page(request, "screening", {"found": found, "withheld": withheld, "listed": LISTED})
 
 
 @router.post("/screening")
@@ -312,6 +308,15 @@ async def write_flags(request: Request) -> Response:
         await _append(request, part)
     await _followed(request)
     return _redirect(f"{HOME}/screening", "flags" if found.new_flags else "nothing")
+
+
+@router.post("/answers")
+async def switch_answer(request: Request) -> Response:
+    """Serve an answer again (a false alarm), or stop serving it."""
+    form = await _posted(request)
+    name, on = form.get("name", ""), form.get("to") == "on"
+    body = e.ResponseEnabled(response_id=name) if on else e.ResponseDisabled(response_id=name)
+    return await _switch(request, "screening", body, "answer", on=on)
 
 
 @router.get("/screening/{kind}/{name}")

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tiltyard.arena import events as e
-from tiltyard.arena.importing import Import, plan_import
-from tiltyard.arena.integrity import events_of, flag_answers
-from tiltyard.arena.store.reading import flags_raised, prompt_texts, texts_of_answers
+from tiltyard.arena.importing import Import, plan_import, said_of_telling
+from tiltyard.arena.screening import hide_self_naming
+from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
 from tiltyard.errors import BankError
 from tiltyard.files import write_text
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.service import Arena
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store import Store
 
@@ -61,13 +61,9 @@ def plan_of(form: Mapping[str, str], catalog: Catalog, store: Store) -> Import:
             raise
 
 
-def flags_of(plan: Import, catalog: Catalog, store: Store) -> list[e.Flagged]:
-    """Flags of the new answers that say who wrote them."""
-    facts = {model.model: model for model in catalog.models}
-    facts |= {body.model: body for body in plan.bodies if isinstance(body, e.ModelAdded)}
-    answers = [body for body in plan.bodies if isinstance(body, e.ResponseAdded)]
-    flags = flag_answers((body.response_id, facts[body.model], body.text) for body in answers)
-    return [event for event in events_of((), flags, (), flags_raised(store)) if isinstance(event, e.Flagged)]
+def done(plan: Import, arena: Arena) -> list[str]:
+    """What an import did, once its events are written; older answers are screened for the names of new models."""
+    return [*plan.lines(), *said_of_telling(hide_self_naming(arena))]
 
 
 def _file(path: Path, text: str) -> Path | None:

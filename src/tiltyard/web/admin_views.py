@@ -23,7 +23,7 @@ LIMIT_MOST = 1_000_000
 
 ACTIONS = (
     *("settings_changed", "phase_changed", "model_enabled", "model_disabled", "prompt_enabled", "prompt_disabled"),
-    *("excluded", "restored", "flagged"),
+    *("prompt_reserved", "response_enabled", "response_disabled", "excluded", "restored", "flagged"),
 )
 """Kinds of events caused by administrators, without the hundreds of events of an import."""
 
@@ -108,6 +108,11 @@ def prompt_lines(state: ArenaState) -> list[SwitchLine]:
     ]
 
 
+def withheld_answers(state: ArenaState) -> set[str]:
+    """The ids of the current answers that are not served."""
+    return {state.catalog.response_ids[cell] for cell in state.catalog.withheld()}
+
+
 def excerpt(text: str) -> str:
     """The beginning of a text, in one line."""
     line = " ".join(text[: 4 * EXCERPT].split())
@@ -141,8 +146,10 @@ def said_of(body: e.AnyBody) -> tuple[str, str]:
             return "phase_changed", str(body.phase)
         case e.ModelEnabled() | e.ModelDisabled():
             return str(body.__struct_config__.tag), body.model
-        case e.PromptEnabled() | e.PromptDisabled():
+        case e.PromptEnabled() | e.PromptDisabled() | e.PromptReserved():
             return str(body.__struct_config__.tag), body.prompt_id
+        case e.ResponseEnabled() | e.ResponseDisabled():
+            return str(body.__struct_config__.tag), body.response_id
         case e.Excluded() | e.Restored():
             return str(body.__struct_config__.tag), f"{len(body.matchup_ids):,}: {body.reason}"
         case e.Flagged():

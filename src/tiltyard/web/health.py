@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from tiltyard.arena.state import ArenaState
     from tiltyard.arena.thread_health import ThreadHealth
 
 router = APIRouter(include_in_schema=False)
@@ -228,6 +229,8 @@ async def metrics(request: Request) -> Response:
             except StoreError:
                 kinds = None
         lines += _arena_lines(health, kinds)
+        if health.board_seq is not None:
+            lines += _bank_lines(await asyncio.to_thread(site.observatory.look, _bank_counts, "bank counts"))
     lines += _load_lines()
     lines += _request_lines(request.app.state.requests.counts)
     return Response("\n".join(lines) + "\n", media_type=TEXT)
@@ -262,6 +265,19 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
     if health.board_age_seconds is not None:
         said = "Age of the published board: 0 while it shows the end of the log."
         yield from _figure("tiltyard_board_age_seconds", "gauge", said, health.board_age_seconds)
+
+
+def _bank_counts(state: ArenaState, _votes: object) -> tuple[int, int]:
+    """How many current answers say who wrote them, and how many are not served."""
+    catalog = state.catalog
+    return len(catalog.telling.intersection(catalog.response_ids.values())), len(catalog.withheld())
+
+
+def _bank_lines(counts: tuple[int, int]) -> Iterator[str]:
+    telling, withheld = counts
+    yield from _figure("tiltyard_self_naming_answers", "gauge", "Answers that say who wrote them.", telling)
+    said = "Answers that are not served: they say who wrote them, or were switched off."
+    yield from _figure("tiltyard_withheld_answers", "gauge", said, withheld)
 
 
 def _figure(name: str, kind: str, said: str, value: float) -> Iterator[str]:

@@ -211,6 +211,7 @@ class WorkingTables:
             len(catalog.response_ids),
             bytes(catalog.model_enabled),
             bytes(catalog.prompt_enabled),
+            catalog.revision,
         )
         if self._servable is None or self._servable[0] != key:
             self._servable = (key, Servable.of(catalog))

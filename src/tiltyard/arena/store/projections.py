@@ -22,7 +22,8 @@ CHECKPOINT_EVERY = 20_000
 CHECKPOINTS_KEPT = 2
 
 _OF_THE_CATALOG = {
-    *(e.ModelAdded, e.ModelEnabled, e.ModelDisabled, e.PromptAdded, e.PromptEnabled, e.PromptDisabled, e.ResponseAdded)
+    *(e.ModelAdded, e.ModelEnabled, e.ModelDisabled, e.PromptAdded, e.PromptEnabled, e.PromptDisabled),
+    *(e.PromptReserved, e.ResponseAdded),
 }
 
 Standing = tuple[float, float, float, float, int, int, int, int]
@@ -71,7 +72,7 @@ class Projections:
                 self._models.add(catalog.model(body.model))
             case e.PromptAdded():
                 self._prompts[body.prompt_id] = body
-            case e.PromptEnabled() | e.PromptDisabled():
+            case e.PromptEnabled() | e.PromptDisabled() | e.PromptReserved():
                 self._prompts_turned.add(catalog.prompt(body.prompt_id))
             case e.ResponseAdded():
                 self._responses.append(body)

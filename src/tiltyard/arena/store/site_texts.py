@@ -1,4 +1,4 @@
-"""What an arena's site stores outside the log: the texts of its operator, and its secret.
+"""What an arena's site stores outside the log: the texts of its operator, its secret, and what was screened last.
 
 Nothing here is evidence, and no rating is computed from it. Read a text by its name, never the table as a whole.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Shown = Literal["notice", "consent", "privacy"]
 """What an operator may say: on every page, beside the start button, and on the privacy page."""
 
+SCREENED = "screened"
 SECRET = "secret"  # noqa: S105 - the name of a row
 LONGEST: dict[Shown, int] = {"notice": 500, "consent": 500, "privacy": 10_000}
 
@@ -42,6 +43,19 @@ def set_site_text(store: Store, name: Shown, text: str) -> None:
         connection.execute(sa.delete(site_texts).where(site_texts.c.name == name))
         if plain:
             connection.execute(sa.insert(site_texts), {"name": name, "text": plain})
+
+
+def screened(store: Store) -> str:
+    """What the answers were last screened as, for whether they name their authors; '' if never."""
+    with store.database.read() as connection:
+        return _text(connection, SCREENED)
+
+
+def set_screened(store: Store, digest: str) -> None:
+    """Remember a digest of the models and answers that were screened."""
+    with store.database.write() as connection:
+        connection.execute(sa.delete(site_texts).where(site_texts.c.name == SCREENED))
+        connection.execute(sa.insert(site_texts), {"name": SCREENED, "text": digest})
 
 
 def secret(store: Store) -> str:

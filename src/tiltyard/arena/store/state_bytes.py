@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.state import VoteBook
     from tiltyard.arena.tallies import Grid, Tallies
 
-VERSION = 4
+VERSION = 5
 """Incremented when the fold or this format changes: older checkpoints are then ignored, and the log is folded again."""
 
 
@@ -54,6 +54,13 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     prompt_enabled: list[bool]
     prompt_off_at: list[int]
     responses: list[tuple[int, int, str]]
+    shown_answers: bytes
+    matchups: int
+    prompt_joined: list[int]
+    prompt_reserved: list[bool]
+    resting: list[bool]
+    telling: list[str]
+    answers_off: list[str]
     grids: list[bytes]
     """The tables of `Tallies`, in the order of `_grids`."""
     pair_prompts: list[tuple[int, int, int, int]]
@@ -102,6 +109,13 @@ def _frozen(state: ArenaState) -> StoredState:
         prompt_enabled=catalog.prompt_enabled,
         prompt_off_at=catalog.prompt_off_at,
         responses=sorted((*cell, name) for cell, name in catalog.response_ids.items()),
+        shown_answers=catalog.shown.view.tobytes(),
+        matchups=catalog.matchups,
+        prompt_joined=catalog.prompt_joined,
+        prompt_reserved=catalog.prompt_reserved,
+        resting=catalog.resting,
+        telling=sorted(catalog.telling),
+        answers_off=sorted(catalog.answers_off),
         grids=[grid.view.tobytes() for grid in _grids(tallies)],
         pair_prompts=sorted(
             (*pair, prompt, n) for pair, prompts in tallies.pair_prompts.items() for prompt, n in prompts.items()
@@ -179,6 +193,13 @@ def _fill_catalog(catalog: Catalog, frozen: StoredState) -> None:
     for model_number, prompt_number, name in frozen.responses:
         catalog.response_ids[model_number, prompt_number] = name
         catalog.answered.view[model_number, prompt_number] = 1
+    shown = catalog.shown.view
+    shown[:] = np.frombuffer(frozen.shown_answers, dtype=np.int32).reshape(shown.shape)
+    catalog.matchups = frozen.matchups
+    catalog.prompt_joined[:], catalog.resting[:] = frozen.prompt_joined, frozen.resting
+    catalog.prompt_reserved[:] = frozen.prompt_reserved
+    catalog.telling, catalog.answers_off = set(frozen.telling), set(frozen.answers_off)
+    catalog.hide_telling = frozen.policy.bank.hide_self_naming
 
 
 def _fill_tallies(tallies: Tallies, frozen: StoredState) -> None:

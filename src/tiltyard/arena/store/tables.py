@@ -3,8 +3,8 @@
 `events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
 `checkpoints` can be rebuilt from them. `voters`, `rate_limits`, `ended_sessions`, `address_keys`, `address_blocks`,
 `invitations` and `reports` are outside the chain: they hold what must be deletable, and nothing that the ratings need.
-So are `heads` (published ones), `site_texts` (the notice and, if TILTYARD_SECRET is not set, the site's secret) and
-`steps`, which say whose tables these are.
+So are `heads` (published ones), `site_texts` (the operator's, what was screened last and, if TILTYARD_SECRET is not
+set, the site's secret) and `steps`, which say whose tables these are.
 """
 
 from __future__ import annotations

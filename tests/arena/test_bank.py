@@ -1,0 +1,147 @@
+"""Which answers and prompts of the bank are served: self-naming answers, exposure, rotation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.arena.matchmaking_arenas import Yard
+from tiltyard.arena import events as e
+from tiltyard.arena.blindness import SETTLED, public_prompts
+from tiltyard.arena.importing import in_parts, plan_import
+from tiltyard.arena.policy import BankRules, Policy
+from tiltyard.arena.screening import copy_of, hide_self_naming
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
+from tiltyard.arena.store.verify import verify
+from tiltyard.errors import ArenaError
+
+TELLS = "I am Heron, a language model."
+
+
+def files(folder: Path, **texts: str) -> Path:
+    """Answers of models to the prompts p0 … p3; the text of p0 is given."""
+    folder.mkdir(exist_ok=True)
+    (folder / "bank.jsonl").write_text("".join(f'{{"prompt_id": "p{n}", "text": "{n}?"}}\n' for n in range(4)))
+    for model, text in texts.items():
+        rows = [(f"p{n}", text if n == 0 else f"{model} says {n}") for n in range(4)]
+        lines = [json.dumps({"entrant_id": model, "prompt_id": p, "response_text": said}) for p, said in rows]
+        (folder / f"responses_{model}.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def fill(arena: Arena, folder: Path) -> list[str]:
+    texts, answers, bank = prompt_texts(arena.store), texts_of_answers(arena.store), folder / "bank.jsonl"
+    plan = arena.read(lambda state: plan_import(state.catalog, texts, answers, bank=bank, responses=folder))
+    for part in in_parts(plan.bodies):
+        arena.append(part)
+    return plan.lines()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'arena.db'}"
+
+
+def served(arena: Arena, n: int = 40) -> set[str]:
+    """The answers shown in so many matchups."""
+    names = arena.read(lambda state: dict(state.catalog.response_ids))
+    shown = set()
+    for number in range(n):
+        voter = arena.voter(f"{number:064x}")
+        matchup = arena.serve(voter)
+        shown |= {matchup.response_a, matchup.response_b}
+    assert names
+    return shown
+
+
+def test_an_answer_that_names_its_model_is_stored_flagged_told_and_never_served(tmp_path: Path, url: str) -> None:
+    with Arena(Store.create(url)) as arena:
+        said = fill(arena, files(tmp_path / "a", otter="I am ChatGPT.", heron="A river.", eagle="A hill."))
+        assert "1 answers say who wrote them" in said[1]
+        assert "otter" in said[2]
+        assert "“I am ChatGPT”" in said[2]
+        assert "I am ChatGPT." not in served(arena)
+        assert arena.read(lambda state: len(state.catalog.withheld())) == 1
+        assert arena.read(lambda state: len(state.catalog.response_ids)) == 12, "nothing is lost"
+        arena.append([e.SettingsChanged(policy=Policy(bank=BankRules(hide_self_naming=False)))])
+        assert "I am ChatGPT." in served(arena, 80)
+    assert verify(url).clean
+
+
+def test_an_older_answer_that_names_a_model_which_joins_later_is_no_longer_served(tmp_path: Path, url: str) -> None:
+    with Arena(Store.create(url)) as arena:
+        fill(arena, files(tmp_path / "a", otter=TELLS, eagle="A hill."))
+        assert hide_self_naming(arena) == []
+        assert TELLS in served(arena)
+        fill(arena, files(tmp_path / "b", Heron="A river."))
+        (flag,) = hide_self_naming(arena)
+        assert (flag.model, flag.phrase) == ("otter", "I am Heron")
+        assert TELLS not in served(arena)
+        assert hide_self_naming(arena) == []
+        arena.append([e.ResponseEnabled(response_id=flag.response_id)])
+        assert hide_self_naming(arena) == [], "a false alarm that was cleared stays cleared"
+        assert TELLS in served(arena, 80)
+        arena.append([e.ResponseDisabled(response_id=flag.response_id)])
+        assert TELLS not in served(arena)
+        with pytest.raises(ArenaError, match="no current answer 'nothing'"):
+            arena.append([e.ResponseDisabled(response_id="nothing")])
+    assert verify(url).clean
+
+
+def test_a_state_that_is_saved_keeps_what_is_not_served_and_how_often_answers_were_shown() -> None:
+    yard = Yard(3, 12, policy=Policy(bank=BankRules(seen_at_most=3)))
+    yard.tell(e.Flagged(subject="response", subject_id="m0-p1", flag=e.SELF_NAMING))
+    yard.tell(e.ResponseDisabled(response_id="m1-p2"))
+    for _ in range(3):
+        yard.serve(0, 1, 4)
+    copy = copy_of(yard.state, ()).catalog
+    kept = yard.state.catalog
+    assert copy.withheld() == kept.withheld() == [(0, 1), (1, 2)]
+    assert copy.shown.view[:, 4].tolist() == [3, 3, 0]
+    assert copy.resting == kept.resting
+    assert kept.resting[4]
+    assert (copy.servable() == kept.servable()).all()
+
+
+def test_an_answer_shown_as_often_as_allowed_lets_its_prompt_rest_but_ten_prompts_stay() -> None:
+    yard = Yard(3, 12, policy=Policy(bank=BankRules(seen_at_most=2)))
+    for prompt in range(12):
+        yard.serve(0, 1, prompt)
+        yard.serve(2, 1, prompt)
+    assert sum(yard.state.catalog.resting) == 2
+    assert {matchup.prompt for matchup in yard.many(60)} <= set(range(12)) - {0, 1}
+    yard.tell(e.SettingsChanged(policy=Policy()))
+    assert not any(yard.state.catalog.resting), "without a limit all are served again"
+
+
+def test_a_prompt_kept_for_later_is_neither_served_nor_public_until_it_is_retired() -> None:
+    yard = Yard(2, 3)
+    yard.tell(e.PromptReserved(prompt_id="p0"), e.PromptDisabled(prompt_id="p1"))
+    yard.state.latest = yard.state.at + SETTLED
+    assert public_prompts(yard.state) == {1}
+    assert {matchup.prompt for matchup in yard.many(20)} == {2}
+    assert copy_of(yard.state, ()).catalog.prompt_reserved == [True, False, False]
+    yard.tell(e.PromptDisabled(prompt_id="p0"))
+    yard.state.latest = yard.state.at + SETTLED
+    assert public_prompts(yard.state) == {0, 1}
+
+
+def test_a_new_answer_was_never_shown() -> None:
+    yard = Yard(2, 12, policy=Policy(bank=BankRules(seen_at_most=1)))
+    yard.serve(0, 1, 3)
+    assert yard.state.catalog.resting[3]
+    for model in (0, 1):
+        body = e.ResponseAdded(response_id=f"new {model}", model=f"m{model}", prompt_id="p3", text="!")
+        yard.tell(body)
+    assert not yard.state.catalog.resting[3]
+    assert not yard.state.catalog.was_shown(3)
+
+
+def test_a_policy_from_before_these_rules_loads_with_their_defaults() -> None:
+    old = {name: value for name, value in msgspec.to_builtins(Policy()).items() if name != "bank"}
+    assert msgspec.convert(old, Policy).bank == BankRules()
