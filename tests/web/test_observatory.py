@@ -134,6 +134,11 @@ def test_the_week_is_the_one_that_the_whole_log_tells(seen: World) -> None:
     assert (ours.sides.matchups, ours.sides.share) == (theirs.sides.matchups, theirs.sides.share)
     assert ours.events == theirs.events
     assert ours.pairs == theirs.pairs
+    assert ours.exposure.exposures.tolist() == theirs.exposure.exposures.tolist()
+    assert ours.exposure.targets.tolist() == theirs.exposure.targets.tolist()
+    votes = seen.snapshot.study.votes
+    assert 0 < votes.by_contender_lane.sum() < len(votes)
+    assert np.array_equal(votes.by_contender_lane, period.votes.by_contender_lane)
     assert NEWCOMER not in ours.looks[0].standings  # it had no vote then
     for name, known in ours.looks[0].standings.items():
         assert known == pytest.approx(theirs.looks[0].standings[name], abs=1e-9)
