@@ -323,6 +323,41 @@ def validity_command(
         note(f"wrote {out}")
 
 
+@app.command("weekly")
+def weekly_command(
+    db: DbOption = DEFAULT_DB,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Also copy all reports here: .html, .md, .json, index.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Write weeks that have a report once more, such as after an upgrade.")
+    ] = False,
+) -> None:
+    """Write the validity report of every finished week that has none yet, and keep it; run it weekly by a timer.
+
+    A week is Monday to Sunday (UTC), and finished an hour after its end. Weeks without a vote have no report.
+    """
+    need_arena()
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.weeks import kept_weeks
+    from tiltyard.pages.figures import plural
+    from tiltyard.report.weekly.archive import keep_finished_weeks, write_folder
+
+    store = Store.open(db)
+    try:
+        store.follow(store.load(), wait=True)
+        written = set(keep_finished_weeks(store, again=again))
+        for kept in reversed(kept_weeks(store)):
+            state = "written" if kept.week in written else "kept"
+            typer.echo(f"{kept.week}  {kept.votes:,} counted votes, {kept.status} ({state})")
+        if not written:
+            note("no finished week without a report")
+        if out is not None:
+            note(f"{plural(write_folder(store, out), 'report')} new or changed in {out}")
+    finally:
+        store.close()
+
+
 app.command("verify")(verify_command)
 app.command("head")(head_command)
 app.command("witness")(witness_command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,10 +27,10 @@ from tiltyard.web.bodies import json_of, nothing_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import whole_board_values
 from tiltyard.web.model import model_values
-from tiltyard.web.pages import page_of, prepared
+from tiltyard.web.pages import page_of, prepared, public_weeks, week_of
 from tiltyard.web.shedding import busy
 from tiltyard.web.site import site_of
-from tiltyard.web.validity import validity_values
+from tiltyard.web.validity import kept_values, validity_values
 from tiltyard.web.visitors import check_origin
 
 if TYPE_CHECKING:
@@ -209,6 +210,19 @@ async def model(request: Request, model: str) -> Response:
 async def validity(request: Request) -> Response:
     """Fairness, pair completeness, confidence, what moved at the top, and the publication rules."""
     return await _whole(request, ("validity",), lambda snapshot: validity_values(snapshot.study))
+
+
+@router.get("/validity/weeks", **described("The reports of finished weeks", 200, body("Weeks")))
+async def validity_weeks(request: Request) -> Response:
+    """Which weeks have a report, newest first, each with its status."""
+    return _json({"weeks": [asdict(kept) for kept in await public_weeks(request)]})
+
+
+@router.get("/validity/weeks/{week}", **described("The report of one week", 200, body("Validity"), 404))
+async def validity_week(request: Request, week: str) -> Response:
+    """The validity report of a finished week, as it was written then."""
+    kept, texts = await week_of(request, week)
+    return _json({**kept_values(texts.report, kept.phase), "week": kept.week, "written_at": kept.written_at})
 
 
 @router.get("/battles.jsonl", **described("Every vote as a battle row", 200, rows=True))

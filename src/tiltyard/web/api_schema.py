@@ -46,6 +46,7 @@ SCHEMAS: dict[str, Schema] = {
     },
     "Model": {"type": "object", "properties": {"row": ANYTHING}, "required": ["row"]},
     "Validity": ANYTHING,
+    "Weeks": _record(weeks={"type": "array", "items": ANYTHING}),
 }
 
 FAILURE: Schema = _record(error=_record(code=TEXT, message=TEXT))

@@ -11,9 +11,10 @@ from starlette.responses import RedirectResponse, Response
 
 from tiltyard.arena.offline import rate_options
 from tiltyard.arena.store.reading import AnswerDates
+from tiltyard.arena.store.weeks import kept_weeks, week_texts
 from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
-from tiltyard.pages.markup import shortened
+from tiltyard.pages.markup import Html, shortened
 from tiltyard.report.weekly.text import rule_numbers
 from tiltyard.web import charts, methods
 from tiltyard.web.bodies import form_of
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.board import LiveBoard
     from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.offline import OfflineBoard
-    from tiltyard.pages.markup import Html
+    from tiltyard.arena.store.weeks import KeptWeek, WeekTexts
 
 router = APIRouter(include_in_schema=False)
 
@@ -333,6 +334,37 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
         return {"report": report, "shadow": True}
     more = {"rules": _rules(report.board), "shadow": False, "contested": snapshot.study.contested}
     return validity_view(report, _names(snapshot)) | more
+
+
+@router.get("/validity/weeks")
+async def weeks(request: Request) -> Response:
+    """The reports of finished weeks."""
+    kept = await public_weeks(request)
+    return await _public(request, "weeks.html", "validity", lambda *_: {"weeks": kept, "kept": None}, *kept)
+
+
+@router.get("/validity/weeks/{week}")
+async def week(request: Request, week: str) -> Response:
+    """One of them, as it was written."""
+    kept, texts = await week_of(request, week)
+    view = {"kept": kept, "sections": Html(texts.sections), "weeks": ()}
+    return await _public(request, "weeks.html", "validity", lambda *_: view, kept)
+
+
+async def public_weeks(request: Request) -> tuple[KeptWeek, ...]:
+    """The kept reports that may be shown, newest first: not those of phase 1."""
+    store = site_of(request).engine.arena.store
+    return tuple(kept for kept in await asyncio.to_thread(kept_weeks, store) if kept.phase > SHADOW_PHASE)
+
+
+async def week_of(request: Request, week: str) -> tuple[KeptWeek, WeekTexts]:
+    """A kept report with its texts; a week without one is a 404."""
+    store = site_of(request).engine.arena.store
+    kept = next((kept for kept in await public_weeks(request) if kept.week == week), None)
+    texts = None if kept is None else await asyncio.to_thread(week_texts, store, kept.week)
+    if kept is None or texts is None:
+        raise Failure(404, "not_found", "there is no report of this week. The list of weeks is at /validity/weeks.")
+    return kept, texts
 
 
 @router.get("/methods")

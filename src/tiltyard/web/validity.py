@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.pages.markup import Html, el, join, link
 from tiltyard.report.weekly.page import Labels, bands, section, tiles, weekly_sections
 from tiltyard.web.addresses import compare_address, model_address
-from tiltyard.web.leaderboard import SHADOW_PHASE, public_board
+from tiltyard.web.leaderboard import SHADOW_PHASE, public_board, public_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +51,13 @@ def validity_values(study: Study) -> dict[str, Any]:
     if report.board.phase == SHADOW_PHASE:
         return {name: value if name in PUBLIC_IN_SHADOW else None for name, value in values.items()}
     return values
+
+
+def kept_values(report: str, phase: int) -> dict[str, Any]:
+    """The JSON of a kept report, as far as its phase makes it public."""
+    values: dict[str, Any] = json.loads(report)
+    board = values["board"]
+    return {**values, "board": {**board, "rows": [public_row(row, phase) for row in board["rows"]]}}
 
 
 def _values(report: WeeklyReport) -> dict[str, Any]:

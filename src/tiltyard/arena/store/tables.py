@@ -287,6 +287,24 @@ heads = sa.Table(
 )
 """Heads that were published, and when; a signed one with its statement. Rows are added, never changed."""
 
+weekly_reports = sa.Table(
+    "weekly_reports",
+    metadata,
+    sa.Column("week", Name, primary_key=True),
+    sa.Column("since", Big, nullable=False),
+    sa.Column("until", Big, nullable=False),
+    sa.Column("seq", Big, nullable=False),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("votes", Big, nullable=False),
+    sa.Column("written_at", Big, nullable=False),
+    sa.Column("page", sa.Text, nullable=False),
+    sa.Column("sections", sa.Text, nullable=False),
+    sa.Column("markdown", sa.Text, nullable=False),
+    sa.Column("report", sa.Text, nullable=False),
+)
+"""The validity reports of finished weeks as they were written. Outside the chain: they follow from the log."""
+
 reports = sa.Table(
     "reports",
     metadata,

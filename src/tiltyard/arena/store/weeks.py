@@ -1,0 +1,130 @@
+"""The validity reports of finished weeks: written once, then kept as they are.
+
+A report says what was known at the end of its week; a later exclusion of votes does not change it. Outside the chain:
+reports follow from the log and can be written again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tiltyard.arena.store.tables import votes, weekly_reports
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.arena.store import Store
+
+SECOND = 1_000_000
+GRACE = 3600 * SECOND
+"""How long after its end a week is finished: votes of its last minutes may still be undone, revealed or expire."""
+
+_WEEK = re.compile(r"(\d{4})-W(\d{2})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """A calendar week from Monday 0:00 to Monday 0:00 UTC (microseconds), such as `2026-W07` (ISO 8601)."""
+
+    name: str
+    since: int
+    until: int
+
+    @classmethod
+    def at(cls, time: int) -> Week:
+        """The week of a time (microseconds)."""
+        return cls.of_monday(datetime.fromtimestamp(time / SECOND, UTC).date())
+
+    @classmethod
+    def named(cls, name: str) -> Week:
+        """A week by its name; another text is an `OptionError`."""
+        found = _WEEK.match(name)
+        try:
+            return cls.of_monday(date.fromisocalendar(int(found[1]), int(found[2]), 1)) if found else cls._unknown(name)
+        except ValueError:
+            return cls._unknown(name)
+
+    @classmethod
+    def _unknown(cls, name: str) -> Week:
+        raise OptionError(f"{name!r} is no week. Write a year and a week of it, such as 2026-W07.")
+
+    @classmethod
+    def of_monday(cls, day: date) -> Week:
+        """The week that a day is in."""
+        year, number, weekday = day.isocalendar()
+        monday = day - timedelta(days=weekday - 1)
+        since = int(datetime(monday.year, monday.month, monday.day, tzinfo=UTC).timestamp()) * SECOND
+        return cls(f"{year}-W{number:02d}", since, since + 7 * 86_400 * SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptWeek:
+    """What is known of a report that was kept, without its texts."""
+
+    week: str
+    since: int
+    until: int
+    seq: int
+    phase: int
+    status: str
+    votes: int
+    written_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeekTexts:
+    """A report in its forms: a page by itself, the sections of a page, Markdown and JSON."""
+
+    page: str
+    sections: str
+    markdown: str
+    report: str
+
+
+_FACTS = [weekly_reports.c[name] for name in KeptWeek.__slots__]
+_TEXTS = [weekly_reports.c[name] for name in WeekTexts.__slots__]
+
+
+def weeks_with_votes(store: Store, now: int) -> list[Week]:
+    """The finished weeks in which somebody voted, oldest first."""
+    weeks = []
+    with store.database.read() as connection:
+        first = connection.execute(sa.select(sa.func.min(votes.c.at))).scalar()
+        while first is not None:
+            week = Week.at(int(first))
+            if week.until + GRACE > now:
+                break
+            weeks.append(week)
+            first = connection.execute(sa.select(sa.func.min(votes.c.at)).where(votes.c.at >= week.until)).scalar()
+    return weeks
+
+
+def kept_weeks(store: Store) -> list[KeptWeek]:
+    """The reports that are kept, newest first."""
+    with store.database.read() as connection:
+        rows = connection.execute(sa.select(*_FACTS).order_by(weekly_reports.c.since.desc()))
+        return [KeptWeek(*row) for row in rows]
+
+
+def week_texts(store: Store, week: str) -> WeekTexts | None:
+    """The texts of a report; None if it is not kept."""
+    with store.database.read() as connection:
+        row = connection.execute(sa.select(*_TEXTS).where(weekly_reports.c.week == week)).first()
+    return None if row is None else WeekTexts(*row)
+
+
+def keep_week(store: Store, kept: KeptWeek, texts: WeekTexts, *, again: bool = False) -> None:
+    """Keep a report. One that is there stays, unless it is to be written `again`."""
+    dialect = sqlite if store.database.is_sqlite else postgresql
+    row = {**asdict(kept), **asdict(texts)}
+    insert = dialect.insert(weekly_reports).values(row)
+    with store.database.write() as connection:
+        if again:
+            connection.execute(insert.on_conflict_do_update(index_elements=["week"], set_=row))
+        else:
+            connection.execute(insert.on_conflict_do_nothing(index_elements=["week"]))

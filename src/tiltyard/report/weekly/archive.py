@@ -1,0 +1,114 @@
+"""Reports of finished weeks: written once from the log as it was, kept in the arena, and copied to a folder."""
+
+from __future__ import annotations
+
+import time
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.following.evidence import study_of
+from tiltyard.arena.following.replay import as_published
+from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
+from tiltyard.arena.weekly import period_of_log, weekly_report
+from tiltyard.files import write_text
+from tiltyard.pages.document import document, package_text
+from tiltyard.pages.figures import day
+from tiltyard.pages.markup import el, link, number, table
+from tiltyard.report.weekly.page import STYLE, Labels, section, tiles, weekly_page, weekly_sections
+from tiltyard.report.weekly.text import status_sentence, weekly_json, weekly_markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.weeks import Week
+    from tiltyard.arena.weekly import WeeklyReport
+
+
+def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = False) -> list[str]:
+    """Write the report of every finished week that has none yet; the weeks that were written, oldest first.
+
+    Parameters:
+        store: The arena.
+        now: The time (microseconds); None: that of this computer.
+        again: Whether to write the others again too, such as after an upgrade.
+    """
+    now = int(time.time() * 1e6) if now is None else now
+    there = set() if again else {kept.week for kept in kept_weeks(store)}
+    written = []
+    for week in weeks_with_votes(store, now):
+        if week.name not in there:
+            report, seq = report_of(store, week)
+            facts = KeptWeek(
+                week=week.name,
+                since=week.since,
+                until=week.until,
+                seq=seq,
+                phase=report.board.phase,
+                status=report.board.publication.status,
+                votes=report.votes,
+                written_at=now,
+            )
+            keep_week(store, facts, _texts(report, week), again=again)
+            written.append(week.name)
+    return written
+
+
+def report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
+    """The report of a week from the log as it was at its end, and the number of its last event."""
+    # Events of several servers are nearly in clock order: the log of a week ends with the first event after it.
+    events = takewhile(lambda event: event.at < week.until, events_in_order(store))
+    state, period = period_of_log(events, week.since)
+    period = as_published(state, period)
+    found, _ = study_of(state, period.votes)
+    return weekly_report(state, period, found), state.seq
+
+
+def _texts(report: WeeklyReport, week: Week) -> WeekTexts:
+    names = {row.model: row.display_name for row in report.board.rows}
+    labels = Labels(model=lambda model: el("bdi", names.get(model, model)))
+    parts = [section(anchor, *part) for anchor, part in weekly_sections(report, labels).items()]
+    said = el("p", status_sentence(report), class_="lead")
+    return WeekTexts(
+        page=weekly_page(report, f"Validity report {week.name}"),
+        sections="".join([said, tiles(report), *parts]),
+        markdown=weekly_markdown(report),
+        report=weekly_json(report),
+    )
+
+
+def write_folder(store: Store, folder: Path) -> int:
+    """Copy every kept report to a folder, as page, Markdown and JSON, with a page that lists them; how many are new.
+
+    Files that are there with the same text are left alone.
+    """
+    weeks = kept_weeks(store)
+    new = 0
+    for kept in weeks:
+        texts = week_texts(store, kept.week)
+        assert texts is not None
+        forms = ((texts.page, "html"), (texts.markdown, "md"), (texts.report, "json"))
+        new += sum([_write(folder / f"{kept.week}.{suffix}", text) for text, suffix in forms]) > 0
+    _write(folder / "index.html", _index(weeks))
+    return new
+
+
+def _write(path: Path, text: str) -> bool:
+    if path.is_file() and path.read_bytes() == text.encode():
+        return False
+    write_text(path, text)
+    return True
+
+
+def _index(weeks: Sequence[KeptWeek]) -> str:
+    rows = [
+        [link(f"{kept.week}.html", kept.week), day(kept.since), number(kept.votes), kept.status.capitalize()]
+        for kept in weeks
+    ]
+    body = [
+        el("header", el("p", "Live arena", class_="over"), el("h1", "Validity reports")),
+        el("main", table(["Week", "From", ("Counted votes", "num"), "Status"], rows)),
+    ]
+    return document("Validity reports", body, style=package_text("tiltyard.report", "style.css") + STYLE)
