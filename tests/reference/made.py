@@ -22,8 +22,9 @@ from tests.web.sites import small_site
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.evidence import study_of
-from tiltyard.arena.weekly import period_of_log, weekly_report
+from tiltyard.arena.weekly import DAY, period_of_log, weekly_report
 from tiltyard.cli.main import make_app
+from tiltyard.report.weekly.archive import keep_finished_weeks
 
 EXAMPLES = ROOT / "examples"
 Made = dict[str, list[Any]]
@@ -318,6 +319,7 @@ def site(url: str) -> Made:
             made.arena.vote(served.matchup_id, voter, Choice.A if rng.random() < 0.6 else Choice.B)
         made.arena.append([e.PhaseChanged(phase=4), e.PromptDisabled(prompt_id="p2")])
         made.observatory.refresh()
+        keep_finished_weeks(made.arena.store, made.arena.now() + 14 * DAY)
         client = made.client()
         board = client.get("/leaderboard.json").json()
         category = client.get("/leaderboard.json?category=sums").json()
@@ -332,6 +334,7 @@ def site(url: str) -> Made:
             "Live board": [client.get("/api/v1/leaderboard").json()],
             "Model": [client.get(f"/api/v1/models/{one}").json()],
             "Live validity report": [client.get("/api/v1/validity").json()],
+            "Weeks": [client.get("/api/v1/validity/weeks").json()],
             "Arena export": [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()],
         }
 
