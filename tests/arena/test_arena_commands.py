@@ -292,3 +292,33 @@ def test_an_import_of_nothing_says_what_to_give(tiltyard: Run) -> None:  # noqa:
 def test_a_public_address_that_is_none_is_refused_before_anything_listens(tiltyard: Run, url: str) -> None:  # noqa: F811
     ok(tiltyard, "init", *DB)
     assert f"the public URL {url!r} is not a web address" in fails(tiltyard, "serve", *DB, "--public-url", url)
+
+
+def test_invitations_are_made_listed_and_revoked_and_what_is_over_is_deleted(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, "init", *DB)
+    assert "no invitations" in ok(tiltyard, "invite", *DB)[0]
+    _, said = ok(tiltyard, "invite", *DB, "--n", "3", "--out", "links.txt", "--label", "course")
+    assert "open to all" in said
+    links = (tmp_path / "links.txt").read_text().splitlines()
+    assert len(set(links)) == 3
+    assert all(link.startswith("http://127.0.0.1:8000/invited/") for link in links)
+    shown, _ = ok(tiltyard, "settings", *DB, "--invitation-only")
+    assert "invitation_only: true" in shown
+    _, quiet = ok(tiltyard, "invite", *DB, "--n", "1", "--uses", "0", "--days", "2", "--out", "more.txt")
+    assert "open to all" not in quiet
+    listed, _ = ok(tiltyard, "invite", *DB)
+    assert listed.count("open") == 4
+    assert "used 0 of any number" in listed
+    ok(tiltyard, "invite", *DB, "--revoke", "course")
+    assert ok(tiltyard, "invite", *DB)[0].count("revoked") == 3
+    assert "no invitation in use" in fails(tiltyard, "invite", *DB, "--revoke", "course")
+    assert ok(tiltyard, "tidy", *DB)[0].startswith("deleted: 0 links")
+    assert "invitation_only: false" in ok(tiltyard, "settings", *DB, "--open-to-all")[0]
+
+
+def test_the_texts_of_an_operator_are_set_and_shown(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+    ok(tiltyard, "init", *DB)
+    (tmp_path / "privacy.txt").write_text("We run this.\n\nWrite to us.")
+    shown, _ = ok(tiltyard, "settings", *DB, "--consent", "You agree.", "--privacy", "privacy.txt")
+    assert shown.rstrip().endswith("consent: You agree.\nprivacy: We run this.\n\nWrite to us.")
+    assert "cannot read nowhere.txt" in fails(tiltyard, "settings", *DB, "--privacy", "nowhere.txt")

@@ -100,12 +100,16 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnterVoter(Command[str]):
-    """Find the random key of the visitor with this cookie, or create one. Only a first visit uses the quotas."""
+    """Find the random key of the visitor with this cookie, or create one. Only a first visit uses the quotas.
 
-    def __init__(self, cookie_hash: str, quotas: Sequence[Quota] = ()) -> None:
+    `invitation` is the stored name of the invitation that the visitor brings, if any.
+    """
+
+    def __init__(self, cookie_hash: str, quotas: Sequence[Quota] = (), *, invitation: str = "") -> None:
         super().__init__(quotas)
         check_voter(cookie_hash)
         self.cookie_hash = cookie_hash
+        self.invitation = invitation
 
 
 class ServeMatchup(Command[ServedMatchup]):

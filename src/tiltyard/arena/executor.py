@@ -21,11 +21,13 @@ from tiltyard.arena.commands import (
     ReadState,
     ServedMatchup,
     ServeMatchup,
+    SubmitVote,
     check_events,
 )
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair, served_event
 from tiltyard.arena.store import log, matchup_table
+from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.texts import TextCache, responses_taken
 from tiltyard.arena.store.visitors import BlockKeys, QuotaCounter, enter_voter, known_cookies, tidy_visitors
 from tiltyard.arena.waiting_pairs import WaitingPairs, choose_waiting, shown_pair
@@ -49,6 +51,8 @@ TIDY_SECONDS = 30
 
 FORGET_SECONDS = 6 * 3600
 """How often voters are looked for who have not been here for as long as the policy keeps them."""
+
+NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
 
 EXPIRED_AT_ONCE = 500
 VOTERS_KEPT = 4096
@@ -143,8 +147,12 @@ class Executor:
         now = self._now()
         appends = [command for command in group if isinstance(command, AppendEvents)]
         locked = self._store.begin(connection, replica, wait=bool(appends))
-        self._check_quotas(connection, group, now)
-        self._name_blocks(connection, group, now)
+        closed = replica.state.policy.entry.invitation_only
+        if closed:
+            self._admit_invited(connection, group, now)
+        self._check_quotas(connection, group, now, closed=closed)
+        if not closed:
+            self._name_blocks(connection, group, now)
         decided = self._decide_matchups(connection, replica, group, now)
         if locked:
             self._store.chain_pending(connection, replica)
@@ -155,29 +163,50 @@ class Executor:
         self._enter(connection, group, now)
         self._probe(connection, replica, group, now)
 
-    def _check_quotas(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
-        """Refuse what is over a limit, and count the rest. A new cookie's first visit counts once."""
-        limited = [command for command in group if command.quotas]
+    def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
+        """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
+        asked = [command for command in group if isinstance(command, ServeMatchup | MatchupCommand)]
+        keys = invited(connection, [command.voter for command in asked], now) if asked else {}
+        for command in asked:
+            if command.voter not in keys and isinstance(command, ServeMatchup | SubmitVote):
+                command.refuse(voting.NotInvited(NOT_INVITED))
+            command.block_key = keys.get(command.voter, "") if command.quotas or command.block else ""
+        for enter in group:
+            if isinstance(enter, EnterVoter) and not enter.invitation:
+                enter.refuse(voting.NotInvited(NOT_INVITED))
+
+    def _check_quotas(
+        self, connection: Connection, group: Sequence[Command[object]], now: int, *, closed: bool
+    ) -> None:
+        """Refuse what is over a limit, and count the rest. A new cookie's first visit counts once.
+
+        In a `closed` arena limits count by invitation instead of address.
+        """
+        limited = {
+            command: by_invitation(command.quotas, _invitation(command)) if closed else command.quotas
+            for command in group
+            if command.quotas and not command.refused
+        }
         if not limited:
             return
-        used = self._usage.used(connection, [quota for command in limited for quota in command.quotas], now)
+        used = self._usage.used(connection, [quota for quotas in limited.values() for quota in quotas], now)
         entered = known_cookies(
             connection, [command.cookie_hash for command in limited if isinstance(command, EnterVoter)]
         )
         noted: list[Quota] = []
-        for command in limited:
+        for command, quotas in limited.items():
             if isinstance(command, EnterVoter) and command.cookie_hash in entered:
                 continue
-            over = next((quota for quota in command.quotas if used[quota.name] >= quota.most), None)
+            over = next((quota for quota in quotas if used[quota.name] >= quota.most), None)
             if over is not None:
                 wait = self._usage.free_in(connection, over, now)
                 message = f"{over.most} in {_span(over.seconds)} is the limit. Try again in {_span(wait)}."
                 command.refuse(voting.TooMany(message, wait))
                 continue
-            noted += command.quotas
+            noted += quotas
             if isinstance(command, EnterVoter):
                 entered.add(command.cookie_hash)
-            used.update(quota.name for quota in command.quotas)
+            used.update(quota.name for quota in quotas)
         self._usage.note(connection, noted, now)
 
     def _name_blocks(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
@@ -327,7 +356,13 @@ class Executor:
         """Find or create the voters' keys, in the same order in every worker, to avoid deadlocks."""
         entering = [command for command in group if isinstance(command, EnterVoter) and not command.refused]
         for command in sorted(entering, key=lambda enter: enter.cookie_hash):
-            command.answer(enter_voter(connection, command.cookie_hash, now))
+            if not command.invitation:
+                command.answer(enter_voter(connection, command.cookie_hash, now))
+                continue
+            try:
+                command.answer(enter_by_invitation(connection, command.cookie_hash, command.invitation, now))
+            except voting.NotInvited as refusal:
+                command.refuse(refusal)
 
     def _probe(self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int) -> None:
         """Write a dummy row, once for all probes of the group."""
@@ -351,6 +386,11 @@ def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replic
     else:
         step.answer(step.reply(decision.ballot, now, replica.state))
     return None if decision.body is None else Event(now, decision.body)
+
+
+def _invitation(command: Command[object]) -> str:
+    """What limits of a closed arena count by: the invitation that is used now, or that the voter has."""
+    return command.invitation if isinstance(command, EnterVoter) else command.block_key
 
 
 def _span(seconds: int) -> str:

@@ -213,6 +213,14 @@ class WaitingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     (ours)"""
 
 
+class EntryRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who may vote."""
+
+    invitation_only: bool = False
+    """Whether only visitors with an invitation may vote (`arena invite`). Limits then count by invitation instead of by
+    address, and an invitation takes the place of an address block. (ours)"""
+
+
 class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long what is known about visitors is kept. Votes stay; they are under random keys."""
 
@@ -306,6 +314,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How much one address block and one day can move a model."""
     waiting: WaitingRules = WaitingRules()
     """Which pairs wait for a vote."""
+    entry: EntryRules = EntryRules()
+    """Who may vote."""
     retention: RetentionRules = RetentionRules()
     """How long what is known about visitors is kept."""
     bank: BankRules = BankRules()

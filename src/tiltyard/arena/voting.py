@@ -42,6 +42,10 @@ class NoVote(ArenaError):
     """There is no vote yet whose names could be shown."""
 
 
+class NotInvited(ArenaError):
+    """The arena is closed, and this visitor has no valid invitation."""
+
+
 class TooMany(ArenaError):
     """A limit was reached. `retry_seconds` says when it makes sense to try again."""
 

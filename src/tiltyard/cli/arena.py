@@ -22,7 +22,7 @@ from tiltyard.cli.arena_options import (
 )
 from tiltyard.cli.arena_prompts import prompts_command
 from tiltyard.cli.arena_simulate import simulate_command
-from tiltyard.cli.arena_visitors import tidy_command
+from tiltyard.cli.arena_visitors import invite_command, tidy_command
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
@@ -84,6 +84,10 @@ def settings_command(
         Literal["after_retirement", "always"] | None,
         typer.Option(help="When answers are public with their authors; `always` is an arena that is not blind."),
     ] = None,
+    invitation_only: Annotated[
+        bool | None,
+        typer.Option("--invitation-only/--open-to-all", help="Whether only invited visitors may vote: `arena invite`."),
+    ] = None,
     notice: Annotated[
         str | None,
         typer.Option(help="A sentence for every page of the site, from its next start on; '' takes it away."),
@@ -114,7 +118,10 @@ def settings_command(
         chosen = before if policy is None else read_policy_file(policy)
         if texts_public is not None:
             chosen = msgspec.structs.replace(chosen, texts_public=texts_public)
-        bodies: list[Any] = [] if policy is None and texts_public is None else [SettingsChanged(policy=chosen)]
+        if invitation_only is not None:
+            entry = msgspec.structs.replace(chosen.entry, invitation_only=invitation_only)
+            chosen = msgspec.structs.replace(chosen, entry=entry)
+        bodies: list[Any] = [] if chosen is before else [SettingsChanged(policy=chosen)]
         bodies += [] if phase is None else [PhaseChanged(phase=phase)]
         if bodies:
             arena.append(bodies)
@@ -364,6 +371,7 @@ app.command("witness")(witness_command)
 app.command("backup")(backup_command)
 app.command("prompts")(prompts_command)
 app.command("tidy")(tidy_command)
+app.command("invite")(invite_command)
 app.command("simulate")(simulate_command)
 
 

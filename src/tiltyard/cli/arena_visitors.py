@@ -1,12 +1,84 @@
-"""`tiltyard arena tidy`: what is known about visitors, and for how long."""
+"""`tiltyard arena invite` and `arena tidy`: who may vote, and how long what is known about visitors is kept."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, need_arena
+from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena
+from tiltyard.cli.output import note
+from tiltyard.errors import OptionError
+
+MICROSECONDS = 1_000_000
+
+
+def invite_command(
+    db: DbOption = DEFAULT_DB,
+    n: Annotated[int | None, typer.Option("--n", min=1, max=100_000, help="Make this many invitations.")] = None,
+    out: OutOption = None,
+    uses: Annotated[
+        int, typer.Option(min=0, help="How many visitors may use each; 0 is any number, for one link to many.")
+    ] = 1,
+    label: Annotated[str, typer.Option(help="What they are for; they can be revoked by it.")] = "",
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, help="Days until they expire; without it, never.")
+    ] = None,
+    public_url: Annotated[
+        str, typer.Option(metavar="URL", help="The address of the site, with which the links begin.")
+    ] = "http://127.0.0.1:8000",
+    revoke: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Revoke the invitation with this name, or all with this label.")
+    ] = None,
+    format: Annotated[Literal["table", "json"], typer.Option(help="How the list is printed.")] = "table",
+) -> None:
+    """List the invitations of an arena, make new ones, or revoke some.
+
+    A link is shown once, when it is made: the database keeps only its hash. Whoever opens a link and starts uses it,
+    and votes from then on in that browser. Invitations matter once the arena is closed: `arena settings
+    --invitation-only`. A revoked invitation ends the voting of those who used it; their votes stay.
+    """
+    need_arena()
+    from tiltyard.arena.service import clock
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
+    from tiltyard.boards.text import json_text
+    from tiltyard.files import write_private
+
+    if n is not None and revoke is not None:
+        raise OptionError("--n and --revoke are two different things. Give one of them.")
+    store = Store.open(db)
+    try:
+        now = clock()
+        if revoke is not None:
+            note(f"revoked: {revoke_invitations(store, revoke, now)}.")
+        elif n is not None:
+            until = None if days is None else now + days * 86_400 * MICROSECONDS
+            made = make_invitations(store, n, now=now, most=uses, label=label, expires_at=until)
+            links = "".join(f"{public_url.rstrip('/')}/invited/{secret}\n" for secret in made)
+            if out is None:
+                typer.echo(links, nl=False)
+            else:
+                write_private(out, links.encode())
+                note(f"wrote {n} links to {out}. Whoever has one may vote; keep the file safe, or delete it.")
+            if not store.load().state.policy.entry.invitation_only:
+                note("the arena is open to all: close it with `tiltyard arena settings --invitation-only`.")
+            return
+        found = all_invitations(store)
+    finally:
+        store.close()
+    rows = [
+        {"name": one.name, "label": one.label, "status": one.status(now), "uses": one.uses, "most": one.most}
+        for one in found
+    ]
+    if format == "json":
+        typer.echo(json_text({"invitations": rows}).rstrip())
+        return
+    for row in rows:
+        most = row["most"] or "any number"
+        typer.echo(f"{row['name']}  {row['status']:<8}  used {row['uses']} of {most}  {row['label']}".rstrip())
+    if not rows:
+        typer.echo("no invitations. Make some: tiltyard arena invite --n 50 --out links.txt")
 
 
 def tidy_command(

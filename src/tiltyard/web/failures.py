@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tiltyard.arena.voting import ChoiceDiffers, Gone, NotYours, NoVote, TooLate, TooMany
+from tiltyard.arena.voting import ChoiceDiffers, Gone, NotInvited, NotYours, NoVote, TooLate, TooMany
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def failure_of(error: ArenaError) -> Failure:
     match error:
         case NotYours():
             return Failure(404, "not_yours", said)
+        case NotInvited():
+            return Failure(403, "not_invited", said)
         case ChoiceDiffers():
             return Failure(409, "choice_differs", said)
         case Gone():

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from tiltyard.arena.commands import EnterVoter, ServeMatchup
 from tiltyard.arena.integrity import MICROSECONDS, limits_of
+from tiltyard.arena.store.invitations import hashed
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import NotYours
 from tiltyard.validity.limits import networks_of
@@ -82,16 +83,18 @@ class Visitors:
             raise NotYours("there is no such matchup for this voter. Ask for one.")
         return visitor
 
-    async def enter(self, request: Request) -> Visitor:
-        """The visitor, registered if this is the first visit.
+    async def enter(self, request: Request, invitation: str = "") -> Visitor:
+        """The visitor, registered if this is the first visit, or if they bring the secret of an invitation.
 
-        Raises `TooMany` if the quota of new sessions is used up.
+        Raises `TooMany` if the quota of new sessions is used up, `NotInvited` if the arena is closed to this visitor.
         """
+        secret = invitation or request.headers.get("x-invitation", "")
         visitor = await self.recognize(request)
-        if visitor is not None:
+        if visitor is not None and not secret:
             return visitor
         visitor, name = Visitor(request.state.address, ""), cookie_hash(request.state.cookie)
-        voter = await self._engine.run(EnterVoter(name, self.quotas(visitor, "session")))
+        brought = hashed(secret) if secret else ""
+        voter = await self._engine.run(EnterVoter(name, self.quotas(visitor, "session"), invitation=brought))
         self._remember(name, voter)
         return replace(visitor, voter=voter)
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from tiltyard.arena.commands import RevealNames, SkipMatchup, SubmitVote, UndoVote
+from tiltyard.arena.commands import SAFE_ID, RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.vote_effect import PairVotes, effect_of, pair_votes
-from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotYours, shows_names
+from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotInvited, NotYours, shows_names
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.site import site_of
@@ -81,8 +81,7 @@ async def vote_page(request: Request) -> Response:
     site = site_of(request)
     visitor = await site.visitors.recognize(request)
     if visitor is None:
-        asked = {"token": site.visitors.token(request, START), "consent": site.settings.consent}
-        return site.page("start.html", asked, here="vote")
+        return _start_page(request, closed=site.observatory.snapshot.policy.entry.invitation_only)
     if request.state.is_head:
         return HTMLResponse()
     waiting = await site.engine.open_matchup(visitor.voter, site.engine.arena.now())
@@ -92,13 +91,27 @@ async def vote_page(request: Request) -> Response:
     return site.page("vote.html", context, here="vote")
 
 
+@router.get("/invited/{secret}")
+async def invitation(request: Request, secret: str) -> Response:
+    """The start page with an invitation. Looking at it uses nothing: mail programs look at links too."""
+    if not SAFE_ID.match(secret):
+        raise NotInvited("this is no invitation. Open the whole link that you were given.")
+    return _start_page(request, invitation=secret)
+
+
+def _start_page(request: Request, *, invitation: str = "", closed: bool = False) -> Response:
+    site = site_of(request)
+    asked = {"token": site.visitors.token(request, START), "consent": site.settings.consent}
+    return site.page("start.html", {**asked, "invitation": invitation, "closed": closed}, here="vote")
+
+
 @router.post("/start")
 async def start_voting(request: Request) -> Response:
     """Make a visitor a voter; redirects to the first pair."""
     visitors = site_of(request).visitors
     form = await form_of(request)
     visitors.check_form(request, form.get("token", ""), START)
-    await visitors.enter(request)
+    await visitors.enter(request, form.get("invitation", ""))
     return _redirect("/")
 
 

@@ -1,0 +1,131 @@
+"""Invitations of a closed arena: links whose secrets are stored only as hashes, and what stands for each in the log.
+
+An invitation is a block of its own: its votes carry its random key, limits count by it, and pairs wait for it. So a
+person with a one-time link is one block, and so is a class that shares a link for many.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from tiltyard.arena.store.bulk import fetch, one_of
+from tiltyard.arena.store.tables import invitations, voters
+from tiltyard.arena.store.visitors import Quota, enter_voter
+from tiltyard.arena.voting import NotInvited
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tiltyard.arena.store import Store
+
+SHOWN_LETTERS = 12
+"""How much of an invitation's hash names it to its operator."""
+
+_keys = (
+    sa.select(voters.c.voter, invitations.c.key, invitations.c.expires_at)
+    .join_from(voters, invitations, invitations.c.name == voters.c.invitation)
+    .where(one_of(voters.c.voter, "voters"), invitations.c.revoked_at.is_(None))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """An invitation as its operator sees it: the beginning of its hash, what it is for, and how much it was used.
+
+    `most` is how many visitors may use it, 0: any number. Times are microseconds since 1970.
+    """
+
+    name: str
+    label: str
+    most: int
+    uses: int
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+
+    def status(self, now: int) -> str:
+        """Whether it can be used."""
+        if self.revoked_at is not None:
+            return "revoked"
+        if self.expires_at is not None and self.expires_at <= now:
+            return "expired"
+        return "used up" if self.most and self.uses >= self.most else "open"
+
+
+def hashed(secret: str) -> str:
+    """The name under which the invitation with this secret is stored."""
+    return hashlib.sha256(f"invitation\n{secret}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def make_invitations(
+    store: Store, n: int, *, now: int, most: int = 1, label: str = "", expires_at: int | None = None
+) -> list[str]:
+    """The secrets of new invitations, each for `most` visitors. They are told only here: the database has hashes."""
+    made = [secrets.token_urlsafe(18) for _ in range(n)]
+    common = {"label": label, "most": most, "uses": 0, "created_at": now, "expires_at": expires_at}
+    rows = [{"name": hashed(secret), "key": secrets.token_urlsafe(9), **common} for secret in made]
+    with store.database.write() as connection:
+        connection.execute(sa.insert(invitations), rows)
+    return made
+
+
+def all_invitations(store: Store) -> list[Invitation]:
+    """Every invitation, the oldest first."""
+    table = invitations.c
+    chosen = sa.select(
+        *(table.name, table.label, table.most, table.uses, table.created_at, table.expires_at, table.revoked_at)
+    )
+    with store.database.read() as connection:
+        rows = connection.execute(chosen.order_by(table.created_at, table.name)).all()
+    return [Invitation(row[0][:SHOWN_LETTERS], *row[1:]) for row in rows]
+
+
+def revoke_invitations(store: Store, which: str, now: int) -> int:
+    """Revoke the invitations with this label, or whose shown name this is; returns how many."""
+    named = (invitations.c.label == which) | (sa.func.substr(invitations.c.name, 1, SHOWN_LETTERS) == which)
+    still = invitations.c.revoked_at.is_(None)
+    with store.database.write() as connection:
+        done = connection.execute(sa.update(invitations).where(named, still).values(revoked_at=now)).rowcount
+    if not done:
+        raise OptionError(f"no invitation in use has the name or the label {which!r}. `arena invite` lists them.")
+    return done
+
+
+def invited(connection: sa.Connection, names: Iterable[str], now: int) -> dict[str, str]:
+    """What stands in the log for the invitation of each of these voters; those without a valid one are left out."""
+    rows = fetch(connection, _keys, {"voters": sorted(set(names))})
+    return {voter: key for voter, key, until in rows if until is None or until > now}
+
+
+def enter_by_invitation(connection: sa.Connection, cookie_hash: str, name: str, now: int) -> str:
+    """The voter of this cookie, who uses the invitation with this name; using it twice counts once."""
+    row = connection.execute(sa.select(invitations).where(invitations.c.name == name).with_for_update()).first()
+    if row is None:
+        raise NotInvited("this invitation is not known here. Open the whole link that you were given.")
+    here = voters.c.cookie_hash == cookie_hash
+    if connection.execute(sa.select(voters.c.invitation).where(here)).scalar() == name:
+        return enter_voter(connection, cookie_hash, now)
+    status = Invitation("", *row[2:]).status(now)
+    if status != "open":
+        raise NotInvited(f"this invitation is {status}. Ask whoever invited you for another.")
+    voter = enter_voter(connection, cookie_hash, now)
+    connection.execute(sa.update(voters).where(here).values(invitation=name))
+    used = sa.update(invitations).where(invitations.c.name == name).values(uses=invitations.c.uses + 1)
+    connection.execute(used)
+    return voter
+
+
+def by_invitation(quotas: Sequence[Quota], key: str) -> list[Quota]:
+    """The quotas in a closed arena: what an address may do, the invitation may do; networks do not count."""
+    kept = {quota.name: quota for quota in quotas if not quota.hidden}
+    for quota in quotas:
+        if quota.hidden:
+            name = f"{quota.name.rpartition(':')[0]}:invited:{key}"
+            kept.setdefault(name, Quota(name, quota.most, quota.seconds))
+    return list(kept.values())
