@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from tests.arena.matchmaking_arenas import Yard
 from tiltyard.arena import events as e
 from tiltyard.arena import matchmaking
-from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, exposure_targets, next_matchup
+from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, next_matchup
+from tiltyard.arena.matchmaking.exposure import targets
 from tiltyard.arena.matchmaking.tables import Deficits, RankOrder, Servable, WorkingTables
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
@@ -83,7 +84,9 @@ def test_kept_tables_are_those_made_anew_whenever_they_are_looked_at(story: list
         fresh_order, fresh = RankOrder(state, servable), Deficits(servable)
         fresh.follow(state, fresh_order.floors)
         assert inside(kept_servable) == inside(servable)
-        assert tables.exposure_targets(state, kept_servable).tolist() == exposure_targets(state).tolist()
+        assert (
+            tables.exposure_targets(state, kept_servable).tolist() == targets(state.schedule, servable.numbers).tolist()
+        )
         assert order.order.tolist() == fresh_order.order.tolist()
         assert (order.opened, order.decisive) == (fresh_order.opened, fresh_order.decisive)
         assert kept.prompts.tobytes() == fresh.prompts.tobytes()

@@ -21,13 +21,11 @@ from tiltyard.arena.matchmaking import (
     SeenMatchups,
     coverage,
     exploration,
-    exposure_targets,
-    lane_opens,
     uncertainty,
 )
 from tiltyard.arena.matchmaking.contender import ContenderMeeting, Kind, below_floor
 from tiltyard.arena.matchmaking.draws import draw, draw_few, draw_one, tied_best
-from tiltyard.arena.matchmaking.exposure import TrafficCap, playing
+from tiltyard.arena.matchmaking.exposure import TrafficCap, targets
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
 from tiltyard.arena.policy import LaneWeights, OpponentMix, Policy, PublicationRules
@@ -36,6 +34,10 @@ from tiltyard.arena.tallies import pair_of
 
 def view_of(yard: Yard) -> VoterView:
     return VoterView(yard.state, SeenMatchups(), WorkingTables())
+
+
+def targets_of(yard: Yard) -> np.ndarray:
+    return targets(yard.state.schedule, view_of(yard).servable.numbers)
 
 
 def only(lane: e.Lane, **settings: int) -> Policy:
@@ -54,7 +56,7 @@ def test_contenders_are_due_what_their_lane_gave_and_the_others_share_the_rest()
             yard.serve(*((0, 1) if number % 50 < 40 else (2, 3)), 0, "contender")
         else:
             yard.serve(number % 37, number % 37 + 1, 0)
-    target = exposure_targets(yard.state)
+    target = targets_of(yard)
     assert target[:2].tolist() == [24.0, 24.0]
     assert target[2:4].tolist() == [6.0, 6.0]
     assert target[4:] == pytest.approx((200 - 60) / 34)
@@ -63,15 +65,15 @@ def test_contenders_are_due_what_their_lane_gave_and_the_others_share_the_rest()
 def test_while_the_contender_lane_is_closed_everybody_is_due_the_same() -> None:
     yard = Yard(38, 2)
     yard.play(0, 1, 0)
-    assert not lane_opens(yard.state)
-    assert exposure_targets(yard.state) == pytest.approx(2 / 38)
+    assert not view_of(yard).opened
+    assert targets_of(yard) == pytest.approx(2 / 38)
 
 
 def test_a_model_that_cannot_be_served_is_due_nothing() -> None:
     yard = Yard(4, 2)
     yard.play(0, 1, 0)
     yard.tell(e.ModelDisabled(model="m3"))
-    assert exposure_targets(yard.state).tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 0.0])
+    assert targets_of(yard).tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 0.0])
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------
@@ -146,11 +148,11 @@ def test_the_contender_lane_opens_when_the_first_k_and_one_have_enough_votes() -
     for _ in range(2):
         yard.play(0, 1, 0)
         yard.play(1, 2, 0)
-    assert not lane_opens(yard.state)
+    assert not view_of(yard).opened
     yard.play(2, 0, 0, e.Choice.TIE)
     yard.play(0, 2, 0, e.Choice.BOTH_BAD)
     yard.play(2, 0, 0, e.Choice.TIE)
-    assert lane_opens(yard.state)
+    assert view_of(yard).opened
 
 
 def lane_meetings(
@@ -269,7 +271,7 @@ def test_floors_reach_to_the_publications_top_and_its_models_become_anchors_for_
 @pytest.mark.parametrize("models", [2, 3, 5])
 def test_small_bands_and_arenas_are_served_by_the_kinds_that_exist(models: int, band: int) -> None:
     yard = floors_met(models, contender_band=band)
-    while not lane_opens(yard.state):
+    while not view_of(yard).opened:
         yard.everybody_meets(4)
     met = lane_meetings(yard, 200)
     anchors = range(1, min(models, band) + 1)
@@ -283,10 +285,10 @@ def test_a_lane_of_kinds_that_cannot_be_served_passes_on() -> None:
     """Two models are neighbours and nothing else: a lane that is to draw close contenders only cannot serve."""
     mix = OpponentMix(neighbour=0.0, close=1.0, challenger=0.0)
     yard = floors_met(2)
-    while not lane_opens(yard.state):
+    while not view_of(yard).opened:
         yard.everybody_meets(4)
     yard.tell(e.SettingsChanged(policy=msgspec.structs.replace(yard.state.policy, opponents=mix)))
-    assert lane_opens(yard.state)
+    assert view_of(yard).opened
     assert {matchup.lane for matchup in yard.many(20)} == {"coverage"}
 
 
@@ -472,6 +474,6 @@ def test_a_model_is_in_play_when_one_other_answered_one_of_its_prompts() -> None
     yard = Yard(0, 2)
     for number, prompt in ((0, 0), (1, 0), (2, 1)):
         yard.add_model(number, [prompt])
-    assert playing(yard.state).tolist() == [0, 1]
+    assert view_of(yard).servable.numbers.tolist() == [0, 1]
     yard.answer(0, 1)
-    assert playing(yard.state).tolist() == [0, 1, 2]
+    assert view_of(yard).servable.numbers.tolist() == [0, 1, 2]

@@ -1,7 +1,7 @@
 """Matchmaking: four lanes over the state of an arena, one small file each, and the legacy algorithm of phase 1."""
 
 from tiltyard.arena.matchmaking.choosing import FALLS_TO, Matchmaker, next_matchup, prompt_for_pair
-from tiltyard.arena.matchmaking.exposure import TrafficCap, contenders, exposure_targets, lane_opens
+from tiltyard.arena.matchmaking.exposure import TrafficCap
 from tiltyard.arena.matchmaking.matchup import Chooser, ChosenMatchup, Seen, SeenMatchups, served_event
 
 __all__ = [
@@ -12,9 +12,6 @@ __all__ = [
     "Seen",
     "SeenMatchups",
     "TrafficCap",
-    "contenders",
-    "exposure_targets",
-    "lane_opens",
     "next_matchup",
     "prompt_for_pair",
     "served_event",

@@ -30,12 +30,6 @@ LEAN_FROM = 25.0
 """Targets below this many exposures are treated as this large, since one exposure more or less is chance."""
 
 
-def playing(state: ArenaState) -> Numbers:
-    """The models that can be served: those that share an answered prompt with another one."""
-    cells = state.catalog.servable()
-    return np.flatnonzero(cells[:, cells.sum(axis=0) > 1].any(axis=1))
-
-
 def conservative_order(state: ArenaState, numbers: Numbers) -> Numbers:
     """These models, best first by conservative score; equal ones in the order of their numbers."""
     now = state.ratings
@@ -43,27 +37,18 @@ def conservative_order(state: ArenaState, numbers: Numbers) -> Numbers:
     return numbers[np.argsort(-score, kind="stable")]
 
 
-def contenders(state: ArenaState) -> Numbers:
-    """The contender band: the first K models that can be served, best first."""
-    return conservative_order(state, playing(state))[: state.policy.contender_band]
-
-
-def lane_opens(state: ArenaState, order: Numbers | None = None) -> bool:
+def lane_opens(state: ArenaState, order: Numbers) -> bool:
     """Whether the contender lane may serve: the top K + 1 models have enough rated votes to avoid chasing luck."""
-    if order is None:
-        order = conservative_order(state, playing(state))
     first = order[: state.policy.contender_band + 1]
     rated = state.tallies.rated_on.view[first].sum(axis=1)
     return len(first) > 1 and int(rated.min()) >= state.policy.contender_opens_at
 
 
-def exposure_targets(state: ArenaState) -> Floats:
-    """The exposures each model should have in a window of the current length; 0 for a model that cannot be served."""
-    return targets(state.schedule, playing(state))
-
-
 def targets(schedule: Schedule, players: Numbers) -> Floats:
-    """An even share for every model, or what the contender lane alone gave it if that is more."""
+    """The exposures that each model should have in the window; 0 for one that is not among the players.
+
+    An even share for every model, or what the contender lane alone gave it if that is more.
+    """
     values = np.zeros(len(schedule.in_window))
     values[players] = fairness.exposure_targets(schedule.by_contender_lane[players], len(schedule.window))
     return values

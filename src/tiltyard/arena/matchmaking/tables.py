@@ -77,20 +77,19 @@ class Servable:
 class RankOrder:
     """The order of the models and what depends on it: it changes with votes, not with served matchups.
 
-    `order` lists the models that can be served, best first; `band` the contenders among them; `opened`: their lane may
-    serve. `floors` are the decisive votes that each model should have on every prompt: more for contenders. `decisive`
-    counts such votes of all models.
+    `order` lists the models that can be served, best first; `opened`: the contender lane may serve. `floors` are the
+    decisive votes that each model should have on every prompt: more for contenders. `decisive` counts such votes of all
+    models.
     """
 
     def __init__(self, state: ArenaState, servable: Servable) -> None:
         policy = state.policy
         self.order = conservative_order(state, servable.numbers)
-        self.band = self.order[: policy.contender_band]
         self.opened = lane_opens(state, self.order)
         self.decisive = int(state.tallies.wins.view.sum())
         self.floors = np.full(len(servable.players), policy.prompt_floor, dtype=np.int32)
         if self.opened:
-            self.floors[self.band] = max(policy.prompt_floor, policy.prompt_target_top)
+            self.floors[self.order[: policy.contender_band]] = max(policy.prompt_floor, policy.prompt_target_top)
 
 
 class Deficits:

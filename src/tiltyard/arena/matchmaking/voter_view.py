@@ -46,7 +46,7 @@ class VoterView:
         self.partners, self.anchors = self._who_may_meet(capped=capped)
         self.has_pair = self.partners is servable.partners or bool(self.anchors.any())
         self.rank_order = order = tables.rank_order(state, servable)
-        self.order, self.band, self.opened = order.order, order.band, order.opened
+        self.order, self.opened = order.order, order.opened
         self._aim = tables.exposure_targets(state, servable)
         self._deviation = deviations(state.schedule.in_window, self._aim)
 
