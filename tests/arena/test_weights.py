@@ -9,8 +9,9 @@ import pytest
 
 from tiltyard.arena.policy import DefenceRules, read_policy
 from tiltyard.arena.votes import VoteTable
-from tiltyard.arena.weights import DAY, are_weighed, contested_models, vote_weights
+from tiltyard.arena.weights import DAY, are_weighed, blocks_to_swap, contested_models, vote_weights, weighed
 from tiltyard.battles.outcome import Outcome
+from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.errors import OptionError
 
 RULES = DefenceRules()
@@ -118,3 +119,44 @@ def test_a_contested_model_is_named_with_its_clearest_span_and_the_alarm_can_be_
     assert found.sentence.startswith(f"{found.votes} votes of the last 7 days favour it more than earlier ones")
     assert contested_models(attacked, DefenceRules(alarm_z=0.0), until) == ()
     assert contested_models(attacked, DefenceRules(on=False), until) == ()
+
+
+def test_that_many_blocks_at_their_limit_swap_two_neighbours_and_a_third_of_them_do_not() -> None:
+    """Model 0 wins 55 % of its votes; blocks of ten votes each for the weakest, one a day, lift it level."""
+    votes = table(3000, models=4, blocks=600, days=90)
+    lead = (votes.model_a == 0) & (np.arange(3000) % 10 == 0) & votes.rated
+    votes = replace(votes, outcome=np.where(lead, Outcome.A, votes.outcome).astype(np.int8))
+    rules = DefenceRules(time_pull=1e6)
+    order = bradley_terry_order(weighed(votes, rules))
+    (first, *rest) = blocks_to_swap(weighed(votes, rules), order, rules)
+    assert first is not None
+    assert first > 3
+    assert all(number is not None and number >= 1 for number in rest)
+    below = votes.models.index(order[1])
+    assert bradley_terry_order(weighed(with_blocks(votes, below, int(1.6 * first)), rules))[0] == order[1]
+    assert bradley_terry_order(weighed(with_blocks(votes, below, first // 3), rules))[0] == order[0]
+    assert blocks_to_swap(votes, order, DefenceRules(on=False)) == (None, None, None)
+
+
+def bradley_terry_order(votes: VoteTable) -> list[str]:
+    return [entry.model for entry in BradleyTerry(ci="none").fit(votes.battles())]
+
+
+def with_blocks(votes: VoteTable, model: int, blocks: int) -> VoteTable:
+    """The votes, and ten wins of a model over the others from each of some new blocks."""
+    n = 10 * blocks
+    others = np.array([other for other in range(len(votes.models)) if other != model])
+    more = {
+        "at": np.full(n, votes.at[-1]),
+        "model_a": np.full(n, model),
+        "model_b": others[np.arange(n) % len(others)],
+        "prompt": np.zeros(n, dtype=np.int64),
+        "voter": 10_000 + np.arange(n),
+        "outcome": np.full(n, Outcome.A, dtype=np.int8),
+        "block": 10_000 + np.arange(n) // 10,
+    }
+    return replace(
+        votes,
+        **{name: np.concatenate([getattr(votes, name), values]) for name, values in more.items()},
+        weight=np.zeros(0),
+    )

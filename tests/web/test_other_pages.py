@@ -294,11 +294,17 @@ def test_models_under_review_are_named_without_a_judgement_and_in_the_api(tmp_pa
     with board_site(week_of_votes(60), tmp_path) as site:
         assert "under review" not in site.client.get("/validity").text
         seen = site.world.observatory
-        study = replace(seen.snapshot.study, contested=(ContestedModel(MODELS[0], 7, 5.25, 80),))
+        assert "What it would take" not in site.client.get("/validity").text
+        swaps = {(MODELS[0], MODELS[1]): 17}
+        found = (ContestedModel(MODELS[0], 7, 5.25, 80),)
+        study = replace(seen.snapshot.study, contested=found, blocks_to_swap=swaps)
         seen._publish(study)
         page = site.client.get("/validity").text
         assert "Votes under review" in page
         assert "80 votes of the last 7 days favour it more than earlier ones (+5.2 standard errors)" in page
         assert "It says nothing about the model or the people behind it" in page
-        contested = site.client.get("/api/v1/validity").json()["contested"]
-    assert contested == [{"model": MODELS[0], "days": 7, "z": 5.25, "votes": 80}]
+        assert "What it would take" in page
+        assert '<td class="num">17</td>' in page
+        values = site.client.get("/api/v1/validity").json()
+    assert values["blocks_to_swap"] == [{"above": MODELS[0], "below": MODELS[1], "blocks": 17}]
+    assert values["contested"] == [{"model": MODELS[0], "days": 7, "z": 5.25, "votes": 80}]

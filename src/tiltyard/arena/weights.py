@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.validity.bounded_influence import VoteGroups, bounded_weights, recent_shifts
+from tiltyard.validity.bounded_influence import VoteGroups, bounded_weights, expected_strengths, recent_shifts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tiltyard.arena.policy import DefenceRules
     from tiltyard.arena.votes import VoteTable
 
@@ -110,6 +113,31 @@ def contested_models(votes: VoteTable, rules: DefenceRules, until: int) -> tuple
             if model not in found or abs(this.z) > abs(found[model].z):
                 found[model] = this
     return tuple(found[model] for model in sorted(found))
+
+
+def blocks_to_swap(votes: VoteTable, order: Sequence[str], rules: DefenceRules) -> tuple[int | None, ...]:
+    """For each model of an order and the next, how many address blocks at their limit lift the next one level with it.
+
+    An estimate to first order, for votes spread over so many days that the limits on time do not bind. At least 1; None
+    where votes are not weighed, as one block is then enough.
+
+    Parameters:
+        votes: The counted votes with their weights.
+        order: The models, best first.
+        rules: The arena's policy has them as `defences`.
+    """
+    if not are_weighed(votes, rules):
+        return (None,) * max(len(order) - 1, 0)
+    rated, n = votes.rated, len(votes.models)
+    a, b, score, weight = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated], votes.weight[rated]
+    strength = expected_strengths(a * n + b, score, weight, np.zeros(n))
+    expected = 1.0 / (1.0 + np.exp(strength[b] - strength[a]))
+    spread = weight * expected * (1.0 - expected)
+    information = np.bincount(a, spread, n) + np.bincount(b, spread, n)
+    each = rules.block_pull * np.sqrt(1.0 + rules.block_pull / 4.0)
+    places = [votes.models.index(name) for name in order]
+    needed = [(strength[high] - strength[low]) * information[low] / each for high, low in pairwise(places)]
+    return tuple(max(1, int(np.ceil(number))) for number in needed)
 
 
 def fingerprint(*columns: Floats) -> str:

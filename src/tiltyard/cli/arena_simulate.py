@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from tiltyard.cli.arena_options import PolicyOption, need_arena, read_policy_file, shown_url
 from tiltyard.cli.output import note
+from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tiltyard.arena.population import AttackKind
     from tiltyard.arena.simulation import SimulationResult
+    from tiltyard.arena.simulation.attack_lab import LabResult, LabSettings
+
+SHARES_OF_VOTERS = ("apathetic", "one-sided", "rigging", "sybil")
+ON_A_MODEL = ("hunter", "hunter-long", "undo-filter", "crowd-like", "dictionary", "rival", "random")
+AttackName = Literal[
+    "apathetic",
+    "one-sided",
+    "rigging",
+    "sybil",
+    "hunter",
+    "hunter-long",
+    "undo-filter",
+    "crowd-like",
+    "dictionary",
+    "rival",
+    "random",
+]
 
 
 def simulate_command(
@@ -36,9 +57,19 @@ def simulate_command(
         int, typer.Option(min=0, help="How often the published ranges of ranks are looked at on the way.")
     ] = 20,
     attack: Annotated[
-        Literal["apathetic", "one-sided", "rigging", "sybil"] | None, typer.Option(help="Who else votes.")
+        AttackName | None,
+        typer.Option(help="Who else votes. The first four are a share of all voters; the others an attack on a model."),
     ] = None,
-    attack_share: Annotated[float, typer.Option(min=0.001, max=0.9, help="Their share of the votes.")] = 0.1,
+    attack_share: Annotated[
+        float, typer.Option(min=0.001, max=0.9, help="Their share of the votes: apathetic, one-sided, rigging, sybil.")
+    ] = 0.1,
+    attack_votes: Annotated[int, typer.Option(min=1, help="Votes of an attack on a model.")] = 512,
+    attack_days: Annotated[int, typer.Option(min=1, max=30, help="Its days, the last of thirty.")] = 7,
+    blocks: Annotated[int, typer.Option(min=1, help="Address blocks that it comes from.")] = 50,
+    defences: Annotated[
+        Literal["on", "off", "both"] | None,
+        typer.Option(help="Whether pairs wait and votes are weighed in an attack on a model; both: side by side."),
+    ] = None,
     late_model: Annotated[
         bool, typer.Option("--late-model", help="Let the last model enter when half of the votes are cast.")
     ] = False,
@@ -48,8 +79,22 @@ def simulate_command(
     ] = None,
     format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
 ) -> None:
-    """Let simulated voters over known strengths drive the engine, and say how fast and how truly it ranks."""
+    """Let simulated voters over known strengths drive the engine, and say how fast and how truly it ranks.
+
+    With an attack on a model (`--attack hunter`, …): what it costs and how far it gets, with the defences on and off.
+    """
     need_arena()
+    if attack is not None and attack not in SHARES_OF_VOTERS:
+        lab: dict[str, Any] = {"models": models, "prompts": prompts, "votes": votes, "seed": seed, "sd": sd}
+        lab |= {"attack": attack, "attack_votes": attack_votes, "blocks": blocks, "days": attack_days}
+        if db is not None or late_model or voters:
+            raise OptionError(f"--attack {attack} takes neither --db nor --late-model nor --voters.")
+        if taste_sd:
+            lab["taste_sd"] = taste_sd
+        _attack_on_a_model(lab, policy, defences or "both", format)
+        return
+    if defences is not None:
+        raise OptionError(f"--defences needs an attack on a model: --attack {', '.join(ON_A_MODEL)}.")
     from tiltyard.arena.population import Attack
     from tiltyard.arena.simulation import SimulationSettings, simulate
     from tiltyard.arena.simulation.ledger import keep_log, recorder
@@ -68,7 +113,7 @@ def simulate_command(
         voters=voters,
         diligence=diligence,
         looks=looks,
-        attack=None if attack is None else Attack(attack, attack_share),
+        attack=None if attack is None else Attack(cast("AttackKind", attack), attack_share),
         late_model=late_model,
         policy=read_policy_file(policy),
     )
@@ -78,6 +123,56 @@ def simulate_command(
         keep_log(engine.events, db)
         note(f"kept {len(engine.events):,} events at {shown_url(db)}")
     typer.echo(_result_json(result) if format == "json" else _result_table(result))
+
+
+def _attack_on_a_model(values: dict[str, Any], policy: Path | None, defences: str, format: str) -> None:
+    from dataclasses import asdict
+
+    from tiltyard.arena.simulation.attack_lab import LabSettings, attack_lab
+    from tiltyard.boards.text import json_text
+
+    settings = LabSettings(**values, policy=read_policy_file(policy))
+    sides = {"off": (False,), "on": (True,), "both": (False, True)}[defences]
+    found = [attack_lab(settings, defended=side) for side in sides]
+    if format == "json":
+        typer.echo(json_text({"settings": values, "results": [asdict(one) for one in found]}).rstrip())
+    else:
+        typer.echo(_lab_table(settings, found))
+
+
+def _lab_table(settings: LabSettings, found: list[LabResult]) -> str:
+    def votes(number: int | None) -> str:
+        return "not reached" if number is None else f"{number:,}"
+
+    columns = [
+        [
+            "on" if one.defended else "off",
+            f"{one.on_target:,} of {one.attack_votes:,}",
+            f"{one.passed:,}",
+            f"{one.points:+.1f}",
+            f"{one.points_per_vote:+.3f}",
+            votes(one.votes_for_places[1]),
+            votes(one.votes_for_places[5]),
+            votes(one.votes_to_leave_range),
+            f"{100 * one.honest_weight_lost:.1f} %",
+            f"{100 * one.honest_voters_halved:.2f} %",
+            ", ".join(map(str, one.blocks_to_swap[:9])) if one.defended else "–",
+        ]
+        for one in found
+    ]
+    names = [
+        *("defences", "votes that reach the target", "pairs passed over", "points gained", "points per vote"),
+        *("votes for +1 place", "votes for +5 places", "votes to leave the rank range", "honest weight lost"),
+        *("honest voters who lose half", "blocks to swap neighbours"),
+    ]
+    head = (
+        f"{settings.attack}: {settings.attack_votes:,} votes from {settings.blocks} address blocks in the last "
+        f"{settings.days} of 30 days, against {settings.votes:,} honest votes on {settings.models} models"
+    )
+    width = [max(map(len, column)) for column in (names, *columns)]
+    rows = zip(names, *columns, strict=True)
+    lines = ["  ".join(f"{cell:<{size}}" for cell, size in zip(row, width, strict=True)).rstrip() for row in rows]
+    return "\n".join([head, "", *lines])
 
 
 def _result_json(result: SimulationResult) -> str:

@@ -332,7 +332,10 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
     report = snapshot.study.weekly
     if snapshot.board.phase == SHADOW_PHASE:
         return {"report": report, "shadow": True}
-    more = {"rules": _rules(report.board), "shadow": False, "contested": snapshot.study.contested}
+    study = snapshot.study
+    top = report.board.publication.top
+    more = {"rules": _rules(report.board), "shadow": False, "contested": study.contested}
+    more["swaps"] = list(study.blocks_to_swap.items())[: max(top - 1, 0)]
     return validity_view(report, _names(snapshot)) | more
 
 

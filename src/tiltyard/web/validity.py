@@ -43,11 +43,18 @@ PUBLIC_IN_SHADOW = ("since", "until", "phase", "votes", "voters", "blind", "even
 def validity_values(study: Study) -> dict[str, Any]:
     """What the page shows, as plain values: the report, and every model's band at the start of the week and now.
 
-    `contested` are models whose latest votes differ from earlier ones, which an operator looks into. In phase 1 only
+    `contested` are models whose latest votes differ from earlier ones, which an operator looks into; `blocks_to_swap`
+    says how many address blocks it takes to swap two neighbours. In phase 1 only
     what is public then; everything else is null.
     """
     report = study.weekly
-    values = _values(report) | {"contested": [asdict(model) for model in study.contested]}
+    values = _values(report) | {
+        "contested": [asdict(model) for model in study.contested],
+        "blocks_to_swap": [
+            {"above": above, "below": below, "blocks": blocks}
+            for (above, below), blocks in study.blocks_to_swap.items()
+        ],
+    }
     if report.board.phase == SHADOW_PHASE:
         return {name: value if name in PUBLIC_IN_SHADOW else None for name, value in values.items()}
     return values

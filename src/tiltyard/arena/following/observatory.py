@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from tiltyard.arena.board import raw_ratings
@@ -42,7 +43,7 @@ from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.texts import TextCache
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.votes import vote_table
-from tiltyard.arena.weights import contested_models, weighed
+from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
@@ -368,6 +369,8 @@ class Observatory:
             offline = with_swaps(offline, self._swaps)
         looks = again.looks(times_of(until, self._now()), set(order))
         contested = contested_models(votes, policy.defences, until)
+        blocks = blocks_to_swap(votes, order, policy.defences)
+        swapped_by = {pair: number for pair, number in zip(pairwise(order), blocks, strict=True) if number is not None}
         found = findings_of(votes, offline, again, policy, shown.phase, raw)
         with self._state:
             weekly = weekly_of(shown, self._recent_events, votes, looks[:-1], found)
@@ -383,6 +386,7 @@ class Observatory:
                 moved=movements(weekly.board, looks[-1], state.policy),
                 categories=categories_of(state, votes),
                 contested=contested,
+                blocks_to_swap=swapped_by,
             )
         if self._records and ratings is not None:
             self._record(publication_of(study.seq, self._published_at, votes, again.end))

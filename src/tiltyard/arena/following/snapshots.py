@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,8 @@ class Study:
     """Categories of prompts with the number of counted votes on them, the largest first."""
     contested: tuple[ContestedModel, ...] = ()
     """Models whose latest votes differ from earlier ones; an operator decides what that means."""
+    blocks_to_swap: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """How many address blocks it takes to swap two neighbours; empty while votes are not weighed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

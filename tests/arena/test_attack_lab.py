@@ -1,0 +1,71 @@
+"""The attack lab: what attacks cost on the real engine, with the defences on and off."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
+from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, LabSettings, attack_lab
+from tiltyard.errors import OptionError
+
+SMALL = LabSettings(models=10, prompts=6, votes=500, attack_votes=60, blocks=5, seed=3)
+COMMAND = ("simulate", "--models", "10", "--prompts", "6", "--votes", "120", "--attack-votes", "12", "--blocks", "3")
+
+
+def test_the_defences_leave_a_hunter_few_pairs_with_the_target_and_few_points() -> None:
+    off, on = (attack_lab(SMALL, defended=side) for side in (False, True))
+    assert (off.attack_votes, on.attack_votes) == (60, 60)
+    assert off.on_target == 60, "whoever may skip everything else casts every vote for the target"
+    assert on.on_target < 30
+    assert off.points > 3.0 * max(on.points, 1.0)
+    assert (off.honest_weight_lost, off.honest_voters_halved) == (0.0, 0.0)
+    assert 0.0 < on.honest_weight_lost < 0.06
+    first = off.votes_for_places[1]
+    assert first is not None
+    assert on.votes_for_places[1] is None or on.votes_for_places[1] > first
+    assert len(on.blocks_to_swap) == SMALL.models - 1
+    assert min(on.blocks_to_swap) >= 1
+
+
+@pytest.mark.parametrize("attack", [name for name in LAB_ATTACKS if name != "hunter"])
+def test_every_attack_casts_its_votes_and_passes_over_only_what_it_says(attack: LabAttack) -> None:
+    settings = replace(SMALL, attack=attack, votes=100, attack_votes=30)
+    result = attack_lab(settings, defended=True)
+    assert result.attack_votes == 30
+    if attack in ("crowd-like", "dictionary", "random"):
+        assert result.passed == 0
+    else:
+        assert result.passed > 0
+    assert (result.on_target > 0) == (attack != "random")
+
+
+def test_settings_that_make_no_sense_are_errors() -> None:
+    for change in ({"attack": "charm"}, {"blocks": 0}, {"days": 31}, {"votes": 10}):
+        with pytest.raises(OptionError):
+            replace(SMALL, **change)  # type: ignore[arg-type]
+
+
+def test_the_command_shows_both_sides_or_one(tiltyard: Run) -> None:  # noqa: F811
+    done = tiltyard("arena", *COMMAND, "--attack", "hunter")
+    assert done.returncode == 0, done.stderr
+    table = [line.split("  ") for line in done.stdout.splitlines()]
+    assert table[0][0].startswith("hunter: 12 votes from 3 address blocks in the last 7 of 30 days, against 120 honest")
+    assert [cell.strip() for cell in table[2] if cell] == ["defences", "off", "on"]
+    done = tiltyard("arena", *COMMAND, "--attack", "crowd-like", "--defences", "on", "--format", "json")
+    (only,) = json.loads(done.stdout)["results"]
+    assert only["defended"] is True
+    again = tiltyard("arena", *COMMAND, "--attack", "crowd-like", "--defences", "on", "--format", "json")
+    assert again.stdout == done.stdout, "same settings, same result"
+
+
+def test_an_option_that_would_be_ignored_is_refused(tiltyard: Run) -> None:  # noqa: F811
+    for extra, said in (
+        (("--attack", "sybil", "--defences", "on"), "--defences needs an attack on a model"),
+        (("--attack", "hunter", "--late-model"), "takes neither"),
+    ):
+        done = tiltyard("arena", *COMMAND, *extra)
+        assert done.returncode == 1
+        assert said in done.stderr
