@@ -34,6 +34,8 @@ def test_the_defences_leave_a_hunter_few_pairs_with_the_target_and_few_points() 
 def test_every_attack_casts_its_votes_and_passes_over_only_what_it_says(attack: LabAttack) -> None:
     settings = replace(SMALL, attack=attack, votes=100, attack_votes=30)
     result = attack_lab(settings, defended=True)
+    if attack == "dictionary":
+        assert result == attack_lab(settings, defended=True), "same settings, same result"
     assert result.attack_votes == 30
     if attack in ("crowd-like", "dictionary", "random"):
         assert result.passed == 0
@@ -57,8 +59,6 @@ def test_the_command_shows_both_sides_or_one(tiltyard: Run) -> None:  # noqa: F8
     done = tiltyard("arena", *COMMAND, "--attack", "crowd-like", "--defences", "on", "--format", "json")
     (only,) = json.loads(done.stdout)["results"]
     assert only["defended"] is True
-    again = tiltyard("arena", *COMMAND, "--attack", "crowd-like", "--defences", "on", "--format", "json")
-    assert again.stdout == done.stdout, "same settings, same result"
 
 
 def test_an_option_that_would_be_ignored_is_refused(tiltyard: Run) -> None:  # noqa: F811
