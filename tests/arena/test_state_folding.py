@@ -151,7 +151,8 @@ def test_early_matchups_end_where_the_log_puts_them(steps: list[tuple[str, int]]
         schedule.grow(4, 2)
     early: list[Reserved] = []
     for number, (step, choice) in enumerate(steps):
-        new = Reserved(f"x{number}", "v", choice % 4, (choice + 1) % 4, choice % 2, "coverage", 0)
+        lane = "contender" if choice % 3 else "coverage"
+        new = Reserved(f"x{number}", "v", choice % 4, (choice + 1) % 4, choice % 2, lane, 0)
         if step == "r":
             live.reserve(new)
             early.append(new)
@@ -178,6 +179,7 @@ def test_early_matchups_end_where_the_log_puts_them(steps: list[tuple[str, int]]
 def facts(schedule: Schedule) -> tuple[object, ...]:
     return (
         *(schedule.shown, schedule.shown_as_a, schedule.lanes, list(schedule.window), schedule.in_window.tolist()),
+        schedule.by_contender_lane.tolist(),
         *(schedule.in_flight, list(schedule.in_flight), +schedule.in_flight_by_prompt, schedule.meetings),
         *(schedule.in_flight_on.view.tolist(), schedule.in_flight_pairs.view.tolist()),
     )
