@@ -231,6 +231,15 @@ def test_prompts_are_listed_retired_and_served_again_with_a_warning(tmp_path: Pa
     _, said = ok(tiltyard, "prompts", *DB, "--on", first)
     assert f"{first} has lost its blindness" in said
     assert "there is no prompt 'nowhere'" in fails(tiltyard, "prompts", *DB, "--off", "nowhere")
+    assert "rotate takes no ids" in fails(tiltyard, "prompts", "rotate", first, *DB)
+    assert "belong to `prompts rotate`" in fails(tiltyard, "prompts", *DB, "--keep", "8")
+    listed, _ = ok(tiltyard, "prompts", "reserve", first, *DB)
+    assert "for later" in listed
+    _, said = ok(tiltyard, "prompts", "rotate", *DB, "--fresh-share", "0.1", "--dry-run")
+    assert f"1 prompts would be served from now on: {first}" in said
+    listed, said = ok(tiltyard, "prompts", "rotate", *DB, "--fresh-share", "0.1")
+    assert listed.count(" on ") == 8
+    assert "no fresh prompts are kept for later" in ok(tiltyard, "prompts", "rotate", *DB)[1]
 
 
 def test_an_arena_that_is_not_blind_is_said_to_be_so(tiltyard: Run) -> None:  # noqa: F811

@@ -8,17 +8,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.arena.matchmaking_arenas import Yard
+from tests.arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import SETTLED, public_prompts
 from tiltyard.arena.importing import in_parts, plan_import
-from tiltyard.arena.policy import BankRules, Policy
+from tiltyard.arena.policy import BankRules, LaneWeights, Policy
+from tiltyard.arena.rotation import LEARNED, OFTEN, STEPS, Rotation, bank_exposure, plan_rotation, votes_to_learn
 from tiltyard.arena.screening import copy_of, hide_self_naming
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
 from tiltyard.arena.store.verify import verify
-from tiltyard.errors import ArenaError
+from tiltyard.errors import ArenaError, OptionError
 
 TELLS = "I am Heron, a language model."
 
@@ -145,3 +146,64 @@ def test_a_new_answer_was_never_shown() -> None:
 def test_a_policy_from_before_these_rules_loads_with_their_defaults() -> None:
     old = {name: value for name, value in msgspec.to_builtins(Policy()).items() if name != "bank"}
     assert msgspec.convert(old, Policy).bank == BankRules()
+
+
+def test_a_share_of_matchups_goes_to_fresh_prompts_and_probabilities_stay_frequencies() -> None:
+    policy = Policy(
+        bank=BankRules(fresh_share=0.5, fresh_until=3),
+        lanes=LaneWeights(coverage=0, contender=0, uncertainty=1, exploration=0),
+    )
+    yard = Yard(4, 3, policy=policy)
+    yard.everybody_meets(2)
+    assert yard.state.catalog.fresh(3) is None, "without a rotation nothing is fresh"
+    yard.tell(e.PromptAdded(prompt_id="p3", text="?"))
+    for model in range(4):
+        yard.answer(model, 3)
+    for model in range(4):  # as covered as the others, so that only the share leads there
+        for _ in range(2):
+            yard.state.tallies.count(model, (model + 1) % 4, 3, e.Choice.A)
+    matchups = yard.many(400)
+    fresh = sum(matchup.prompt == 3 for matchup in matchups) / len(matchups)
+    assert fresh > 0.4
+    assert_probabilities_are_frequencies(matchups)
+    for pair in ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2)):
+        yard.play(*pair, 3)
+    assert yard.state.catalog.fresh(3) is None, "each of its answers was shown three times"
+
+
+def test_rotating_retires_the_most_shown_prompts_and_serves_those_kept_for_later() -> None:
+    yard = Yard(3, 14, policy=Policy(bank=BankRules(least_prompts=6)))
+    yard.tell(*(e.PromptReserved(prompt_id=f"p{n}") for n in (11, 12, 13)))
+    for prompt in range(11):
+        for _ in range(prompt):
+            yard.serve(0, 1, prompt)
+    plan = plan_rotation(yard.state, fresh_share=0.2)
+    assert plan == Rotation(("p10", "p9", "p8"), ("p11", "p12", "p13"), 11)
+    assert plan_rotation(yard.state, keep=12, fresh_share=0.1) == Rotation(("p10", "p9"), ("p11", "p12", "p13"), 12)
+    assert plan_rotation(yard.state, fresh_share=0.0) == Rotation((), (), 11)
+    limited = plan_rotation(yard.state, fresh_share=0.0, seen_at_most=3)
+    assert limited.retire == ("p10", "p9", "p8", "p7", "p6", "p5", "p4", "p3"), "8 over the limit, 3 fresh: 6 stay"
+    assert limited.on == 6
+    with pytest.raises(OptionError, match="keeps at least 6"):
+        plan_rotation(yard.state, keep=3)
+
+
+def test_votes_to_learn_a_models_answers_agree_with_the_simulated_figures() -> None:
+    """Simulated with lanes at 38 models: 240/470/750 votes at 15 prompts, 1,520/3,560/5,120 at 100."""
+    for prompts, simulated in ((15, (240, 470, 750)), (100, (1520, 3560, 5120))):
+        for share, votes in zip(LEARNED, simulated, strict=True):
+            assert 0.8 * votes <= votes_to_learn(share, prompts, 2 / 38) <= 1.05 * votes
+    assert votes_to_learn(0.5, 0, 0.1) == votes_to_learn(0.5, 10, 0.0) == 0
+    assert votes_to_learn(0.9, 1, 1.0) == 1
+
+
+def test_how_much_of_the_bank_is_exposed_is_counted() -> None:
+    yard = Yard(3, 5)
+    yard.tell(e.PromptReserved(prompt_id="p4"), e.PromptDisabled(prompt_id="p3"))
+    for _ in range(OFTEN + 1):
+        yard.serve(0, 1, 0)
+    found = bank_exposure(yard.state)
+    assert (found.prompts_on, found.prompts_reserved, found.prompts_retired) == (3, 1, 1)
+    assert (found.answers, found.answers_never_shown, found.answers_often_shown, found.most_shown) == (9, 7, 2, 101)
+    assert dict(found.shown_groups) == {step: {0: 7, 100: 2}.get(step, 0) for step in STEPS}
+    assert found.exposed == pytest.approx(2 / 9)

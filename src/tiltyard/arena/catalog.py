@@ -152,6 +152,18 @@ class Catalog:
         """Whether a current answer to this prompt was ever shown."""
         return bool(self.shown.view[:, prompt].any())
 
+    def fresh(self, until: int) -> NDArray[np.bool_] | None:
+        """By prompt: whether it is fresh; None where none is.
+
+        It joined after voting had begun, and its answers were shown less than `until` times on average.
+        """
+        if not any(self.prompt_joined):
+            return None
+        joined = np.array(self.prompt_joined) > 0
+        on = np.array(self.prompt_enabled, dtype=bool)
+        fresh = joined & on & (self.shown.view.sum(axis=0) < until * self.answered.view.sum(axis=0))
+        return fresh if fresh.any() else None
+
     def rest(self, most: int, least_prompts: int) -> None:
         """Let prompts rest that have an answer shown `most` times (0: none), the most shown first.
 

@@ -72,6 +72,7 @@ class Import:
     unchanged: int = 0
     empty: int = 0
     strangers: int = 0
+    reserved: int = 0
     telling: list[AnswerFlag] = field(default_factory=list)
     """New answers that say who wrote them; the flag of each comes before the answer, so that it is never served."""
 
@@ -81,6 +82,8 @@ class Import:
             f"{self.models} models, {self.prompts} prompts and {self.answers} answers are new or changed; "
             f"{self.unchanged} unchanged"
         ]
+        if self.reserved:
+            lines.append(f"{self.reserved} prompts are kept for later: `arena prompts rotate` begins to serve them")
         if self.empty:
             lines.append(f"{self.empty} empty answers left out: there is nothing to show")
         if self.strangers:
@@ -108,14 +111,18 @@ def plan_import(
     bank: Path | None = None,
     responses: Path | None = None,
     cards: Path | None = None,
+    reserve: bool = False,
 ) -> Import:
-    """The events that would import these files into an arena with these texts of prompts and answers, by id."""
+    """The events that would import these files into an arena with these texts of prompts and answers, by id.
+
+    With `reserve`, new prompts are kept for later: not served, and their answers hidden.
+    """
     if bank is None and responses is None and cards is None:
         raise OptionError("there is nothing to import. Name prompts, responses or models.")
     plan = Import()
     known = set(prompt_texts)
     if bank is not None:
-        known |= _plan_prompts(plan, catalog, prompt_texts, bank)
+        known |= _plan_prompts(plan, catalog, prompt_texts, bank, reserve=reserve)
     described = {} if cards is None else read_cards(cards)
     files = {} if responses is None else response_files(responses)
     for name in dict.fromkeys([*files, *described]):
@@ -138,7 +145,9 @@ def response_files(path: Path) -> dict[str, Path]:
     return {file.name[len(PREFIX) : -len(SUFFIX)]: path for file in found}
 
 
-def _plan_prompts(plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str], bank: Path) -> set[str]:
+def _plan_prompts(
+    plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str], bank: Path, *, reserve: bool
+) -> set[str]:
     """Prompts that are new, or whose text, subject or tags have changed."""
     prompts = read_text_prompts(bank, "an arena")
     for prompt in prompts:
@@ -154,7 +163,10 @@ def _plan_prompts(plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str
                 continue
         plan.prompts += 1
         plan.bodies.append(added)
-        if number is not None and not catalog.prompt_enabled[number]:
+        if reserve if number is None else catalog.prompt_reserved[number]:
+            plan.reserved += 1
+            plan.bodies.append(e.PromptReserved(prompt_id=prompt.prompt_id))
+        elif number is not None and not catalog.prompt_enabled[number]:
             plan.bodies.append(e.PromptDisabled(prompt_id=prompt.prompt_id))  # new metadata does not re-enable it
     return {prompt.prompt_id for prompt in prompts}
 

@@ -152,6 +152,10 @@ def import_command(
     models: Annotated[
         Path | None, typer.Option(help="A list of model, display_name, provider, licence and link (YAML or JSON).")
     ] = None,
+    reserve: Annotated[
+        bool,
+        typer.Option("--reserve", help="Keep new prompts for later, hidden: `prompts rotate` begins to serve them."),
+    ] = False,
 ) -> None:
     """Add prompts, answers and facts about models; what is there already stays, so it can be run again."""
     need_arena()
@@ -165,7 +169,9 @@ def import_command(
     with Arena.open(db) as arena:
         texts, answers = prompt_texts(arena.store), texts_of_answers(arena.store)
         plan = arena.read(
-            lambda state: plan_import(state.catalog, texts, answers, bank=prompts, responses=responses, cards=models)
+            lambda state: plan_import(
+                state.catalog, texts, answers, bank=prompts, responses=responses, cards=models, reserve=reserve
+            )
         )
         for part in in_parts(plan.bodies):
             arena.append(part)

@@ -105,7 +105,7 @@ def prompt_for_pair(
         prompts = np.flatnonzero(open_prompts)
     else:
         prompts = (least_met if lane == "contender" else most_lacking)(view, first, second)
-    prompt, chance = draw_prompt(rng, prompts)
+    prompt, chance = draw_prompt(rng, prompts, view, first, second)
     return _seated(Pick(first, second, prompt, chance, SAME_PAIR), lane, chance, rng)
 
 

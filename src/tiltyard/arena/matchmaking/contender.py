@@ -106,7 +106,7 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     opponent = _one_of(drawn.opponents(anchor), rng)
     chance = sum(meeting.share * meeting.chance(anchor, opponent) for meeting in meetings) / sum(shares)
     first, second = contenders.models[anchor], contenders.models[opponent]
-    prompt, prompt_chance = draw_prompt(rng, least_met(view, first, second))
+    prompt, prompt_chance = draw_prompt(rng, least_met(view, first, second), view, first, second)
     return Pick(first, second, prompt, chance * prompt_chance, contenders.reason(drawn.kind, anchor, opponent))
 
 

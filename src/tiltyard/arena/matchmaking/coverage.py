@@ -44,7 +44,7 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     if len(anchors) > 1 and opponent in anchors:
         back = best_opponents(view, opponent)
         chance += float(anchor in back) / len(back)
-    prompt, prompt_chance = draw_prompt(rng, most_lacking(view, anchor, opponent))
+    prompt, prompt_chance = draw_prompt(rng, most_lacking(view, anchor, opponent), view, anchor, opponent)
     return Pick(anchor, opponent, prompt, chance / len(anchors) * prompt_chance, "lacks most; largest joint deficit")
 
 

@@ -28,7 +28,7 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     weights = view.lean / (1.0 + view.state.schedule.in_window)
     first, second, chance = draw_pair(rng, weights, view.partners, view.anchors)
     prompts, needed = under_covered(view, first, second)
-    prompt, prompt_chance = draw_prompt(rng, prompts)
+    prompt, prompt_chance = draw_prompt(rng, prompts, view, first, second)
     reason = "little shown; prompt not yet covered" if needed else "little shown; any prompt"
     return Pick(first, second, prompt, chance * prompt_chance, reason)
 

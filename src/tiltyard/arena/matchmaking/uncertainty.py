@@ -43,7 +43,7 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     opponent = draw_one(rng, opponents)
     back = best_opponents(view, opponent)
     chance = weights[anchor] / len(opponents) + weights[opponent] * float(anchor in back) / len(back)
-    prompt, prompt_chance = draw_prompt(rng, most_lacking(view, anchor, opponent))
+    prompt, prompt_chance = draw_prompt(rng, most_lacking(view, anchor, opponent), view, anchor, opponent)
     reason = "uncertain model; most informative opponent"
     return Pick(anchor, opponent, prompt, float(chance / weights.sum() * prompt_chance), reason)
 

@@ -23,6 +23,7 @@ Narrow = NDArray[np.float32]
 Counts = NDArray[np.int32]
 Numbers = NDArray[np.intp]
 
+NONE: Numbers = np.zeros(0, dtype=np.intp)
 NEVER = -1e12
 """The score of what may not be served."""
 
@@ -121,6 +122,18 @@ class VoterView:
             allowed[seen] = False
         return allowed
 
+    def fresh_prompts(self, first: int, second: int) -> Numbers:
+        """The fresh prompts on which the pair may be shown to this voter and is not in flight; mostly none."""
+        fresh = self._fresh
+        if fresh is None:
+            return NONE
+        return np.flatnonzero(fresh & self.open_prompts(first, second) & (self.in_flight(first, second) == 0))
+
+    @cached_property
+    def _fresh(self) -> Mask | None:
+        rules = self.policy.bank
+        return self.state.catalog.fresh(rules.fresh_until) if rules.fresh_share > 0.0 else None
+
     def diverse_prompts(self, pair: Pair) -> Mask:
         """The prompts that both have answered and that the pair has not met on too often recently."""
         cells = self.servable.cells
@@ -214,6 +227,13 @@ def under_covered(view: VoterView, first: int, second: int) -> tuple[Numbers, bo
     return (np.flatnonzero(needed), True) if needed.any() else (np.flatnonzero(allowed), False)
 
 
-def draw_prompt(rng: np.random.Generator, prompts: Numbers) -> tuple[int, float]:
-    """One of the prompts, and how likely it was."""
-    return draw_one(rng, prompts), 1.0 / len(prompts)
+def draw_prompt(
+    rng: np.random.Generator, prompts: Numbers, view: VoterView, first: int, second: int
+) -> tuple[int, float]:
+    """One of the prompts, or with the policy's share a fresh one on which the pair is open, and how likely it was."""
+    fresh, share = view.fresh_prompts(first, second), view.policy.bank.fresh_share
+    if not len(fresh):
+        return draw_one(rng, prompts), 1.0 / len(prompts)
+    prompt = draw_one(rng, fresh if rng.random() < share else prompts)
+    chance = share * float(prompt in fresh) / len(fresh) + (1.0 - share) * float(prompt in prompts) / len(prompts)
+    return prompt, chance

@@ -1,0 +1,209 @@
+"""How much of a bank of prompts is known to voters, and which prompts to replace by fresh ones.
+
+Who votes sees the names afterwards: a receipt tells who wrote two answers. A bank that never changes is learned by
+heart in the end, and a voter who knows an answer's author is not blind. Fresh prompts are the remedy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tiltyard.arena.blindness import public_prompts
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.arena.state import ArenaState
+
+LEARNED = (0.5, 0.8, 0.9)
+"""Shares of a model's answers for which it is said how many votes teach them."""
+
+STEPS = (0, 1, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""The lower ends of the groups in which answers are counted by how often they were shown."""
+
+OFTEN = 100
+"""An answer shown more often than this counts as exposed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptExposure:
+    """One prompt: whether it is served, kept for later or retired, and how often its answers were shown.
+
+    `most_shown` is that of its most shown answer, `mean_shown` that of all its answers.
+    """
+
+    prompt_id: str
+    status: str
+    most_shown: int
+    mean_shown: float
+
+
+@dataclass(frozen=True, slots=True)
+class BankExposure:
+    """How much of the bank was shown. `answers` are those to prompts that are on; `learning` counts votes.
+
+    `shown_groups` counts these answers by how often they were shown, from each of `STEPS` on. `learning` says how many
+    votes teach someone so much of one model's answers, by the share of `LEARNED`, if the bank stays as it is.
+    """
+
+    prompts_on: int
+    prompts_fresh: int
+    prompts_resting: int
+    prompts_reserved: int
+    prompts_retired: int
+    answers: int
+    answers_never_shown: int
+    answers_often_shown: int
+    answers_telling: int
+    answers_withheld: int
+    matchups: int
+    median_shown: float
+    most_shown: int
+    shown_groups: tuple[tuple[int, int], ...]
+    exposure: float
+    learning: tuple[tuple[float, int], ...]
+
+    @property
+    def exposed(self) -> float:
+        """The share of these answers that were shown more than `OFTEN` times."""
+        return self.answers_often_shown / self.answers if self.answers else 0.0
+
+
+def votes_to_learn(share: float, prompts: int, exposure: float) -> int:
+    """How many votes teach someone this share of one model's answers, on average.
+
+    A vote shows the model with probability `exposure`, on any of the prompts alike; each answer is then learned at its
+    first showing. So after n votes a share of 1 − (1 − exposure / prompts)ⁿ is known.
+    """
+    if prompts < 1 or not 0.0 < exposure <= 1.0:
+        return 0
+    seen = min(exposure / prompts, 1.0 - 1e-12)
+    return math.ceil(math.log1p(-share) / math.log1p(-seen))
+
+
+def bank_exposure(state: ArenaState) -> BankExposure:
+    """How much of the bank was shown so far."""
+    catalog = state.catalog
+    status = [line.status for line in prompt_exposures(state)]
+    on = np.array(catalog.prompt_enabled, dtype=bool)
+    models = np.array(catalog.model_enabled, dtype=bool)
+    shown = catalog.shown.view[(catalog.answered.view > 0) & on[None, :] & models[:, None]]
+    groups = np.searchsorted(np.array(STEPS), shown, side="right") - 1
+    counts = np.bincount(groups, minlength=len(STEPS)).tolist()
+    players = int(models.sum())
+    even = min(2.0 / players, 1.0) if players else 0.0
+    return BankExposure(
+        prompts_on=int(on.sum()),
+        prompts_fresh=status.count("fresh"),
+        prompts_resting=status.count("resting"),
+        prompts_reserved=status.count("reserved"),
+        prompts_retired=status.count("retired"),
+        answers=len(shown),
+        answers_never_shown=int((shown == 0).sum()),
+        answers_often_shown=int((shown > OFTEN).sum()),
+        answers_telling=len(catalog.telling.intersection(catalog.response_ids.values())),
+        answers_withheld=len(catalog.withheld()),
+        matchups=catalog.matchups,
+        median_shown=float(np.median(shown)) if len(shown) else 0.0,
+        most_shown=int(shown.max(initial=0)),
+        shown_groups=tuple(zip(STEPS, counts, strict=True)),
+        exposure=even,
+        learning=tuple((share, votes_to_learn(share, int(on.sum()), even)) for share in LEARNED),
+    )
+
+
+def prompt_exposures(state: ArenaState) -> list[PromptExposure]:
+    """Every prompt: served (`on`, or `fresh` and on), `resting`, kept for later (`reserved`), or `retired`."""
+    catalog = state.catalog
+    fresh = fresh_prompts(state)
+    answers = np.maximum(catalog.answered.view.sum(axis=0), 1)
+    most, mean = catalog.shown.view.max(axis=0, initial=0), catalog.shown.view.sum(axis=0) / answers
+    lines = []
+    for number, card in enumerate(catalog.prompts):
+        if not catalog.prompt_enabled[number]:
+            status = "reserved" if catalog.prompt_reserved[number] else "retired"
+        elif catalog.resting[number]:
+            status = "resting"
+        else:
+            status = "fresh" if fresh[number] else "on"
+        lines.append(PromptExposure(card.prompt_id, status, int(most[number]), round(float(mean[number]), 1)))
+    return lines
+
+
+def fresh_prompts(state: ArenaState) -> list[bool]:
+    """By prompt: whether it is fresh. It joined after voting had begun, and its answers were shown little so far."""
+    fresh = state.catalog.fresh(state.policy.bank.fresh_until)
+    return [False] * len(state.catalog.prompts) if fresh is None else fresh.tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """Prompts to retire, the most shown first, and prompts kept for later to serve from now on; `on` afterwards."""
+
+    retire: tuple[str, ...]
+    serve: tuple[str, ...]
+    on: int
+
+
+def plan_rotation(
+    state: ArenaState,
+    *,
+    keep: int | None = None,
+    fresh_share: float | None = None,
+    seen_at_most: int | None = None,
+) -> Rotation:
+    """Which prompts to retire, and which of those kept for later to serve instead.
+
+    A share of the prompts that are on is replaced, the most shown ones, and all with an answer shown `seen_at_most`
+    times; as far as there are prompts that were kept for later and never shown. Without any, only prompts over the
+    limit are retired. Never fewer than the policy's least number of prompts stay on.
+
+    Parameters:
+        state: The state of the arena.
+        keep: How many prompts are to be on afterwards; None: as many as now.
+        fresh_share: The share to replace; None: the policy's `bank.fresh_share`.
+        seen_at_most: Retire prompts with an answer shown so often; None: the policy's `bank.seen_at_most`; 0: no limit.
+    """
+    rules, catalog = state.policy.bank, state.catalog
+    share = rules.fresh_share if fresh_share is None else fresh_share
+    limit = rules.seen_at_most if seen_at_most is None else seen_at_most
+    if not 0.0 <= share <= 1.0:
+        raise OptionError(f"fresh_share is {share}; it is a share between 0 and 1.")
+    least = max(rules.least_prompts, state.policy.adjacent_floor_prompts)
+    if keep is not None and keep < least:
+        raise OptionError(f"keep is {keep}; the policy keeps at least {least} prompts on (bank.least_prompts).")
+    shown = catalog.shown.view.max(axis=0, initial=0).tolist()
+    on = [p for p, enabled in enumerate(catalog.prompt_enabled) if enabled]
+    on.sort(key=lambda p: (-shown[p], p))
+    wanted = len(on) if keep is None else keep
+    over = sum(bool(limit) and shown[p] >= limit for p in on)
+    replaced = max(math.ceil(share * len(on) - 1e-9), over)
+    waiting = _waiting(state)
+    serve = waiting[: max(replaced + wanted - len(on), 0)]
+    leave = min(max(len(on) + len(serve) - wanted, over), max(len(on) + len(serve) - least, 0))
+    leave = min(leave, sum(shown[p] > 0 for p in on))
+    names = [card.prompt_id for card in catalog.prompts]
+    return Rotation(tuple(names[p] for p in on[:leave]), tuple(names[p] for p in serve), len(on) + len(serve) - leave)
+
+
+def _waiting(state: ArenaState) -> list[int]:
+    """The prompts kept for later that were never shown and that two models can meet on, in the order of the bank."""
+    catalog = state.catalog
+    models = np.array(catalog.model_enabled, dtype=bool)
+    answered = (catalog.answered.view > 0) & models[:, None]
+    for cell in catalog.withheld():
+        answered[cell] = False
+    return [
+        prompt
+        for prompt, reserved in enumerate(catalog.prompt_reserved)
+        if reserved and answered[:, prompt].sum() >= 2 and not catalog.was_shown(prompt)
+    ]
+
+
+def public_lines(state: ArenaState) -> list[PromptExposure]:
+    """The prompts whose answers are public anyway, with how often they were shown. Of others nothing is told."""
+    public = public_prompts(state)
+    return [line for number, line in enumerate(prompt_exposures(state)) if number in public]
