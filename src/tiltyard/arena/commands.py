@@ -206,6 +206,14 @@ class UndoVote(_WithoutReply):
         return voting.undo(ballot, now)
 
 
+class ReportAnswer(_WithoutReply):
+    """Report an answer of a matchup: changes nothing, but refuses strangers and uses the quotas."""
+
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
+        """Leave the matchup as it is."""
+        return voting.Decision(ballot)
+
+
 class CloseExpired(Command[int]):
     """Close the matchups that were not voted on in time; the result is their number."""
 

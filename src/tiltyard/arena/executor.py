@@ -30,6 +30,7 @@ from tiltyard.arena.store import log, matchup_table
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.texts import TextCache, responses_taken
 from tiltyard.arena.store.visitors import BlockKeys, QuotaCounter, enter_voter, known_cookies, tidy_visitors
+from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.waiting_pairs import WaitingPairs, choose_waiting, shown_pair
 from tiltyard.errors import ArenaError, StoreError
 
@@ -108,6 +109,7 @@ class Executor:
                 self._tidied, now = time.monotonic(), self._now()
                 self.execute([cast("Command[object]", CloseExpired(now))])
                 self._tidy(now)
+                record_hourly(self._store, now)
             elif self._replica is not None:
                 self._follow(self._replica, wait=False)
         except BaseException:

@@ -248,7 +248,7 @@ def _take(line: WitnessLine, found: Witness, where: str) -> bool:
     return True
 
 
-_HIDDEN = e.Flagged(subject="vote", subject_id="", flag="")
+_HIDDEN = e.Revealed(matchup_id="")
 """Stands for an event that is not public: one that changes nothing."""
 
 

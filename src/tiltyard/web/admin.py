@@ -22,6 +22,7 @@ from tiltyard.arena.commands import AppendEvents
 from tiltyard.arena.importing import in_parts
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.store.reading import latest_events, prompt_texts
+from tiltyard.arena.store.reports import settle_reports
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_import, admin_views, health
 from tiltyard.web.admin_cases import CaseKind, Screener
@@ -243,6 +244,28 @@ async def switch_prompt(request: Request) -> Response:
     body = e.PromptEnabled(prompt_id=name) if on else e.PromptDisabled(prompt_id=name)
     seen = on and await site_of(request).engine.read(lambda state: _is_public(state, name))
     return await _switch(request, "prompts", body, "seen_prompt" if seen else "prompt", on=on)
+
+
+@router.get("/reports")
+async def reports(request: Request) -> Response:
+    """What visitors reported, and the answers that are switched off."""
+    await _entered(request)
+    engine = site_of(request).engine
+    off = await engine.read(lambda state: sorted(state.catalog.answers_off))
+    return _page(request, "reports", await asyncio.to_thread(admin_views.report_lines, engine.arena.store, off))
+
+
+@router.post("/reports")
+async def settle_report(request: Request) -> Response:
+    """Switch one answer on or off, or settle its reports without that."""
+    form, arena = await _posted(request), site_of(request).engine.arena
+    name, to = form.get("answer", ""), form.get("to", "")
+    try:
+        await _append(request, admin_views.switch_answer(name, to))
+    except TiltyardError as error:
+        return _refused(request, "reports", error)
+    await asyncio.to_thread(settle_reports, arena.store, name, arena.now())
+    return _redirect(f"{HOME}/reports", f"answer_{to if to in ('on', 'off') else 'dismiss'}")
 
 
 def _is_public(state: ArenaState, prompt_id: str) -> bool:

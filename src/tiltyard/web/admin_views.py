@@ -11,12 +11,14 @@ from tiltyard.arena import events as e
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import counted_votes
 from tiltyard.arena.policy import Limits, TextsPublic
+from tiltyard.arena.store.reports import answers_by_id, reported_answers
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.store import Store
 
 EXCERPT = 160
 LIMIT_MOST = 1_000_000
@@ -137,6 +139,20 @@ def texts_public_from(form: Mapping[str, str]) -> TextsPublic:
     except msgspec.ValidationError:
         raise OptionError("choose when answers are public: after their prompt is retired, or always.") from None
     return chosen
+
+
+def switch_answer(name: str, to: str) -> list[e.AnyBody]:
+    """The event that switches an answer `on` or `off`; none for anything else."""
+    if to not in ("on", "off"):
+        return []
+    return [e.ResponseEnabled(response_id=name) if to == "on" else e.ResponseDisabled(response_id=name)]
+
+
+def report_lines(store: Store, off: list[str]) -> dict[str, object]:
+    """What visitors reported, the answers that are switched off, and how each begins."""
+    reported, switched = reported_answers(store), answers_by_id(store, off)
+    excerpts = {line.response_id: excerpt(line.text) for line in (*reported, *switched)}
+    return {"reported": reported, "off": switched, "excerpts": excerpts}
 
 
 def said_of(body: e.AnyBody) -> tuple[str, str]:

@@ -89,7 +89,8 @@ class _Exports:
             self._here -= 1
 
 
-_exports = _Exports()
+exports = _Exports()
+"""Exports and witness files together."""
 
 
 class VoteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -233,12 +234,12 @@ async def battles(request: Request) -> Response:
     voter is an anonymous number that says which votes belong together; times are rounded to the hour.
     """
     engine = site_of(request).engine
-    async with _exports.turn():
+    async with exports.turn():
         await engine.run(AppendEvents(()))  # chains what other processes have acknowledged
         seq, catalog, rules = await engine.read(_names)
         file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog, rules)
     headers = {"content-disposition": 'attachment; filename="battles.jsonl"', "x-log-seq": str(seq)}
-    return StreamingResponse(_pieces(file), media_type="application/x-ndjson", headers=headers)
+    return StreamingResponse(pieces(file), media_type="application/x-ndjson", headers=headers)
 
 
 class QuickRoutes:
@@ -321,7 +322,8 @@ def _written_rows(arena: Arena, until: int, catalog: Catalog, rules: DefenceRule
     return file
 
 
-async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+async def pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """A file in pieces, which is closed after the last."""
     with file:
         while piece := await asyncio.to_thread(file.read, CHUNK_BYTES):
             yield piece

@@ -47,6 +47,17 @@ SCHEMAS: dict[str, Schema] = {
     "Model": {"type": "object", "properties": {"row": ANYTHING}, "required": ["row"]},
     "Validity": ANYTHING,
     "Weeks": _record(weeks={"type": "array", "items": ANYTHING}),
+    "Heads": _record(
+        keys={"type": "array", "items": TEXT},
+        heads={
+            "type": "array",
+            "items": _record(
+                head=TEXT,
+                at=TIME,
+                signed={"oneOf": [{"type": "null"}, _record(statement=TEXT, key=TEXT, signature=TEXT)]},
+            ),
+        },
+    ),
 }
 
 FAILURE: Schema = _record(error=_record(code=TEXT, message=TEXT))

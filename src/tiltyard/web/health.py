@@ -252,6 +252,13 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         share = 0.0 if health.shared is None else health.shared.votes / health.shared.of
         said = "Share of the latest votes from one address block, if most are and several visitors cast them."
         yield from _figure("tiltyard_shared_block_share", "gauge", said, round(share, 3))
+        yield from _age(
+            "tiltyard_head_age_seconds", "Age of the latest published head, in seconds.", health.store.head_at
+        )
+        said = "Age of the latest signed head, in seconds."
+        yield from _age("tiltyard_signed_head_age_seconds", said, health.store.signed_head_at)
+        said = "Visitors' reports of answers that nobody has dealt with."
+        yield from _figure("tiltyard_open_reports", "gauge", said, health.store.open_reports)
     load = health.writer.load
     yield from _figure("tiltyard_writer_waiting", "gauge", "Requests that wait for the writing thread.", load.waiting)
     said = "How long a new request would wait for the writing thread."
@@ -284,6 +291,12 @@ def _figure(name: str, kind: str, said: str, value: float) -> Iterator[str]:
     yield f"# HELP {name} {said}"
     yield f"# TYPE {name} {kind}"
     yield f"{name} {value}"
+
+
+def _age(name: str, said: str, at: int | None) -> Iterator[str]:
+    """An age in seconds; -1 if there was never such a thing."""
+    age = -1.0 if at is None else max(0.0, round((clock() - at) / SECOND, 3))
+    yield from _figure(name, "gauge", f"{said} -1: there is none.", age)
 
 
 def _by_label(name: str, said: str, label: str, counts: Mapping[str, int]) -> Iterator[str]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from tiltyard.arena.commands import SAFE_ID, RevealNames, SkipMatchup, SubmitVote, UndoVote
+from tiltyard.arena.commands import SAFE_ID, ReportAnswer, RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import VoteStanding
+from tiltyard.arena.store.reports import add_report
 from tiltyard.arena.vote_effect import PairVotes, effect_of, pair_votes
 from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotInvited, NotYours, shows_names
 from tiltyard.web.bodies import form_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.commands import ServedMatchup
     from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.store.matchup_table import ShownMatchup
+    from tiltyard.arena.store.reports import Answered
     from tiltyard.arena.vote_effect import Effect
     from tiltyard.pages.markup import Html
     from tiltyard.web.visitors import Visitor
@@ -153,6 +155,22 @@ async def undo_vote(request: Request) -> Response:
     matchup_id, visitor, _ = await _asked(request)
     await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))
     return _redirect(f"/votes/{matchup_id}")
+
+
+_SIDES: dict[str, Answered] = {"A": "A", "B": "B"}
+
+
+@router.post("/report")
+async def report_answer(request: Request) -> Response:
+    """Report one answer of a pair to the operator."""
+    site = site_of(request)
+    matchup_id, visitor, form = await _asked(request)
+    if (side := _SIDES.get(form.get("side", ""))) is None:
+        raise Failure(400, "bad_request", "a report is about answer A or B. Use the page's buttons.")
+    await site.engine.run(ReportAnswer(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
+    at, reason = site.engine.arena.now(), form.get("reason", "")
+    await asyncio.to_thread(add_report, site.engine.arena.store, matchup_id, side, reason, at)
+    return site.page("vote_reported.html", {"matchup_id": matchup_id}, here="vote")
 
 
 @router.get("/votes/{matchup_id}")

@@ -15,7 +15,18 @@ from tiltyard.arena.events import Choice, Event, Flagged, decode_body
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.store import log
 from tiltyard.arena.store.publishing import pending_votes
-from tiltyard.arena.store.tables import chain, changes, events, matchups, pending, prompts, responses, votes
+from tiltyard.arena.store.tables import (
+    chain,
+    changes,
+    events,
+    heads,
+    matchups,
+    pending,
+    prompts,
+    reports,
+    responses,
+    votes,
+)
 from tiltyard.arena.voting import MatchupStatus
 from tiltyard.validity.voters import SessionActs
 
@@ -166,14 +177,27 @@ def flags_raised(store: Store) -> set[tuple[str, str]]:
     return {(body.subject_id, body.flag) for body in bodies if isinstance(body, Flagged)}
 
 
+_published = sa.select(
+    sa.select(sa.func.max(heads.c.at)).scalar_subquery(),
+    sa.select(sa.func.max(heads.c.at)).where(heads.c.statement.isnot(None)).scalar_subquery(),
+    sa.select(sa.func.count()).select_from(reports).where(reports.c.settled_at.is_(None)).scalar_subquery(),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The log's last number and hash, the number of pending events, and of open matchups."""
+    """The log's last number and hash, the number of pending events, of open matchups, and of open reports.
+
+    `head_at` and `signed_head_at` say when the latest head, and the latest signed one, was published; None: never.
+    """
 
     head_seq: int
     head_hash: str
     unchained: int
     open_matchups: int
+    head_at: int | None = None
+    signed_head_at: int | None = None
+    open_reports: int = 0
 
 
 def backlog(store: Store) -> Backlog:
@@ -182,7 +206,8 @@ def backlog(store: Store) -> Backlog:
     still_open = sa.select(sa.func.count()).select_from(matchups).where(matchups.c.status == "open")
     with store.database.read() as connection:
         unchained, open_matchups = (connection.execute(query).scalar_one() for query in (waiting, still_open))
-        return Backlog(*log.head(connection), int(unchained), int(open_matchups))
+        published, signed, reported = connection.execute(_published).one()
+        return Backlog(*log.head(connection), int(unchained), int(open_matchups), published, signed, int(reported))
 
 
 def latest_blocks(store: Store, most: int = LATEST_VOTES) -> list[tuple[str, str]]:

@@ -49,7 +49,7 @@ _heads = sa.select(heads.c.seq, heads.c.hash, heads.c.at, heads.c.statement).ord
 
 _ALWAYS = (
     *(e.SettingsChanged, e.PhaseChanged, e.ModelAdded, e.ModelEnabled, e.ModelDisabled),
-    *(e.PromptAdded, e.PromptEnabled, e.PromptDisabled, e.Excluded, e.Restored, e.ChainUpgraded),
+    *(e.PromptAdded, e.PromptEnabled, e.PromptDisabled, e.PromptReserved, e.Excluded, e.Restored, e.ChainUpgraded),
 )
 _OF_MATCHUPS = (e.MatchupServed, e.Voted, e.Revealed, e.Skipped, e.Expired, e.Undone)
 

@@ -1,0 +1,132 @@
+"""What outlives the operator: the public history of heads (`/heads`), and the witness file."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from tiltyard.arena.store.witnessing import PublishedHead, head_history, published_head, witness_lines
+from tiltyard.arena.witness import WitnessHeader
+from tiltyard.boards.text import json_text
+from tiltyard.files import json_line
+from tiltyard.web.api import exports, pieces, written
+from tiltyard.web.api_schema import body, described
+from tiltyard.web.site import Site, site_of
+
+if TYPE_CHECKING:
+    from tiltyard.arena.service import Arena
+
+router = APIRouter()
+
+SHOWN = 200
+"""Heads on the page; the JSON has them all."""
+
+FRESH_SECONDS = 60.0
+"""How old a witness file may be: writing one takes longer than sending it."""
+
+CHECKED = {"cache-control": "no-cache"}
+
+
+class WitnessFiles:
+    """The latest witness file of this process, written anew at most once a minute, and only if the log went on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._file: IO[bytes] | None = None
+        self._head = ""
+        self._made = 0.0
+
+    def open(self, site: Site) -> tuple[IO[bytes], str]:
+        """The file, for one reader, and the head that it leads to."""
+        arena = site.engine.arena
+        with self._lock:
+            old = self._file is None or time.monotonic() - self._made >= FRESH_SECONDS
+            if old and (self._file is None or str(published_head(arena.store, arena.now())) != self._head):
+                self._replace(arena, site.settings.title)
+            assert self._file is not None
+            return Path(self._file.name).open("rb"), self._head
+
+    def close(self) -> None:
+        """Remove the file."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+            self._file = None
+
+    def _replace(self, arena: Arena, title: str) -> None:
+        file = tempfile.NamedTemporaryFile(prefix="tiltyard-witness-")  # noqa: SIM115 - closed when it is replaced
+        try:
+            for line in witness_lines(arena.store, arena.now(), title):
+                if isinstance(line, WitnessHeader):
+                    head = line.head
+                file.write(json_line(line))
+            file.flush()
+        except BaseException:
+            file.close()
+            raise
+        if self._file is not None:
+            self._file.close()  # it vanishes; whoever reads it has it open
+        self._file, self._head, self._made = file, head, time.monotonic()
+
+
+@router.get("/api/v1/heads", **described("The history of the log's heads", 200, body("Heads")))
+async def heads_json(request: Request) -> Response:
+    """Every published head, newest first; a signed one with its statement, key and signature."""
+    history = await asyncio.to_thread(head_history, site_of(request).engine.arena.store)
+    return Response(json_text(values_of(history)), media_type="application/json", headers=CHECKED)
+
+
+def values_of(history: list[PublishedHead]) -> dict[str, Any]:
+    """The history as plain values."""
+    rows = [
+        {
+            "head": str(row.head),
+            "at": written(row.at),
+            "signed": None
+            if row.file is None
+            else {"statement": row.file.statement, "key": row.file.key, "signature": row.file.signature},
+        }
+        for row in history
+    ]
+    return {"keys": keys_of(history), "heads": rows}
+
+
+def keys_of(history: list[PublishedHead]) -> list[str]:
+    """The public keys by which heads were signed, the latest first."""
+    return list(dict.fromkeys(row.file.key for row in history if row.file is not None and row.file.key))
+
+
+@router.get("/api/v1/witness.jsonl", **described("The log, for anybody to recompute head and board", 200, rows=True))
+async def witness(request: Request) -> Response:
+    """One line per event: public ones with what proves them, others by a hash that tells nothing.
+
+    `tiltyard verify` on this site's address recomputes head and board from it. It is at most a minute old.
+    """
+    site, files = site_of(request), _files(request)
+    async with exports.turn():
+        file, head = await asyncio.to_thread(files.open, site)
+    headers = {"content-disposition": 'attachment; filename="witness.jsonl"', "x-log-head": head}
+    return StreamingResponse(pieces(file), media_type="application/x-ndjson", headers=headers)
+
+
+def _files(request: Request) -> WitnessFiles:
+    found = request.app.state.witness_files
+    assert isinstance(found, WitnessFiles)
+    return found
+
+
+@router.get("/heads", include_in_schema=False)
+async def heads_page(request: Request) -> Response:
+    """The history of heads, for people."""
+    site = site_of(request)
+    history = await asyncio.to_thread(head_history, site.engine.arena.store)
+    address = site.settings.public_url or str(request.base_url).rstrip("/")
+    view = {"heads": history[:SHOWN], "total": len(history), "keys": keys_of(history), "address": address}
+    return site.page("heads.html", view, here="data", headers=CHECKED)

@@ -1,0 +1,224 @@
+"""What a site publishes that outlives its operator: heads and the witness; and the files that operators install."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.arena.engines import sql
+from tests.cli.conftest import Run, tiltyard
+from tests.web.administrators import staffed_site
+from tests.web.sites import IDENTIFYING, SmallSite, live_site, said, vote_once
+from tiltyard.arena.events import Choice
+from tiltyard.arena.heads import Head, HeadFile, new_key
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store.witnessing import record_head, record_hourly, state_head
+from tiltyard.arena.witness import check_heads, read_witness
+from tiltyard.web import heads as web_heads
+
+__all__ = ["tiltyard"]
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def sign(site: SmallSite) -> tuple[Head, str]:
+    """Publish a signed head, as the nightly job does; the head and the public key."""
+    pem, public = new_key()
+    head, file = state_head(site.arena.store, site.arena.now(), title="Test arena", pem=pem)
+    record_head(site.arena.store, head, site.arena.now(), file)
+    return head, public
+
+
+def test_the_witness_of_a_site_leads_to_the_heads_that_it_publishes(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    for choice in "ABA":
+        vote_once(client, choice)
+    record_hourly(sqlite_site.arena.store, sqlite_site.arena.now())
+    vote_once(client, "A")
+    _, public = sign(sqlite_site)
+    published = client.get("/api/v1/heads").json()
+    assert published["keys"] == [public]
+    heads = [Head.parse(row["head"]) for row in published["heads"]]
+    assert [bool(row["signed"]) for row in published["heads"]] == [True, False]
+    HeadFile(**published["heads"][0]["signed"]).check([public])
+    answer = client.get("/api/v1/witness.jsonl")
+    assert answer.headers["x-log-head"] == str(heads[0])
+    header, found = read_witness(answer.content.splitlines(), "the site", {head.seq for head in heads})
+    assert (header.title, found.problems, list(check_heads(found, heads))) == ("Test arena", [], [])
+    page = client.get("/heads").text
+    assert all(str(head) in page for head in heads)
+    assert public in page
+
+
+def test_a_witness_is_written_at_most_once_a_minute(sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = sqlite_site.client()
+    vote_once(client)
+    first = client.get("/api/v1/witness.jsonl").content
+    vote_once(client)
+    assert client.get("/api/v1/witness.jsonl").content == first
+    monkeypatch.setattr(web_heads, "FRESH_SECONDS", 0.0)
+    later = client.get("/api/v1/witness.jsonl").content
+    assert len(later) > len(first)
+    assert client.get("/api/v1/witness.jsonl").content == later
+
+
+def test_nothing_in_heads_or_witness_tells_a_text_or_which_of_two_answers_was_whose(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    open_one = client.post("/api/v1/matchups").json()
+    skipped = client.post("/api/v1/matchups").json()
+    client.post(f"/api/v1/matchups/{skipped['matchup_id']}/skip")
+    vote_once(sqlite_site.client())
+    sign(sqlite_site)
+    for address in ("/heads", "/api/v1/heads", "/api/v1/witness.jsonl"):
+        text = client.get(address).text
+        for hidden in (open_one["matchup_id"], skipped["matchup_id"], said(0, 0), f"{IDENTIFYING[0]}/p"):
+            assert hidden not in text, (address, hidden)
+
+
+def test_verify_takes_the_address_of_a_site(sqlite_url: str, tiltyard: Run) -> None:
+    with live_site(sqlite_url) as address, Arena.open(sqlite_url) as arena:
+        matchup = arena.serve("somebody")
+        arena.vote(matchup.matchup_id, "somebody", Choice.A)
+        pem, public = new_key()
+        head, file = state_head(arena.store, arena.now(), pem=pem)
+        record_head(arena.store, head, arena.now(), file)
+        done = tiltyard("verify", address, "--head", str(head), "--key", public)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "boards: the one given or published is as stated" in done.stdout
+        other = tiltyard("verify", address, "--head", f"{'0' * 64}@{head.seq}")
+        assert (other.returncode, "rewritten" in other.stdout) == (3, True)
+        assert tiltyard("verify", f"{address}/nowhere.jsonl").returncode == 1
+
+
+METRIC = re.compile(r"\btiltyard_[a-z_]+")
+
+
+def test_every_metric_that_alerts_and_dashboard_name_exists(sqlite_url: str) -> None:
+    with staffed_site(sqlite_url) as site:
+        vote_once(site.client())
+        sign(site)
+        text = site.client().get("/metrics").text
+    known = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+    for file in ("prometheus-rules.yml", "grafana-dashboard.json"):
+        named = set(METRIC.findall((DEPLOY / file).read_text(encoding="utf-8")))
+        assert named - known == set(), file
+        assert len(named) > 8
+
+
+def expressions() -> list[str]:
+    rules = yaml.safe_load((DEPLOY / "prometheus-rules.yml").read_text(encoding="utf-8"))
+    board = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    return [rule["expr"] for group in rules["groups"] for rule in group["rules"]] + [
+        target["expr"] for panel in board["panels"] for target in panel["targets"]
+    ]
+
+
+FUNCTIONS = {"rate", "increase", "sum", "max", "min", "min_over_time", "max_over_time"}
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_an_expression_is_written_as_prometheus_reads_it(expression: str) -> None:
+    """Brackets match, functions exist, and what needs a range of time has one; counters are never compared raw."""
+    bare = re.sub(r'"[^"]*"', '""', expression)
+    for opening, closing in ("()", "[]", "{}"):
+        assert bare.count(opening) == bare.count(closing)
+    called = set(re.findall(r"\b([a-z_]+) *(?:by \([a-z, ]+\) *)?\(", bare)) - {"by", "and"}
+    assert called <= FUNCTIONS
+    for name in ("rate", "increase", "min_over_time", "max_over_time"):
+        for inside in re.findall(rf"\b{name}\(([^()]*(?:\([^()]*\)[^()]*)*)\)", bare):
+            assert re.search(r"\[[0-9]+[smhd](:[0-9]+[smhd])?\]\Z", inside), inside
+    for counter in re.findall(r"\btiltyard_[a-z_]+_total\b", bare):
+        assert re.search(rf"(rate|increase)\((max\()?{counter}", bare), counter
+
+
+def test_the_alert_rules_have_the_fields_that_prometheus_allows() -> None:
+    (group,) = yaml.safe_load((DEPLOY / "prometheus-rules.yml").read_text(encoding="utf-8"))["groups"]
+    assert set(group) == {"name", "rules"}
+    for rule in group["rules"]:
+        assert (
+            {"alert", "expr", "labels", "annotations"} <= set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        )
+        assert re.fullmatch(r"[0-9]+[smhd]", rule.get("for", "1m"))
+        assert rule["labels"]["severity"] in ("page", "warn")
+        assert rule["annotations"]["summary"]
+    names = [rule["alert"] for rule in group["rules"]]
+    assert len(set(names)) == len(names)
+
+
+def units() -> list[Path]:
+    return sorted(file for file in DEPLOY.iterdir() if file.suffix in (".service", ".timer"))
+
+
+def test_the_units_are_hardened_and_every_timer_has_its_service() -> None:
+    for file in units():
+        unit = ConfigParser(strict=False, interpolation=None, delimiters=("=",))
+        unit.optionxform = str  # type: ignore[assignment,method-assign]
+        unit.read(file, encoding="utf-8")
+        if file.suffix == ".timer":
+            assert file.with_suffix(".service") in units()
+            assert unit["Timer"]["Persistent"] == "true"
+            continue
+        for name in ("NoNewPrivileges", "ProtectHome", "PrivateTmp", "PrivateDevices", "RestrictNamespaces"):
+            assert unit["Service"][name] == "yes", (file.name, name)
+        assert unit["Service"]["ProtectSystem"] == "strict"
+        assert unit["Service"]["CapabilityBoundingSet"] == ""
+
+
+def test_systemd_reads_the_units(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not here")
+    for file in units():
+        text = file.read_text(encoding="utf-8")
+        text = re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={shutil.which('true')}", text)
+        text = re.sub(r"(?m)^(EnvironmentFile|User|Group)=.*\n", "", text)
+        (tmp_path / file.name).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *(str(tmp_path / file.name) for file in units())], capture_output=True, text=True
+    )
+    about_us = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "tiltyard" in line]
+    assert about_us == [], done.stderr
+
+
+def test_the_backup_job_copies_checks_and_publishes_and_finds_a_rewritten_log(
+    sqlite_site: SmallSite, tmp_path: Path
+) -> None:
+    """The shipped script, with the command of this installation: twice, and once more after the log was changed."""
+    vote_once(sqlite_site.client())
+    bin_, out = tmp_path / "bin", tmp_path / "backup"
+    bin_.mkdir()
+    command = bin_ / "tiltyard"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tiltyard "$@"\n')
+    command.chmod(0o755)
+    assert (DEPLOY / "backup.sh").stat().st_mode & stat.S_IXUSR
+    pem, _ = new_key()
+    (tmp_path / "key.pem").write_bytes(pem)
+    environment = {
+        **os.environ,
+        "TILTYARD_DB": sqlite_site.url,
+        "TILTYARD_BIN": str(bin_),
+        "BACKUP_DIR": str(out),
+        "HEAD_KEY": str(tmp_path / "key.pem"),
+        "PUBLISH_HEAD": f"cp -t {tmp_path}",
+    }
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(DEPLOY / "backup.sh")], env=environment, capture_output=True, text=True)
+
+    first = run()
+    assert first.returncode == 0, first.stderr
+    assert len(list(tmp_path.glob("head-*.json"))) == 1
+    sql(sqlite_site.url, "UPDATE chain SET hash = replace(hash, substr(hash, 1, 4), 'ffff')")
+    second = run()
+    assert second.returncode != 0
+    assert "cut or rewritten" in second.stderr
+    assert len(list(tmp_path.glob("head-*.json"))) == 1, "a head of a changed log is not published"

@@ -1,0 +1,85 @@
+"""A visitor reports an answer; the operator switches that one answer off and on again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.arena.engines import sql
+from tests.web.administrators import at_the_desk, log_of, staffed_site
+from tests.web.sites import IDENTIFYING, SmallSite, form_in, vote_page
+from tiltyard.arena import events as e
+from tiltyard.arena.store.state_bytes import decode_state, encode_state
+from tiltyard.arena.store.verify import verify
+from tiltyard.arena.votes import MemoryVoteBook
+
+
+@pytest.fixture
+def staffed(arena_url: str) -> Iterator[SmallSite]:
+    with staffed_site(arena_url) as site:
+        yield site
+
+
+def report(site: SmallSite, side: str = "A", reason: str = "it  is\nrude <b>") -> tuple[int, str, str]:
+    """Report an answer of the pair on the screen, as a form without a script does; status, text and matchup."""
+    client = site.client()
+    fields = form_in(vote_page(client).text)
+    sent = {"matchup_id": fields["matchup_id"], "token": fields["token"], "side": side, "reason": reason}
+    answer = client.post("/report", data=sent)
+    client.post("/report", data=sent)  # twice is once
+    return answer.status_code, answer.text, fields["matchup_id"]
+
+
+def test_a_report_reaches_the_operator_and_tells_the_visitor_nothing(staffed: SmallSite) -> None:
+    status, text, matchup_id = report(staffed)
+    assert status == 200
+    assert not any(name in text for name in IDENTIFYING)
+    assert "tiltyard_open_reports 1" in staffed.client().get("/metrics").text
+    page = at_the_desk(staffed).page("/admin/reports")
+    (answer,) = sql(staffed.url, f"SELECT response_a FROM matchups WHERE id = '{matchup_id}'")[0]
+    assert f'value="{answer}"' in page
+    assert "it is rude &lt;b&gt;" in page
+    assert not any(isinstance(body, e.ResponseDisabled) for body in log_of(staffed)), "a report alone changes nothing"
+
+
+def test_one_answer_is_switched_off_is_never_served_again_and_comes_back(staffed: SmallSite) -> None:
+    _, _, matchup_id = report(staffed)
+    (answer,) = sql(staffed.url, f"SELECT response_a FROM matchups WHERE id = '{matchup_id}'")[0]
+    desk = at_the_desk(staffed)
+    fields = {"answer": str(answer), "to": "off"}
+    assert desk.post("/admin/reports", fields) == (303, "/admin/reports?said=answer_off")
+    assert "No reports are waiting." in desk.page("/admin/reports")
+    served = [staffed.arena.serve(f"voter{number}") for number in range(40)]
+    shown = {name for row in sql(staffed.url, "SELECT response_a, response_b FROM matchups") for name in row}
+    since = {
+        name
+        for matchup in served
+        for row in sql(staffed.url, f"SELECT response_a, response_b FROM matchups WHERE id = '{matchup.matchup_id}'")
+        for name in row
+    }
+    assert answer in shown - since
+    assert len(since) == 11, "every other answer is"
+    again = staffed.arena.read(lambda state: decode_state(encode_state(state), MemoryVoteBook()))
+    assert again is not None
+    assert (again.catalog.answers_off, int(again.catalog.servable().sum())) == ({answer}, 11)
+    assert desk.post("/admin/reports", {"answer": str(answer), "to": "on"})[0] == 303
+    assert staffed.arena.read(lambda state: int(state.catalog.servable().sum())) == 12
+    assert verify(staffed.url).clean
+
+
+def test_a_stranger_cannot_report_and_a_report_is_about_a_or_b(staffed: SmallSite) -> None:
+    _, _, matchup_id = report(staffed, side="B")
+    stranger = staffed.client()
+    fields = form_in(vote_page(stranger).text)
+    sent = {"matchup_id": matchup_id, "token": fields["token"], "side": "A", "reason": ""}
+    assert stranger.post("/report", data=sent).status_code == 404
+    assert stranger.post("/report", data={**sent, "token": "x"}).status_code == 403
+    assert report(staffed, side="C")[0] == 400
+    assert len(sql(staffed.url, "SELECT * FROM reports")) == 1
+    status, _ = at_the_desk(staffed).post("/admin/reports", {"answer": "nothing like it", "to": "off"})
+    assert status == 400
+    desk = at_the_desk(staffed)
+    (answer,) = sql(staffed.url, f"SELECT response_b FROM matchups WHERE id = '{matchup_id}'")[0]
+    assert desk.post("/admin/reports", {"answer": str(answer), "to": "dismiss"})[1].endswith("answer_dismiss")
+    assert "No reports are waiting." in desk.page("/admin/reports")
