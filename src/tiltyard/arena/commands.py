@@ -121,6 +121,17 @@ class ServeMatchup(Command[ServedMatchup]):
         self.voter = voter
 
 
+class SpendPuzzle(Command[None]):
+    """Give this voter the pairs that a solved puzzle pays for. A puzzle that was spent before is refused."""
+
+    def __init__(self, voter: str, puzzle: str, expires_at: int) -> None:
+        super().__init__()
+        check_voter(voter)
+        self.voter = voter
+        self.puzzle = puzzle
+        self.expires_at = expires_at
+
+
 class MatchupCommand(Command[R]):
     """Do something with a matchup that was served to this voter."""
 

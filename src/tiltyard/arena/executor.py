@@ -21,6 +21,7 @@ from tiltyard.arena.commands import (
     ReadState,
     ServedMatchup,
     ServeMatchup,
+    SpendPuzzle,
     SubmitVote,
     check_events,
 )
@@ -29,7 +30,15 @@ from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair
 from tiltyard.arena.store import log, matchup_table
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.texts import TextCache, responses_taken
-from tiltyard.arena.store.visitors import BlockKeys, QuotaCounter, enter_voter, known_cookies, tidy_visitors
+from tiltyard.arena.store.visitors import (
+    BlockKeys,
+    QuotaCounter,
+    enter_voter,
+    known_cookies,
+    spend_puzzle,
+    tidy_visitors,
+    use_credit,
+)
 from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.waiting_pairs import WaitingPairs, choose_waiting, shown_pair
 from tiltyard.errors import ArenaError, StoreError
@@ -283,6 +292,7 @@ class Executor:
         self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int, *, locked: bool
     ) -> None:
         """Choose and reserve one matchup after the other, then write them all."""
+        self._ask_puzzles(connection, replica, group, now)
         serves = [command for command in group if isinstance(command, ServeMatchup) and not command.refused]
         if not serves:
             return
@@ -309,6 +319,21 @@ class Executor:
                     expires_at=body.expires_at,
                 )
             )
+
+    def _ask_puzzles(
+        self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int
+    ) -> None:
+        """Take solved puzzles, and refuse a pair to voters whose last puzzle pays for no more."""
+        rules = replica.state.policy.entry
+        for command in group:
+            if isinstance(command, SpendPuzzle):
+                paid = (command.voter, command.puzzle, command.expires_at, rules.puzzle_matchups, now)
+                if not spend_puzzle(connection, *paid):
+                    command.refuse(voting.PuzzleNeeded("this puzzle was solved before. Ask for another."))
+            elif not (isinstance(command, ServeMatchup) and rules.puzzle_bits) or command.refused:
+                continue
+            elif not use_credit(connection, command.voter):
+                command.refuse(voting.PuzzleNeeded("solve a puzzle before the next pair."))
 
     def _choose(self, command: ServeMatchup, replica: Replica, now: int) -> MatchupServed | None:
         """A reserved matchup for one voter; None if there is nothing to serve, and the voter is told why."""

@@ -219,6 +219,13 @@ class EntryRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     invitation_only: bool = False
     """Whether only visitors with an invitation may vote (`arena invite`). Limits then count by invitation instead of by
     address, and an invitation takes the place of an address block. (ours)"""
+    puzzle_bits: int = 0
+    """Size of the puzzle that a visitor's browser solves before the first pair and every `puzzle_matchups` pairs: zero
+    bits of a SHA-256. 0: no puzzle. 18 take a phone about a second; each further bit doubles that. (ours)"""
+    puzzle_matchups: int = 25
+    """How many pairs one puzzle pays for. (ours)"""
+    puzzle_wait_seconds: int = 30
+    """How long a visitor without JavaScript waits instead. (ours)"""
 
 
 class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -397,10 +404,13 @@ AT_LEAST_ONE = (
     *("matchup_expires_seconds", "snapshot_seconds", "adjacent_floor_votes", "adjacent_floor_prompts"),
     *("traffic_cap_from", "publication.top", *(f"limits.{name}" for name in Limits.__struct_fields__)),
     *("waiting.open_pairs", "waiting.votes_per_open_pair", "retention.voter_days"),
+    *("entry.puzzle_matchups", "entry.puzzle_wait_seconds"),
 )
 TINY = 1e-6
 BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(AT_LEAST_ONE, (1, MOST)),
+    "entry.puzzle_bits": (0, 32),
+    "entry.puzzle_wait_seconds": (1, 600),
     **dict.fromkeys(("challenger_reach", "contender_opens_at", "undo_seconds", "prompt_target_top"), (0, MOST)),
     **dict.fromkeys(("defences.rounds", "defences.publish_seconds"), (1, MOST)),
     **dict.fromkeys(("defences.block_pull", "defences.time_pull"), (0.1, MOST)),

@@ -106,7 +106,11 @@ async def new_matchup(request: Request) -> Response:
     site = site_of(request)
     check_origin(request, site.settings)
     await nothing_of(request)
-    served = await site.visitors.serve(await site.visitors.enter(request))
+    visitor = await site.visitors.enter(request)
+    if "x-puzzle" in request.headers:
+        number = request.headers.get("x-puzzle-number", "")
+        await site.visitors.solve(visitor, request.headers["x-puzzle"], number)
+    served = await site.visitors.serve(visitor)
     said = {
         "matchup_id": served.matchup_id,
         "prompt": served.prompt,

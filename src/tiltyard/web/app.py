@@ -119,7 +119,7 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
         settings = replace(settings, secret=site_texts.secret(arena.store))
     observatory.hand_over(arena.choose_by)
     engine = Engine(arena, settings.longest_wait)
-    visitors = Visitors(engine, settings, lambda: observatory.snapshot.policy.limits)
+    visitors = Visitors(engine, settings, lambda: observatory.snapshot.policy)
     return Site(settings, engine, observatory, visitors, PageCache(), Probes(), FirstEffects())
 
 

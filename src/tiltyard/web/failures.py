@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tiltyard.arena.voting import ChoiceDiffers, Gone, NotInvited, NotYours, NoVote, TooLate, TooMany
+from tiltyard.arena.voting import ChoiceDiffers, Gone, NotInvited, NotYours, NoVote, PuzzleNeeded, TooLate, TooMany
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def failure_of(error: ArenaError) -> Failure:
             return Failure(404, "not_yours", said)
         case NotInvited():
             return Failure(403, "not_invited", said)
+        case PuzzleNeeded():
+            return Failure(403, "puzzle_needed", said, error.headers)
         case ChoiceDiffers():
             return Failure(409, "choice_differs", said)
         case Gone():

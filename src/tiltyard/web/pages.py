@@ -407,6 +407,7 @@ async def privacy(request: Request) -> Response:
             "operator": [part for part in site.settings.privacy.split("\n\n") if part],
             "rules": snapshot.policy.retention,
             "limited": site.settings.rate_limit,
+            "closed": snapshot.policy.entry.invitation_only,
         },
     )
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tiltyard.arena.commands import EnterVoter, ServeMatchup
+from tiltyard.arena.commands import EnterVoter, ServeMatchup, SpendPuzzle
 from tiltyard.arena.integrity import MICROSECONDS, limits_of
+from tiltyard.arena.service import clock
 from tiltyard.arena.store.invitations import hashed
 from tiltyard.arena.store.visitors import Quota
-from tiltyard.arena.voting import NotYours
+from tiltyard.arena.voting import NotYours, PuzzleNeeded
 from tiltyard.validity.limits import networks_of
 from tiltyard.web.cookies import Cookies, cookie_hash, derived_key
 from tiltyard.web.failures import Failure
+from tiltyard.web.puzzles import Puzzles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.commands import ServedMatchup
     from tiltyard.arena.integrity import Act
-    from tiltyard.arena.policy import Limits
+    from tiltyard.arena.policy import Policy
     from tiltyard.web.engine import Engine
+    from tiltyard.web.puzzles import Puzzle
     from tiltyard.web.settings import SiteSettings
 
 KNOWN_VISITORS = 50_000
@@ -46,10 +49,11 @@ class Visitor:
 class Visitors:
     """Identifies visitors, and limits what each may do."""
 
-    def __init__(self, engine: Engine, settings: SiteSettings, limits: Callable[[], Limits]) -> None:
+    def __init__(self, engine: Engine, settings: SiteSettings, policy: Callable[[], Policy]) -> None:
         self._engine = engine
         self._settings = settings
-        self._limits = limits
+        self._policy = policy
+        self._puzzles = Puzzles(settings.secret)
         self.cookies = Cookies(settings.secret)
         self._form_key = derived_key(settings.secret, "form token")
         self._address_key = derived_key(settings.secret, "visitors' addresses")
@@ -99,9 +103,23 @@ class Visitors:
         return replace(visitor, voter=voter)
 
     async def serve(self, visitor: Visitor) -> ServedMatchup:
-        """A matchup."""
+        """A matchup. Raises `PuzzleNeeded`, with a puzzle in its headers, if this visitor has to solve one first."""
         quotas = self.quotas(visitor, "matchup")
-        return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=self.block(visitor)))
+        try:
+            return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=self.block(visitor)))
+        except PuzzleNeeded as needed:
+            puzzle = self.puzzle(visitor)
+            told = {"x-puzzle": puzzle.text, "x-puzzle-bits": str(puzzle.bits)}
+            raise PuzzleNeeded(str(needed), {**told, "retry-after": str(puzzle.wait_seconds)}) from None
+
+    def puzzle(self, visitor: Visitor) -> Puzzle:
+        """A new puzzle for this visitor."""
+        return self._puzzles.make(visitor.voter, self._policy().entry, clock())
+
+    async def solve(self, visitor: Visitor, text: str, number: str) -> None:
+        """Take the solution of a puzzle, which pays for the next pairs."""
+        solved = self._puzzles.check(text, number, visitor.voter, self._policy().entry, clock())
+        await self._engine.run(SpendPuzzle(visitor.voter, solved.name, solved.expires_at))
 
     async def forget(self, request: Request) -> bool:
         """Cut the link from a cookie to its votes, and issue another cookie. Whether there was a link."""
@@ -116,7 +134,7 @@ class Visitors:
         if not self._settings.rate_limit:
             return ()
         found: list[Quota] = []
-        for limit in limits_of(self._limits()):
+        for limit in limits_of(self._policy().limits):
             if limit.act == act:
                 seconds = limit.window // MICROSECONDS
                 what = f"{act}:{limit.counted_by}:{seconds}"

@@ -14,7 +14,7 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.reports import add_report
 from tiltyard.arena.vote_effect import PairVotes, effect_of, pair_votes
-from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotInvited, NotYours, shows_names
+from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotInvited, NotYours, PuzzleNeeded, shows_names
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.site import site_of
@@ -87,8 +87,13 @@ async def vote_page(request: Request) -> Response:
     if request.state.is_head:
         return HTMLResponse()
     waiting = await site.engine.open_matchup(visitor.voter, site.engine.arena.now())
-    matchup = waiting or await site.visitors.serve(visitor)
     token = site.visitors.token(request, PURPOSE)
+    try:
+        matchup = waiting or await site.visitors.serve(visitor)
+    except PuzzleNeeded:
+        pays_for = site.observatory.snapshot.policy.entry.puzzle_matchups
+        asked = {"puzzle": site.visitors.puzzle(visitor), "token": token, "pays_for": pays_for}
+        return site.page("puzzle.html", asked, here="vote")
     context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "token": token}
     return site.page("vote.html", context, here="vote")
 
@@ -114,6 +119,14 @@ async def start_voting(request: Request) -> Response:
     form = await form_of(request)
     visitors.check_form(request, form.get("token", ""), START)
     await visitors.enter(request, form.get("invitation", ""))
+    return _redirect("/")
+
+
+@router.post("/puzzle")
+async def solve_puzzle(request: Request) -> Response:
+    """Take the solution of a puzzle; redirects to the next pair."""
+    _, visitor, form = await _asked(request)
+    await site_of(request).visitors.solve(visitor, form.get("puzzle", ""), form.get("number", ""))
     return _redirect("/")
 
 

@@ -125,6 +125,24 @@ def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now
     return known_voter(connection, newer_hash)
 
 
+def spend_puzzle(connection: sa.Connection, voter: str, puzzle: str, expires_at: int, pays_for: int, now: int) -> bool:
+    """Give a voter credit for a solved puzzle. Whether it was not spent before."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    row = {"name": puzzle, "expires_at": expires_at}
+    spent = dialect.insert(ended_sessions).values(row).on_conflict_do_nothing(index_elements=["name"])
+    if not connection.execute(spent).rowcount:
+        return False
+    connection.execute(sa.delete(ended_sessions).where(ended_sessions.c.expires_at <= now))
+    connection.execute(sa.update(voters).where(voters.c.voter == voter).values(credit=pays_for))
+    return True
+
+
+def use_credit(connection: sa.Connection, voter: str) -> bool:
+    """Take one pair from what a voter's last puzzle paid for. Whether there was one."""
+    left = (voters.c.voter == voter) & (voters.c.credit > 0)
+    return connection.execute(sa.update(voters).where(left).values(credit=voters.c.credit - 1)).rowcount > 0
+
+
 def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
     """Delete the link from this cookie to its votes, which remain under an anonymous key. Whether there was a link."""
     return connection.execute(sa.delete(voters).where(voters.c.cookie_hash == cookie_hash)).rowcount > 0

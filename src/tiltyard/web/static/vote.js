@@ -5,6 +5,7 @@ const announce = document.getElementById("announce");
 const KEYS = { a: "A", arrowleft: "A", b: "B", arrowright: "B", t: "TIE", x: "BOTH_BAD" };
 let busy = false;
 let momentTimer = 0;
+let solver = null;
 
 document.body.classList.add("scripted");
 settle();
@@ -13,6 +14,10 @@ stage.addEventListener("submit", (event) => {
   const form = event.target;
   const button = event.submitter;
   event.preventDefault();
+  if (solver && form.matches(".puzzle") && !form.elements.number.value) {
+    announce.textContent = "Still solving the puzzle …";
+    return;
+  }
   const fields = new URLSearchParams(new FormData(form));
   if (button?.name) fields.set(button.name, button.value);
   go(button?.getAttribute("formaction") ?? form.getAttribute("action"), { method: "POST", body: fields });
@@ -76,7 +81,7 @@ function show(page, next, address) {
   document.title = page.title;
   document.body.className = page.body.className;
   document.body.classList.add("scripted");
-  const here = /^\/(start|vote|skip|undo|reveal)$/.test(address.pathname) ? "/" : address.pathname;
+  const here = /^\/(start|vote|skip|undo|reveal|puzzle)$/.test(address.pathname) ? "/" : address.pathname;
   if (here !== location.pathname) history.pushState(null, "", here);
   window.scrollTo(0, 0);
   settle();
@@ -87,6 +92,10 @@ function show(page, next, address) {
 // After a vote there is a moment to undo it; then the names are asked for, which makes it final.
 function settle() {
   clearTimeout(momentTimer);
+  solver?.terminate();
+  solver = null;
+  const puzzle = stage.querySelector("form.puzzle");
+  if (puzzle) solve(puzzle);
   const moment = stage.querySelector("form.moment");
   if (!moment) return;
   const milliseconds = Number(moment.dataset.seconds) * 1000;
@@ -95,6 +104,17 @@ function settle() {
   if (still) left.parentElement.remove();
   else left.animate([{ transform: "scaleX(1)" }, { transform: "scaleX(0)" }], { duration: milliseconds, fill: "forwards" });
   momentTimer = setTimeout(() => showNames(moment), milliseconds);
+}
+
+// A puzzle is solved in a thread of its own, so that the page stays usable; its form then sends itself.
+function solve(form) {
+  if (typeof Worker === "undefined") return;
+  solver = new Worker(form.dataset.worker);
+  solver.onmessage = (event) => {
+    form.elements.number.value = event.data;
+    form.requestSubmit();
+  };
+  solver.postMessage({ text: form.elements.puzzle.value, bits: Number(form.dataset.bits) });
 }
 
 function showNames(moment) {

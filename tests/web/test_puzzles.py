@@ -1,0 +1,96 @@
+"""Puzzles: asked for before the first pair and every few pairs, good for one voter and one solution."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+
+import msgspec
+import pytest
+from starlette.testclient import TestClient
+
+from tests.web.sites import SmallSite, small_site
+from tiltyard.arena.events import SettingsChanged
+from tiltyard.arena.policy import EntryRules, Policy
+from tiltyard.web.failures import Failure
+from tiltyard.web.puzzles import GOOD_SECONDS, SECOND, Puzzles, zero_bits
+
+RULES = EntryRules(puzzle_bits=8, puzzle_matchups=2, puzzle_wait_seconds=20)
+NOW = 1_800_000_000 * SECOND
+
+
+@pytest.fixture
+def site(sqlite_url: str) -> Iterator[SmallSite]:
+    with small_site(sqlite_url, rate_limit=True) as made:
+        made.arena.append([SettingsChanged(policy=msgspec.structs.replace(Policy(), entry=RULES))])
+        made.observatory.refresh()
+        yield made
+
+
+def solution(text: str, bits: int = RULES.puzzle_bits) -> str:
+    return str(next(number for number in count() if zero_bits(f"{text}:{number}") >= bits))
+
+
+def solved(client: TestClient) -> dict[str, str]:
+    """The headers of a program that has solved the puzzle it was given."""
+    told = client.post("/api/v1/matchups")
+    assert (told.status_code, told.json()["error"]["code"]) == (403, "puzzle_needed")
+    assert told.headers["x-puzzle-bits"] == "8"
+    return {"x-puzzle": told.headers["x-puzzle"], "x-puzzle-number": solution(told.headers["x-puzzle"])}
+
+
+def test_a_puzzle_pays_for_a_few_pairs_once_and_for_its_own_visitor(site: SmallSite) -> None:
+    client, other = site.client("203.0.113.9"), site.client("198.51.100.9")
+    paid = solved(client)
+    other.post("/api/v1/matchups")
+    assert other.post("/api/v1/matchups", headers=paid).json()["error"]["code"] == "puzzle_unsolved"
+    assert client.post("/api/v1/matchups", headers=paid).status_code == 201
+    assert client.post("/api/v1/matchups").status_code == 201
+    assert client.post("/api/v1/matchups").json()["error"]["code"] == "puzzle_needed"
+    again = client.post("/api/v1/matchups", headers=paid)
+    assert again.json()["error"]["message"].startswith("this puzzle was solved before")
+    assert client.post("/api/v1/matchups", headers=solved(client)).status_code == 201
+
+
+def test_the_page_asks_before_the_first_pair_and_takes_the_solution(site: SmallSite) -> None:
+    client = site.client("203.0.113.9")
+
+    def field(page: str, name: str) -> str:
+        found = re.search(rf'name="{name}" value="([^"]*)"', page)
+        assert found is not None, name
+        return found[1]
+
+    start = client.get("/").text
+    assert client.post("/start", data={"token": field(start, "token")}).status_code == 303
+    page = client.get("/").text
+    assert "wait 20 seconds" in page
+    form = {name: field(page, name) for name in ("token", "puzzle", "number")}
+    early = client.post("/puzzle", data=form)
+    assert early.status_code == 403
+    assert "Not yet" in early.text
+    assert client.post("/puzzle", data={**form, "number": solution(form["puzzle"])}).status_code == 303
+    assert "Which answer is better?" in client.get("/").text
+
+
+def test_only_a_number_that_fits_or_the_wait_solves_a_puzzle() -> None:
+    puzzles = Puzzles("s" * 32)
+    text = puzzles.make("ann", RULES, NOW).text
+    right = solution(text)
+    wrong = next(str(n) for n in count() if zero_bits(f"{text}:{n}") < RULES.puzzle_bits)
+    assert puzzles.check(text, right, "ann", RULES, NOW).expires_at > NOW + GOOD_SECONDS * SECOND
+    assert puzzles.check(text, "", "ann", RULES, NOW + 20 * SECOND) == puzzles.check(text, right, "ann", RULES, NOW)
+    for bad_text, number, voter, seconds in (
+        (text, wrong, "ann", 0),
+        (text, "", "ann", 19),
+        (text, f" {right}", "ann", 0),
+        (text, right, "ben", 0),
+        (f"9{text}", right, "ann", 0),
+        (text[:-1] + ("0" if text[-1] != "0" else "1"), right, "ann", 0),
+        (text, right, "ann", GOOD_SECONDS + 1),
+        (text, right, "ann", -1),
+        ("", "", "ann", 0),
+    ):
+        with pytest.raises(Failure):
+            puzzles.check(bad_text, number, voter, RULES, NOW + seconds * SECOND)
+    assert Puzzles("t" * 32).make("ann", RULES, NOW).text != text
