@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tiltyard.arena.store.reports import Answered
     from tiltyard.arena.vote_effect import Effect
     from tiltyard.pages.markup import Html
+    from tiltyard.web.puzzles import Puzzle
+    from tiltyard.web.site import Site
     from tiltyard.web.visitors import Visitor
 
 router = APIRouter(include_in_schema=False)
@@ -91,11 +93,14 @@ async def vote_page(request: Request) -> Response:
     try:
         matchup = waiting or await site.visitors.serve(visitor)
     except PuzzleNeeded:
-        pays_for = site.observatory.snapshot.policy.entry.puzzle_matchups
-        asked = {"puzzle": site.visitors.puzzle(visitor), "token": token, "pays_for": pays_for}
-        return site.page("puzzle.html", asked, here="vote")
+        return _puzzle_page(site, site.visitors.puzzle(visitor), token)
     context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "token": token}
     return site.page("vote.html", context, here="vote")
+
+
+def _puzzle_page(site: Site, puzzle: Puzzle, token: str) -> Response:
+    pays_for = site.observatory.snapshot.policy.entry.puzzle_matchups
+    return site.page("puzzle.html", {"puzzle": puzzle, "token": token, "pays_for": pays_for}, here="vote")
 
 
 @router.get("/invited/{secret}")
