@@ -12,7 +12,7 @@ from tests.arena.small_worlds import honest_chooser, new_log, play
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
-from tiltyard.arena.offline import offline_board
+from tiltyard.arena.offline import offline_board, on_scale
 from tiltyard.arena.policy import IntervalRules
 from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.battles import Outcome
@@ -141,6 +141,47 @@ def test_ranges_of_ranks_hold_at_any_time_unless_the_policy_says_otherwise() -> 
     assert {m: (row.rank_low, row.rank_high) for m, row in watched.items()} != {
         m: (row.rank_low, row.rank_high) for m, row in once.items()
     }
+
+
+def test_ranges_are_among_the_models_of_the_board_so_that_one_that_is_off_takes_no_place() -> None:
+    """Of ten clearly different models five are on the board: their ranges are those of five, not of ten."""
+    votes = table(np.random.default_rng(3), 20_000, 2.0 * STRENGTHS)
+    whole = {row.model: row for row in offline_board(votes, list(votes.models), swaps=False).rows}
+    enabled = list(votes.models[1::2])
+    part = {row.model: row for row in offline_board(votes, enabled, swaps=False).rows}
+    assert [(part[name].rank_low, part[name].rank_high) for name in enabled] == [(i, i) for i in range(1, 6)]
+    assert (whole[enabled[-1]].rank_low, part[enabled[-1]].rank_high) == (10, 5)
+    assert {row.rank_low for name, row in part.items() if name not in enabled} == {None}
+    assert {name: (row.rating, row.low) for name, row in part.items()} == {
+        name: (row.rating, row.low) for name, row in whole.items()
+    }
+
+
+def test_moved_intervals_keep_their_order_and_lead_back_by_centre_and_slope() -> None:
+    votes = table(np.random.default_rng(4), 3000, STRENGTHS)
+    board = offline_board(votes, list(votes.models), swaps=False)
+    shown = {row.model: 1500.0 + 0.8 * (row.rating - 1000.0) for row in board.rows}
+    moved = on_scale(board, shown)
+    assert (moved.centre, moved.slope) == (pytest.approx(1500.0), pytest.approx(0.8))
+    for before, after in zip(board.rows, moved.rows, strict=True):
+        assert after.rating == pytest.approx(shown[before.model])
+        assert before.low is not None
+        assert after.low == pytest.approx(1500.0 + 0.8 * (before.low - 1000.0))
+        assert (after.rank_low, after.rank_high, after.widened) == (before.rank_low, before.rank_high, False)
+    assert on_scale(moved, shown) is moved, "a board is moved once"
+
+
+def test_an_interval_that_does_not_contain_the_rating_shown_is_widened_to_it_and_marked() -> None:
+    votes = table(np.random.default_rng(4), 3000, STRENGTHS)
+    board = offline_board(votes, list(votes.models), swaps=False)
+    shown = {row.model: row.rating for row in board.rows}
+    first = board.rows[0]
+    off = on_scale(board, {**shown, first.model: shown[first.model] + 200.0}, slope=1.0)
+    row = off.rows[0]
+    assert (row.widened, row.high) == (True, shown[first.model] + 200.0)
+    assert not any(other.widened for other in off.rows[2:])
+    assert not any(row.widened for row in on_scale(board, shown, widen=False).rows)
+    assert on_scale(board, {}) is board
 
 
 def test_a_voter_with_a_third_of_the_votes_is_mentioned_and_one_with_most_leaves_no_interval() -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tiltyard.validity.quality import EXACT_UP_TO, QualityVotes, _chance_of_rise, _normal_tail, rising_both_bad
+from tiltyard.validity.quality import (
+    EXACT_UP_TO,
+    QualityVotes,
+    _chance_of_rise,
+    _normal_tail,
+    high_both_bad,
+    rising_both_bad,
+)
 
 RULES = {"least_votes": 50, "least_rise": 0.1}
 
@@ -136,3 +143,30 @@ def test_the_only_two_models_of_an_arena_are_named_together() -> None:
     rng = np.random.default_rng(9)
     world = votes(rng, 800, 2, 3, lambda a, b, p, r: np.where(r, 0.4, 0.05))
     assert [flag.model for flag in rising_both_bad(world, range(2), **RULES)] == [0, 1]
+
+
+def test_a_model_that_was_always_bad_does_not_rise_and_is_named_for_its_level_and_its_rivals_are_not() -> None:
+    """Rate 60 % with the bad model, before and lately; a third of everybody's matchups are with it: 23 % for each."""
+    rng = np.random.default_rng(5)
+
+    def chance(a: np.ndarray, b: np.ndarray, prompt: np.ndarray, recent: np.ndarray) -> np.ndarray:
+        return np.where((a == 2) | (b == 2), 0.6, 0.05)
+
+    cast = votes(rng, 4000, 6, 6, chance)
+    assert rising_both_bad(cast, range(6), **RULES) == []
+    found = high_both_bad(cast, range(6), least_votes=50, level=0.15)
+    assert [(flag.model, flag.trigger) for flag in found] == [(2, "level")]
+    assert found[0].rate_before == pytest.approx(found[0].rate_recent, abs=0.1)
+    assert len(found[0].worst_prompts) == 3
+    assert high_both_bad(cast, range(6), least_votes=50, level=1.0) == []
+    assert high_both_bad(cast, range(6), least_votes=5000, level=0.15) == []
+
+
+def test_a_rate_at_the_level_is_named_at_most_as_often_as_alpha() -> None:
+    """200 reports in which every rate is exactly the level: at 1 % about two name somebody."""
+    rng = np.random.default_rng(6)
+    named = sum(
+        bool(high_both_bad(votes(rng, 600, 6, 4, lambda *_: 0.25), range(6), least_votes=50, level=0.25))
+        for _ in range(200)
+    )
+    assert named <= 7
