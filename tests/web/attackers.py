@@ -111,7 +111,7 @@ def blind_site(
 SEEDS = (
     *("/leaderboard", "/leaderboard.csv", "/leaderboard.json", "/validity", "/methods", "/data", "/compare"),
     *("/api/v1/leaderboard", "/api/v1/validity", "/api/v1/battles.jsonl", "/api/v1/openapi.json", "/metrics"),
-    *("/heads", "/api/v1/heads", "/api/v1/witness.jsonl"),
+    *("/bank", "/api/v1/bank", "/heads", "/api/v1/heads", "/api/v1/witness.jsonl"),
     *("/healthz", "/robots.txt", "/sitemap.xml", "/nowhere", "/api/v1/nowhere"),
 )
 """Where a crawl begins, beside what pages lead to."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.arena.blindness import public_prompts
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -201,9 +200,3 @@ def _waiting(state: ArenaState) -> list[int]:
         for prompt, reserved in enumerate(catalog.prompt_reserved)
         if reserved and answered[:, prompt].sum() >= 2 and not catalog.was_shown(prompt)
     ]
-
-
-def public_lines(state: ArenaState) -> list[PromptExposure]:
-    """The prompts whose answers are public anyway, with how often they were shown. Of others nothing is told."""
-    public = public_prompts(state)
-    return [line for number, line in enumerate(prompt_exposures(state)) if number in public]

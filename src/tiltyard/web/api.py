@@ -23,6 +23,7 @@ from tiltyard.arena.voting import MatchupStatus, NotYours
 from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
 from tiltyard.web.api_schema import body, choice_body, described
+from tiltyard.web.bank import bank_values
 from tiltyard.web.bodies import json_of, nothing_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import whole_board_values
@@ -215,6 +216,13 @@ async def model(request: Request, model: str) -> Response:
 async def validity(request: Request) -> Response:
     """Fairness, pair completeness, confidence, what moved at the top, and the publication rules."""
     return await _whole(request, ("validity",), lambda snapshot: validity_values(snapshot.study))
+
+
+@router.get("/bank", **described("How much of the bank of prompts is exposed", 200, body("Bank")))
+async def bank(request: Request) -> Response:
+    """How many prompts are served, fresh or retired, how often answers were shown, and what it takes to learn them."""
+    site = site_of(request)
+    return await _whole(request, ("bank",), lambda snapshot: bank_values(site, snapshot))
 
 
 @router.get("/validity/weeks", **described("The reports of finished weeks", 200, body("Weeks")))

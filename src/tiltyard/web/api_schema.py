@@ -46,6 +46,14 @@ SCHEMAS: dict[str, Schema] = {
     },
     "Model": {"type": "object", "properties": {"row": ANYTHING}, "required": ["row"]},
     "Validity": ANYTHING,
+    "Bank": _record(
+        seq={"type": "integer"},
+        matchups={"type": "integer"},
+        prompts=ANYTHING,
+        answers=ANYTHING,
+        learning={"type": "array", "items": ANYTHING},
+        rules=ANYTHING,
+    ),
     "Weeks": _record(weeks={"type": "array", "items": ANYTHING}),
     "Heads": _record(
         keys={"type": "array", "items": TEXT},

@@ -21,7 +21,7 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.store import site_texts
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.web import admin, api, heads, health, pages, vote
+from tiltyard.web import admin, api, bank, heads, health, pages, vote
 from tiltyard.web.api import QuickRoutes
 from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
@@ -124,7 +124,7 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
 
 
 def _add_routes(app: FastAPI) -> None:
-    for part in (api, vote, pages, heads, admin, health):
+    for part in (api, vote, pages, bank, heads, admin, health):
         app.include_router(part.router)
 
     @app.get("/robots.txt", include_in_schema=False)

@@ -1,0 +1,76 @@
+"""The page about the bank: how many prompts are served, fresh or retired, and how much of the answers is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+
+from tiltyard.arena.rotation import OFTEN, bank_exposure
+from tiltyard.web.pages import CHECKED, prepared
+from tiltyard.web.rendering import render
+from tiltyard.web.site import Site, site_of
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from tiltyard.arena.following.snapshots import Snapshot
+    from tiltyard.arena.rotation import BankExposure
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/bank")
+async def bank(request: Request) -> Response:
+    """How much of the bank is exposed. No prompt, answer or model is named."""
+    site = site_of(request)
+    facts = site.facts()
+
+    def make(snapshot: Snapshot) -> bytes:
+        found = exposure_of(site)
+        view = {"bank": found, "groups": shown_groups(found), "often": OFTEN, "rules": snapshot.policy.bank}
+        return render("bank.html", facts, view, here="validity").encode()
+
+    return await prepared(request, ("bank.html", facts), make, "text/html", CHECKED)
+
+
+def exposure_of(site: Site) -> BankExposure:
+    """How much of the bank was shown, up to what is published."""
+    return site.observatory.look(lambda state, _: bank_exposure(state), "bank exposure")
+
+
+def shown_groups(found: BankExposure) -> list[dict[str, Any]]:
+    """How many answers were shown how often, in groups: the last one has no end."""
+    ends = [start - 1 for start, _ in found.shown_groups[1:]]
+    groups = zip(found.shown_groups, [*ends, None], strict=True)
+    return [{"at_least": start, "at_most": end, "answers": answers} for (start, answers), end in groups]
+
+
+def bank_values(site: Site, snapshot: Snapshot) -> dict[str, Any]:
+    """What the page shows, as plain values."""
+    found, rules = exposure_of(site), snapshot.policy.bank
+    return {
+        "seq": snapshot.seq,
+        "matchups": found.matchups,
+        "prompts": {
+            "on": found.prompts_on,
+            "fresh": found.prompts_fresh,
+            "resting": found.prompts_resting,
+            "reserved": found.prompts_reserved,
+            "retired": found.prompts_retired,
+        },
+        "answers": {
+            "on": found.answers,
+            "never_shown": found.answers_never_shown,
+            "often_shown": found.answers_often_shown,
+            "often": OFTEN,
+            "exposed_share": found.exposed,
+            "median_shown": found.median_shown,
+            "most_shown": found.most_shown,
+            "self_naming": found.answers_telling,
+            "withheld": found.answers_withheld,
+            "shown": shown_groups(found),
+        },
+        "learning": [{"share": share, "votes": votes} for share, votes in found.learning],
+        "rules": {name: getattr(rules, name) for name in rules.__struct_fields__},
+    }

@@ -1,0 +1,42 @@
+"""The page about the bank: what it counts, and that it tells nobody who wrote what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.web.sites import MODELS, small_site
+from tiltyard.arena import events as e
+from tiltyard.arena.events import Choice
+from tiltyard.arena.store import Store
+
+
+def test_the_page_counts_prompts_and_showings_names_nothing_and_is_the_same_for_everyone(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'arena.db'}"
+    Store.create(url).close()
+    with small_site(url) as site:
+        for number in range(30):
+            served = site.arena.serve(f"voter-{number % 5}")
+            site.arena.vote(served.matchup_id, f"voter-{number % 5}", Choice.A)
+        name = site.arena.read(lambda state: state.catalog.response_ids[0, 1])
+        site.arena.append([e.PromptReserved(prompt_id="p0"), e.ResponseDisabled(response_id=name)])
+        site.observatory.refresh()
+        one, other = site.client(), site.client("203.0.113.7")
+        other.get("/")
+        page = one.get("/bank")
+        assert page.status_code == 200
+        assert page.text == other.get("/bank").text
+        found = one.get("/api/v1/bank").json()
+        shown = site.arena.read(lambda state: state.catalog.shown.view[:, 1:].tolist())
+        texts = site.arena.read(lambda state: [prompt.prompt_id for prompt in state.catalog.prompts])
+        for word in (*MODELS, *texts, name, "Zyx"):
+            assert f">{word}" not in page.text
+            assert word not in str(found["prompts"]) + str(found["answers"])
+    flat = [n for row in shown for n in row]
+    assert found["matchups"] == 30
+    assert found["prompts"]["reserved"] == 1
+    assert found["prompts"]["on"] == len(texts) - 1
+    assert found["answers"]["withheld"] == 1
+    assert found["answers"]["most_shown"] == max(flat)
+    assert found["answers"]["on"] == len(flat) == sum(group["answers"] for group in found["answers"]["shown"])
+    assert f"takes about {found['learning'][0]['votes']}," in page.text
+    assert "1</dd>" in page.text.replace(" ", "")
