@@ -11,34 +11,23 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import voting
+from tiltyard.arena.admission import Admission
 from tiltyard.arena.commands import (
     NO_SUCH_MATCHUP,
     AppendEvents,
     CloseExpired,
-    EnterVoter,
     MatchupCommand,
     ProbeWriter,
     ReadState,
     ServedMatchup,
     ServeMatchup,
-    SpendPuzzle,
-    SubmitVote,
     check_events,
 )
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair, served_event
 from tiltyard.arena.store import log, matchup_table
-from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.texts import TextCache, responses_taken
-from tiltyard.arena.store.visitors import (
-    BlockKeys,
-    QuotaCounter,
-    enter_voter,
-    known_cookies,
-    spend_puzzle,
-    tidy_visitors,
-    use_credit,
-)
+from tiltyard.arena.store.visitors import tidy_visitors
 from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.waiting_pairs import WaitingPairs, choose_waiting, shown_pair
 from tiltyard.errors import ArenaError, StoreError
@@ -54,15 +43,12 @@ if TYPE_CHECKING:
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.database import Connection
     from tiltyard.arena.store.replica import Replica
-    from tiltyard.arena.store.visitors import Quota
 
 TIDY_SECONDS = 30
 """How often expired matchups are closed and old counts dropped."""
 
 FORGET_SECONDS = 6 * 3600
 """How often voters are looked for who have not been here for as long as the policy keeps them."""
-
-NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
 
 EXPIRED_AT_ONCE = 500
 VOTERS_KEPT = 4096
@@ -88,8 +74,7 @@ class Executor:
         self._new_id = new_id
         self._replica: Replica | None = None
         self._texts = TextCache()
-        self._usage = QuotaCounter()
-        self._blocks = BlockKeys()
+        self._admission = Admission()
         self._waiting = WaitingPairs()
         self._seen: OrderedDict[str, SeenMatchups] = OrderedDict()
         self._tidied = self._forget_voters_at = time.monotonic()
@@ -137,8 +122,7 @@ class Executor:
     def _loaded(self) -> Replica:
         if self._replica is None:
             self._seen.clear()
-            self._blocks.forget()
-            self._usage.forget()
+            self._admission.forget()
             self._replica = self._store.load()
             self._waiting = WaitingPairs()
             self._replica.on_matchup = self._note_matchup
@@ -158,75 +142,18 @@ class Executor:
         now = self._now()
         appends = [command for command in group if isinstance(command, AppendEvents)]
         locked = self._store.begin(connection, replica, wait=bool(appends))
-        closed = replica.state.policy.entry.invitation_only
-        if closed:
-            self._admit_invited(connection, group, now)
-        self._check_quotas(connection, group, now, closed=closed)
-        if not closed:
-            self._name_blocks(connection, group, now)
+        rules = replica.state.policy.entry
+        self._admission.check(connection, group, rules, now)
         decided = self._decide_matchups(connection, replica, group, now)
         if locked:
             self._store.chain_pending(connection, replica)
         self._record_events(connection, replica, decided, locked=locked)
         for append in appends:
             self._append(connection, replica, append, now)
+        self._admission.ask_puzzles(connection, group, rules, now)
         self._serve(connection, replica, group, now, locked=locked)
-        self._enter(connection, group, now)
+        self._admission.enter(connection, group, now)
         self._probe(connection, replica, group, now)
-
-    def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
-        """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
-        asked = [command for command in group if isinstance(command, ServeMatchup | MatchupCommand)]
-        keys = invited(connection, [command.voter for command in asked], now) if asked else {}
-        for command in asked:
-            if command.voter not in keys and isinstance(command, ServeMatchup | SubmitVote):
-                command.refuse(voting.NotInvited(NOT_INVITED))
-            command.block_key = keys.get(command.voter, "") if command.quotas or command.block else ""
-        for enter in group:
-            if isinstance(enter, EnterVoter) and not enter.invitation:
-                enter.refuse(voting.NotInvited(NOT_INVITED))
-
-    def _check_quotas(
-        self, connection: Connection, group: Sequence[Command[object]], now: int, *, closed: bool
-    ) -> None:
-        """Refuse what is over a limit, and count the rest. A new cookie's first visit counts once.
-
-        In a `closed` arena limits count by invitation instead of address.
-        """
-        limited = {
-            command: by_invitation(command.quotas, _invitation(command)) if closed else command.quotas
-            for command in group
-            if command.quotas and not command.refused
-        }
-        if not limited:
-            return
-        used = self._usage.used(connection, [quota for quotas in limited.values() for quota in quotas], now)
-        entered = known_cookies(
-            connection, [command.cookie_hash for command in limited if isinstance(command, EnterVoter)]
-        )
-        noted: list[Quota] = []
-        for command, quotas in limited.items():
-            if isinstance(command, EnterVoter) and command.cookie_hash in entered:
-                continue
-            over = next((quota for quota in quotas if used[quota.name] >= quota.most), None)
-            if over is not None:
-                wait = self._usage.free_in(connection, over, now)
-                message = f"{over.most} in {_span(over.seconds)} is the limit. Try again in {_span(wait)}."
-                command.refuse(voting.TooMany(message, wait))
-                continue
-            noted += quotas
-            if isinstance(command, EnterVoter):
-                entered.add(command.cookie_hash)
-            used.update(quota.name for quota in quotas)
-        self._usage.note(connection, noted, now)
-
-    def _name_blocks(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
-        """Give each command the key of the address block that it comes from."""
-        located = [command for command in group if command.block and not command.refused]
-        if located:
-            keys = self._blocks.of(connection, [command.block for command in located], now)
-            for command in located:
-                command.block_key = keys[command.block]
 
     def _decide_matchups(
         self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int
@@ -292,7 +219,6 @@ class Executor:
         self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int, *, locked: bool
     ) -> None:
         """Choose and reserve one matchup after the other, then write them all."""
-        self._ask_puzzles(connection, replica, group, now)
         serves = [command for command in group if isinstance(command, ServeMatchup) and not command.refused]
         if not serves:
             return
@@ -319,21 +245,6 @@ class Executor:
                     expires_at=body.expires_at,
                 )
             )
-
-    def _ask_puzzles(
-        self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int
-    ) -> None:
-        """Take solved puzzles, and refuse a pair to voters whose last puzzle pays for no more."""
-        rules = replica.state.policy.entry
-        for command in group:
-            if isinstance(command, SpendPuzzle):
-                paid = (command.voter, command.puzzle, command.expires_at, rules.puzzle_matchups, now)
-                if not spend_puzzle(connection, *paid):
-                    command.refuse(voting.PuzzleNeeded("this puzzle was solved before. Ask for another."))
-            elif not (isinstance(command, ServeMatchup) and rules.puzzle_bits) or command.refused:
-                continue
-            elif not use_credit(connection, command.voter):
-                command.refuse(voting.PuzzleNeeded("solve a puzzle before the next pair."))
 
     def _choose(self, command: ServeMatchup, replica: Replica, now: int) -> MatchupServed | None:
         """A reserved matchup for one voter; None if there is nothing to serve, and the voter is told why."""
@@ -379,23 +290,11 @@ class Executor:
         if seen is not None:
             seen.note((*shown.pair, catalog.prompt(body.prompt_id)), event.at)
 
-    def _enter(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
-        """Find or create the voters' keys, in the same order in every worker, to avoid deadlocks."""
-        entering = [command for command in group if isinstance(command, EnterVoter) and not command.refused]
-        for command in sorted(entering, key=lambda enter: enter.cookie_hash):
-            if not command.invitation:
-                command.answer(enter_voter(connection, command.cookie_hash, now))
-                continue
-            try:
-                command.answer(enter_by_invitation(connection, command.cookie_hash, command.invitation, now))
-            except voting.NotInvited as refusal:
-                command.refuse(refusal)
-
     def _probe(self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int) -> None:
         """Write a dummy row, once for all probes of the group."""
         probes = [command for command in group if isinstance(command, ProbeWriter)]
         if probes:
-            self._usage.probe(connection, now)
+            self._admission.usage.probe(connection, now)
         for probe in probes:
             probe.answer(replica.state.seq)
 
@@ -413,19 +312,6 @@ def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replic
     else:
         step.answer(step.reply(decision.ballot, now, replica.state))
     return None if decision.body is None else Event(now, decision.body)
-
-
-def _invitation(command: Command[object]) -> str:
-    """What limits of a closed arena count by: the invitation that is used now, or that the voter has."""
-    return command.invitation if isinstance(command, EnterVoter) else command.block_key
-
-
-def _span(seconds: int) -> str:
-    """A time as people say it."""
-    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= 2 * length or seconds == length:
-            return f"{seconds / length:.2g} {unit}s" if seconds != length else f"one {unit}"
-    return f"{seconds} seconds" if seconds != 1 else "one second"
 
 
 def _check_responses(connection: Connection, added: Sequence[ResponseAdded]) -> None:

@@ -1,0 +1,146 @@
+"""Who may do what they ask: invitations, limits, puzzles, and the blocks that requests come from.
+
+Asked by the writing thread, inside the transaction of a group, before anything else is decided: what is counted is
+counted exactly, however many requests come at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tiltyard.arena import voting
+from tiltyard.arena.commands import EnterVoter, MatchupCommand, ServeMatchup, SpendPuzzle, SubmitVote
+from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
+from tiltyard.arena.store.visitors import (
+    BlockKeys,
+    QuotaCounter,
+    enter_voter,
+    known_cookies,
+    spend_puzzle,
+    use_credit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.commands import Command
+    from tiltyard.arena.policy import EntryRules
+    from tiltyard.arena.store.database import Connection
+    from tiltyard.arena.store.visitors import Quota
+
+NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
+
+
+class Admission:
+    """Refuses what may not be done, and counts the rest. It is used by the writing thread only."""
+
+    def __init__(self) -> None:
+        self.usage = QuotaCounter()
+        self._blocks = BlockKeys()
+
+    def forget(self) -> None:
+        """Forget what was read: the transaction that wrote it may have failed."""
+        self._blocks.forget()
+        self.usage.forget()
+
+    def check(self, connection: Connection, group: Sequence[Command[object]], rules: EntryRules, now: int) -> None:
+        """Refuse commands without an invitation or over a limit, and give the others the key of their block."""
+        closed = rules.invitation_only
+        if closed:
+            self._admit_invited(connection, group, now)
+        self._check_quotas(connection, group, now, closed=closed)
+        if not closed:
+            self._name_blocks(connection, group, now)
+
+    def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
+        """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
+        asked = [command for command in group if isinstance(command, ServeMatchup | MatchupCommand)]
+        keys = invited(connection, [command.voter for command in asked], now) if asked else {}
+        for command in asked:
+            if command.voter not in keys and isinstance(command, ServeMatchup | SubmitVote):
+                command.refuse(voting.NotInvited(NOT_INVITED))
+            command.block_key = keys.get(command.voter, "") if command.quotas or command.block else ""
+        for enter in group:
+            if isinstance(enter, EnterVoter) and not enter.invitation:
+                enter.refuse(voting.NotInvited(NOT_INVITED))
+
+    def _check_quotas(
+        self, connection: Connection, group: Sequence[Command[object]], now: int, *, closed: bool
+    ) -> None:
+        """Refuse what is over a limit, and count the rest. A new cookie's first visit counts once.
+
+        In a `closed` arena limits count by invitation instead of address.
+        """
+        limited = {
+            command: by_invitation(command.quotas, _invitation(command)) if closed else command.quotas
+            for command in group
+            if command.quotas and not command.refused
+        }
+        if not limited:
+            return
+        used = self.usage.used(connection, [quota for quotas in limited.values() for quota in quotas], now)
+        entered = known_cookies(
+            connection, [command.cookie_hash for command in limited if isinstance(command, EnterVoter)]
+        )
+        noted: list[Quota] = []
+        for command, quotas in limited.items():
+            if isinstance(command, EnterVoter) and command.cookie_hash in entered:
+                continue
+            over = next((quota for quota in quotas if used[quota.name] >= quota.most), None)
+            if over is not None:
+                wait = self.usage.free_in(connection, over, now)
+                message = f"{over.most} in {_span(over.seconds)} is the limit. Try again in {_span(wait)}."
+                command.refuse(voting.TooMany(message, wait))
+                continue
+            noted += quotas
+            if isinstance(command, EnterVoter):
+                entered.add(command.cookie_hash)
+            used.update(quota.name for quota in quotas)
+        self.usage.note(connection, noted, now)
+
+    def _name_blocks(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
+        """Give each command the key of the address block that it comes from."""
+        located = [command for command in group if command.block and not command.refused]
+        if located:
+            keys = self._blocks.of(connection, [command.block for command in located], now)
+            for command in located:
+                command.block_key = keys[command.block]
+
+    def ask_puzzles(
+        self, connection: Connection, group: Sequence[Command[object]], rules: EntryRules, now: int
+    ) -> None:
+        """Take solved puzzles, and refuse a pair to voters whose last puzzle pays for no more."""
+        for command in group:
+            if isinstance(command, SpendPuzzle):
+                paid = (command.voter, command.puzzle, command.expires_at, rules.puzzle_matchups, now)
+                if not spend_puzzle(connection, *paid):
+                    command.refuse(voting.PuzzleNeeded("this puzzle was solved before. Ask for another."))
+            elif not (isinstance(command, ServeMatchup) and rules.puzzle_bits) or command.refused:
+                continue
+            elif not use_credit(connection, command.voter):
+                command.refuse(voting.PuzzleNeeded("solve a puzzle before the next pair."))
+
+    def enter(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
+        """Find or create the voters' keys, in the same order in every worker, to avoid deadlocks."""
+        entering = [command for command in group if isinstance(command, EnterVoter) and not command.refused]
+        for command in sorted(entering, key=lambda enter: enter.cookie_hash):
+            if not command.invitation:
+                command.answer(enter_voter(connection, command.cookie_hash, now))
+                continue
+            try:
+                command.answer(enter_by_invitation(connection, command.cookie_hash, command.invitation, now))
+            except voting.NotInvited as refusal:
+                command.refuse(refusal)
+
+
+def _invitation(command: Command[object]) -> str:
+    """What limits of a closed arena count by: the invitation that is used now, or that the voter has."""
+    return command.invitation if isinstance(command, EnterVoter) else command.block_key
+
+
+def _span(seconds: int) -> str:
+    """A time as people say it."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= 2 * length or seconds == length:
+            return f"{seconds / length:.2g} {unit}s" if seconds != length else f"one {unit}"
+    return f"{seconds} seconds" if seconds != 1 else "one second"
