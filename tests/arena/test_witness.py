@@ -69,6 +69,26 @@ def test_anybody_gets_the_head_and_the_board_from_the_file_alone(arena_url: str)
     assert len(stated) == 4
 
 
+def test_the_weights_of_votes_are_recomputed_from_the_file(sqlite_url: str) -> None:
+    """One block always votes for one model: its votes weigh less, and the file leads to the same weighed board."""
+    clock = Clock()
+    with open_arena(sqlite_url, clock) as arena:
+        arena.append(catalog())
+        play(arena, 12)
+        for number in range(60):
+            name = arena.serve(f"ann{number}", block="b" * 64).matchup_id
+            favourite = sql(sqlite_url, f"SELECT a < b FROM matchups WHERE id = '{name}'")[0][0]
+            arena.vote(name, f"ann{number}", e.Choice.A if favourite else e.Choice.B, block="b" * 64)
+        lines = lines_of(arena)
+        _, file = state_head(arena.store, arena.now())
+        running = arena.read(lambda state: sorted(state.track.now.rating))
+    found = read(lines)
+    board = published_board(found.state, found.book.votes)
+    assert [msgspec.structs.astuple(row) for row in board] == [tuple(row) for row in file.said.board]
+    assert sorted(found.state.track.now.rating) == running
+    assert sorted(row.rating for row in board) != running, "some votes weigh less than 1"
+
+
 def test_what_may_not_be_known_is_known_by_its_hash_alone(sqlite_url: str) -> None:
     clock = Clock()
     with open_arena(sqlite_url, clock) as arena:
