@@ -143,7 +143,7 @@ def test_keys_vote(visits: Visits, key: str, heading: str) -> None:
 def test_keys_skip_help_undo_and_go_on(visits: Visits) -> None:
     page = visitor(visits)
     start_voting(page)
-    first = page.locator("[name=matchup_id]").get_attribute("value")
+    first = page.locator(".ballot [name=matchup_id]").get_attribute("value")
     page.keyboard.press("?")
     assert page.locator("#keys").get_attribute("open") is not None
     page.keyboard.press("s")
@@ -241,7 +241,7 @@ def test_a_long_answer_scrolls_by_itself_and_can_be_expanded(visits: Visits) -> 
     for _ in range(30):
         if page.locator(".answer .expand").count():
             break
-        matchup = page.locator("[name=matchup_id]").get_attribute("value")
+        matchup = page.locator(".ballot [name=matchup_id]").get_attribute("value")
         page.keyboard.press("s")
         another_pair(page, matchup)
     long = page.locator(".answer:has(.expand)").first
