@@ -93,6 +93,7 @@ def blind_site(
         arena.append(
             [
                 e.SettingsChanged(policy=Policy(texts_public=texts_public)),
+                e.PhaseChanged(phase=4),  # in which everything is shown that is ever shown
                 *(e.ModelAdded(model=name, display_name=name.upper()) for name in MODELS[:models]),
                 *(e.PromptAdded(prompt_id=f"q{j:02d}", text=f"Prompt number {j}?") for j in range(prompts)),
                 *(answer(seed, i, j) for i in range(models) for j in range(prompts)),

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from tests.arena.engines import Clock, play
 from tests.web.sites import IDENTIFYING, MODELS, NAMES, SmallSite, form_in, vote_once, vote_page
 from tests.web.test_vote_page import site_with_a_clock
+from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
@@ -77,8 +78,9 @@ def _main(page: str) -> str:
 def test_somebody_elses_result_tells_nothing_of_it(clocked: tuple[SmallSite, Clock]) -> None:
     """The ratings beside a result are those from before six votes that are held back, which moved all models."""
     site, _ = clocked
-    board = site.observatory.refresh()
-    ratings = {facts.display_name: board.ratings.rating[facts.number] for facts in board.models}
+    site.arena.append([e.PhaseChanged(phase=4)])
+    board = site.observatory.refresh().board
+    ratings = {row.display_name: row.rating_shown for row in board.rows}
     hiding, looking = site.client(), site.client()
     for choice in ("A", "B", "A", "B", "A", "B"):
         vote(hiding, choice, reveal=False)
