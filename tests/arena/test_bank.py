@@ -201,9 +201,12 @@ def test_how_much_of_the_bank_is_exposed_is_counted() -> None:
     yard = Yard(3, 5)
     yard.tell(e.PromptReserved(prompt_id="p4"), e.PromptDisabled(prompt_id="p3"))
     for _ in range(OFTEN + 1):
-        yard.serve(0, 1, 0)
+        yard.play(0, 1, 0)
+    before = bank_exposure(yard.state)
+    yard.serve(0, 2, 1)
     found = bank_exposure(yard.state)
     assert (found.prompts_on, found.prompts_reserved, found.prompts_retired) == (3, 1, 1)
-    assert (found.answers, found.answers_never_shown, found.answers_often_shown, found.most_shown) == (9, 7, 2, 101)
-    assert dict(found.shown_groups) == {step: {0: 7, 100: 2}.get(step, 0) for step in STEPS}
+    assert (found.answers, found.answers_never_named, found.answers_often_named, found.most_named) == (9, 7, 2, 101)
+    assert dict(found.named_groups) == {step: {0: 7, 100: 2}.get(step, 0) for step in STEPS}
+    assert found == before, "an open matchup changes nothing"
     assert found.exposed == pytest.approx(2 / 9)

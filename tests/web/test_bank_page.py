@@ -26,17 +26,19 @@ def test_the_page_counts_prompts_and_showings_names_nothing_and_is_the_same_for_
         assert page.status_code == 200
         assert page.text == other.get("/bank").text
         found = one.get("/api/v1/bank").json()
-        shown = site.arena.read(lambda state: state.catalog.shown.view[:, 1:].tolist())
+        shown = site.arena.read(
+            lambda state: (state.tallies.rated_on.view + state.tallies.both_bad_on.view)[:, 1:].tolist()
+        )
         texts = site.arena.read(lambda state: [prompt.prompt_id for prompt in state.catalog.prompts])
         for word in (*MODELS, *texts, name, "Zyx"):
             assert f">{word}" not in page.text
             assert word not in str(found["prompts"]) + str(found["answers"])
     flat = [n for row in shown for n in row]
-    assert found["matchups"] == 30
+    assert found["votes"] == 30
     assert found["prompts"]["reserved"] == 1
     assert found["prompts"]["on"] == len(texts) - 1
     assert found["answers"]["withheld"] == 1
-    assert found["answers"]["most_shown"] == max(flat)
-    assert found["answers"]["on"] == len(flat) == sum(group["answers"] for group in found["answers"]["shown"])
+    assert found["answers"]["most_named"] == max(flat)
+    assert found["answers"]["on"] == len(flat) == sum(group["answers"] for group in found["answers"]["named"])
     assert f"takes about {found['learning'][0]['votes']}," in page.text
     assert "1</dd>" in page.text.replace(" ", "")

@@ -111,7 +111,7 @@ def without_the_log(page: str) -> str:
     """A page but for how long the log is, when it was looked at, and how many matchups were served and passed."""
     if page.startswith("{\n"):
         values: dict[str, Any] = json.loads(page)
-        for holder in (values, values.get("board", {})):
+        for holder in (values, values.get("board") or {}):
             for name in ("seq", "head_hash", "at", "since", "until", "events"):
                 holder.pop(name, None)
         return json.dumps(values)
@@ -122,6 +122,7 @@ def without_the_log(page: str) -> str:
 
 def test_a_matchup_that_is_open_or_skipped_or_expired_changes_nothing_public(sqlite_url: str) -> None:
     addresses = ["/leaderboard", "/validity", "/data", "/api/v1/validity", "/api/v1/leaderboard", "/compare"]
+    addresses += ["/bank", "/api/v1/bank"]
     addresses += ["/api/v1/battles.jsonl", "/leaderboard.csv", *(f"/api/v1/models/{name}" for name in MODELS[:4])]
     with blind_site(sqlite_url, models=4) as site:
         client = site.client()
@@ -304,7 +305,7 @@ def test_a_flag_on_an_answer_gives_neither_its_id_nor_its_words_away(sqlite_url:
         flag = e.Flagged(
             subject="response", subject_id=flagged.response_id, flag="self-identifying", detail="I am Moda"
         )
-        site.arena.append([flag])
+        site.arena.append([e.PhaseChanged(phase=2), flag])
         site.observatory.refresh()
         for address in ("/validity", "/api/v1/validity"):
             page = site.client().get(address).text

@@ -21,10 +21,10 @@ LEARNED = (0.5, 0.8, 0.9)
 """Shares of a model's answers for which it is said how many votes teach them."""
 
 STEPS = (0, 1, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""The lower ends of the groups in which answers are counted by how often they were shown."""
+"""The lower ends of the groups in which answers are counted by how often they were named."""
 
 OFTEN = 100
-"""An answer shown more often than this counts as exposed."""
+"""An answer named more often than this counts as exposed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,11 @@ class PromptExposure:
 
 @dataclass(frozen=True, slots=True)
 class BankExposure:
-    """How much of the bank was shown. `answers` are those to prompts that are on; `learning` counts votes.
+    """How much of the bank is known. `answers` are those to prompts that are on; `learning` counts votes.
 
-    `shown_groups` counts these answers by how often they were shown, from each of `STEPS` on. `learning` says how many
+    Named means that a vote on the answer counts: its author was told. Matchups without a vote are not counted here, so
+    that nobody can ask what the pair in front of them changes. `named_groups` counts answers by how often they were
+    named, from each of `STEPS` on. `learning` says how many
     votes teach someone so much of one model's answers, by the share of `LEARNED`, if the bank stays as it is.
     """
 
@@ -54,21 +56,21 @@ class BankExposure:
     prompts_reserved: int
     prompts_retired: int
     answers: int
-    answers_never_shown: int
-    answers_often_shown: int
+    answers_never_named: int
+    answers_often_named: int
     answers_telling: int
     answers_withheld: int
-    matchups: int
-    median_shown: float
-    most_shown: int
-    shown_groups: tuple[tuple[int, int], ...]
+    votes: int
+    median_named: float
+    most_named: int
+    named_groups: tuple[tuple[int, int], ...]
     exposure: float
     learning: tuple[tuple[float, int], ...]
 
     @property
     def exposed(self) -> float:
-        """The share of these answers that were shown more than `OFTEN` times."""
-        return self.answers_often_shown / self.answers if self.answers else 0.0
+        """The share of these answers whose author was named more than `OFTEN` times."""
+        return self.answers_often_named / self.answers if self.answers else 0.0
 
 
 def votes_to_learn(share: float, prompts: int, exposure: float) -> int:
@@ -84,13 +86,14 @@ def votes_to_learn(share: float, prompts: int, exposure: float) -> int:
 
 
 def bank_exposure(state: ArenaState) -> BankExposure:
-    """How much of the bank was shown so far."""
+    """How much of the bank is known by now, from counted votes."""
     catalog = state.catalog
     status = [line.status for line in prompt_exposures(state)]
     on = np.array(catalog.prompt_enabled, dtype=bool)
     models = np.array(catalog.model_enabled, dtype=bool)
-    shown = catalog.shown.view[(catalog.answered.view > 0) & on[None, :] & models[:, None]]
-    groups = np.searchsorted(np.array(STEPS), shown, side="right") - 1
+    votes = state.tallies.rated_on.view + state.tallies.both_bad_on.view
+    named = votes[(catalog.answered.view > 0) & on[None, :] & models[:, None]]
+    groups = np.searchsorted(np.array(STEPS), named, side="right") - 1
     counts = np.bincount(groups, minlength=len(STEPS)).tolist()
     players = int(models.sum())
     even = min(2.0 / players, 1.0) if players else 0.0
@@ -100,15 +103,15 @@ def bank_exposure(state: ArenaState) -> BankExposure:
         prompts_resting=status.count("resting"),
         prompts_reserved=status.count("reserved"),
         prompts_retired=status.count("retired"),
-        answers=len(shown),
-        answers_never_shown=int((shown == 0).sum()),
-        answers_often_shown=int((shown > OFTEN).sum()),
+        answers=len(named),
+        answers_never_named=int((named == 0).sum()),
+        answers_often_named=int((named > OFTEN).sum()),
         answers_telling=len(catalog.telling.intersection(catalog.response_ids.values())),
         answers_withheld=len(catalog.withheld()),
-        matchups=catalog.matchups,
-        median_shown=float(np.median(shown)) if len(shown) else 0.0,
-        most_shown=int(shown.max(initial=0)),
-        shown_groups=tuple(zip(STEPS, counts, strict=True)),
+        votes=int(votes.sum()) // 2,
+        median_named=float(np.median(named)) if len(named) else 0.0,
+        most_named=int(named.max(initial=0)),
+        named_groups=tuple(zip(STEPS, counts, strict=True)),
         exposure=even,
         learning=tuple((share, votes_to_learn(share, int(on.sum()), even)) for share in LEARNED),
     )

@@ -28,21 +28,21 @@ async def bank(request: Request) -> Response:
 
     def make(snapshot: Snapshot) -> bytes:
         found = exposure_of(site)
-        view = {"bank": found, "groups": shown_groups(found), "often": OFTEN, "rules": snapshot.policy.bank}
+        view = {"bank": found, "groups": named_groups(found), "often": OFTEN, "rules": snapshot.policy.bank}
         return render("bank.html", facts, view, here="validity").encode()
 
     return await prepared(request, ("bank.html", facts), make, "text/html", CHECKED)
 
 
 def exposure_of(site: Site) -> BankExposure:
-    """How much of the bank was shown, up to what is published."""
+    """How much of the bank is known, up to what is published."""
     return site.observatory.look(lambda state, _: bank_exposure(state), "bank exposure")
 
 
-def shown_groups(found: BankExposure) -> list[dict[str, Any]]:
-    """How many answers were shown how often, in groups: the last one has no end."""
-    ends = [start - 1 for start, _ in found.shown_groups[1:]]
-    groups = zip(found.shown_groups, [*ends, None], strict=True)
+def named_groups(found: BankExposure) -> list[dict[str, Any]]:
+    """How many answers were named how often, in groups: the last one has no end."""
+    ends = [start - 1 for start, _ in found.named_groups[1:]]
+    groups = zip(found.named_groups, [*ends, None], strict=True)
     return [{"at_least": start, "at_most": end, "answers": answers} for (start, answers), end in groups]
 
 
@@ -51,7 +51,7 @@ def bank_values(site: Site, snapshot: Snapshot) -> dict[str, Any]:
     found, rules = exposure_of(site), snapshot.policy.bank
     return {
         "seq": snapshot.seq,
-        "matchups": found.matchups,
+        "votes": found.votes,
         "prompts": {
             "on": found.prompts_on,
             "fresh": found.prompts_fresh,
@@ -61,15 +61,15 @@ def bank_values(site: Site, snapshot: Snapshot) -> dict[str, Any]:
         },
         "answers": {
             "on": found.answers,
-            "never_shown": found.answers_never_shown,
-            "often_shown": found.answers_often_shown,
+            "never_named": found.answers_never_named,
+            "often_named": found.answers_often_named,
             "often": OFTEN,
             "exposed_share": found.exposed,
-            "median_shown": found.median_shown,
-            "most_shown": found.most_shown,
+            "median_named": found.median_named,
+            "most_named": found.most_named,
             "self_naming": found.answers_telling,
             "withheld": found.answers_withheld,
-            "shown": shown_groups(found),
+            "named": named_groups(found),
         },
         "learning": [{"share": share, "votes": votes} for share, votes in found.learning],
         "rules": {name: getattr(rules, name) for name in rules.__struct_fields__},
