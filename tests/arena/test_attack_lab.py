@@ -44,6 +44,14 @@ def test_every_attack_casts_its_votes_and_passes_over_only_what_it_says(attack: 
     assert (result.on_target > 0) == (attack != "random")
 
 
+def test_a_rival_that_is_voted_down_loses_points_and_fewer_with_the_defences() -> None:
+    settings = replace(SMALL, attack="rival", votes=300)
+    off, on = (attack_lab(settings, defended=side) for side in (False, True))
+    assert off.points > 60.0
+    assert off.votes_for_places[1] is not None
+    assert on.points < 0.6 * off.points
+
+
 def test_settings_that_make_no_sense_are_errors() -> None:
     for change in ({"attack": "charm"}, {"blocks": 0}, {"days": 31}, {"votes": 10}):
         with pytest.raises(OptionError):

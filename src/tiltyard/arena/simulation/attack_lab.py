@@ -96,6 +96,8 @@ class LabSettings:
 class LabResult:
     """How far an attack got with the defences on or off. Ranks and points are Bradley–Terry's of the target.
 
+    In an attack on a rival they are the points and places that the rival loses.
+
     `on_target` are the votes that were for the target (or against its rival), `passed` the pairs that were skipped,
     abandoned or undone on the way. `votes_for_places` and `votes_to_leave_range` are the fewest of the attack's votes
     that gain so many places, or lift the target above the range of ranks it had; None: more than were cast.
@@ -133,7 +135,8 @@ def attack_lab(settings: LabSettings, *, defended: bool) -> LabResult:
     state = play.engine.state
     table = vote_table(play.engine.votes(), state.catalog)
     attacks = np.array([name.startswith("attacker") for name in table.voters])[table.voter]
-    boards = _Boards(table, attacks, policy, play.target)
+    down = settings.attack == "rival"
+    boards = _Boards(table, attacks, policy, play.rival if down else play.target, -1.0 if down else 1.0)
     cast = int(attacks.sum())
     points = boards.points(cast)
     weight = weighed(table, policy.defences).weight[~attacks]
@@ -274,12 +277,13 @@ class _Play:
 
 @dataclass(slots=True)
 class _Boards:
-    """The boards of all honest votes and the first so many of the attack."""
+    """The boards of all honest votes and the first so many of the attack; with direction −1, upside down."""
 
     votes: VoteTable
     attacks: Bools
     policy: Policy
     target: int
+    direction: float
     start: int = 0
     _before: Floats = field(default_factory=lambda: np.zeros(0))
 
@@ -305,11 +309,14 @@ class _Boards:
         """The best place in the target's published range of ranks before the attack."""
         estimator = replace(published_estimator(self.policy.intervals), misfit=False)
         board = estimator.fit(self._part(0).battles())
-        return board[self.votes.models[self.target]].rank_low or 1
+        entry = board[self.votes.models[self.target]]
+        if self.direction < 0.0:
+            return len(board) + 1 - (entry.rank_high or len(board))
+        return entry.rank_low or 1
 
     def blocks_to_swap(self) -> tuple[int | None, ...]:
         """For each two neighbours, how many blocks at their limit lift the lower one above the other."""
-        order = [self.votes.models[number] for number in np.argsort(-self._before, kind="stable")]
+        order = [self.votes.models[number] for number in np.argsort(-self.direction * self._before, kind="stable")]
         return blocks_to_swap(self._part(0), order, self.policy.defences)
 
     def _part(self, pushed: int) -> VoteTable:
@@ -322,7 +329,8 @@ class _Boards:
         part = self._part(pushed)
         rated, n = part.rated, len(part.models)
         pair = part.model_a[rated] * n + part.model_b[rated]
-        return expected_strengths(pair, part.score_a()[rated], part.weight[rated], np.zeros(n))
+        found = expected_strengths(pair, part.score_a()[rated], part.weight[rated], np.zeros(n))
+        return self.direction * found
 
     def _rank(self, strength: Floats) -> int:
         return 1 + int((strength > strength[self.target]).sum())
