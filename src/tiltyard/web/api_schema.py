@@ -48,7 +48,7 @@ SCHEMAS: dict[str, Schema] = {
     "Validity": ANYTHING,
     "Bank": _record(
         seq={"type": "integer"},
-        matchups={"type": "integer"},
+        votes={"type": "integer"},
         prompts=ANYTHING,
         answers=ANYTHING,
         learning={"type": "array", "items": ANYTHING},
