@@ -116,7 +116,7 @@ class SharedBlock:
         """What an operator should ask themselves."""
         return (
             f"{self.votes} of the latest {self.of} votes came from one address block, by {self.visitors} visitors. "
-            "Proxy or office? If a proxy hides the visitors' addresses, name it (--trusted-proxy). If they are an "
+            "Proxy or office? If a proxy hides the visitors' addresses, name it as a trusted proxy. If they are an "
             "office or a class, give them invitations."
         )
 
