@@ -29,7 +29,7 @@ DEPLOY = ROOT / "deploy"
 PREFIX = "ty"
 SECRET = "one secret that all hosts share"
 ADMIN_SECRET = "one secret that opens the desk"
-VISITORS = 8
+VISITORS = 10
 """Addresses that visitors come from."""
 
 

@@ -259,5 +259,5 @@ async def _nothing() -> Any:
 
 def test_exports_that_wait_are_bounded(sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sqlite_site.client().get("/api/v1/battles.jsonl").status_code == 200
-    monkeypatch.setattr(api._exports, "_here", api.EXPORTS_AT_ONCE + api.EXPORTS_WAITING)
+    monkeypatch.setattr(api.exports, "_here", api.EXPORTS_AT_ONCE + api.EXPORTS_WAITING)
     assert sqlite_site.client().get("/api/v1/battles.jsonl").json()["error"]["code"] == "busy"
