@@ -129,6 +129,16 @@ def test_a_head_that_never_ends_is_refused() -> None:
             assert answer(other).endswith(b"b" * 900)
 
 
+def test_who_asks_for_a_websocket_is_answered_as_anybody_else() -> None:
+    upgrade = b"upgrade: websocket\r\nconnection: Upgrade\r\n"
+    with serving(head_seconds=0.5) as server, ExitStack() as stack:
+        for head in (GET, b"POST /body HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n"):
+            for _ in range(20):
+                connection = stack.enter_context(connected(server, head + upgrade + b"\r\n{}"))
+                assert connection.recv(1000).startswith(b"HTTP/1.1 ")
+        assert asked(server).startswith(b"HTTP/1.1 200")
+
+
 def test_whoever_says_nothing_at_all_is_let_go_without_a_word() -> None:
     with serving(head_seconds=0.2) as server, connected(server) as connection:
         assert answer(connection) == b""

@@ -190,6 +190,7 @@ def server_options() -> dict[str, Any]:
     """The server ignores forwarded headers: the site reads them, and only from its trusted proxies."""
     return {
         "http": Protocol,
+        "ws": "none",  # else a request that asks for a websocket leaves the protocol that limits connections
         "proxy_headers": False,
         "server_header": False,
         "access_log": False,
