@@ -153,6 +153,20 @@ def test_answers_and_their_salts_come_out_when_their_prompt_is_retired(sqlite_ur
     assert "p1" in hidden
 
 
+def test_a_matchup_without_a_vote_stays_hidden_when_its_prompt_is_retired(sqlite_url: str) -> None:
+    """The same two models wait for its voter on another prompt, which may be live."""
+    clock = Clock()
+    with open_arena(sqlite_url, clock) as arena:
+        fates = everything(arena, clock)
+        arena.append([e.PromptDisabled(prompt_id=f"p{number}") for number in range(3)])
+        arena.expire_due(clock.now + 10**12)
+        clock.turn(120)
+        arena.append([e.PhaseChanged(phase=4)])
+        text = b"".join(lines_of(arena)).decode()
+    assert all(answer(model, prompt).text in text for model in range(4) for prompt in range(3))
+    assert {name for name, matchup_id in fates.items() if matchup_id in text} == {"revealed", "excluded"}
+
+
 def test_whoever_has_every_text_cannot_match_a_hash(sqlite_url: str) -> None:
     """All answers, models, prompts, ids, times and the public halves of salts are known: no leaf of an answer fits.
 

@@ -19,7 +19,7 @@ from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.reading import cast_votes
 from tiltyard.arena.store.replica import Replica
-from tiltyard.arena.store.tables import chain, events, heads, matchups, votes
+from tiltyard.arena.store.tables import chain, events, heads, votes
 from tiltyard.arena.witness import FORMAT, WitnessHeader, WitnessLine, published_board
 from tiltyard.errors import StoreError
 
@@ -44,7 +44,6 @@ _voted = (
     .where(one_of(votes.c.matchup_id, "ids"), votes.c.seq <= sa.bindparam("until"))
     .where(votes.c.standing != VoteStanding.UNDONE.value)
 )
-_prompts = sa.select(matchups.c.id, matchups.c.prompt).where(one_of(matchups.c.id, "ids"))
 _heads = sa.select(heads.c.seq, heads.c.hash, heads.c.at, heads.c.statement).order_by(heads.c.seq.desc())
 
 _ALWAYS = (
@@ -78,7 +77,7 @@ def witness_lines(store: Store, now: int, title: str = "") -> Iterator[WitnessHe
         after = 0
         while rows := fetch(connection, _rows, {"after": after, "until": until}):
             bodies = [e.decode_body(row[2]) for row in rows]
-            shown = _public_matchups(connection, bodies, until, public)
+            shown = _voted_matchups(connection, bodies, until)
             for (seq, at, text, salt), body in zip(rows, bodies, strict=True):
                 leaf = leaf_of(at, text, salt)
                 if _is_public(body, shown, public, replica.state):
@@ -88,18 +87,14 @@ def witness_lines(store: Store, now: int, title: str = "") -> Iterator[WitnessHe
             after = rows[-1][0]
 
 
-def _public_matchups(
-    connection: Connection, bodies: list[e.AnyBody], until: int, public: frozenset[int]
-) -> frozenset[str]:
-    """Of the matchups that these events are about, those with a final vote, and those on retired prompts.
+def _voted_matchups(connection: Connection, bodies: list[e.AnyBody], until: int) -> frozenset[str]:
+    """Of the matchups that these events are about, those with a final vote.
 
-    A matchup that was skipped, has expired, or whose vote was undone never told its voter who wrote what, and its
-    prompt can be served again: so it stays hidden.
+    A matchup that was skipped, has expired, or whose vote was undone never told its voter who wrote what, and stays
+    hidden even when its prompt is retired: the same two models wait for that voter on another prompt.
     """
     ids = sorted({body.matchup_id for body in bodies if isinstance(body, _OF_MATCHUPS)})
-    final = {row[0] for row in fetch(connection, _voted, {"ids": ids, "until": until})}
-    retired = {row[0] for row in fetch(connection, _prompts, {"ids": ids}) if row[1] in public} if public else set()
-    return frozenset(final | retired)
+    return frozenset(row[0] for row in fetch(connection, _voted, {"ids": ids, "until": until}))
 
 
 def _is_public(body: e.AnyBody, shown: frozenset[str], public: frozenset[int], state: ArenaState) -> bool:
