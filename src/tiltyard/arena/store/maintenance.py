@@ -25,7 +25,7 @@ from tiltyard.arena.store.bulk import fetch, update_rows
 from tiltyard.arena.store.database import BUSY_SECONDS, Database
 from tiltyard.arena.store.rebuild import links
 from tiltyard.arena.store.replica import Replica
-from tiltyard.arena.store.tables import events, steps
+from tiltyard.arena.store.tables import events, matchups, steps, voters, votes
 from tiltyard.errors import OptionError, StoreError
 from tiltyard.files import whole_file
 
@@ -88,7 +88,18 @@ def upgrade(database: Database, to: str = "head") -> None:
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(UPGRADE_LOCK)))
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+            _lock_in_writers_order(connection)
         command.upgrade(config, to)
+
+
+def _lock_in_writers_order(connection: sa.Connection) -> None:
+    """Lock the tables that steps change, in the order in which votes use them.
+
+    A step that changed them in another order could wait for a writer that waits for it, and one of the two would fail.
+    """
+    if sa.inspect(connection).has_table(matchups.name):
+        names = ", ".join(table.name for table in (matchups, events, votes, voters))
+        connection.exec_driver_sql(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE")
 
 
 def prepare_new(database: Database) -> None:
