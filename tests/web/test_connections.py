@@ -168,6 +168,7 @@ def test_an_answer_that_nobody_takes_is_not_kept_for_ever() -> None:
     before = timed_out["answer"]
     with serving(answer_seconds=0.3) as server, connected(server, b"GET /large HTTP/1.1\r\nhost: here\r\n\r\n"):
         wait_until(lambda: timed_out["answer"] > before)
+    assert timed_out["answer"] == before + 1
 
 
 def test_where_there_are_too_many_connections_those_that_are_not_used_make_room() -> None:

@@ -32,6 +32,8 @@ def live(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def test_a_browser_solves_the_puzzle_by_itself_and_again_after_a_few_pairs(visits: Visits) -> None:
     page = visits.visitor(width=390, height=844)
+    solved: list[str] = []
+    page.on("request", lambda request: solved.append(request.method) if request.url.endswith("/puzzle") else None)
     page.goto("/")
     page.get_by_role("button", name="Start voting").click()
     for _ in range(3):
@@ -39,6 +41,7 @@ def test_a_browser_solves_the_puzzle_by_itself_and_again_after_a_few_pairs(visit
         shown = page.locator(".ballot [name=matchup_id]").get_attribute("value")
         page.keyboard.press("s")
         page.locator(f".ballot [name=matchup_id]:not([value='{shown}'])").wait_for(state="attached")
+    assert solved == ["POST", "POST"]  # before the first pair, and after two
 
 
 def test_without_scripts_the_wait_is_enough_and_both_pages_are_accessible(visits: Visits) -> None:

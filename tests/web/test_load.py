@@ -231,6 +231,7 @@ def test_whoever_downloads_slowly_takes_no_place_of_those_who_wait(monkeypatch: 
             await asyncio.sleep(0)
         taken.set()
         await asyncio.gather(*downloads)
+        assert statuses == [200] * 10
 
     asyncio.run(ask())
 

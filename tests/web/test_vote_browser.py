@@ -111,9 +111,11 @@ def test_a_start_that_could_not_be_sent_says_so_and_works_later(visits: Visits) 
     page.route("**/start", lambda route: route.abort())
     page.get_by_role("button", name="Start voting").click()
     page.wait_for_selector(".complaint")
+    assert page.locator(".ballot").count() == 0
     page.unroute("**/start")
     page.get_by_role("button", name="Start voting").click()
     page.wait_for_selector(".ballot")
+    assert page.locator(".complaint").count() == 0
 
 
 @pytest.mark.parametrize(
