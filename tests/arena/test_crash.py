@@ -11,15 +11,16 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.arena import voting_process
 from tests.arena.databases import Databases, own_server
 from tests.arena.engines import CHOICES, any_matchup, catalog, open_arena, play, sql
-from tests.forked import Forked, module
+from tests.forked import Forked
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
@@ -31,9 +32,10 @@ from tiltyard.errors import StoreError
 class Voters:
     """A process full of voters, and the lines that it has said so far."""
 
-    def __init__(self, url: str, name: str, clients: int, seconds: float) -> None:
-        voters = ("tests.arena.voting_process", url, name, str(clients), str(seconds))
-        self.process = Forked.anywhere(module, *voters, pipe=True)
+    def __init__(
+        self, url: str, name: str, clients: int, seconds: float, work: Callable[..., None] = voting_process.main
+    ) -> None:
+        self.process = Forked.anywhere(work, url, name, clients, seconds, pipe=True)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
         self.lines: list[str] = []
