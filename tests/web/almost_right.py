@@ -100,14 +100,14 @@ class AlmostRight:
         self.past: deque[Sent] = deque(maxlen=200)
         self.statuses: dict[int, int] = {}
         self.pool = ThreadPoolExecutor(4)
-        self._set_right()
 
     def run(self, requests: int) -> None:
         """Send this many."""
-        sent = 0
+        sent = due = 0
         while sent < requests:
-            if sent % GOES_ON < 4:
+            if sent >= due:
                 self._set_right()
+                due += GOES_ON
             sent += self._step(f"{sent}")
         self.pool.shutdown()
 

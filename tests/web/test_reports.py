@@ -83,3 +83,9 @@ def test_a_stranger_cannot_report_and_a_report_is_about_a_or_b(staffed: SmallSit
     (answer,) = sql(staffed.url, f"SELECT response_b FROM matchups WHERE id = '{matchup_id}'")[0]
     assert desk.post("/admin/reports", {"answer": str(answer), "to": "dismiss"})[1].endswith("answer_dismiss")
     assert "No reports are waiting." in desk.page("/admin/reports")
+
+
+def test_an_answer_that_cannot_exist_has_no_reports(staffed: SmallSite) -> None:
+    """PostgreSQL takes no zero byte, and the site once said that its database was down."""
+    status, where = at_the_desk(staffed).post("/admin/reports", {"answer": "a\x00", "to": "dismiss"})
+    assert (status, where) == (303, "/admin/reports?said=answer_dismiss")

@@ -70,8 +70,8 @@ EXPORTS_WAITING = 16
 MICROSECONDS = 1_000_000
 
 
-class _Exports:
-    """Limits concurrent exports of all votes: a few run, a few more wait, others are refused."""
+class Exports:
+    """Limits concurrent exports of a site, witness files among them: a few run, a few more wait, others are refused."""
 
     def __init__(self) -> None:
         self._at_once = asyncio.Semaphore(EXPORTS_AT_ONCE)
@@ -88,10 +88,6 @@ class _Exports:
                 yield
         finally:
             self._here -= 1
-
-
-exports = _Exports()
-"""Exports and witness files together."""
 
 
 class VoteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -246,7 +242,7 @@ async def battles(request: Request) -> Response:
     voter is an anonymous number that says which votes belong together; times are rounded to the hour.
     """
     engine = site_of(request).engine
-    async with exports.turn():
+    async with request.app.state.exports.turn():
         await engine.run(AppendEvents(()))  # chains what other processes have acknowledged
         seq, catalog, rules = await engine.read(_names)
         file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog, rules)

@@ -83,7 +83,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
             app.state.site = site = await asyncio.to_thread(
                 _site, settings, arena or own_arena, observatory or own_observatory
             )
-            app.state.witness_files = heads.WitnessFiles()
+            app.state.exports, app.state.witness_files = api.Exports(), heads.WitnessFiles()
             yield
             app.state.witness_files.close()
             site.prepared.close()

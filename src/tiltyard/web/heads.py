@@ -16,7 +16,7 @@ from tiltyard.arena.store.witnessing import PublishedHead, head_history, publish
 from tiltyard.arena.witness import WitnessHeader
 from tiltyard.boards.text import json_text
 from tiltyard.files import json_line
-from tiltyard.web.api import exports, pieces, written
+from tiltyard.web.api import pieces, written
 from tiltyard.web.api_schema import body, described
 from tiltyard.web.site import Site, site_of
 
@@ -110,7 +110,7 @@ async def witness(request: Request) -> Response:
     `tiltyard verify` on this site's address recomputes head and board from it. It is at most a minute old.
     """
     site, files = site_of(request), _files(request)
-    async with exports.turn():
+    async with request.app.state.exports.turn():
         file, head = await asyncio.to_thread(files.open, site)
     headers = {"content-disposition": 'attachment; filename="witness.jsonl"', "x-log-head": head}
     return StreamingResponse(pieces(file), media_type="application/x-ndjson", headers=headers)
