@@ -31,11 +31,15 @@ class Connection(asyncio.Protocol):
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._transport: asyncio.Transport | None = None
         self._cookie = b""
+        self.retry_seconds: float | None = None
+        """When the last answer said to come back."""
+        self.is_closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.is_closed = True
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error or ConnectionResetError("the site closed the connection"))
 
@@ -52,11 +56,14 @@ class Connection(asyncio.Protocol):
         if not self._cookie and (place := head.find(b"set-cookie: tiltyard=")) >= 0:
             raw = bytes(self._got[place + 12 : end])
             self._cookie = b"cookie: " + raw[: raw.find(b";")] + b"\r\n"
+        place = head.find(b"retry-after: ")
+        self.retry_seconds = None if place < 0 else float(head[place + 13 :].split(b"\r\n", 1)[0])
         body = bytes(self._got[end + 4 : end + 4 + length])
         status = int(head[9:12])
         self._got.clear()
         assert self._answer is not None
-        self._answer.set_result((status, body))
+        if not self._answer.done():  # somebody may have stopped waiting
+            self._answer.set_result((status, body))
 
     def ask(self, method: bytes, path: str, body: bytes = b"") -> asyncio.Future[tuple[int, bytes]]:
         """Status and body of the next answer."""
@@ -69,6 +76,10 @@ class Connection(asyncio.Protocol):
         )
         self._transport.write(head + body)
         return self._answer
+
+    def goes_on_as(self, other: Connection) -> None:
+        """Be the visitor of another connection, which was closed."""
+        self._cookie = other._cookie
 
     def close(self) -> None:
         if self._transport is not None:

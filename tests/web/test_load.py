@@ -13,10 +13,13 @@ from tests.processes import PATIENCE_SECONDS, wait_until
 from tests.web.holding import held
 from tests.web.sites import SmallSite, form_in, vote_once, vote_page
 from tests.web.test_health import figures
+from tiltyard.arena.commands import ServeMatchup, SubmitVote
+from tiltyard.arena.events import Choice
+from tiltyard.arena.group_commit import Load
 from tiltyard.web import api, page_cache, shedding
 from tiltyard.web.failures import Failure
 from tiltyard.web.page_cache import PageCache
-from tiltyard.web.shedding import BoundedPages
+from tiltyard.web.shedding import LONGEST_WAIT_SECONDS, BoundedPages
 
 PUBLIC = (
     "/api/v1/leaderboard",
@@ -183,6 +186,20 @@ def test_a_long_queue_refuses_new_matchups_and_pages_before_votes(
     assert f'what="matchup"}} {shedding.refused["matchup"]}' in shown
 
 
+def test_a_crowd_is_refused_sooner_than_a_slow_commit() -> None:
+    """So that those who are let in have their answers within a second, and one slow disk write refuses nobody."""
+    crowd, slow_disk = Load(400, 0.0, 0.4, 0.4), Load(10, 1.5, 1.5)
+    serve, vote = ServeMatchup("ann"), SubmitVote("m", "ann", Choice.A)
+    with pytest.raises(Failure):
+        shedding.admit(serve, crowd, LONGEST_WAIT_SECONDS)
+    with pytest.raises(Failure):
+        shedding.admit(serve, Load(0, 0.0, 0.0), LONGEST_WAIT_SECONDS, lag_seconds=0.4)
+    shedding.admit(vote, crowd, LONGEST_WAIT_SECONDS)
+    shedding.admit(serve, slow_disk, LONGEST_WAIT_SECONDS)
+    with pytest.raises(Failure):
+        shedding.admit(vote, Load(2000, 0.0, 1.2, 1.2), LONGEST_WAIT_SECONDS)
+
+
 def test_a_queue_that_moves_fast_refuses_nobody(sqlite_site: SmallSite) -> None:
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda _: sqlite_site.client().post("/api/v1/matchups").status_code, range(64)))
@@ -260,5 +277,5 @@ async def _nothing() -> Any:
 
 def test_exports_that_wait_are_bounded(sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sqlite_site.client().get("/api/v1/battles.jsonl").status_code == 200
-    monkeypatch.setattr(api.exports, "_here", api.EXPORTS_AT_ONCE + api.EXPORTS_WAITING)
+    monkeypatch.setattr(sqlite_site.app.state.exports, "_here", api.EXPORTS_AT_ONCE + api.EXPORTS_WAITING)
     assert sqlite_site.client().get("/api/v1/battles.jsonl").json()["error"]["code"] == "busy"

@@ -28,6 +28,9 @@ _log = logging.getLogger("tiltyard.arena")
 LARGEST_GROUP = 256
 """The most requests in one transaction: larger groups save nothing."""
 
+SHORT_LINE = 64
+"""So many requests are soon in one transaction, whatever the last one took: they are no long line."""
+
 LEAST_WEIGHT = 0.1
 """The weight of a single-request group in the estimate of a request's duration; a full group has weight 1."""
 
@@ -42,6 +45,8 @@ class Load:
     """How long the current group has been running; 0 if there is none."""
     wait_seconds: float
     """How long a new request would wait, estimated."""
+    line_seconds: float = 0.0
+    """How much of that is a long line of requests before it, and not a commit that takes its time."""
 
 
 class Mailbox(Protocol):
@@ -94,7 +99,7 @@ class GroupCommit:
         began, waiting, each = self._began, self._queue.qsize(), self._seconds_each
         passed = 0.0 if began is None else time.monotonic() - began
         left = max(passed, self._size * each - passed) if began is not None else 0.0
-        return Load(waiting, passed, left + waiting * each)
+        return Load(waiting, passed, left + waiting * each, waiting * each if waiting > SHORT_LINE else 0.0)
 
     def _work(self) -> None:
         open_ = True

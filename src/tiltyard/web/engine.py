@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tiltyard.arena.commands import SAFE_ID, ReadState
+from tiltyard.arena.group_commit import SHORT_LINE
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import matchup_table
 from tiltyard.web.shedding import LONGEST_WAIT_SECONDS, admit
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from tiltyard.arena.store.matchup_table import ShownMatchup
 
 R = TypeVar("R")
+
+LAG_WEIGHT = 0.3
+"""The weight of one group of answers in the estimate of how late the event loop is."""
 
 
 class Engine:
@@ -35,10 +40,10 @@ class Engine:
 
     async def run(self, command: Command[R]) -> R:
         """The answer to a command, once it is committed."""
-        admit(command, self.arena.load(), self._longest_wait)
         loop = asyncio.get_running_loop()
         if self._mailbox is None or self._mailbox.loop is not loop:
             self._mailbox = LoopMailbox(loop)
+        admit(command, self.arena.load(), self._longest_wait, self._mailbox.lag_seconds)
         self.arena.post(command, self._mailbox)
         # Not too late: the answer arrives through this loop, which goes on only when this coroutine waits.
         await self._mailbox.expect(command)
@@ -77,6 +82,12 @@ class LoopMailbox:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._waiting: dict[Command[Any], asyncio.Future[None]] = {}
+        self._lag = 0.0
+
+    @property
+    def lag_seconds(self) -> float:
+        """How long the loop takes to turn to a finished command; 0 while few wait: then no crowd is the cause."""
+        return self._lag if len(self._waiting) > SHORT_LINE else 0.0
 
     def expect(self, command: Command[R]) -> asyncio.Future[None]:
         """A future that is done once the command is."""
@@ -86,9 +97,10 @@ class LoopMailbox:
     def take(self, done: Sequence[Command[Any]]) -> None:
         """Notify those who wait; called in the writing thread. A closed loop has no one to notify."""
         with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self._tell, done)
+            self.loop.call_soon_threadsafe(self._tell, done, time.monotonic())
 
-    def _tell(self, done: Sequence[Command[Any]]) -> None:
+    def _tell(self, done: Sequence[Command[Any]], finished: float) -> None:
+        self._lag += LAG_WEIGHT * (time.monotonic() - finished - self._lag)
         for command in done:
             waiting = self._waiting.pop(command)
             if not waiting.done():

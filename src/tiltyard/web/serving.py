@@ -39,6 +39,10 @@ steps."""
 STOP_SECONDS = 20
 """How long a stopping site waits for pending responses."""
 
+DOORS = 32
+"""How often each socket is listened on: the event loop accepts one connection at each per round, and under load a round
+takes long. With one door, visitors of a crowded site waited ten seconds to be let in."""
+
 FILES_WANTED = 8192
 FILES_FOR_OTHERS = 256
 """Open files: as many as the system allows, up to the first number; the second is reserved for the site itself."""
@@ -144,7 +148,7 @@ def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], mouth: 
         gc.freeze()
         server = SiteServer(uvicorn.Config(app, **server_options()), parts, mouth)
         try:
-            server.run(list(sockets))
+            server.run([door for one in sockets for door in (one, *(one.dup() for _ in range(DOORS - 1)))])
         except KeyboardInterrupt:
             return
         except OSError as error:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 LONGEST_WAIT_SECONDS = 2.0
 """The default of the setting: a new matchup that would wait longer for the writer is refused."""
 
+LINE_SHARE = 0.1
+"""A long line is refused sooner, at this share of the longest wait: a slow commit passes, a crowd stays. Whoever is let
+in waits for the line at most twice, once as a new voter and once for a matchup."""
+
 VOTES_WAIT = 5.0
 """Votes, skips and undos are taken until they would wait this many times as long."""
 
@@ -57,10 +61,14 @@ def busy(what: str) -> Failure:
     return Failure(503, "busy", said, {"retry-after": str(RETRY_SECONDS)})
 
 
-def admit(command: Command[Any], load: Load, longest_wait: float) -> None:
-    """Refuse a request to the writer that would wait too long. Votes and administrators' changes are refused last."""
+def admit(command: Command[Any], load: Load, longest_wait: float, lag_seconds: float = 0.0) -> None:
+    """Refuse a request to the writer that would wait too long. Votes and administrators' changes are refused last.
+
+    `lag_seconds` is how late a crowded event loop is; it counts like the line.
+    """
     late = isinstance(command, MatchupCommand) or (isinstance(command, AppendEvents) and bool(command.bodies))
-    if load.wait_seconds > longest_wait * (VOTES_WAIT if late else 1.0):
+    longest = longest_wait * (VOTES_WAIT if late else 1.0)
+    if load.wait_seconds > longest or load.line_seconds + lag_seconds > LINE_SHARE * longest:
         raise busy("vote" if late else "matchup" if isinstance(command, ServeMatchup | EnterVoter) else "page")
 
 
