@@ -141,6 +141,7 @@ async def _stay(
     for voter in voters:
         voter.cancel()
     await asyncio.gather(*voters, return_exceptions=True)
+    await asyncio.sleep(0.2)  # their connections close
     return looks, took, seen
 
 
@@ -176,6 +177,11 @@ class _Visitor:
             self._seen.honest = self._seen.honest and wait is not None and b'"busy"' in said
             await asyncio.sleep((wait or 2.0) * self._chance.uniform(1.0, 2.0))
 
+    def leave(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
     async def _connected(self) -> Connection:
         older = self._connection
         if older is None or older.is_closed:
@@ -190,18 +196,25 @@ class _Visitor:
 async def _voter(port: int, seen: Crowd, chance: random.Random, reading: float) -> None:
     """One voter: a pair, some reading, a vote, and again."""
     visitor = _Visitor(port, seen, chance)
-    await asyncio.sleep(chance.uniform(0.0, ARRIVAL_SECONDS))
-    while True:
-        try:
-            body = await visitor.answered("/api/v1/matchups", b"{}")
-            await asyncio.sleep(chance.expovariate(1.0 / reading) if reading else 0.0)
-            said = b'{"choice":"%b"}' % chance.choice(CHOICES).encode()
-            await visitor.answered(f"/api/v1/matchups/{json.loads(body)['matchup_id']}/vote", said)
-            seen.votes += 1
-        except (OSError, ValueError, KeyError) as error:
-            seen.failed += 1
-            seen.why[f"{type(error).__name__}: {error}"[:60]] += 1
-            await asyncio.sleep(chance.uniform(1.0, 3.0))
+    try:
+        await asyncio.sleep(chance.uniform(0.0, ARRIVAL_SECONDS))
+        while True:
+            await _vote(visitor, seen, chance, reading)
+    finally:
+        visitor.leave()
+
+
+async def _vote(visitor: _Visitor, seen: Crowd, chance: random.Random, reading: float) -> None:
+    try:
+        body = await visitor.answered("/api/v1/matchups", b"{}")
+        await asyncio.sleep(chance.expovariate(1.0 / reading) if reading else 0.0)
+        said = b'{"choice":"%b"}' % chance.choice(CHOICES).encode()
+        await visitor.answered(f"/api/v1/matchups/{json.loads(body)['matchup_id']}/vote", said)
+        seen.votes += 1
+    except (OSError, ValueError, KeyError) as error:
+        seen.failed += 1
+        seen.why[f"{type(error).__name__}: {error}"[:60]] += 1
+        await asyncio.sleep(chance.uniform(1.0, 3.0))
 
 
 def _site_mb() -> float:
