@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.arena.databases import Databases
 from tests.arena.engines import catalog, open_arena, play, sql
 from tiltyard.arena.store import Store, maintenance
 from tiltyard.arena.store.database import Database
+from tiltyard.arena.store.site_texts import screened, set_screened
 from tiltyard.arena.store.tables import metadata
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
@@ -128,3 +130,9 @@ def test_a_plain_sqlite_shell_can_read_an_arena(sqlite_url: str) -> None:
     connection = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
     assert connection.execute("SELECT count(*) FROM votes").fetchone() == (2,)
     connection.close()
+
+
+def test_two_imports_at_once_may_both_note_what_was_screened(arena_url: str) -> None:
+    with open_arena(arena_url) as arena, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: set_screened(arena.store, f"digest {number}"), range(40)))
+        assert screened(arena.store).startswith("digest ")

@@ -52,10 +52,11 @@ def screened(store: Store) -> str:
 
 
 def set_screened(store: Store, digest: str) -> None:
-    """Remember a digest of the models and answers that were screened."""
+    """Remember a digest of the models and answers that were screened; of two at once, either."""
+    dialect = sqlite if store.database.is_sqlite else postgresql
+    insert = dialect.insert(site_texts).values(name=SCREENED, text=digest)
     with store.database.write() as connection:
-        connection.execute(sa.delete(site_texts).where(site_texts.c.name == SCREENED))
-        connection.execute(sa.insert(site_texts), {"name": SCREENED, "text": digest})
+        connection.execute(insert.on_conflict_do_update(index_elements=["name"], set_={"text": digest}))
 
 
 def secret(store: Store) -> str:
