@@ -65,7 +65,10 @@ def interval_chart(board: Leaderboard) -> Any:
     )
     title = alt.Title(_title(board), subtitle=headline(board), anchor="start", color=INK, subtitleColor=GREY, offset=12)
     chart = alt.layer(line, dot, below, above, place, title=title)
-    chart = chart.properties(width=WIDTH, height=alt.Step(ROW_HEIGHT))
+    return _in_house_style(chart.properties(width=WIDTH, height=alt.Step(ROW_HEIGHT)))
+
+
+def _in_house_style(chart: Any) -> Any:
     return (
         chart.configure(font="Helvetica, Arial, sans-serif", background="white")
         .configure_view(stroke=None)

@@ -103,7 +103,7 @@ def rate_command(
     plot: PlotOption = None,
 ) -> None:
     """Rate models from files of battles: battles in, a leaderboard with intervals out."""
-    from tiltyard.boards import InputOptions, Selection, make_estimator, rate_by
+    from tiltyard.boards import InputOptions, Selection, make_estimator
     from tiltyard.boards.charts import SUFFIXES, check_path
 
     if pool and by is None:
@@ -151,11 +151,7 @@ def rate_command(
         tie_band=tie_band,
     )
     with working("rating …"):
-        boards = (
-            {"": _rated(estimator, files, people, reading)}
-            if by is None
-            else rate_by(files, by, estimator, reading, pool=pool, leave_out=lambda text: note(as_options(text)))
-        )
+        boards = _boards(estimator, files, reading, people=people, by=by, pool=pool)
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}
     if drawn is None:
@@ -163,6 +159,17 @@ def rate_command(
     for picture in (drawn, plot):
         if picture is not None:
             _plot(boards, picture)
+
+
+def _boards(
+    estimator: Estimator, files: list[str], reading: InputOptions, *, people: str | None, by: str | None, pool: bool
+) -> dict[str, Leaderboard]:
+    """One board, under an empty name, or one for each value of a column."""
+    from tiltyard.boards import rate_by
+
+    if by is None:
+        return {"": _rated(estimator, files, people, reading)}
+    return rate_by(files, by, estimator, reading, pool=pool, leave_out=lambda text: note(as_options(text)))
 
 
 def _rated(estimator: Estimator, files: list[str], people: str | None, reading: InputOptions) -> Leaderboard:

@@ -35,15 +35,7 @@ def compare_ratings(
         names: What to call the two.
         level: Confidence level.
     """
-    methods = [str(report.details.get("method", "bt")) for report in (new, old)]
-    if methods[0] != methods[1]:
-        raise OptionError(f"the files are rated by different methods: {methods[0]} (new), {methods[1]} (old).")
-    if methods[0] == "winrate":
-        raise OptionError('win rates are not ratings: rate both with method="bt", or compare the battles.')
-    if ("people" in new.details) != ("people" in old.details):
-        raise OptionError(
-            "one board is on people's scale (corrected by labels), the other on its judge's: correct both, or none."
-        )
+    _check_alike(new, old)
     now, then = ({entry.model: entry for entry in report.ratings} for report in (new, old))
     shared = [name for name in now if name in then]
     if len(shared) < FEWEST_SHARED:
@@ -55,15 +47,7 @@ def compare_ratings(
     places = [ranks(rating) for rating in centred]
     changes = []
     for i, name in enumerate(shared):
-        errors = [_error(entries[name], report) for entries, report in ((now, new), (then, old))]
-        one = Contrast(
-            value=float(centred[0][i] - centred[1][i]) / POINTS_PER_LOGIT,
-            variance=sum((error / POINTS_PER_LOGIT) ** 2 for error in errors if error is not None),
-            own_variance=0.0,
-            degrees=0.0 if None in errors else WELL_KNOWN,
-            clustered=False,
-            battles=min(now[name].n_battles, then[name].n_battles),
-        )
+        one = _change(now[name], then[name], (new, old), float(centred[0][i] - centred[1][i]))
         low, high = one.ends(1.0 - (1.0 - level) / len(shared))
         changes.append(
             EntrantChange(
@@ -82,6 +66,32 @@ def compare_ratings(
         "two boards alone: their errors are counted as independent, and no prompt is known; compare the runs for more"
     )
     return RunComparison(names[0], names[1], tuple(changes), tuple(shared), None, level, (note,))
+
+
+def _check_alike(new: EloReport, old: EloReport) -> None:
+    """Refuse ratings whose difference would mean nothing: of two methods, or on two scales."""
+    methods = [str(report.details.get("method", "bt")) for report in (new, old)]
+    if methods[0] != methods[1]:
+        raise OptionError(f"the files are rated by different methods: {methods[0]} (new), {methods[1]} (old).")
+    if methods[0] == "winrate":
+        raise OptionError('win rates are not ratings: rate both with method="bt", or compare the battles.')
+    if ("people" in new.details) != ("people" in old.details):
+        raise OptionError(
+            "one board is on people's scale (corrected by labels), the other on its judge's: correct both, or none."
+        )
+
+
+def _change(now: RatingEntry, then: RatingEntry, reports: tuple[EloReport, EloReport], points: float) -> Contrast:
+    """A model's difference between the boards, in logits, as a contrast of two independent ratings."""
+    errors = [_error(entry, report) for entry, report in zip((now, then), reports, strict=True)]
+    return Contrast(
+        value=points / POINTS_PER_LOGIT,
+        variance=sum((error / POINTS_PER_LOGIT) ** 2 for error in errors if error is not None),
+        own_variance=0.0,
+        degrees=0.0 if None in errors else WELL_KNOWN,
+        clustered=False,
+        battles=min(now.n_battles, then.n_battles),
+    )
 
 
 def _error(entry: RatingEntry, report: EloReport) -> float | None:

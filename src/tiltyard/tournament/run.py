@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 
 Notice = Callable[[str], None]
 
+OnJudged = Callable[[str, "Sequence[Judgment]"], None]
+"""Gets a dimension and its judgments once all of them are there."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
@@ -195,61 +198,94 @@ async def carry_out(
     started = iso_time(now)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", manifest(plan, started_at=started, finished_at=None))
-    rounds: RoundsResult | None = None
     early: dict[str, DimensionRatings] = {}
-
-    def settled(dimension: str, judgments: Sequence[Judgment]) -> None:
-        assert on_standing is not None
-        cases = case_of_each(judging_plan.cases.get(dimension, ()), len(judgments))
-        early[dimension] = rate_dimension(
-            dimension, judgments, plan.elo, chosen.name, cases=cases, baseline=plan.baseline
-        )
-        on_standing(early[dimension])
-
+    settled = None if on_standing is None else _rates_at_once(plan, judging_plan, chosen.name, early, on_standing)
+    rounds: RoundsResult | None = None
     async with aclosing(chosen):
-        if plan.rounds is not None:
+        if plan.rounds is None:
+            judged = await _judge_at_once(plan, judging_plan, chosen, folder, watch, on_verdict, settled)
+        else:
             rounds = await judge_in_rounds(
                 plan, judging_plan, chosen, folder, watch=watch, on_verdict=on_verdict, on_round=on_round
             )
             plan, judging_plan, judged = matches_judged(plan, rounds), rounds.judging_plan, rounds.judged
             write_matches(folder, plan.matches)
-        else:
-            (folder / ROUNDS_FILE).unlink(missing_ok=True)
-            write_matches(folder, plan.matches)
-            judged = await judge(
-                judging_plan,
-                chosen,
-                skip_judging=plan.options.skip_judging,
-                prewarm=plan.prewarm,
-                retry_failed=plan.options.retry_failed,
-                single_order=True,
-                watch=watch,
-                on_verdict=on_verdict,
-                on_settled=None if on_standing is None else settled,
-            )
     cases = plan.matches.by_dimension
     standings = rate_all(judged, plan.elo, folder, cases=cases, baseline=plan.baseline, rated=early, rounds=rounds)
     write_json(folder / "usage.json", usage_report(judged, prices))
-    results: dict[str, Any] = {"both_orders": judged.both_orders, "dimensions": run_results(judged, standings)}
-    studies = study_panel(judging_plan, judged)
     write_panel_battles(folder, judged.panel, list(standings))
-    if judged.panel is not None:
-        results["panel"] = panel_results(judged.panel, studies)
-    if judging_plan.canaries:
-        results["canaries"] = canary_report(judging_plan.canaries, judged.canaries)
-    calibrated = {}
-    if plan.labels is not None:
-        calibrated = calibrate_run(folder, plan.labels, standings, judged.judge_model)
-        results["calibration"] = {dimension: found.record() for dimension, found in calibrated.items()}
+    calibrated = {} if plan.labels is None else calibrate_run(folder, plan.labels, standings, judged.judge_model)
     checks = gate(plan, judged, standings) if plan.options.mode == "pilot" else []
-    if checks:
-        results["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in checks]
+    result = RunResult(folder, standings, judged, checks, calibrated, study_panel(judging_plan, judged), rounds)
+    results = _results(result, judging_plan, people=plan.labels is not None)
     finished = manifest(plan, started_at=started, finished_at=iso_time(now), results=results)
     write_json(folder / "manifest.json", finished)
     if finish is not None:
         finish(folder)
     remove_unfinished(folder)
-    return RunResult(folder, standings, judged, checks, calibrated, studies, rounds)
+    return result
+
+
+async def _judge_at_once(
+    plan: RunPlan,
+    judging_plan: JudgingPlan,
+    chosen: Judge,
+    folder: Path,
+    watch: Watch | None,
+    on_verdict: OnVerdict | None,
+    on_settled: OnJudged | None,
+) -> JudgingResult:
+    """Judge every match of the plan, without rounds."""
+    (folder / ROUNDS_FILE).unlink(missing_ok=True)
+    write_matches(folder, plan.matches)
+    return await judge(
+        judging_plan,
+        chosen,
+        skip_judging=plan.options.skip_judging,
+        prewarm=plan.prewarm,
+        retry_failed=plan.options.retry_failed,
+        single_order=True,
+        watch=watch,
+        on_verdict=on_verdict,
+        on_settled=on_settled,
+    )
+
+
+def _rates_at_once(
+    plan: RunPlan,
+    judging_plan: JudgingPlan,
+    judge_model: str,
+    rated: dict[str, DimensionRatings],
+    on_standing: Callable[[DimensionRatings], None],
+) -> OnJudged:
+    """What is done with a dimension that is settled while others are still judged: rate it, keep it, tell."""
+
+    def settled(dimension: str, judgments: Sequence[Judgment]) -> None:
+        cases = case_of_each(judging_plan.cases.get(dimension, ()), len(judgments))
+        rated[dimension] = rate_dimension(
+            dimension, judgments, plan.elo, judge_model, cases=cases, baseline=plan.baseline
+        )
+        on_standing(rated[dimension])
+
+    return settled
+
+
+def _results(result: RunResult, judging_plan: JudgingPlan, *, people: bool) -> dict[str, Any]:
+    """What the manifest says of a finished run."""
+    judged = result.judged
+    said: dict[str, Any] = {
+        "both_orders": judged.both_orders,
+        "dimensions": run_results(judged, result.standings),
+    }
+    if judged.panel is not None:
+        said["panel"] = panel_results(judged.panel, result.studies)
+    if judging_plan.canaries:
+        said["canaries"] = canary_report(judging_plan.canaries, judged.canaries)
+    if people:
+        said["calibration"] = {dimension: found.record() for dimension, found in result.calibrated.items()}
+    if result.checks:
+        said["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in result.checks]
+    return said
 
 
 def rate_all(
