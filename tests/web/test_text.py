@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from time import process_time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.web.text import MARKDOWN_CHARACTERS, TAGS, is_plain, rendered
+from tiltyard.web import formulas
+from tiltyard.web.text import (
+    CODE_CHARACTERS,
+    MARKDOWN_CHARACTERS,
+    TAGS,
+    is_plain,
+    is_quick,
+    rendered,
+    rendered_answer,
+    split_reasoning,
+)
 
 MARKS = (
     *("<", ">", "[", "](", ")", "!", "`", "*", "_", "\n", " ", "&", "javascript:", "data:", "script", "onload=", '"'),
     *("'", "<a href=", "\\", "|", "-", "#", "x", "\u202e", "\u200b", "&#x6a;", "&Tab;", "https://e.example", "\t"),
+    *(
+        "$",
+        "$$",
+        "\\(",
+        "\\)",
+        "\\[",
+        "\\]",
+        "\\frac{",
+        "}",
+        "^",
+        "\\text{<b>",
+        "\\href{javascript:x}{",
+        "\\style{a:b}{",
+    ),
+    *("```python\n", "```html\n", "\n```\n", "\\begin{align}", "\\end{align}", "<think>", "</think>"),
 )
-ALLOWED = {"href", "rel", "dir", "class", "start", "title"}
+ALLOWED = {"href", "rel", "dir", "class", "start", "title", "tabindex", "role", "aria-label", "alttext"}
+ALLOWED |= set(formulas.ATTRIBUTES)
 
 
 class Elements(HTMLParser):
@@ -24,7 +51,7 @@ class Elements(HTMLParser):
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
-        self.feed(markup)
+        self.feed(markup.encode().decode())  # plain text: pieces of Html would escape what is added to them
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -81,7 +108,7 @@ def test_markdown_becomes_structure() -> None:
     tags = [tag for tag, _ in elements.found]
     assert tags.count("li") == 2
     assert {"h3", "table", "td", "s", "strong", "code"} <= set(tags)
-    assert "$x^2$" in elements.text
+    assert {"math", "msup"} <= set(tags)
     assert ("td", {"dir": "auto", "class": "right"}) in elements.found
 
 
@@ -128,3 +155,110 @@ def test_any_text_is_harmless(text: str) -> None:
 )
 def test_any_mixture_of_marks_is_harmless(pieces: list[str]) -> None:
     check_harmless(rendered("".join(pieces)))
+
+
+def tags_of(markup: str) -> list[str]:
+    return [tag for tag, _ in check_harmless(markup).found]
+
+
+@pytest.mark.parametrize(
+    ("text", "formulas_in_it"),
+    [
+        ("between $5 and $6", 0),
+        ("$5-$6, US$7, $8/month or $9.", 0),
+        ("$20 a head (A$ as well)", 0),
+        ("a \\$5 note and \\$6", 0),
+        ("`$x$` and ``$$y$$``", 0),
+        ("```\n$x$\n```", 0),
+        ("$ x $ and $", 0),
+        ("the $n$th of $x_1, x_2$", 2),
+        ("it costs $5, and $x^2$ is a square", 1),
+        ("\\(a\\), \\[b\\] and $$c$$", 3),
+        ("$$\na\n\n+ b\n$$", 1),
+        ("\\[\n\\begin{pmatrix}1 & 2\\\\3 & 4\\end{pmatrix}\n\\]", 1),
+        ("\\begin{align}a&=b\\\\c&=d\\end{align}", 1),
+        ("- one\n- \\[ x \\]\n", 1),
+        ("| a | b |\n|-|-|\n| $x$ | $5 |", 1),
+    ],
+)
+def test_formulas_are_drawn_and_sums_of_money_are_not(text: str, formulas_in_it: int) -> None:
+    assert tags_of(rendered(text)).count("math") == formulas_in_it
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "\\frac{a}",
+        "\\unheard{x}",
+        "{{{",
+        "\\left(",
+        "x^",
+        "\\begin{align}",
+        "{" * 600,
+        "x" * 2_000,
+        "\\sqrt" * 200,
+        " ",
+    ],
+)
+def test_what_is_no_formula_is_shown_as_it_was_written(source: str) -> None:
+    made = check_harmless(rendered(f"so $${source}$$ it is"))
+    assert "math" not in [tag for tag, _ in made.found]
+    assert source.strip() in made.text
+
+
+def test_a_formula_keeps_its_source_and_loses_links_styles_and_colours() -> None:
+    made = check_harmless(
+        rendered("$\\color{red}\\href{javascript:alert(1)}{\\style{position:fixed}{x}} < \\text{<img src=x>}$")
+    )
+    attributes = {name for _, found in made.found for name in found}
+    assert attributes <= {"dir", "alttext", "display"}
+    assert "<img\xa0src=x>" in made.text
+    assert any(str(found.get("alttext")).startswith("\\color{red}") for _, found in made.found)
+    assert "boxed" in rendered("$\\boxed{42}$")
+    assert "400em" not in rendered("$a\\hspace{400em}b$").replace("{400em}", "")
+
+
+def test_code_is_coloured_by_its_language_and_stays_the_same_text() -> None:
+    code = "def f(x):  # add\n    return 'a' + \"<b>\"\n"
+    for fence, spans in (("```python", True), ("~~~Py", True), ("```", False), ("```klingon", False)):
+        made = check_harmless(rendered(f"{fence}\n{code}{fence[:3]}"))
+        assert made.text.strip() == code.strip()
+        assert ("span", {"class": "k"}) in made.found or not spans
+        assert not is_quick(f"{fence}\n{code}\n")
+    assert "span" not in tags_of(rendered("```python\n" + "x = 1\n" * CODE_CHARACTERS + "```"))
+
+
+def test_what_may_be_too_wide_can_be_reached_by_keyboard() -> None:
+    wide = f"```\n{'x' * 60}\n```\n\n|{' a |' * 9}\n|{'-|' * 9}\n|{' word word |' * 9}\n"
+    boxes = [found for _, found in check_harmless(rendered(wide)).found if "tabindex" in found]
+    assert [box["aria-label"] for box in boxes] == ["Code", "Table"]
+    assert "tabindex" not in rendered("```\nx\n```\n\n|a|b|\n|-|-|\n|1|2|\n")
+
+
+@pytest.mark.parametrize("language", ["python", "java", "c#", "html"])
+@pytest.mark.parametrize("piece", ["a\n", "a ", "=", "<a "])
+def test_hostile_code_takes_no_longer_than_a_moment(language: str, piece: str) -> None:
+    line = (piece * 199)[:199] if "\n" not in piece else piece * 180
+    text = f"```{language}\n" + (line + "\n") * (CODE_CHARACTERS // 200 if "\n" not in piece else 1) + "```"
+    began = process_time()
+    check_harmless(rendered(text))
+    assert process_time() - began < 5  # without the limits on code: minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "said"),
+    [
+        ("<think>one two</think>\n\nfour", "one two", "four"),
+        ("\n<THINK>\none\n</THINK>four", "one", "four"),
+        ("<think>never ends", "never ends", ""),
+        ("<think></think>four", "", "four"),
+        ("<think>a</think><think>b</think>c", "a\n\nb", "c"),
+        ("one\n</think>\nfour", "one", "four"),
+        ("```\n</think>\n```\nfour", "", "```\n</think>\n```\nfour"),
+        ("say <think>x</think>", "", "say <think>x</think>"),
+    ],
+)
+def test_reasoning_is_taken_off_the_beginning(text: str, reasoning: str, said: str) -> None:
+    assert split_reasoning(text)[0] == reasoning
+    assert split_reasoning(text)[1].strip() == said
+    assert ("Reasoning (" in rendered_answer(text)) == bool(reasoning)

@@ -16,7 +16,7 @@ from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.model import result_for
-from tiltyard.web.text import rendered
+from tiltyard.web.text import rendered, rendered_answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,8 +84,8 @@ def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], b
             models[matchup.a].display_name,
             models[matchup.b].display_name,
             rendered(matchup.prompt),
-            rendered(matchup.response_a),
-            rendered(matchup.response_b),
+            rendered_answer(matchup.response_a),
+            rendered_answer(matchup.response_b),
         )
         for matchup in shown
     )

@@ -35,7 +35,7 @@ from tiltyard.web.model import ComparePage, ModelPage, chosen_prompt, compare_pa
 from tiltyard.web.page_cache import has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.site import Site, site_of
-from tiltyard.web.text import rendered
+from tiltyard.web.text import rendered_answer
 from tiltyard.web.validity import validity_view
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, l
     if prompt is None:
         return "", []
     found = site.observatory.texts([("prompt", prompt), *(("response", response) for response in responses)])
-    return found[("prompt", prompt)], [rendered(found[("response", response)]) for response in responses]
+    return found[("prompt", prompt)], [rendered_answer(found[("response", response)]) for response in responses]
 
 
 @router.get("/compare")

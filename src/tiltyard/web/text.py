@@ -2,7 +2,8 @@
 
 Two layers of protection: the Markdown parser lets no HTML through, and a sanitizer with a short allow-list checks its
 output. Images become their description, links send no referrer, and the text is isolated so that right-to-left and
-invisible characters cannot reorder the page around it.
+invisible characters cannot reorder the page around it. Code is coloured by the language that its block names, formulas
+become MathML (`formulas`), and what is too wide scrolls in its own box.
 """
 
 from __future__ import annotations
@@ -10,12 +11,20 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from functools import cache
+from html import escape
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import nh3
 from markdown_it import MarkdownIt
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String
+from pygments.token import Token as Kind
+from pygments.util import ClassNotFound
 
 from tiltyard.pages.markup import Html, el
+from tiltyard.web import formulas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +32,8 @@ if TYPE_CHECKING:
     from markdown_it.renderer import RendererHTML
     from markdown_it.token import Token
     from markdown_it.utils import EnvType, OptionsDict
+    from pygments.lexer import Lexer
+    from pygments.token import _TokenType
 
 MARKDOWN_CHARACTERS = 40_000
 """Longer texts are shown as plain text: parsing Markdown takes time that grows with the text, and nobody reads more to
@@ -35,11 +46,126 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 KEPT_CHARACTERS = 16_000_000
 
+QUICK_CHARACTERS = 4_000
+"""Longer texts take a moment to render, as do shorter ones with code or many formulas."""
+
+CODE_CHARACTERS = 6_000
+CODE_LINES = 200
+CODE_LINE = 200
+"""Longer code, and code with longer lines, is not coloured: the readers' regular expressions take quadratic time, and
+more, for code that was written to slow them down."""
+
+LANGUAGES = {
+    *("bash", "batch", "c", "c#", "c++", "clojure", "cmake", "console", "cpp", "cs", "csharp", "css", "cuda"),
+    *("dart", "diff", "docker", "dockerfile", "elixir", "erlang", "fortran", "go", "golang", "graphql", "haskell"),
+    *("hs", "html", "http", "ini", "java", "javascript", "js", "json", "jsx", "julia", "kotlin", "latex", "lua"),
+    *("make", "makefile", "matlab", "mysql", "nginx", "objective-c", "ocaml", "perl", "php", "postgresql"),
+    *("powershell", "protobuf", "ps1", "py", "python", "python3", "r", "rb", "ruby", "rs", "rust", "scala", "scss"),
+    *("sh", "shell", "sql", "swift", "tex", "toml", "ts", "tsx", "typescript", "vb.net", "verilog"),
+    *("vhdl", "vim", "vue", "xml", "yaml", "yml", "zig", "zsh"),
+}
+"""Languages whose code is coloured. A closed list: some readers of rare languages take very long for hostile code."""
+
+COLOURS = {
+    Comment: "c",
+    Keyword: "k",
+    Number: "m",
+    String: "s",
+    Literal: "s",
+    Generic.Deleted: "gd",
+    Generic.Inserted: "gi",
+    Generic.Heading: "k",
+    Name.Function: "nf",
+    Name.Class: "nf",
+    Name.Tag: "k",
+    Name.Attribute: "nf",
+    Name.Builtin: "nb",
+    Name.Decorator: "nb",
+    Name.Exception: "nb",
+    Name.Namespace: "nb",
+    Kind.Operator.Word: "k",
+}
+"""Pygments' short class of each kind of token that gets a colour; what is not listed is as its parent."""
+
+WIDE_LINE = 44
+WIDE_ROW = 48
+"""Code and tables with longer lines (in characters) may not fit a phone. They can be reached by keyboard, to scroll."""
+
+FORMULA_TAGS = frozenset(formulas.CHILDREN)
 TAGS = {
     *("a", "blockquote", "br", "code", "del", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s"),
     *("span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+    *FORMULA_TAGS,
 }
-CLASSES = {"span": {"image"}, "th": {"left", "right", "center"}, "td": {"left", "right", "center"}}
+CLASSES = {
+    "span": {"image", "formula", *COLOURS.values()},
+    "div": {"formula", "sideways"},
+    "th": {"left", "right", "center"},
+    "td": {"left", "right", "center"},
+    "mrow": {"boxed"},
+}
+ATTRIBUTES = {
+    "a": {"href"},
+    "ol": {"start"},
+    "p": {"dir"},
+    "li": {"dir"},
+    "td": {"dir"},
+    "th": {"dir"},
+    "pre": {"tabindex", "role", "aria-label"},
+    "div": {"tabindex", "role", "aria-label"},
+    **{key: set(formulas.ATTRIBUTES) for key in FORMULA_TAGS},
+    "math": {"alttext", "display"},
+}
+
+THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(.*?)(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+THOUGHT = re.compile(r"\A(.*?)^[ \t]*</think>[ \t]*$", re.DOTALL | re.MULTILINE)
+"""Templates of some models open the reasoning themselves, so that their answers only close it."""
+
+
+class Answer(NamedTuple):
+    """An answer in two parts: what a model wrote to itself first, and what it wrote to the reader."""
+
+    reasoning: str
+    text: str
+
+
+def split_reasoning(text: str) -> Answer:
+    """Take the reasoning off the beginning of an answer. One that never ends is reasoning to the end."""
+    thoughts: list[str] = []
+    while found := THINKING.match(text):
+        thoughts.append(found[2].strip())
+        text = text[found.end() :]
+    if not thoughts and "</think>" in text and (found := THOUGHT.match(text)) and found[1].count("```") % 2 == 0:
+        thoughts.append(found[1].strip())
+        text = text[found.end() :]
+    return Answer("\n\n".join(filter(None, thoughts)), text)
+
+
+def count_words(text: str) -> int:
+    """How many words a text has. In scripts without spaces, two characters count as a word."""
+    return len(text.split()) + len(_UNSPACED.findall(text)) // 2
+
+
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")
+
+
+def rendered_answer(text: str) -> Html:
+    """A whole answer as safe HTML, with its reasoning folded."""
+    reasoning, said = split_reasoning(text)
+    if not reasoning:
+        return rendered(said)
+    label = el("summary", f"Reasoning ({count_words(reasoning):,} words)")
+    return el("details", label, rendered(reasoning), class_="reasoning") + rendered(said)
+
+
+_FENCE = re.compile("```|~~~")
+
+
+def is_quick(text: str) -> bool:
+    """Whether rendering a text takes no longer than an event loop may wait: it is short and plain, or known."""
+    if text in _KEPT:
+        return True
+    return len(text) <= QUICK_CHARACTERS and not _FENCE.search(text) and text.count("$") + text.count("\\") < 20
 
 
 def rendered(text: str) -> Html:
@@ -65,17 +191,8 @@ def _rendered(text: str) -> Html:
         return el("div", _visible(text), class_="words", dir="auto")
     # a parser is not thread-safe, so one thread uses it at a time
     with _READING:
-        made = _READER.render(_visible(text))
-    return Html(
-        nh3.clean(
-            made,
-            tags=TAGS,
-            attributes={"a": {"href"}, "ol": {"start"}, "p": {"dir"}, "li": {"dir"}, "td": {"dir"}, "th": {"dir"}},
-            allowed_classes=CLASSES,
-            url_schemes={"http", "https", "mailto"},
-            link_rel="nofollow noopener noreferrer ugc",
-        )
-    )
+        made = _READER.render(_visible(text), {})
+    return Html(_CLEANER.clean(made))
 
 
 def _visible(text: str) -> str:
@@ -108,10 +225,87 @@ def _isolated(renderer: RendererHTML, tokens: Sequence[Token], index: int, optio
     return renderer.renderToken(tokens, index, options, env)
 
 
+def _code(
+    renderer: RendererHTML,  # noqa: ARG001 - the parser's own signature
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,  # noqa: ARG001
+    env: EnvType,
+) -> str:
+    """A block of code: coloured if its language is known, and within reach of the keyboard if it may be too wide."""
+    token = tokens[index]
+    language = (token.info.split() or [""])[0].lower()
+    lines = token.content.split("\n")
+    longest = max(map(len, lines))
+    coloured = env["coloured"] = env.get("coloured", 0) + len(token.content)
+    is_read = (
+        language in LANGUAGES and coloured <= CODE_CHARACTERS and len(lines) <= CODE_LINES and longest <= CODE_LINE
+    )
+    inner = _coloured(token.content, language) if is_read else escape(token.content)
+    return f"<pre{_reachable('Code') if longest > WIDE_LINE else ''}><code>{inner}</code></pre>\n"
+
+
+def _reachable(label: str) -> str:
+    return f' tabindex="0" role="group" aria-label="{label}"'
+
+
+def _coloured(code: str, language: str) -> str:
+    lexer = _lexer(language)
+    if lexer is None:
+        return escape(code)
+    parts: list[tuple[str, str]] = []
+    for kind, text in lexer.get_tokens(code):
+        colour = _colour(kind)
+        if parts and (parts[-1][0] == colour or not text.strip()):
+            parts[-1] = (parts[-1][0], parts[-1][1] + text)
+        else:
+            parts.append((colour, text))
+    return "".join(f'<span class="{name}">{escape(text)}</span>' if name else escape(text) for name, text in parts)
+
+
+@cache
+def _lexer(language: str) -> Lexer | None:
+    try:
+        return get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:  # this version of Pygments does not know it
+        return None
+
+
+@cache
+def _colour(kind: _TokenType) -> str:
+    while kind is not Kind and kind not in COLOURS:
+        kind = kind.parent
+    return COLOURS.get(kind, "")
+
+
+def _table(
+    renderer: RendererHTML,  # noqa: ARG001 - the parser's own signature
+    tokens: Sequence[Token],
+    index: int,
+    options: OptionsDict,  # noqa: ARG001
+    env: EnvType,  # noqa: ARG001
+) -> str:
+    """A table in a box that scrolls sideways."""
+    if tokens[index].nesting < 0:
+        return "</table></div>\n"
+    widest = width = 0
+    for token in islice(tokens, index, None):
+        if token.type == "table_close":
+            break
+        width = 0 if token.type == "tr_open" else width + len(token.content) + 2 * (token.type == "inline")
+        widest = max(widest, width)
+    return f'<div class="sideways"{_reachable("Table") if widest > WIDE_ROW else ""}><table>\n'
+
+
 def _reader() -> MarkdownIt:
     reader = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False, "maxNesting": 12})
     reader.enable(["table", "strikethrough"])
+    formulas.read_formulas(reader)
     reader.add_render_rule("image", _image)
+    for kind in ("fence", "code_block"):
+        reader.add_render_rule(kind, _code)
+    for kind in ("table_open", "table_close"):
+        reader.add_render_rule(kind, _table)
     for kind in ("heading_open", "heading_close"):
         reader.add_render_rule(kind, _heading)
     for kind in ("paragraph_open", "list_item_open", "th_open", "td_open"):
@@ -131,6 +325,13 @@ def _keep(text: str, made: Html) -> None:
 
 
 _READER = _reader()
+_CLEANER = nh3.Cleaner(
+    tags=TAGS,
+    attributes=ATTRIBUTES,
+    allowed_classes=CLASSES,
+    url_schemes={"http", "https", "mailto"},
+    link_rel="nofollow noopener noreferrer ugc",
+)
 _READING = threading.Lock()
 _LOCK = threading.Lock()
 _KEPT: OrderedDict[str, Html] = OrderedDict()
