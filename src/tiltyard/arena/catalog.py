@@ -8,6 +8,7 @@ import numpy as np
 
 from tiltyard.arena.events import ModelAdded, PromptAdded, ResponseAdded
 from tiltyard.arena.tallies import Grid
+from tiltyard.bank import AnswerKind
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Catalog:
         """Whether each prompt is kept for later: it is off, and its answers stay hidden."""
         self.response_ids: dict[tuple[int, int], str] = {}
         """The current answer of each (model, prompt)."""
+        self.kinds: dict[int, str] = {}
+        """The kind of the answers to a prompt, by its number, where they are not texts."""
         self.answered = Grid()
         """1 where the model has an answer to the prompt."""
         self.shown = Grid()
@@ -109,7 +112,18 @@ class Catalog:
             self.shown.view[cell] = 0
             self.revision += 1
         self.response_ids[cell] = added.response_id
+        if added.file:
+            self.kinds[cell[1]] = added.answer_kind
         self.answered.view[cell] = 1
+
+    def kind(self, prompt: int) -> str:
+        """The kind of the answers to a prompt."""
+        return self.kinds.get(prompt, AnswerKind.TEXT.value)
+
+    def kind_there(self, prompt_id: str) -> str:
+        """The kind of the answers to a prompt; empty if it has none."""
+        number = self._prompt_numbers.get(prompt_id)
+        return "" if number is None or not self.answered.view[:, number].any() else self.kind(number)
 
     def switch_prompt(self, prompt_id: str, *, on: bool, at: int) -> None:
         """Serve a prompt again, or stop serving it from a given time."""

@@ -14,6 +14,7 @@ import msgspec
 from tiltyard.arena import events as e
 from tiltyard.arena import voting
 from tiltyard.arena.policy import PHASES
+from tiltyard.bank import AnswerKind
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.group_commit import Mailbox
     from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.store.files import AnswerFile
     from tiltyard.arena.store.visitors import Quota
     from tiltyard.arena.voting import Ballot, Decision
 
@@ -28,6 +30,11 @@ R = TypeVar("R")
 
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,200}\Z")
 """Keys of voters and matchups: anything else is refused before it reaches the database."""
+
+UNRENDERED = ("A", "B", "AB")
+"""Which answers a voter may say could not be shown."""
+
+TEXT_IS_SHOWN = "the answers of this matchup are texts, which can always be shown. Vote A, B, TIE or BOTH_BAD."
 
 NO_SUCH_MATCHUP = "there is no such matchup for this voter. Ask for one."
 
@@ -79,6 +86,8 @@ class ServedMatchup(msgspec.Struct, frozen=True, kw_only=True):
     response_a: str
     response_b: str
     expires_at: int
+    kind: str = AnswerKind.TEXT.value
+    """What both answers are. Of files, `response_a` and `response_b` are descriptions."""
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,26 +180,41 @@ class _WithoutReply(MatchupCommand[None]):
 
 
 class SubmitVote(_WithReceipt):
-    """Vote. Without `reveal` the names are held back while the vote can be undone."""
+    """Vote. Without `reveal` the names are held back while the vote can be undone.
+
+    Instead of a choice, `unrendered` says which answers could not be shown; the policy decides what that counts as.
+    """
 
     def __init__(
         self,
         matchup_id: str,
         voter: str,
-        choice: e.Choice,
+        choice: e.Choice | None,
         quotas: Sequence[Quota] = (),
         *,
         reveal: bool = True,
         block: str = "",
+        unrendered: str = "",
     ) -> None:
         super().__init__(matchup_id, voter, quotas, block=block)
+        if (choice is None) != (unrendered in UNRENDERED):
+            raise voting.NothingToRender(
+                "a vote says either a choice (A, B, TIE or BOTH_BAD) or which answers could not be shown (A, B or AB)."
+            )
         self.choice = choice
         self.reveal = reveal
+        self.unrendered = unrendered
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         """Count the vote, or refuse it."""
-        seconds, block = state.policy.undo_seconds, self.block_key
-        return voting.vote(ballot, self.choice, now, reveal=self.reveal, undo_seconds=seconds, block=block)
+        seconds, block, choice = state.policy.undo_seconds, self.block_key, self.choice
+        if choice is None:
+            if state.catalog.kind(ballot.prompt) == AnswerKind.TEXT:
+                return voting.Decision(ballot, refusal=voting.NothingToRender(TEXT_IS_SHOWN))
+            choice = voting.choice_if_unrendered(self.unrendered, state.policy.bank.unrendered_counts)
+        return voting.vote(
+            *(ballot, choice, now), reveal=self.reveal, undo_seconds=seconds, block=block, unrendered=self.unrendered
+        )
 
 
 class RevealNames(_WithReceipt):
@@ -234,14 +258,15 @@ class CloseExpired(Command[int]):
 
 
 class AppendEvents(Command[None]):
-    """Append these events: all of them, or none.
+    """Append these events, and keep the files that their answers name: all of them, or none.
 
     Even an empty list chains what other processes have written.
     """
 
-    def __init__(self, bodies: Sequence[e.AnyBody]) -> None:
+    def __init__(self, bodies: Sequence[e.AnyBody], files: Sequence[AnswerFile] = ()) -> None:
         super().__init__()
         self.bodies = bodies
+        self.files = files
 
 
 class ProbeWriter(Command[int]):
@@ -272,6 +297,7 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
     """
     models: set[str] = set()
     prompts: set[str] = set()
+    kinds: dict[str, str] = {}
     for body in bodies:
         if isinstance(body, e.ChainUpgraded):
             raise ArenaError("ChainUpgraded is not written by hand: run `tiltyard arena init --upgrade`.")
@@ -292,6 +318,18 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
             state.catalog.model(body.model)
         if isinstance(body, ABOUT_A_PROMPT) and body.prompt_id not in prompts:
             state.catalog.prompt(body.prompt_id)
+        if isinstance(body, e.ResponseAdded):
+            there = kinds.setdefault(body.prompt_id, state.catalog.kind_there(body.prompt_id) or body.answer_kind)
+            if there != body.answer_kind:
+                raise ArenaError(kinds_differ(body.prompt_id, there, body.answer_kind))
+
+
+def kinds_differ(prompt_id: str, there: str, new: str) -> str:
+    """What is wrong with an answer of another kind than those to its prompt that are there."""
+    return (
+        f"prompt {prompt_id!r} has answers of kind {there}, and this one is of kind {new}. "
+        "Both sides of a matchup have the same kind: use another prompt_id."
+    )
 
 
 def _check_content(body: e.AnyBody) -> None:
@@ -304,6 +342,17 @@ def _check_content(body: e.AnyBody) -> None:
             _check_texts(f"prompt {body.prompt_id!r}", body.prompt_id, body.text, body.subject or "", *body.tags)
         case e.ResponseAdded():
             _check_texts(f"response {body.response_id!r}", body.response_id, body.text)
+            _check_kind(body)
+
+
+def _check_kind(body: e.ResponseAdded) -> None:
+    if body.answer_kind not in set(AnswerKind):
+        raise ArenaError(
+            f"response {body.response_id!r} is of kind {body.answer_kind!r}: {', '.join(AnswerKind)} exist."
+        )
+    if bool(body.file) == (body.answer_kind == AnswerKind.TEXT):
+        needs = "is a text and names a file" if body.file else f"is of kind {body.answer_kind} and names no file"
+        raise ArenaError(f"response {body.response_id!r} {needs}. A text has none, everything else has one.")
 
 
 def _check_votes_exist(matchup_ids: tuple[str, ...], state: ArenaState) -> None:

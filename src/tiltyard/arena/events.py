@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from tiltyard.arena.policy import Policy  # noqa: TC001 - msgspec resolves it
+from tiltyard.bank import AnswerKind
 from tiltyard.battles import Outcome
 
 
@@ -102,15 +103,20 @@ class PromptReserved(Body, frozen=True, kw_only=True, tag="prompt_reserved"):
     prompt_id: str
 
 
-class ResponseAdded(Body, frozen=True, kw_only=True, tag="response_added"):
+class ResponseAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="response_added"):
     """A model's answer to a prompt; a later one replaces an earlier one in future matchups."""
 
     response_id: str
     model: str
     prompt_id: str
     text: str
-    salt: str = ""
+    """The answer; of an answer that is a file, a description, or nothing."""
+    salt: str = msgspec.field(default_factory=str)  # always written, as it was before there were fields to omit
     """A random salt: the hashes of the log are public, and must not reveal the author to anyone who has the text."""
+    answer_kind: str = AnswerKind.TEXT.value
+    """What the answer is: an `AnswerKind`."""
+    file: str = ""
+    """The SHA-256 of the file, as it is shown to voters. Empty: the answer is its text."""
 
 
 class ResponseEnabled(Body, frozen=True, kw_only=True, tag="response_enabled"):
@@ -154,6 +160,8 @@ class Voted(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="
     """None: the names were shown at once. Votes from before this option existed have no value either."""
     block: str = ""
     """The key of the block that the vote came from, if it is not the one that the matchup was served to."""
+    unrendered: str = ""
+    """Which answers the voter said could not be shown: `A`, `B` or `AB`. `choice` is what that counted as."""
 
 
 class Revealed(Body, frozen=True, kw_only=True, gc=False, tag="revealed"):

@@ -25,7 +25,7 @@ from tiltyard.arena.commands import (
 )
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair, served_event
-from tiltyard.arena.store import log, matchup_table
+from tiltyard.arena.store import files, log, matchup_table
 from tiltyard.arena.store.texts import TextCache, responses_taken
 from tiltyard.arena.store.visitors import tidy_visitors
 from tiltyard.arena.store.witnessing import record_hourly
@@ -198,7 +198,9 @@ class Executor:
         bodies = append.bodies
         try:
             check_events(bodies, replica.state)
-            _check_responses(connection, [body for body in bodies if isinstance(body, ResponseAdded)])
+            added = [body for body in bodies if isinstance(body, ResponseAdded)]
+            _check_responses(connection, added)
+            files.keep_files(connection, append.files, {body.file for body in added} - {""})
         except StoreError:
             raise
         except ArenaError as error:
@@ -243,6 +245,7 @@ class Executor:
                     response_a=texts["response", body.response_a],
                     response_b=texts["response", body.response_b],
                     expires_at=body.expires_at,
+                    kind=replica.state.catalog.kind(replica.state.catalog.prompt(body.prompt_id)),
                 )
             )
 
@@ -315,10 +318,11 @@ def _decide(step: MatchupCommand[object], rows: dict[str, voting.Ballot], replic
 
 
 def _check_responses(connection: Connection, added: Sequence[ResponseAdded]) -> None:
-    """A response id always has the same text: what was voted on must stay what was shown."""
-    texts = responses_taken(connection, added)
+    """A response id always has the same content: what was voted on must stay what was shown."""
+    taken = responses_taken(connection, added)
     for response in added:
-        if texts.setdefault(response.response_id, response.text) != response.text:
+        content = (response.text, response.file)
+        if taken.setdefault(response.response_id, content) != content:
             raise ArenaError(f"response {response.response_id!r} has another text already. Give the new one a new id.")
 
 

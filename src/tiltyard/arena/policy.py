@@ -21,6 +21,10 @@ TextsPublic = Literal["after_retirement", "always"]
 """When the answers to a prompt are public with their authors."""
 
 
+UnrenderedCounts = Literal["loss", "both_bad"]
+"""What it counts as when a voter says that one of two answers could not be shown."""
+
+
 SpeakFor = Literal["these_prompts", "prompts_like_these"]
 """Which prompts published intervals hold for."""
 
@@ -251,6 +255,9 @@ class BankRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How often one answer may be shown; its prompt then rests until it is replaced. 0: no limit. (ours)"""
     least_prompts: int = 10
     """Prompts that stay in service whatever the limit says; never fewer than `adjacent_floor_prompts`. (ours)"""
+    unrendered_counts: UnrenderedCounts = "loss"
+    """What it counts as when a voter says that one of two answers could not be shown, such as a page or a build that
+    does not start: `loss` of that answer, or `both_bad`. When neither could be shown, both are bad. (ours)"""
 
 
 class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

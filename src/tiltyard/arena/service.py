@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.matchmaking import Chooser
     from tiltyard.arena.rating_track import Ratings
     from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.store.files import AnswerFile
     from tiltyard.arena.store.visitors import Quota
     from tiltyard.arena.thread_health import ThreadHealth
 
@@ -90,18 +91,20 @@ class Arena:
         self,
         matchup_id: str,
         voter: str,
-        choice: Choice,
+        choice: Choice | None,
         quotas: Sequence[Quota] = (),
         *,
         reveal: bool = True,
         block: str = "",
+        unrendered: str = "",
     ) -> Receipt:
         """Vote and get the names, once the vote is on disk and final; repeating the same vote gets the same answer.
 
-        Without `reveal` there are no names yet, and the vote can be undone for the policy's `undo_seconds`. Raises
-        `NotYours`, `ChoiceDiffers`, `Gone` or `TooMany`; `StoreError` if nothing could be confirmed.
+        Without `reveal` there are no names yet, and the vote can be undone for the policy's `undo_seconds`. With
+        `unrendered` (`A`, `B` or `AB`) instead of a choice, those answers could not be shown. Raises `NotYours`,
+        `ChoiceDiffers`, `Gone`, `NothingToRender` or `TooMany`; `StoreError` if nothing could be confirmed.
         """
-        vote = commands.SubmitVote(matchup_id, voter, choice, quotas, reveal=reveal, block=block)
+        vote = commands.SubmitVote(matchup_id, voter, choice, quotas, reveal=reveal, block=block, unrendered=unrendered)
         return self.submit(vote).result()
 
     def reveal(self, matchup_id: str, voter: str) -> Receipt:
@@ -120,9 +123,9 @@ class Arena:
         """Close matchups that were not voted on in time; returns how many. Also runs periodically by itself."""
         return self.submit(commands.CloseExpired(self.now() if now is None else now)).result()
 
-    def append(self, bodies: Sequence[AnyBody]) -> None:
-        """Append events: models, prompts, answers, settings, flags, exclusions. Writes all or none."""
-        self.submit(commands.AppendEvents(bodies)).result()
+    def append(self, bodies: Sequence[AnyBody], files: Sequence[AnswerFile] = ()) -> None:
+        """Append events: models, prompts, answers with their files, settings, flags, exclusions. Writes all or none."""
+        self.submit(commands.AppendEvents(bodies, files)).result()
 
     def voter(self, cookie_hash: str) -> str:
         """The random key of the visitor with this cookie; a new one on the first visit."""

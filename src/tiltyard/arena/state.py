@@ -48,6 +48,8 @@ class CastVote(msgspec.Struct, frozen=True, gc=False):
     """The key of the address block or invitation it came from; empty: none is known."""
     lane: str = ""
     """The lane that chose the matchup. Of older votes it is read from the database only where it is needed."""
+    unrendered: str = ""
+    """Which answers the voter said could not be shown: `A`, `B` or `AB`."""
 
 
 class VoteBook(VoteHistory, Protocol):
@@ -230,6 +232,7 @@ def _voted(state: ArenaState, seq: int, event: e.Event) -> None:
         *(seq, event.at, body.matchup_id, served.voter, served.a, served.b, served.prompt, body.choice),
         block=body.block or served.block,
         lane=served.lane,
+        unrendered=body.unrendered,
     )
     state.book.cast(vote)
     state.track.vote(seq, served.a, served.b, body.choice)

@@ -173,13 +173,15 @@ def battle_rows(votes: Iterable[CastVote], catalog: Catalog, rules: DefenceRules
 
     An excluded vote weighs 0, a counted one as much as on the published board, so that rating the rows gives that
     board. `voter` is a number assigned in order of appearance: it says which votes belong together, and cannot be
-    traced back. The time is rounded down to the hour, so that it cannot be matched with another log.
+    traced back. The time is rounded down to the hour, so that it cannot be matched with another log. `unrendered` is
+    a column where any voter said that answer `A`, `B` or both (`AB`) could not be shown.
     """
     cast = [vote for vote in votes if vote.standing is not VoteStanding.UNDONE]
     weights = iter(vote_weights(vote_table(cast, catalog), rules).tolist())
     models: Sequence[str] = [model.model for model in catalog.models]
     prompts = [prompt.prompt_id for prompt in catalog.prompts]
     numbers: dict[str, int] = {}
+    says_unrendered = any(vote.unrendered for vote in cast)
     for vote in cast:
         yield {
             "model_a": models[vote.a],
@@ -191,4 +193,5 @@ def battle_rows(votes: Iterable[CastVote], catalog: Catalog, rules: DefenceRules
             "timestamp": vote.at // 1_000_000 // HOUR * HOUR,
             "status": str(vote.standing),
             "weight": next(weights) if vote.standing is VoteStanding.COUNTED else 0.0,
+            **({"unrendered": vote.unrendered} if says_unrendered else {}),
         }

@@ -8,11 +8,15 @@ can be undone until `undo_until`. Names are shown by a committed step (`vote` wi
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.errors import ArenaError
+
+if TYPE_CHECKING:
+    from tiltyard.arena.policy import UnrenderedCounts
 
 SECOND = 1_000_000
 """Times are in microseconds."""
@@ -62,6 +66,10 @@ class TooMany(ArenaError):
         self.retry_seconds = retry_seconds
 
 
+class NothingToRender(ArenaError):
+    """A vote says that a text could not be shown, or which answer could not be shown is not among A, B and AB."""
+
+
 class MatchupStatus(enum.StrEnum):
     """The status of a matchup."""
 
@@ -88,6 +96,9 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     """Until when the vote can be undone while its names are held back; None if they were shown."""
     block: str = ""
     """The key of the block that it was served to."""
+    prompt: int = 0
+    unrendered: str = ""
+    """Which answers the voter said could not be shown."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -99,15 +110,23 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def vote(
-    ballot: Ballot, choice: e.Choice, now: int, *, reveal: bool = True, undo_seconds: int = 0, block: str = ""
+    ballot: Ballot,
+    choice: e.Choice,
+    now: int,
+    *,
+    reveal: bool = True,
+    undo_seconds: int = 0,
+    block: str = "",
+    unrendered: str = "",
 ) -> Decision:
     """Vote. Repeating the same vote changes nothing and is not an error: the first response may have been lost.
 
     Without `reveal` the names are held back and the vote can be undone for `undo_seconds`; if that is 0, it is final at
-    once. The same vote again with `reveal` shows the names. `block` is the key of the block that the vote comes from.
+    once. The same vote again with `reveal` shows the names. `block` is the key of the block that the vote comes from,
+    `unrendered` the answers that could not be shown.
     """
     if ballot.status is MatchupStatus.VOTED:
-        if ballot.choice is choice:
+        if ballot.choice is choice and ballot.unrendered == unrendered:
             return _show(ballot, now) if reveal else Decision(ballot)
         message = f"matchup {ballot.id} was voted on already, with {ballot.choice}; a vote cannot be changed."
         return Decision(ballot, refusal=ChoiceDiffers(message + " Ask for another matchup."))
@@ -118,8 +137,15 @@ def vote(
         return Decision(expired.ballot, expired.body, _gone(expired.ballot))
     undo_until = None if reveal or not undo_seconds else now + undo_seconds * SECOND
     moved = block if block != ballot.block else ""
-    body = e.Voted(matchup_id=ballot.id, choice=choice, undo_until=undo_until, block=moved)
+    body = e.Voted(matchup_id=ballot.id, choice=choice, undo_until=undo_until, block=moved, unrendered=unrendered)
     return Decision(after(ballot, body, now), body)
+
+
+def choice_if_unrendered(unrendered: str, counts: UnrenderedCounts) -> e.Choice:
+    """What "this answer could not be shown" counts as: a loss of that answer, or that both are bad, by the policy."""
+    if unrendered == "AB" or counts == "both_bad":
+        return e.Choice.BOTH_BAD
+    return e.Choice.B if unrendered == "A" else e.Choice.A
 
 
 def reveal(ballot: Ballot, now: int) -> Decision:
@@ -181,7 +207,7 @@ def after(ballot: Ballot, body: e.AnyBody, at: int) -> Ballot:
     match body:
         case e.Voted():
             voted = _closed(ballot, MatchupStatus.VOTED, at, body.choice)
-            return msgspec.structs.replace(voted, undo_until=body.undo_until)
+            return msgspec.structs.replace(voted, undo_until=body.undo_until, unrendered=body.unrendered)
         case e.Revealed():
             return msgspec.structs.replace(ballot, undo_until=None)
         case e.Skipped():

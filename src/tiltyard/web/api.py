@@ -20,6 +20,7 @@ from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.store.reading import final_votes
 from tiltyard.arena.votes import battle_rows
 from tiltyard.arena.voting import MatchupStatus, NotYours
+from tiltyard.bank import AnswerKind
 from tiltyard.boards.text import json_text
 from tiltyard.errors import ArenaError
 from tiltyard.web.api_schema import body, choice_body, described
@@ -91,15 +92,22 @@ class Exports:
 
 
 class VoteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a vote says. Without `reveal` the names are held back, and the vote can be undone for a moment."""
+    """What a vote says: a choice, or which answers could not be shown (`unrendered`: `A`, `B` or `AB`).
 
-    choice: Choice
+    Without `reveal` the names are held back, and the vote can be undone for a moment.
+    """
+
+    choice: Choice | None = None
     reveal: bool = True
+    unrendered: str = ""
 
 
 @router.post("/matchups", status_code=201, **described("A new pair to vote on", 201, body("Matchup"), 403, 415, 429))
 async def new_matchup(request: Request) -> Response:
-    """A prompt and two answers, and nothing that reveals who wrote them. Vote before `expires_at`."""
+    """A prompt and two answers, and nothing that reveals who wrote them. Vote before `expires_at`.
+
+    If `kind` is not `text`, the answers are files at `url_a` and `url_b`.
+    """
     site = site_of(request)
     check_origin(request, site.settings)
     await nothing_of(request)
@@ -114,7 +122,11 @@ async def new_matchup(request: Request) -> Response:
         "response_a": served.response_a,
         "response_b": served.response_b,
         "expires_at": written(served.expires_at),
+        "kind": served.kind,
     }
+    if served.kind != AnswerKind.TEXT:
+        links, name = site.shown_links, served.matchup_id
+        said |= {"url_a": links.url(name, "A"), "url_b": links.url(name, "B")}
     return _json(said, 201)
 
 
@@ -127,14 +139,21 @@ async def new_matchup(request: Request) -> Response:
 async def cast_vote(request: Request, matchup_id: str) -> Response:
     """The names, once the vote is committed and final. The same vote again gets the same answer, another one a 409.
 
-    With `"reveal": false` the answer says no names, and the vote can be undone until `undo_until`.
+    With `"reveal": false` the answer says no names, and the vote can be undone until `undo_until`. An answer that is a
+    file and could not be shown is named by `unrendered` (`A`, `B` or `AB`) instead of a choice; what that counts as is
+    the arena's setting, and comes back as `choice`.
     """
     site = site_of(request)
     check_origin(request, site.settings)
     ballot = await json_of(request, VoteBody)
     visitor = await site.visitors.returning(request)
     quotas, block = site.visitors.quotas(visitor, "vote"), site.visitors.block(visitor)
-    vote = SubmitVote(matchup_id, visitor.voter, ballot.choice, quotas, reveal=ballot.reveal, block=block)
+    vote = SubmitVote(
+        *(matchup_id, visitor.voter, ballot.choice, quotas),
+        reveal=ballot.reveal,
+        block=block,
+        unrendered=ballot.unrendered,
+    )
     return _json(_told(await site.engine.run(vote)))
 
 

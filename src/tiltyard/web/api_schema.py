@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tiltyard.bank import AnswerKind
+
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
 TIME: Schema = {"type": "string", "format": "date-time"}
 CHOICE: Schema = {"type": "string", "enum": ["A", "B", "TIE", "BOTH_BAD"]}
+UNRENDERED: Schema = {"type": "string", "enum": ["A", "B", "AB"]}
+KIND: Schema = {"type": "string", "enum": [kind.value for kind in AnswerKind]}
 ANYTHING: Schema = {"type": "object"}
 
 
@@ -16,8 +20,16 @@ def _record(**fields: Schema) -> Schema:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
+def _with_optional(record: Schema, **fields: Schema) -> Schema:
+    return {**record, "properties": {**record["properties"], **fields}}
+
+
 SCHEMAS: dict[str, Schema] = {
-    "Matchup": _record(matchup_id=TEXT, prompt=TEXT, response_a=TEXT, response_b=TEXT, expires_at=TIME),
+    "Matchup": _with_optional(
+        _record(matchup_id=TEXT, prompt=TEXT, response_a=TEXT, response_b=TEXT, expires_at=TIME, kind=KIND),
+        url_a=TEXT,
+        url_b=TEXT,
+    ),
     "Receipt": _record(
         matchup_id=TEXT,
         choice=CHOICE,
@@ -92,9 +104,11 @@ def body(*names: str) -> Schema:
 
 def choice_body() -> Schema:
     """The JSON that a vote sends."""
-    schema = _record(choice=CHOICE)
-    schema["properties"]["reveal"] = {"type": "boolean", "default": True}
-    return {"required": True, "content": {"application/json": {"schema": schema}}}
+    reveal: Schema = {"type": "boolean", "default": True}
+    schemas = [
+        _with_optional(_record(**said), reveal=reveal) for said in ({"choice": CHOICE}, {"unrendered": UNRENDERED})
+    ]
+    return {"required": True, "content": {"application/json": {"schema": {"oneOf": schemas}}}}
 
 
 def without_validation_error(document: Schema) -> Schema:

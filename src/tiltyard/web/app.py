@@ -21,7 +21,7 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.store import site_texts
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.web import admin, api, bank, heads, health, pages, vote
+from tiltyard.web import admin, api, bank, heads, health, pages, shown, vote
 from tiltyard.web.api import QuickRoutes
 from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
@@ -31,6 +31,7 @@ from tiltyard.web.page_cache import PageCache
 from tiltyard.web.probing import Probes
 from tiltyard.web.rendering import SiteFacts, render, static_files
 from tiltyard.web.shedding import BoundedPages
+from tiltyard.web.shown import ShownLinks
 from tiltyard.web.site import Site
 from tiltyard.web.visitors import Visitors
 
@@ -47,6 +48,7 @@ ROBOTS = """User-agent: *
 Allow: /methods
 Disallow: /me
 Disallow: /votes
+Disallow: /shown
 Disallow: /admin
 Disallow: /api/v1/matchups
 Allow: /
@@ -120,11 +122,12 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
     observatory.hand_over(arena.choose_by)
     engine = Engine(arena, settings.longest_wait)
     visitors = Visitors(engine, settings, lambda: observatory.snapshot.policy)
-    return Site(settings, engine, observatory, visitors, PageCache(), Probes(), FirstEffects())
+    links = ShownLinks(settings.secret)
+    return Site(settings, engine, observatory, visitors, PageCache(), Probes(), FirstEffects(), links)
 
 
 def _add_routes(app: FastAPI) -> None:
-    for part in (api, vote, pages, bank, heads, admin, health):
+    for part in (api, vote, shown, pages, bank, heads, admin, health):
         app.include_router(part.router)
 
     @app.get("/robots.txt", include_in_schema=False)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tiltyard.arena.voting import ChoiceDiffers, Gone, NotInvited, NotYours, NoVote, PuzzleNeeded, TooLate, TooMany
+from tiltyard.arena.voting import (
+    ChoiceDiffers,
+    Gone,
+    NothingToRender,
+    NotInvited,
+    NotYours,
+    NoVote,
+    PuzzleNeeded,
+    TooLate,
+    TooMany,
+)
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -59,6 +69,8 @@ def failure_of(error: ArenaError) -> Failure:
             return Failure(409, "too_late", said)
         case NoVote():
             return Failure(409, "no_vote", said)
+        case NothingToRender():
+            return Failure(400, "bad_request", said)
         case TooMany():
             return Failure(429, "too_many", said, {"retry-after": str(error.retry_seconds)})
         case StoreError():

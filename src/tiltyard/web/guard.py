@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 YEAR_SECONDS = 31_536_000
 
-BARE = ("/static/", "/healthz", "/metrics", "/robots.txt")
-"""Addresses whose answers carry no cookie: files that anybody may cache, and what machines ask for."""
+BARE = ("/static/", "/shown/", "/healthz", "/metrics", "/robots.txt")
+"""Addresses whose answers carry no cookie: files, and what machines ask for."""
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-security-policy", POLICY.encode()),
@@ -48,7 +48,7 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
 TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 NOT_KEPT = (b"cache-control", b"no-store")
 
-PERSONAL = re.compile(r"/(me|votes|invited|admin|api/v1/matchups)(/|\Z)")
+PERSONAL = re.compile(r"/(me|votes|shown|invited|admin|api/v1/matchups)(/|\Z)")
 """Addresses that matter to one visitor only: no search engine should list them."""
 
 NOT_LISTED = (b"x-robots-tag", b"noindex")
@@ -139,9 +139,8 @@ class _Answer:
         await self._send(message)
 
     def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        if not any(name == NOT_KEPT[0] for name, _ in headers):
-            headers.append(NOT_KEPT)
-        headers.extend(HEADERS)
+        said = {name for name, _ in headers}
+        headers.extend(header for header in (NOT_KEPT, *HEADERS) if header[0] not in said)
         if self._arrival["is_https"]:
             headers.append(TRANSPORT)
         if PERSONAL.match(self._path):

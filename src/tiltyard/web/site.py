@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tiltyard.web.page_cache import PageCache
     from tiltyard.web.probing import Probes
     from tiltyard.web.settings import SiteSettings
+    from tiltyard.web.shown import ShownLinks
     from tiltyard.web.visitors import Visitors
 
 
@@ -35,6 +36,7 @@ class Site:
     prepared: PageCache
     probes: Probes
     vote_effects: FirstEffects
+    shown_links: ShownLinks
 
     def facts(self) -> SiteFacts:
         """The shared frame of every page."""

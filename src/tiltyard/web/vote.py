@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
@@ -15,6 +15,7 @@ from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.reports import add_report
 from tiltyard.arena.vote_effect import PairVotes, effect_of, pair_votes
 from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotInvited, NotYours, PuzzleNeeded, shows_names
+from tiltyard.bank import AnswerKind
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.site import site_of
@@ -53,6 +54,9 @@ class Shown:
     is_long: bool
     is_plain: bool
     is_empty: bool
+    kind: str = AnswerKind.TEXT.value
+    url: str = ""
+    """Where the file is, if it is not a text; `html` is then a description, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ async def vote_page(request: Request) -> Response:
         matchup = waiting or await site.visitors.serve(visitor)
     except PuzzleNeeded:
         return _puzzle_page(site, site.visitors.puzzle(visitor), token)
-    context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "token": token}
+    context = {**await _texts(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
     return site.page("vote.html", context, here="vote")
 
 
@@ -140,12 +144,15 @@ async def cast_vote(request: Request) -> Response:
     """Take a vote and hold back the names; redirects to a page that shows them shortly after."""
     site = site_of(request)
     matchup_id, visitor, form = await _asked(request)
+    unrendered = form.get("unrendered", "")
     try:
-        choice = Choice(form.get("choice", ""))
+        choice = None if unrendered else Choice(form.get("choice", ""))
     except ValueError:
         raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
     quotas, block = site.visitors.quotas(visitor, "vote"), site.visitors.block(visitor)
-    await site.engine.run(SubmitVote(matchup_id, visitor.voter, choice, quotas, reveal=False, block=block))
+    voter = visitor.voter
+    vote = SubmitVote(matchup_id, voter, choice, quotas, reveal=False, block=block, unrendered=unrendered)
+    await site.engine.run(vote)
     return _redirect(f"/votes/{matchup_id}")
 
 
@@ -205,7 +212,8 @@ async def vote_result(request: Request, matchup_id: str) -> Response:
     if matchup.status not in (MatchupStatus.VOTED, MatchupStatus.UNDONE):
         raise Gone(f"matchup {matchup.matchup_id} was not voted on in time, or skipped. Ask for another.")
     token, now = site.visitors.token(request, PURPOSE), site.engine.arena.now()
-    context = {**await _texts(matchup), "matchup_id": matchup.matchup_id, "choice": matchup.choice, "token": token}
+    context = {**await _texts(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
+    context |= {"choice": matchup.choice, "unrendered": matchup.unrendered}
     if matchup.status is MatchupStatus.UNDONE:
         return site.page("vote_undone.html", context, here="vote")
     effect = site.vote_effects.first(matchup.matchup_id, lambda: effect_on(snapshot, matchup))
@@ -310,9 +318,17 @@ async def _asked(request: Request) -> tuple[str, Visitor, Mapping[str, str]]:
     return form.get("matchup_id", ""), await visitors.returning(request), form
 
 
-async def _texts(matchup: ShownMatchup | ServedMatchup) -> dict[str, Shown]:
+async def _texts(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Shown]:
+    """The prompt and both answers as the page shows them."""
     texts = {"prompt": matchup.prompt, "answer_a": matchup.response_a, "answer_b": matchup.response_b}
-    return {name: await shown(text) for name, text in texts.items()}
+    made = {name: await shown(text) for name, text in texts.items()}
+    if matchup.kind != AnswerKind.TEXT:
+        for name, side in _ANSWERS:
+            made[name] = replace(made[name], kind=matchup.kind, url=site.shown_links.url(matchup.matchup_id, side))
+    return made
+
+
+_ANSWERS: tuple[tuple[str, Answered], ...] = (("answer_a", "A"), ("answer_b", "B"))
 
 
 def _redirect(path: str) -> RedirectResponse:

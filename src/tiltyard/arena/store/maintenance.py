@@ -32,7 +32,7 @@ from tiltyard.files import whole_file
 if TYPE_CHECKING:
     from tiltyard.arena.store import Store
 
-HEAD = "0007"
+HEAD = "0008"
 """The last step in `migrations/versions`."""
 
 SALTED = "0005"
@@ -105,7 +105,7 @@ def _lock_in_writers_order(connection: sa.Connection) -> None:
 def prepare_new(database: Database) -> None:
     """Make a new arena refuse programs that know only version 1 of the chain."""
     with database.write() as connection:
-        _allow_from(connection, SALTED)
+        require_programs_from(connection, SALTED)
 
 
 def switch_chain(store: Store) -> ChainUpgraded | None:
@@ -153,7 +153,7 @@ def _link_of_all(connection: sa.Connection) -> str:
 
 def _require_salts(connection: sa.Connection) -> None:
     """Refuse events without a salt from now on, and programs that would write them."""
-    _allow_from(connection, SALTED)
+    require_programs_from(connection, SALTED)
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(
             "CREATE TRIGGER IF NOT EXISTS salted_events BEFORE INSERT ON events WHEN NEW.salt IS NULL "
@@ -167,8 +167,10 @@ def _require_salts(connection: sa.Connection) -> None:
         )
 
 
-def _allow_from(connection: sa.Connection, step: str) -> None:
-    connection.execute(sa.update(steps).where(steps.c.version >= step).values(usable_from=step))
+def require_programs_from(connection: sa.Connection, step: str) -> None:
+    """Let only programs that know the tables of a step use those from it on."""
+    newer = sa.and_(steps.c.version >= step, steps.c.usable_from < step)
+    connection.execute(sa.update(steps).where(newer).values(usable_from=step))
 
 
 def copy_before_upgrade(url: str) -> Path | None:

@@ -19,6 +19,7 @@ from tiltyard.arena.store.tables import matchups, models, prompts, responses, vo
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
 from tiltyard.arena.waiting_pairs import ShownPair
+from tiltyard.bank import AnswerKind
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ _SHOWN = (
         matchups.c.undo_until,
     ),
     *(matchups.c.expires_at, prompts.c.text.label("prompt")),
-    *(_a.c.text.label("response_a"), _b.c.text.label("response_b"), votes.c.standing, votes.c.seq),
+    *(_a.c.text.label("response_a"), _b.c.text.label("response_b"), _a.c.kind, votes.c.standing, votes.c.seq),
+    *(matchups.c.unrendered,),
     *(_by_a.c.model.label("model_a"), _by_a.c.display_name.label("display_a")),
     *(_by_b.c.model.label("model_b"), _by_b.c.display_name.label("display_b")),
 )
@@ -85,8 +87,9 @@ _voted = (
 STATUSES = {status.value: status for status in MatchupStatus}
 
 _BALLOT = (
-    *(matchups.c.id, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.served_at, matchups.c.expires_at),
-    *(matchups.c.status, matchups.c.choice, matchups.c.closed_at, matchups.c.undo_until, matchups.c.block),
+    *(matchups.c.id, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.prompt, matchups.c.served_at),
+    *(matchups.c.expires_at, matchups.c.status, matchups.c.choice, matchups.c.closed_at, matchups.c.undo_until),
+    *(matchups.c.block, matchups.c.unrendered),
 )
 
 _locked = (
@@ -135,12 +138,12 @@ def write_ballots(connection: sa.Connection, before: dict[str, Ballot], after: d
     rows = [
         (
             *(name, before[name].status.value, row.status.value, row.choice and row.choice.value),
-            *(row.closed_at, row.undo_until),
+            *(row.closed_at, row.undo_until, row.unrendered),
         )
         for name, row in after.items()
         if row is not before[name]
     ]
-    put = ("status", "choice", "closed_at", "undo_until")
+    put = ("status", "choice", "closed_at", "undo_until", "unrendered")
     if update_rows(connection, matchups, ("id", "status"), put, rows) != len(rows):
         raise StoreError("a matchup changed while it was locked. Nothing was saved; run `tiltyard arena verify`.")
 
@@ -167,6 +170,7 @@ def served_row(body: MatchupServed, at: int, catalog: Catalog) -> Row:
             None,
             None,
             body.block,
+            "",
         ),
     )
 
@@ -216,12 +220,13 @@ as if it had been skipped."""
 
 
 def _ballot(row: Row) -> Ballot:
-    name, voter, a, b, served_at, expires_at, status, choice, closed_at, undo_until, block = row
+    name, voter, a, b, prompt, served_at, expires_at, status, choice, closed_at, undo_until, block, unrendered = row
     return Ballot(
         id=name,
         voter=voter,
         a=a,
         b=b,
+        prompt=prompt,
         served_at=served_at,
         expires_at=expires_at,
         status=STATUSES[status],
@@ -229,6 +234,7 @@ def _ballot(row: Row) -> Ballot:
         closed_at=closed_at,
         undo_until=undo_until,
         block=block,
+        unrendered=unrendered,
     )
 
 
@@ -254,6 +260,10 @@ class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its vote counts; None until the vote has its sequence number `seq`."""
     seq: int | None
     prompt_id: str = ""
+    kind: str = AnswerKind.TEXT.value
+    """What both answers are. Of files, `response_a` and `response_b` are descriptions."""
+    unrendered: str = ""
+    """Which answers the voter said could not be shown."""
 
 
 def shown_matchup(store: Store, matchup_id: str, voter: str) -> ShownMatchup | None:

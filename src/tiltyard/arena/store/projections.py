@@ -140,6 +140,8 @@ class Projections:
                 "model": state.catalog.model(response.model),
                 "prompt": state.catalog.prompt(response.prompt_id),
                 "text": response.text,
+                "kind": response.answer_kind,
+                "file": response.file,
             }
             for response in added
         }

@@ -61,7 +61,7 @@ PAGE = 50_000
 _votes = (
     sa.select(
         *(votes.c.seq, votes.c.at, votes.c.matchup_id, votes.c.voter, votes.c.a, votes.c.b, votes.c.prompt),
-        *(votes.c.choice, votes.c.standing, votes.c.block),
+        *(votes.c.choice, votes.c.standing, votes.c.block, votes.c.unrendered),
     )
     .where(votes.c.seq > sa.bindparam("after"), votes.c.seq <= sa.bindparam("until"))
     .order_by(votes.c.seq)
@@ -109,9 +109,9 @@ def final_votes(store: Store, until: int, now: int) -> Iterator[CastVote]:
 def _cast(connection: sa.Connection, until: int) -> Iterator[CastVote]:
     after = 0
     while rows := connection.execute(_votes, {"after": after, "until": until}).all():
-        for seq, at, matchup_id, voter, a, b, prompt, choice, standing, block in rows:
+        for seq, at, matchup_id, voter, a, b, prompt, choice, standing, block, unrendered in rows:
             vote = (seq, at, matchup_id, voter, a, b, prompt, Choice(choice), VoteStanding(standing))
-            yield CastVote(*vote, block=intern(block))
+            yield CastVote(*vote, block=intern(block), unrendered=unrendered)
         after = rows[-1].seq
 
 

@@ -46,8 +46,8 @@ _unchained = (
     .where(chain.c.seq.is_(None))
     .order_by(events.c.id)
 )
-_STATUS, _CHOICE, _CLOSED, _UNDO_UNTIL = (
-    list(matchups.c.keys()).index(name) for name in ("status", "choice", "closed_at", "undo_until")
+_STATUS, _CHOICE, _CLOSED, _UNDO_UNTIL, _UNRENDERED = (
+    list(matchups.c.keys()).index(name) for name in ("status", "choice", "closed_at", "undo_until", "unrendered")
 )
 _reopen = (
     sa.update(matchups)
@@ -144,6 +144,8 @@ class MatchupRows:
     def _voted(self, event: e.Event) -> None:
         body = event.body
         assert isinstance(body, e.Voted)
+        if body.unrendered and (row := self._open.get(body.matchup_id)) is not None:
+            row[_UNRENDERED] = body.unrendered
         self._close(body.matchup_id, MatchupStatus.VOTED, event.at, body.choice._value_, body.undo_until)
 
     def _revealed(self, event: e.Event) -> None:

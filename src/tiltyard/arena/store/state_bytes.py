@@ -38,7 +38,7 @@ class StoredRatings(msgspec.Struct, frozen=True, array_like=True):
     legacy: bytes
 
 
-class StoredState(msgspec.Struct, frozen=True, kw_only=True):
+class StoredState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything in an `ArenaState` that cannot be computed from the rest of it."""
 
     version: int
@@ -61,6 +61,7 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     resting: list[bool]
     telling: list[str]
     answers_off: list[str]
+    kinds: list[tuple[int, str]] = []
     grids: list[bytes]
     """The tables of `Tallies`, in the order of `_grids`."""
     pair_prompts: list[tuple[int, int, int, int]]
@@ -116,6 +117,7 @@ def _frozen(state: ArenaState) -> StoredState:
         resting=catalog.resting,
         telling=sorted(catalog.telling),
         answers_off=sorted(catalog.answers_off),
+        kinds=sorted(catalog.kinds.items()),
         grids=[grid.view.tobytes() for grid in _grids(tallies)],
         pair_prompts=sorted(
             (*pair, prompt, n) for pair, prompts in tallies.pair_prompts.items() for prompt, n in prompts.items()
@@ -199,6 +201,7 @@ def _fill_catalog(catalog: Catalog, frozen: StoredState) -> None:
     catalog.prompt_joined[:], catalog.resting[:] = frozen.prompt_joined, frozen.resting
     catalog.prompt_reserved[:] = frozen.prompt_reserved
     catalog.telling, catalog.answers_off = set(frozen.telling), set(frozen.answers_off)
+    catalog.kinds.update(frozen.kinds)
     catalog.hide_telling = frozen.policy.bank.hide_self_naming
 
 

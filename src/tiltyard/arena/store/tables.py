@@ -1,7 +1,8 @@
 """The tables of an arena's database.
 
 `events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
-`checkpoints` can be rebuilt from them. `voters`, `rate_limits`, `ended_sessions`, `address_keys`, `address_blocks`,
+`checkpoints` can be rebuilt from them. `files` and `file_parts` hold the answers that are files, by their hashes,
+which events name. `voters`, `rate_limits`, `ended_sessions`, `address_keys`, `address_blocks`,
 `invitations` and `reports` are outside the chain: they hold what must be deletable, and nothing that the ratings need.
 So are `heads` (published ones), `site_texts` (the operator's, what was screened last and, if TILTYARD_SECRET is not
 set, the site's secret) and `steps`, which say whose tables these are.
@@ -74,6 +75,7 @@ matchups = sa.Table(
     sa.Column("closed_at", Big),
     sa.Column("undo_until", Big),
     sa.Column("block", Name, nullable=False, server_default=""),
+    sa.Column("unrendered", sa.Text, nullable=False, server_default=""),
 )
 open_matchups: Final = sa.Index(
     "ix_matchups_open_expires_at",
@@ -109,6 +111,7 @@ votes = sa.Table(
     sa.Column("choice", sa.Text, nullable=False),
     sa.Column("standing", sa.Text, nullable=False),
     sa.Column("block", Name, nullable=False, server_default=""),
+    sa.Column("unrendered", sa.Text, nullable=False, server_default=""),
 )
 
 changes = sa.Table(
@@ -150,7 +153,28 @@ responses = sa.Table(
     sa.Column("model", sa.Integer, nullable=False),
     sa.Column("prompt", sa.Integer, nullable=False),
     sa.Column("text", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False, server_default="text"),
+    sa.Column("file", Name, nullable=False, server_default=""),
 )
+
+files = sa.Table(
+    "files",
+    metadata,
+    sa.Column("sha256", Name, primary_key=True),
+    sa.Column("media_type", sa.Text, nullable=False),
+    sa.Column("size", Big, nullable=False),
+    sa.Column("source", Name, nullable=False),
+)
+"""The answers that are files, as voters are shown them; `source` is the SHA-256 of the file before it was cleaned."""
+
+file_parts = sa.Table(
+    "file_parts",
+    metadata,
+    sa.Column("sha256", Name, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+"""The bytes of the files in pieces of equal length, so that no reader needs a whole file in memory."""
 
 standings = sa.Table(
     "standings",

@@ -58,7 +58,12 @@ class TextCache:
             self._characters -= len(self._kept.popitem(last=False)[1])
 
 
-def responses_taken(connection: sa.Connection, added: Sequence[ResponseAdded]) -> dict[str, str]:
-    """The texts that responses with the ids of these already have."""
+_taken = sa.select(responses.c.response_id, responses.c.text, responses.c.file).where(
+    one_of(responses.c.response_id, "ids")
+)
+
+
+def responses_taken(connection: sa.Connection, added: Sequence[ResponseAdded]) -> dict[str, tuple[str, str]]:
+    """The text and the file that responses with the ids of these already have."""
     names = [response.response_id for response in added]
-    return dict(fetch(connection, _TEXTS["response"], {"ids": names}))
+    return {name: (text, file) for name, text, file in fetch(connection, _taken, {"ids": names})}

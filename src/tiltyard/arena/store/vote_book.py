@@ -28,7 +28,7 @@ SCORE_OF = {str(choice): score for choice, score in SCORES.items()}
 
 _found = sa.select(
     *(votes.c.seq, votes.c.at, votes.c.matchup_id, votes.c.voter, votes.c.a, votes.c.b, votes.c.prompt),
-    *(votes.c.choice, votes.c.standing, votes.c.block),
+    *(votes.c.choice, votes.c.standing, votes.c.block, votes.c.unrendered),
 ).where(one_of(votes.c.matchup_id, "ids"), votes.c.seq <= sa.bindparam("now"))
 _page = (
     sa.select(votes.c.seq, votes.c.a, votes.c.b, votes.c.choice, votes.c.standing)
@@ -83,9 +83,10 @@ class SqlVoteBook:
         before = self._standing_at(self.seq - 1)
         return [
             CastVote(
-                *(seq, at, name, voter, a, b, prompt, Choice(choice), VoteStanding(before.get(seq) or standing), block)
+                *(seq, at, name, voter, a, b, prompt, Choice(choice), VoteStanding(before.get(seq) or standing), block),
+                unrendered=unrendered,
             )
-            for seq, at, name, voter, a, b, prompt, choice, standing, block in sorted(rows)
+            for seq, at, name, voter, a, b, prompt, choice, standing, block, unrendered in sorted(rows)
         ]
 
     def change(self, changed: Iterable[CastVote], standing: VoteStanding) -> None:
@@ -176,5 +177,5 @@ def votes_as_of(connection: sa.Connection, matchup_ids: Iterable[str], seq: int)
 def _row(vote: CastVote) -> Row:
     return (
         *(vote.seq, vote.at, vote.matchup_id, vote.voter, vote.a, vote.b, vote.prompt),
-        *(vote.choice._value_, vote.standing._value_, vote.block),
+        *(vote.choice._value_, vote.standing._value_, vote.block, vote.unrendered),
     )

@@ -1,0 +1,158 @@
+"""The addresses of answers that are files: opaque, the same headers on both sides, and nothing that tells who wrote.
+
+An address is made from a matchup and a side with the site's secret, so nobody can guess one, and it needs no cookie: a
+page in a sandboxed frame has none. What a browser may do with a file is said by the headers here (decision 0035).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import re
+import zlib
+from typing import TYPE_CHECKING, Literal
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from tiltyard.arena.store.files import PART_BYTES, read_part, shown_file
+from tiltyard.bank import AnswerKind
+from tiltyard.web.cookies import derived_key
+from tiltyard.web.failures import Failure
+from tiltyard.web.site import site_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.files import StoredFile
+
+router = APIRouter(include_in_schema=False)
+
+MAC_BYTES = 24
+TOKEN = re.compile(r"[A-Za-z0-9_-]{40,320}\Z")
+
+SANDBOX = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+)
+"""What a page may do: run its own scripts and styles. No network, no storage, no other window, no navigation."""
+
+INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
+"""What every other file may do when somebody opens its address: nothing."""
+
+NOT_FOUND = "there is no answer at this address. Open it from the page that showed it."
+
+RANGE = re.compile(r"bytes=([0-9]{0,15})-([0-9]{0,15})\Z")
+
+WITH_RANGES = frozenset({AnswerKind.AUDIO.value, AnswerKind.VIDEO.value})
+COMPRESSED = frozenset({AnswerKind.SVG.value, AnswerKind.HTML.value, AnswerKind.VOXEL.value, AnswerKind.MODEL3D.value})
+
+
+class ShownLinks:
+    """Makes and reads the addresses of answers."""
+
+    def __init__(self, secret: str) -> None:
+        self._key = derived_key(secret, "shown answer")
+
+    def url(self, matchup_id: str, side: Literal["A", "B"]) -> str:
+        """The address of one answer of a matchup."""
+        named = f"{side}{matchup_id}".encode()
+        return f"/shown/{_letters(self._mac(named) + named)}"
+
+    def read(self, token: str) -> tuple[str, str] | None:
+        """The matchup and the side that a token stands for; None if it is not one of ours."""
+        if not TOKEN.match(token):
+            return None
+        try:
+            said = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        except ValueError:
+            return None
+        mac, named = said[:MAC_BYTES], said[MAC_BYTES:]
+        if not hmac.compare_digest(mac, self._mac(named)) or _letters(said) != token:
+            return None
+        return named[1:].decode(), named[:1].decode()
+
+    def _mac(self, named: bytes) -> bytes:
+        return hmac.digest(self._key, named, "sha256")[:MAC_BYTES]
+
+
+def _letters(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+@router.get("/shown/{token}")
+async def shown_answer(request: Request, token: str) -> Response:
+    """The bytes of one answer of a matchup."""
+    site = site_of(request)
+    named = site.shown_links.read(token)
+    store = site.engine.arena.store
+    found = None if named is None else await asyncio.to_thread(shown_file, store, *named)
+    if found is None:
+        raise Failure(404, "not_found", NOT_FOUND)
+    return answer_with(request, store, found)
+
+
+def answer_with(request: Request, store: Store, found: StoredFile) -> Response:
+    """A file as a response: whole, compressed, or the range that a player asked for."""
+    headers = headers_of(found)
+    if found.kind in COMPRESSED and "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+        body = _zipped(_bytes(store, found.sha256, 0, found.size))
+        return Response(headers=headers) if request.state.is_head else StreamingResponse(body, headers=headers)
+    start, end, status = 0, found.size, 200
+    if found.kind in WITH_RANGES and (asked := request.headers.get("range")) is not None:
+        part = range_of(asked, found.size)
+        if part is None:
+            headers["content-range"] = f"bytes */{found.size}"
+            return Response(status_code=416, headers=headers)
+        start, end, status = *part, 206
+        headers["content-range"] = f"bytes {start}-{end - 1}/{found.size}"
+    headers["content-length"] = str(end - start)
+    if request.state.is_head:
+        return Response(status_code=status, headers=headers)
+    return StreamingResponse(_bytes(store, found.sha256, start, end), status, headers)
+
+
+def headers_of(found: StoredFile) -> dict[str, str]:
+    """The headers of a file: they follow from its kind and format alone, which both sides of a matchup share."""
+    headers = {
+        "content-type": found.media_type,
+        "cache-control": "private, no-store",
+        "content-security-policy": SANDBOX if found.kind == AnswerKind.HTML else INERT,
+        "x-frame-options": "SAMEORIGIN",
+        "vary": "accept-encoding",
+    }
+    if found.kind in WITH_RANGES:
+        headers["accept-ranges"] = "bytes"
+    return headers
+
+
+def range_of(asked: str, size: int) -> tuple[int, int] | None:
+    """The bytes from and up to which a header asks for; None if there are none such, or it asks for several ranges."""
+    found = RANGE.match(asked.strip())
+    if found is None or found[1] == found[2] == "":
+        return None
+    if found[1] == "":
+        start, end = max(0, size - int(found[2])), size
+    else:
+        start, end = int(found[1]), size if found[2] == "" else min(size, int(found[2]) + 1)
+    return (start, end) if start < end else None
+
+
+async def _bytes(store: Store, sha256: str, start: int, end: int) -> AsyncIterator[bytes]:
+    """A part of a file, read piece by piece while it is sent."""
+    number, skipped = divmod(start, PART_BYTES)
+    left = end - start
+    while left > 0 and (part := await asyncio.to_thread(read_part, store, sha256, number)):
+        piece = part[skipped : skipped + left]
+        yield piece
+        left, skipped, number = left - len(piece), 0, number + 1
+
+
+async def _zipped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    async for piece in pieces:
+        if packed := await asyncio.to_thread(packer.compress, piece):
+            yield packed
+    yield packer.flush()

@@ -1,0 +1,189 @@
+"""Answers that are files: their addresses, their headers, and votes that say that one could not be shown."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.web.sites import MODELS, SmallSite
+from tiltyard.arena import events as e
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store.files import PART_BYTES, AnswerFile
+from tiltyard.arena.store.verify import verify
+from tiltyard.errors import ArenaError
+from tiltyard.web.shown import INERT, SANDBOX
+
+TYPES = {
+    "image": "image/webp",
+    "svg": "image/svg+xml",
+    "html": "text/html; charset=utf-8",
+    "voxel": "application/json",
+    "model3d": "model/gltf-binary",
+    "audio": "audio/mpeg",
+    "video": "video/mp4",
+}
+
+
+def add_files(arena: Arena, kind: str, length: int = 20) -> dict[str, bytes]:
+    """A prompt that every model answers with a file; what each answered, all of the same length."""
+    made = {model: (f"{kind} {number} ".encode() * length)[:length] for number, model in enumerate(MODELS)}
+    files = {model: AnswerFile(content=content, media_type=TYPES[kind]) for model, content in made.items()}
+    arena.append(
+        [
+            e.PromptAdded(prompt_id=kind, text=f"Make a {kind}."),
+            *(
+                e.ResponseAdded(
+                    response_id=f"{kind}-{number}",
+                    model=model,
+                    prompt_id=kind,
+                    text="",
+                    answer_kind=kind,
+                    file=files[model].sha256,
+                )
+                for number, model in enumerate(MODELS)
+            ),
+        ],
+        list(files.values()),
+    )
+    return made
+
+
+def only(arena: Arena, kind: str, length: int = 20) -> dict[str, bytes]:
+    """Serve nothing but files of this kind."""
+    made = add_files(arena, kind, length)
+    arena.append([e.PromptDisabled(prompt_id=f"p{j}") for j in range(3)])
+    return made
+
+
+def served(client: TestClient) -> dict[str, str]:
+    answer = client.post("/api/v1/matchups", json={})
+    assert answer.status_code == 201, answer.text
+    found: dict[str, str] = answer.json()
+    return found
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_both_sides_have_the_same_headers_and_nothing_that_tells_them_apart(sqlite_site: SmallSite, kind: str) -> None:
+    made = only(sqlite_site.arena, kind)
+    client = sqlite_site.client()
+    matchup = served(client)
+    assert matchup["kind"] == kind
+    answers = [client.get(matchup[f"url_{side}"], headers={"accept-encoding": "identity"}) for side in "ab"]
+    headers = [dict(answer.headers) for answer in answers]
+    assert headers[0] == headers[1]
+    assert headers[0]["content-type"] == TYPES[kind]
+    assert headers[0]["content-security-policy"] == (SANDBOX if kind == "html" else INERT)
+    assert headers[0]["x-content-type-options"] == "nosniff"
+    assert headers[0]["cross-origin-resource-policy"] == "same-origin"
+    assert headers[0]["cache-control"] == "private, no-store"
+    assert not {"etag", "last-modified", "content-disposition", "set-cookie"} & headers[0].keys()
+    receipt = client.post(f"/api/v1/matchups/{matchup['matchup_id']}/vote", json={"choice": "A"}).json()
+    assert [made[receipt["model_a"]], made[receipt["model_b"]]] == [answer.content for answer in answers]
+    assert client.get(matchup["url_a"]).content == answers[0].content  # also after the vote
+
+
+def test_a_file_is_sent_compressed_or_in_ranges(site: SmallSite) -> None:
+    length = 2 * PART_BYTES + 1000
+    made = only(site.arena, "video", length)
+    client = site.client()
+    matchup = served(client)
+    whole = client.get(matchup["url_a"])
+    assert whole.content in made.values()
+    assert whole.headers["accept-ranges"] == "bytes"
+    for asked, start, end in (
+        ("bytes=0-9", 0, 10),
+        (f"bytes={PART_BYTES - 5}-{2 * PART_BYTES + 5}", PART_BYTES - 5, 2 * PART_BYTES + 6),
+        (f"bytes={length - 7}-", length - 7, length),
+        ("bytes=-7", length - 7, length),
+        (f"bytes=5-{length * 9}", 5, length),
+    ):
+        part = client.get(matchup["url_a"], headers={"range": asked})
+        assert part.status_code == 206
+        assert part.content == whole.content[start:end]
+        assert part.headers["content-range"] == f"bytes {start}-{end - 1}/{length}"
+    for asked in (f"bytes={length}-", "bytes=5-2", "bytes=-", "bytes=0-1,3-4", "lines=1-2"):
+        assert client.get(matchup["url_a"], headers={"range": asked}).status_code == 416
+    head = client.head(matchup["url_a"])
+    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(length))
+
+
+def test_what_compresses_well_is_compressed(sqlite_site: SmallSite) -> None:
+    only(sqlite_site.arena, "voxel", 50_000)
+    client = sqlite_site.client()
+    matchup = served(client)
+    with client.stream("GET", matchup["url_a"], headers={"accept-encoding": "gzip"}) as answer:
+        raw = b"".join(answer.iter_raw())
+        assert answer.headers["content-encoding"] == "gzip"
+    assert len(raw) < 5_000
+    assert gzip.decompress(raw) == client.get(matchup["url_a"], headers={"accept-encoding": "identity"}).content
+
+
+def test_an_address_that_was_not_given_leads_nowhere(sqlite_site: SmallSite) -> None:
+    only(sqlite_site.arena, "image")
+    client = sqlite_site.client()
+    url = served(client)["url_a"]
+    wrong = [url[:-1] + ("A" if url[-1] != "A" else "B"), url[:-4], url + "AAAA", "/shown/" + "A" * 60, "/shown/x"]
+    assert [client.get(address).status_code for address in wrong] == [404] * len(wrong)
+    assert [client.head(address).status_code for address in wrong] == [404] * len(wrong)
+    assert client.get(url).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("counts", "said", "choice"),
+    [("loss", "A", "B"), ("loss", "B", "A"), ("loss", "AB", "BOTH_BAD"), ("both_bad", "A", "BOTH_BAD")],
+)
+def test_an_answer_that_could_not_be_shown_counts_as_the_policy_says(
+    sqlite_site: SmallSite, counts: str, said: str, choice: str
+) -> None:
+    from tiltyard.arena.policy import read_policy
+
+    arena = sqlite_site.arena
+    only(arena, "html")
+    arena.append([e.SettingsChanged(policy=read_policy({"bank": {"unrendered_counts": counts}}))])
+    client = sqlite_site.client()
+    vote = f"/api/v1/matchups/{served(client)['matchup_id']}/vote"
+    assert client.post(vote, json={"unrendered": said, "choice": "A"}).status_code == 400
+    assert client.post(vote, json={"unrendered": "C"}).status_code == 400
+    assert client.post(vote, json={}).status_code == 400
+    answer = client.post(vote, json={"unrendered": said})
+    assert (answer.status_code, answer.json()["choice"]) == (200, choice)
+    assert client.post(vote, json={"unrendered": said}).status_code == 200
+    assert client.post(vote, json={"choice": choice}).status_code == 409
+    rows = client.get("/api/v1/battles.jsonl").text
+    assert f'"unrendered":"{said}"' in rows
+    assert verify(sqlite_site.url).clean
+
+
+def test_a_text_can_always_be_shown(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    matchup = served(client)
+    assert matchup["kind"] == "text"
+    assert "url_a" not in matchup
+    answer = client.post(f"/api/v1/matchups/{matchup['matchup_id']}/vote", json={"unrendered": "A"})
+    assert answer.status_code == 400
+    assert "texts" in answer.json()["error"]["message"]
+
+
+def test_answers_of_two_kinds_to_one_prompt_are_refused(sqlite_site: SmallSite) -> None:
+    arena = sqlite_site.arena
+    add_files(arena, "image")
+    text = e.ResponseAdded(response_id="t", model=MODELS[0], prompt_id="image", text="A text.")
+    with pytest.raises(ArenaError, match="kind image, and this one is of kind text"):
+        arena.append([text])
+    file = AnswerFile(content=b"<svg/>", media_type="image/svg+xml")
+    svg = e.ResponseAdded(
+        response_id="s", model=MODELS[0], prompt_id="p0", text="", answer_kind="svg", file=file.sha256
+    )
+    with pytest.raises(ArenaError, match="kind text, and this one is of kind svg"):
+        arena.append([svg], [file])
+    with pytest.raises(ArenaError, match="not in the arena"):
+        arena.append([e.PromptAdded(prompt_id="new", text="?"), _on(svg, "new")])
+    arena.append([e.PromptAdded(prompt_id="new", text="?"), _on(svg, "new")], [file])
+
+
+def _on(body: e.ResponseAdded, prompt_id: str) -> e.ResponseAdded:
+    import msgspec
+
+    return msgspec.structs.replace(body, prompt_id=prompt_id)
