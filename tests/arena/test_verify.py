@@ -136,7 +136,7 @@ def test_events_in_another_order_are_found(played_url: str) -> None:
         ("models", "UPDATE models SET display_name = 'The best' WHERE number = 1"),
         ("prompts", "UPDATE prompts SET text = 'Other?' WHERE number = 0"),
         ("responses", "UPDATE responses SET text = 'Better.' WHERE response_id = 'r0-0'"),
-        ("responses", "INSERT INTO responses VALUES ('zzz', 0, 0, 'from nowhere')"),
+        ("responses", "INSERT INTO responses VALUES ('zzz', 0, 0, 'from nowhere', 'text', '')"),
         ("changes", "DELETE FROM changes"),
         ("marks", "UPDATE marks SET seq = seq + 1"),
         ("checkpoints", "DELETE FROM checkpoints"),

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import yaml
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 import tiltyard as ty
 from tests.arena.small_worlds import MINUTE, Log, honest_chooser, new_log, play
 from tests.reference.pages import ROOT
-from tests.web.sites import small_site
+from tests.web.file_answers import only
+from tests.web.sites import SmallSite, small_site
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.evidence import study_of
@@ -335,8 +337,19 @@ def site(url: str) -> Made:
             "Model": [client.get(f"/api/v1/models/{one}").json()],
             "Live validity report": [client.get("/api/v1/validity").json()],
             "Weeks": [client.get("/api/v1/validity/weeks").json()],
-            "Arena export": [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()],
+            "Arena export": [*_exported(client), *_exported_after_one_that_was_not_shown(made, client)],
         }
+
+
+def _exported(client: TestClient) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()]
+
+
+def _exported_after_one_that_was_not_shown(made: SmallSite, client: TestClient) -> list[dict[str, Any]]:
+    only(made.arena, "html")
+    served = made.arena.serve("voter-0")
+    made.arena.vote(served.matchup_id, "voter-0", None, unrendered="A")
+    return _exported(client)
 
 
 def _as_board(table: list[dict[str, str]]) -> Iterator[dict[str, Any]]:

@@ -23,7 +23,7 @@ def served(client: object) -> dict[str, str]:
 def test_a_vote_is_answered_with_the_names_and_the_same_again_with_the_same(site: SmallSite) -> None:
     client = site.client()
     matchup = served(client)
-    assert set(matchup) == {"matchup_id", "prompt", "response_a", "response_b", "expires_at"}
+    assert set(matchup) == {"matchup_id", "prompt", "response_a", "response_b", "expires_at", "kind"}
     address = f"/api/v1/matchups/{matchup['matchup_id']}/vote"
     first = client.post(address, json={"choice": "A"})
     assert first.status_code == 200

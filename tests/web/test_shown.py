@@ -7,54 +7,13 @@ import gzip
 import pytest
 from starlette.testclient import TestClient
 
+from tests.web.file_answers import TYPES, add_files, only
 from tests.web.sites import MODELS, SmallSite
 from tiltyard.arena import events as e
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store.files import PART_BYTES, AnswerFile
+from tiltyard.arena.store.files import PART_BYTES, CleanFile
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError
 from tiltyard.web.shown import INERT, SANDBOX
-
-TYPES = {
-    "image": "image/webp",
-    "svg": "image/svg+xml",
-    "html": "text/html; charset=utf-8",
-    "voxel": "application/json",
-    "model3d": "model/gltf-binary",
-    "audio": "audio/mpeg",
-    "video": "video/mp4",
-}
-
-
-def add_files(arena: Arena, kind: str, length: int = 20) -> dict[str, bytes]:
-    """A prompt that every model answers with a file; what each answered, all of the same length."""
-    made = {model: (f"{kind} {number} ".encode() * length)[:length] for number, model in enumerate(MODELS)}
-    files = {model: AnswerFile(content=content, media_type=TYPES[kind]) for model, content in made.items()}
-    arena.append(
-        [
-            e.PromptAdded(prompt_id=kind, text=f"Make a {kind}."),
-            *(
-                e.ResponseAdded(
-                    response_id=f"{kind}-{number}",
-                    model=model,
-                    prompt_id=kind,
-                    text="",
-                    answer_kind=kind,
-                    file=files[model].sha256,
-                )
-                for number, model in enumerate(MODELS)
-            ),
-        ],
-        list(files.values()),
-    )
-    return made
-
-
-def only(arena: Arena, kind: str, length: int = 20) -> dict[str, bytes]:
-    """Serve nothing but files of this kind."""
-    made = add_files(arena, kind, length)
-    arena.append([e.PromptDisabled(prompt_id=f"p{j}") for j in range(3)])
-    return made
 
 
 def served(client: TestClient) -> dict[str, str]:
@@ -172,7 +131,7 @@ def test_answers_of_two_kinds_to_one_prompt_are_refused(sqlite_site: SmallSite) 
     text = e.ResponseAdded(response_id="t", model=MODELS[0], prompt_id="image", text="A text.")
     with pytest.raises(ArenaError, match="kind image, and this one is of kind text"):
         arena.append([text])
-    file = AnswerFile(content=b"<svg/>", media_type="image/svg+xml")
+    file = CleanFile(content=b"<svg/>", media_type="image/svg+xml")
     svg = e.ResponseAdded(
         response_id="s", model=MODELS[0], prompt_id="p0", text="", answer_kind="svg", file=file.sha256
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.group_commit import Mailbox
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store.files import AnswerFile
+    from tiltyard.arena.store.files import CleanFile
     from tiltyard.arena.store.visitors import Quota
     from tiltyard.arena.voting import Ballot, Decision
 
@@ -263,7 +263,7 @@ class AppendEvents(Command[None]):
     Even an empty list chains what other processes have written.
     """
 
-    def __init__(self, bodies: Sequence[e.AnyBody], files: Sequence[AnswerFile] = ()) -> None:
+    def __init__(self, bodies: Sequence[e.AnyBody], files: Sequence[CleanFile] = ()) -> None:
         super().__init__()
         self.bodies = bodies
         self.files = files

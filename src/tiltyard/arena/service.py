@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.matchmaking import Chooser
     from tiltyard.arena.rating_track import Ratings
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store.files import AnswerFile
+    from tiltyard.arena.store.files import CleanFile
     from tiltyard.arena.store.visitors import Quota
     from tiltyard.arena.thread_health import ThreadHealth
 
@@ -123,7 +123,7 @@ class Arena:
         """Close matchups that were not voted on in time; returns how many. Also runs periodically by itself."""
         return self.submit(commands.CloseExpired(self.now() if now is None else now)).result()
 
-    def append(self, bodies: Sequence[AnyBody], files: Sequence[AnswerFile] = ()) -> None:
+    def append(self, bodies: Sequence[AnyBody], files: Sequence[CleanFile] = ()) -> None:
         """Append events: models, prompts, answers with their files, settings, flags, exclusions. Writes all or none."""
         self.submit(commands.AppendEvents(bodies, files)).result()
 

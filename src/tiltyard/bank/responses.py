@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 1 << 16
 """The end of a file is looked for in steps of this size."""
+
+
+class AnswerKind(enum.StrEnum):
+    """What an answer is to the eye. Everything but a text is a file."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    SVG = "svg"
+    HTML = "html"
+    VOXEL = "voxel"
+    MODEL3D = "model3d"
+    AUDIO = "audio"
+    VIDEO = "video"
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):

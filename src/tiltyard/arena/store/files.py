@@ -45,7 +45,7 @@ _shown = {
 }
 
 
-class AnswerFile(msgspec.Struct, frozen=True, kw_only=True):
+class CleanFile(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes of an answer as voters are shown them.
 
     Parameters:
@@ -74,7 +74,7 @@ class StoredFile(NamedTuple):
     size: int
 
 
-def keep_files(connection: sa.Connection, added: Sequence[AnswerFile], named: Collection[str]) -> None:
+def keep_files(connection: sa.Connection, added: Sequence[CleanFile], named: Collection[str]) -> None:
     """Keep files that are not there yet; an answer must not name one that is nowhere."""
     given = {file.sha256: file for file in added}
     there = {row[0] for row in fetch(connection, _there, {"names": sorted({*given, *named})})}
@@ -90,7 +90,7 @@ def keep_files(connection: sa.Connection, added: Sequence[AnswerFile], named: Co
         require_programs_from(connection, FIRST_STEP)
 
 
-def _write(connection: sa.Connection, name: str, file: AnswerFile) -> None:
+def _write(connection: sa.Connection, name: str, file: CleanFile) -> None:
     insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert
     row = {"sha256": name, "media_type": file.media_type, "size": len(file.content), "source": file.source}
     connection.execute(insert(files).values(row).on_conflict_do_nothing(index_elements=["sha256"]))
