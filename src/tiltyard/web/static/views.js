@@ -1,0 +1,255 @@
+// Answers that are not text: pictures, pages, 3D, sound and film. Each view says how it is by `data-state` (loading, ready,
+// failed, stopped) and a `tiltyard:view` event; the ballot waits for both. Code of a kind is loaded when it is needed.
+
+const SILENT_MS = 4000; // a running page that answers no ping for so long is stopped
+const STARTING_MS = 10_000;
+const PING_MS = 500;
+const MOST_MESSAGES = 200; // in one second; a page that sends more is stopped
+const RUNNING = "tiltyard:running"; // kept while a page starts, so that one that froze the browser does not do it again
+
+const runs = new Set();
+const KINDS = { image: showImage, svg: showImage, html: showPage, voxel: show3d, model3d: show3d, audio: showMedia, video: showMedia };
+const later = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) if (isIntersecting) begin(target);
+}, { rootMargin: "50% 0px" });
+
+for (const view of document.querySelectorAll(".view")) found(view);
+new MutationObserver((changes) => {
+  for (const { addedNodes } of changes)
+    for (const node of addedNodes)
+      if (node instanceof Element) for (const view of node.matches(".view") ? [node] : node.querySelectorAll(".view")) found(view);
+  for (const run of runs) if (!run.view.isConnected) run.end();
+}).observe(document.body, { childList: true, subtree: true });
+
+// A pair is loaded at once, because both sides are waited for; elsewhere what comes into sight.
+function found(view) {
+  if (view.dataset.started) return;
+  if (view.closest(".pair")) begin(view);
+  else later.observe(view);
+}
+
+function begin(view) {
+  later.unobserve(view);
+  if (view.dataset.started) return;
+  view.dataset.started = "true";
+  KINDS[view.dataset.kind]?.(view);
+}
+
+function become(view, state, words = "") {
+  view.dataset.state = state;
+  view.querySelector(".view-note").textContent = words;
+  view.dispatchEvent(new CustomEvent("tiltyard:view", { bubbles: true, detail: { state } }));
+}
+
+const ready = (view, words) => become(view, "ready", words);
+const fail = (view, words) => become(view, "failed", `${words} You can say below that it does not render.`);
+
+// ---- Pictures
+
+function showImage(view) {
+  const image = view.querySelector("img");
+  const done = () => (image.naturalWidth || view.dataset.kind === "svg" ? ready(view) : broken());
+  const broken = () => fail(view, "The picture cannot be shown.");
+  if (image.complete && image.naturalWidth) done();
+  else {
+    image.addEventListener("load", done, { once: true });
+    image.addEventListener("error", broken, { once: true });
+    if (image.complete) image.src = image.src; // it ended before anybody listened
+  }
+  view.querySelector(".enlarge").addEventListener("click", () => enlarge(view));
+}
+
+// Both pictures of a pair in one place, one after the other at a key: the eye sees what differs.
+function enlarge(view) {
+  const views = [...(view.closest(".pair") ?? view.parentElement).querySelectorAll(".view img")].map((image) => image.closest(".view"));
+  const dialog = document.createElement("dialog");
+  dialog.className = "large-view";
+  const image = new Image(), name = document.createElement("h2"), other = document.createElement("button"), close = document.createElement("button");
+  const show = (chosen) => {
+    image.src = chosen.querySelector("img").src;
+    image.alt = chosen.querySelector("img").alt;
+    image.classList.toggle("drawing", chosen.dataset.kind === "svg");
+    name.textContent = chosen.dataset.label;
+    dialog.shown = chosen;
+    other.textContent = `Show ${views.find((each) => each !== chosen)?.dataset.label ?? ""}`;
+  };
+  const swap = () => show(views.find((each) => each !== dialog.shown) ?? dialog.shown);
+  other.hidden = views.length < 2;
+  other.type = close.type = "button";
+  close.textContent = "Close";
+  other.addEventListener("click", swap);
+  image.addEventListener("click", () => dialog.close());
+  close.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("keydown", (event) => {
+    event.stopPropagation(); // no vote from here
+    if (event.key === "ArrowLeft" || event.key === "ArrowRight") swap();
+  });
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    dialog.shown.querySelector(".enlarge").focus();
+  });
+  const bar = document.createElement("div");
+  bar.append(name, other, close);
+  dialog.append(bar, image);
+  dialog.setAttribute("aria-label", "Picture");
+  document.body.append(dialog);
+  show(view);
+  dialog.showModal();
+}
+
+// ---- Sound and film
+
+function showMedia(view) {
+  const media = view.querySelector("audio, video");
+  const wanted = Number(view.dataset.seconds);
+  let played = 0, last = null;
+  const heard = () => {
+    media.removeEventListener("timeupdate", count);
+    ready(view);
+  };
+  const count = () => {
+    const now = media.currentTime;
+    if (last !== null && !media.seeking && now > last && now - last < 2) played += now - last;
+    last = now;
+    const enough = Math.min(wanted, Math.max(0, (media.duration || wanted) - 0.3));
+    if (played >= enough) heard();
+  };
+  const broken = () => fail(view, view.dataset.kind === "audio" ? "The sound cannot be played." : "The film cannot be played.");
+  media.addEventListener("error", broken);
+  media.addEventListener("ended", heard, { once: true });
+  media.addEventListener("seeking", () => { last = null; });
+  if (media.error) broken();
+  else if (!wanted) media.readyState >= 1 ? heard() : media.addEventListener("loadedmetadata", heard, { once: true });
+  else media.addEventListener("timeupdate", count);
+  media.addEventListener("play", () => {
+    for (const other of document.querySelectorAll(".view :is(audio, video)")) if (other !== media) other.pause();
+  });
+}
+
+// ---- 3D
+
+async function show3d(view) {
+  const problem = (words) => fail(view, words);
+  try {
+    const [tools, bytes] = await Promise.all([import(view.dataset.viewer), received(view)]);
+    await tools.mount(view, { bytes, label: view.dataset.label, fail: problem, ready: () => ready(view) });
+  } catch (error) {
+    problem(error.message);
+  }
+  growing(view);
+}
+
+async function received(view) {
+  let answer;
+  try {
+    answer = await fetch(view.dataset.url, { credentials: "same-origin", referrerPolicy: "no-referrer" });
+    if (answer.ok) return await answer.arrayBuffer();
+  } catch {
+    answer = null;
+  }
+  throw new Error("The answer could not be loaded.");
+}
+
+function growing(view) {
+  const button = view.querySelector('[data-do="grow"]');
+  if (!document.fullscreenEnabled) button.hidden = true;
+  button.addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : view.requestFullscreen()));
+}
+
+// ---- Pages: in a sandboxed frame, after a click, watched
+
+function showPage(view) {
+  growing(view);
+  view.querySelector('[data-do="run"]').addEventListener("click", () => new Run(view));
+  const frozen = sessionStorage.getItem(RUNNING) === view.dataset.url;
+  sessionStorage.removeItem(RUNNING);
+  if (frozen) become(view, "stopped", "This page froze your browser when it was run, so it was stopped. You can say below that it does not render.");
+}
+
+class Run {
+  constructor(view) {
+    this.view = view;
+    this.heard = this.began = performance.now();
+    this.isUp = false;
+    this.messages = 0;
+    sessionStorage.setItem(RUNNING, view.dataset.url);
+    this.frame = document.createElement("iframe");
+    this.frame.setAttribute("sandbox", "allow-scripts");
+    this.frame.setAttribute("allow", "");
+    this.frame.referrerPolicy = "no-referrer";
+    this.frame.title = `${view.dataset.label}, running`;
+    this.frame.src = view.dataset.url;
+    this.frame.addEventListener("load", () => this.loaded());
+    this.cover = view.querySelector(".cover");
+    this.cover.hidden = true;
+    view.querySelector(".screen").append(this.frame);
+    this.stopButton = view.querySelector('[data-do="stop"]');
+    this.stopButton.hidden = false;
+    this.stopButton.onclick = () => this.stop(this.isUp ? "ready" : "stopped", "Stopped.");
+    this.ear = (event) => event.source === this.frame.contentWindow && this.hear(event.data);
+    addEventListener("message", this.ear);
+    this.clock = setInterval(() => this.watch(), PING_MS);
+    runs.add(this);
+    become(view, "loading", "Starting …");
+  }
+
+  hear(said) {
+    this.messages++;
+    if (this.messages > MOST_MESSAGES) this.stop("stopped", "It flooded this page with messages and was stopped. You can say below that it does not render.");
+    else if (said === "tiltyard:alive") this.alive();
+    else if (said === "tiltyard:missing") this.stop("failed", "The page could not be loaded. You can say below that it does not render.");
+  }
+
+  alive() {
+    this.heard = performance.now();
+    sessionStorage.removeItem(RUNNING);
+    if (this.isUp || !this.isLoaded) return;
+    this.isUp = true;
+    ready(this.view);
+  }
+
+  // A second load is an attempt to go elsewhere: the frame then shows something that is not the answer.
+  loaded() {
+    if (this.isLoaded) this.stop("stopped", "It tried to leave and was stopped. You can say below that it does not render.");
+    this.isLoaded = true;
+    this.ping();
+  }
+
+  ping() {
+    this.frame.contentWindow?.postMessage("tiltyard:ping", "*");
+  }
+
+  watch() {
+    const now = performance.now();
+    const late = now - (this.asked ?? now) > 3 * PING_MS; // this page itself was asleep or busy
+    this.asked = now;
+    this.messages = 0;
+    if (document.hidden || late) this.heard = now;
+    const patience = this.isUp ? SILENT_MS : STARTING_MS;
+    if (now - this.heard > patience) this.silent();
+    else this.ping();
+  }
+
+  // Frames may share a thread, so when both fall silent neither is to blame before it was run alone.
+  silent() {
+    const others = [...runs].filter((run) => run !== this && performance.now() - run.heard > 2 * PING_MS);
+    if (!others.length) this.stop("stopped", "It stopped responding and was stopped. You can say below that it does not render.");
+    else for (const run of [this, ...others]) run.stop("stopped", "One of the two pages stopped responding. Run them one at a time to see which.");
+  }
+
+  stop(state, words) {
+    this.end();
+    become(this.view, state, words);
+  }
+
+  end() {
+    clearInterval(this.clock);
+    removeEventListener("message", this.ear);
+    sessionStorage.removeItem(RUNNING);
+    runs.delete(this);
+    this.frame.remove();
+    this.stopButton.hidden = true;
+    this.cover.hidden = false;
+    this.cover.querySelector("button").textContent = "Run again";
+  }
+}
