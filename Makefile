@@ -8,7 +8,8 @@ USABLE := $(VENV)/.usable
 SPARK := $(VENV)/.spark
 PEERS := $(VENV)/.peers
 DEMO ?= tiltyard-demo
-# Two more than the number of cores: many tests wait for their own process, server or browser.
+# Two more than the number of cores: many tests wait for their own process, server or browser. They are forked from one
+# process that collected all tests; whatever the machine's habit, what that one imports is compiled once and kept.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
@@ -60,10 +61,10 @@ arena: $(USABLE)
 	@$(BIN)/tiltyard arena serve --db sqlite:///$(DEMO)/arena.db
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.parallel --forks $(WORKERS) -m "not soak"
 
 soak: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile soak
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.parallel --forks $(WORKERS) --hypothesis-profile soak
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -19,6 +20,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A shell starts what runs in the background (`make test &`) deaf to interrupts, and so would be all that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Databases and journals are synced to disk at every step, and a test's disk had better be memory, where there is room.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4_000_000_000:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 gc.disable()  # until everything is imported: see `pytest_collection_finish`
 

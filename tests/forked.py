@@ -34,6 +34,18 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.forked_imports"])
 
 
+def start_server() -> None:
+    """Start the process from which the others are forked, unless it runs already."""
+    with chdir(ROOT):  # where it finds the tests
+        forkserver._forkserver.ensure_running()
+
+
+def inherit_server() -> None:
+    """Use the server that this process's parent started, if it did: it is not this process's to look after."""
+    if forkserver._forkserver._forkserver_pid is not None:
+        forkserver._forkserver.ensure_running = lambda: None
+
+
 class Forked:
     """A process that runs a function in `folder`, with its streams in files there; else as `subprocess.Popen`.
 
@@ -58,8 +70,7 @@ class Forked:
         self.stdout = open(reading.fileno(), closefd=False, encoding="utf-8") if reading else None  # noqa: SIM115
         variables = {**os.environ, **PLAIN_TERMINAL} if environment is None else dict(environment)
         place = _Place(folder, variables, stdin or Path(os.devnull), *self.streams, writing)
-        with chdir(ROOT):  # where the server, if it is started now, finds the tests
-            forkserver.ensure_running()
+        start_server()
         self.process: ForkServerProcess = _FORKS.Process(target=_enter, args=(place, work, arguments))
         self.process.start()
         if writing is not None:

@@ -1,0 +1,89 @@
+"""Tests in forked workers: every one is run once and reported as it ended, even if it takes its worker with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.parallel import portions
+
+ROOT = Path(__file__).parents[1]
+
+SAMPLE = """
+import os
+import pytest
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("shared")
+    yield made
+    with open("closed", "a") as file:
+        file.write("x")
+
+@pytest.mark.parametrize("number", range(9))
+def test_passes(number, folder, tmp_path):
+    with open("ran", "a") as file:
+        file.write(f"{number}\\n")
+    assert folder.parent == tmp_path.parent
+
+def test_fails():
+    print("words of the test")
+    assert [1] == [2]
+
+def test_dies():
+    os._exit(3)
+
+@pytest.mark.skip(reason="it has one")
+def test_is_skipped():
+    pass
+
+@pytest.mark.timeout(1)
+def test_hangs():
+    import time
+    time.sleep(60)
+"""
+
+
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_sample.py").write_text(SAMPLE, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.parallel", "--forks", "2", *options, "test_sample.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_every_test_is_run_once_and_reported_as_it_ended(tmp_path: Path) -> None:
+    done = run(tmp_path, "-p", "pytest_timeout")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search("3 failed, 9 passed, 1 skipped", done.stdout), done.stdout
+    assert sorted((tmp_path / "ran").read_text().split()) == [str(number) for number in range(9)]
+    assert "words of the test" in done.stdout
+    assert "the worker that ran this test ended with 3" in done.stdout
+    assert "Timeout (>1.0s)" in done.stdout
+    assert (tmp_path / "closed").read_text() in ("x", "xx"), "whoever opened it closes it, unless it died"
+
+
+def test_the_first_failure_may_end_the_run_and_everything_is_closed(tmp_path: Path) -> None:
+    done = run(tmp_path, "-x", "-k", "passes or fails")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed" in done.stdout
+    assert (tmp_path / "closed").read_text() in ("x", "xx")
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_portions_hold_every_test_once_and_grow_small(workers: int, request: pytest.FixtureRequest) -> None:
+    items = request.session.items
+    found = list(portions(items, workers))
+    assert sorted(number for portion in found for number in portion) == list(range(len(items)))
+    assert len(found[-1]) == 1
