@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.arena.engines import catalog, open_arena, play, sql
+from tests.arena.engines import answer, catalog, open_arena, play, sql
 from tests.arena.rewriting import EVERY, rewrite
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import FIRST_HASH, HOUR, leaf_of, link_event, new_salts, split
+from tiltyard.arena.chain import FIRST_HASH, HOUR, LABELLED, label_of, leaf_of, link_event, new_salts, split
 from tiltyard.arena.heads import Head
+from tiltyard.arena.state import _HANDLERS
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.verify import Verification, rebuild, verify
 from tiltyard.errors import ArenaError, StoreError
@@ -147,7 +148,9 @@ def test_the_links_of_version_2_by_hand() -> None:
     rest = sha(f"tiltyard rest 2\n{'b' * 22}\n{at}\n{private}")
     leaf = sha(f"tiltyard leaf 2\n{'a' * 22}\n{rest}\n{public}")
     assert leaf_of(at, text, salt).hash() == leaf
-    assert link_event(FIRST_HASH, 1, at, text, salt) == sha(f"tiltyard link 2\n{FIRST_HASH}\n1\n5\n{leaf}")
+    assert link_event(FIRST_HASH, 1, at, text, salt) == sha(
+        f"tiltyard link 2\n{FIRST_HASH}\n1\n5\nmatchup_served\nm\n{leaf}"
+    )
 
 
 def test_salts_are_long_and_never_the_same() -> None:
@@ -183,6 +186,16 @@ def test_the_public_part_has_every_other_field_and_none_of_the_private_ones(body
     hidden = {"response_a", "response_b", "lane", "reason", "probability", "seed", "expires_at", "undo_until"}
     assert said == {name: value for name, value in all_said.items() if name not in hidden}
     assert len(public) + len(private) == len(text)
+    assert label_of(text) == label_of(public) == (all_said["kind"], body.matchup_id)
+
+
+def test_every_kind_on_which_a_board_depends_is_named_in_its_label() -> None:
+    """A new kind that changes the state must be named from its first event on, or nobody could demand to see it."""
+    kinds = {str(kind.__struct_config__.tag) for kind in _HANDLERS}
+    assert kinds - LABELLED == {"response_added", "response_enabled", "response_disabled", "flagged"}
+    for body in (e.Flagged(subject="voter", subject_id="v", flag="x"), answer(0, 0)):
+        assert label_of(e.encode_body(body)) == ("other", "")
+    assert label_of(e.encode_body(e.Excluded(matchup_ids=("a", "b"), reason="x"))) == ("excluded", "")
 
 
 def test_text_that_looks_like_a_field_stays_where_it_is() -> None:

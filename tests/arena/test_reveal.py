@@ -231,6 +231,20 @@ def test_an_undo_publishes_its_own_vote_and_nobody_elses(arena_url: str) -> None
         assert public() == before + 4 == arena.read(lambda state: state.seq)
 
 
+def test_an_undo_that_has_no_number_yet_keeps_its_vote_from_the_public(arena_url: str) -> None:
+    """The projector of another host is slow: by its time the vote would be final, but it was undone in time."""
+    clock = Clock()
+    with open_arena(arena_url, clock) as arena:
+        arena.append(catalog())
+        name = arena.serve("ann").matchup_id
+        before = arena.read(lambda state: state.seq)
+        arena.vote(name, "ann", A, reveal=False)
+        arena.store.append([e.Undone(matchup_id=name)], at=clock())
+        clock.turn(60)
+        with arena.store.database.read() as connection:
+            assert published_until(connection, clock()) == before
+
+
 def test_screening_finds_who_keeps_only_some_of_their_votes(sqlite_url: str) -> None:
     """The log tells: 13 votes, 10 of them undone. Excluding the three that were kept is proposed."""
     with open_arena(sqlite_url) as arena:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from tests.arena.engines import SECOND, Clock, answer, catalog, open_arena, play
 from tests.arena.rewriting import EVERY, rewrite
 from tests.cli.conftest import Run, tiltyard
 from tiltyard.arena import events as e
+from tiltyard.arena.board import live_board
 from tiltyard.arena.chain import HOUR
 from tiltyard.arena.heads import Head, HeadFile, Statement, new_key, signed
 from tiltyard.arena.service import Arena
@@ -35,9 +37,14 @@ def read(lines: list[bytes], heads: list[Head] = []) -> Witness:  # noqa: B006
     return read_witness(lines, "the file", {head.seq for head in heads})[1]
 
 
-def everything(arena: Arena, clock: Clock) -> dict[str, str]:
+def opened(lines: list[bytes]) -> list[dict[str, Any]]:
+    """The public parts of events."""
+    return [json.loads(row["body"]) for row in map(json.loads, lines[1:]) if "body" in row]
+
+
+def everything(arena: Arena, clock: Clock, phase: int = 4) -> dict[str, str]:
     """One matchup of every fate; their ids."""
-    arena.append(catalog())
+    arena.append([*catalog(), e.PhaseChanged(phase=phase)])
     play(arena, 12)
     fates = {
         name: arena.serve("ann").matchup_id for name in ("open", "skipped", "undone", "excluded", "revealed", "expired")
@@ -53,27 +60,40 @@ def everything(arena: Arena, clock: Clock) -> dict[str, str]:
     return fates
 
 
-def test_anybody_gets_the_head_and_the_board_from_the_file_alone(arena_url: str) -> None:
+@pytest.mark.parametrize("phase", [2, 3])
+def test_anybody_gets_the_head_and_the_board_from_the_file_alone(arena_url: str, phase: int) -> None:
     clock = Clock()
     with open_arena(arena_url, clock) as arena:
-        everything(arena, clock)
+        everything(arena, clock, phase)
         lines = lines_of(arena)
         head, file = state_head(arena.store, arena.now())
         running = arena.read(lambda state: (list(state.track.now.rating), list(state.track.now.deviation)))
+        shown = [(row.model, row.rating_shown, row.deviation) for row in arena.read(live_board).rows]
     found = read(lines)
     assert found.problems == []
     assert found.head == head == Head(*verify(arena_url).head)
     assert running == (list(found.state.track.now.rating), list(found.state.track.now.deviation))
-    stated = [msgspec.convert(row, tuple) for row in file.said.board]
-    assert stated == [msgspec.structs.astuple(row) for row in published_board(found.state, found.book.votes)]
-    assert len(stated) == 4
+    assert list(file.said.board) == shown, "a head states the numbers that pages show, in their order"
+    assert shown == [msgspec.structs.astuple(row) for row in published_board(found.state, found.book.votes)]
+    assert file.said.ordered_by == ("legacy_elo" if phase == 2 else "conservative")
+
+
+def test_in_phase_1_a_head_states_nothing_of_the_new_ratings(sqlite_url: str) -> None:
+    clock = Clock()
+    with open_arena(sqlite_url, clock) as arena:
+        everything(arena, clock, phase=1)
+        _, file = state_head(arena.store, arena.now())
+        legacy = [(row.model, row.legacy_elo, None) for row in arena.read(live_board).rows]
+        found = read(lines_of(arena))
+    assert (file.said.board, file.said.ordered_by) == ((), "")
+    assert legacy == [msgspec.structs.astuple(row) for row in found.boards[found.head.seq]]
 
 
 def test_the_weights_of_votes_are_recomputed_from_the_file(sqlite_url: str) -> None:
     """One block always votes for one model: its votes weigh less, and the file leads to the same weighed board."""
     clock = Clock()
     with open_arena(sqlite_url, clock) as arena:
-        arena.append(catalog())
+        arena.append([*catalog(), e.PhaseChanged(phase=4)])
         play(arena, 12)
         for number in range(60):
             name = arena.serve(f"ann{number}", block="b" * 64).matchup_id
@@ -86,18 +106,31 @@ def test_the_weights_of_votes_are_recomputed_from_the_file(sqlite_url: str) -> N
     board = published_board(found.state, found.book.votes)
     assert [msgspec.structs.astuple(row) for row in board] == [tuple(row) for row in file.said.board]
     assert sorted(found.state.track.now.rating) == running
-    assert sorted(row.rating for row in board) != running, "some votes weigh less than 1"
+    unweighed = found.state.track.now.rating - 2.0 * found.state.track.now.deviation
+    assert sorted(row.rating for row in board) != sorted(unweighed), "some votes weigh less than 1"
 
 
 def test_what_may_not_be_known_is_known_by_its_hash_alone(sqlite_url: str) -> None:
     clock = Clock()
     with open_arena(sqlite_url, clock) as arena:
         fates = everything(arena, clock)
-        raw = b"".join(lines_of(arena)).decode()
-        for name in ("open", "skipped", "undone"):
-            assert fates[name] not in raw, name
-        assert fates["revealed"] in raw
-        assert fates["excluded"] in raw
+        lines = lines_of(arena)
+        raw = b"".join(lines).decode()
+        rows = [json.loads(line) for line in lines[1:]]
+        told = {
+            name: [(row["kind"], sorted(row)) for row in rows if row.get("matchup_id") == fates[name]] for name in fates
+        }
+        bare = sorted(("seq", "hour", "kind", "matchup_id", "leaf"))
+        assert told == {
+            "open": [("matchup_served", bare)],
+            "skipped": [("matchup_served", bare), ("skipped", bare)],
+            "undone": [("matchup_served", bare), ("voted", bare), ("undone", bare)],
+            "excluded": [],
+            "revealed": [("revealed", bare)],
+            "expired": [("matchup_served", bare)],
+        }
+        shown = {body["matchup_id"] for body in opened(lines) if "matchup_id" in body}
+        assert shown & set(fates.values()) == {fates["revealed"], fates["excluded"]}
         for hidden in (
             "Answer of nobody",
             "r0-0",
@@ -122,11 +155,14 @@ def test_a_vote_that_can_be_undone_and_all_after_it_are_not_in_the_file(sqlite_u
         held = arena.serve("ann").matchup_id
         arena.vote(held, "ann", e.Choice.A, reveal=False)
         play(arena, 2)
-        assert len(lines_of(arena)) == before + 1  # the matchup itself, by its hash
-        assert held not in b"".join(lines_of(arena)).decode()
+        (served,) = map(json.loads, lines_of(arena)[before:])
+        assert (served["kind"], served["matchup_id"], "body" in served) == ("matchup_served", held, False)
         clock.turn(3600)
         assert len(lines_of(arena)) == before + 6
-        assert held in b"".join(lines_of(arena)).decode()
+        assert [body["kind"] for body in opened(lines_of(arena)) if body.get("matchup_id") == held] == [
+            "matchup_served",
+            "voted",
+        ]
 
 
 def test_answers_and_their_salts_come_out_when_their_prompt_is_retired(sqlite_url: str) -> None:
@@ -139,18 +175,17 @@ def test_answers_and_their_salts_come_out_when_their_prompt_is_retired(sqlite_ur
         clock.turn(120)
         arena.append([e.PhaseChanged(phase=4)])
         after = lines_of(arena)
-    opened = [json.loads(line) for line in after[1 : len(before)]]
-    texts = [json.loads(line["body"]) for line in opened if '"response_added"' in line.get("body", "")]
+    bodies = opened(after[: len(before)])
+    texts = [body for body in bodies if body["kind"] == "response_added"]
     assert {(text["prompt_id"], text["model"]) for text in texts} == {("p1", f"m{model}") for model in range(4)}
     assert {text["text"] for text in texts} == {answer(model, 1).text for model in range(4)}
     found = read(after)
     assert found.problems == []
     kept = [read(before).head]
     assert list(check_heads(read(after, kept), kept)) == []
-    shown = {json.loads(line["body"])["matchup_id"] for line in opened if '"matchup_served"' in line.get("body", "")}
-    hidden = {json.loads(line["body"])["prompt_id"] for line in opened if '"matchup_served"' in line.get("body", "")}
-    assert fates["revealed"] in shown
-    assert "p1" in hidden
+    served = [body for body in bodies if body["kind"] == "matchup_served"]
+    assert fates["revealed"] in {body["matchup_id"] for body in served}
+    assert "p1" in {body["prompt_id"] for body in served}
 
 
 def test_a_matchup_without_a_vote_stays_hidden_when_its_prompt_is_retired(sqlite_url: str) -> None:
@@ -162,9 +197,11 @@ def test_a_matchup_without_a_vote_stays_hidden_when_its_prompt_is_retired(sqlite
         arena.expire_due(clock.now + 10**12)
         clock.turn(120)
         arena.append([e.PhaseChanged(phase=4)])
-        text = b"".join(lines_of(arena)).decode()
-    assert all(answer(model, prompt).text in text for model in range(4) for prompt in range(3))
-    assert {name for name, matchup_id in fates.items() if matchup_id in text} == {"revealed", "excluded"}
+        bodies = opened(lines_of(arena))
+    texts = {body["text"] for body in bodies if body["kind"] == "response_added"}
+    assert texts == {answer(model, prompt).text for model in range(4) for prompt in range(3)}
+    served = {body["matchup_id"] for body in bodies if body["kind"] == "matchup_served"}
+    assert {name for name, matchup_id in fates.items() if matchup_id in served} == {"revealed", "excluded"}
 
 
 def test_whoever_has_every_text_cannot_match_a_hash(sqlite_url: str) -> None:
@@ -228,7 +265,7 @@ def test_two_arenas_that_differ_in_who_wrote_what_give_the_same_file_but_for_cha
         (lambda row: row | {"body": row["body"].replace('"A"', '"B"').replace('"TIE"', '"A"')}, "lead to"),
         (lambda row: row | {"seq": row["seq"] + 1}, "is missing"),
         (lambda row: row | {"salt": "x" * 22}, "lead to"),
-        (lambda row: {"seq": row["seq"], "hour": row["hour"], "leaf": "0" * 64}, "lead to"),
+        (lambda row: {"seq": row["seq"], "hour": row["hour"], "kind": "other", "leaf": "0" * 64}, "lead to"),
     ],
 )
 def test_a_file_that_was_changed_contradicts_itself_or_the_head(sqlite_url: str, change: object, said: str) -> None:
@@ -294,7 +331,9 @@ def test_the_file_of_an_arena_whose_chain_changed_proves_the_events_before_the_c
     later = read(lines).head
     found = read(lines, [first, later])
     assert (found.problems, found.changed_after, list(found.state.track.now.rating)) == ([], first.seq, rating)
-    assert list(check_heads(found, [first, later])) == []
+    assert list(check_heads(found, [later])) == []
+    (only,) = check_heads(found, [first, later])
+    assert "only the operator can compare" in only, "anybody can write an event that names a head of version 1"
     assert verify(sqlite_url, heads=[first, later]).clean
     place = next(n for n, line in enumerate(lines) if b'\\"voted\\"' in line)
     lines[place] = json_line(json.loads(lines[place]) | {"hour": 1})
@@ -320,9 +359,9 @@ def test_a_signed_head_is_by_its_key_and_by_no_other() -> None:
 def test_a_board_that_was_stated_otherwise_is_named() -> None:
     from tiltyard.arena.witness import RatedModel
 
-    ours = [RatedModel("x", 1510.0, 50.0, 1000.0), RatedModel("y", 1490.0, 50.0, None)]
+    ours = [RatedModel("x", 1510.0, 50.0), RatedModel("y", 1490.0, None)]
     assert list(differing(ours, ours)) == []
-    told = [RatedModel("x", 1510.0 + 1e-4, 50.0, 1000.0), RatedModel("z", 1.0, 1.0, None)]
+    told = [RatedModel("x", 1510.0 + 1e-4, 50.0), RatedModel("z", 1.0, 1.0)]
     assert len(list(differing(told, ours))) == 3
 
 
@@ -347,8 +386,9 @@ def test_heads_are_kept_once_an_hour_and_never_changed(arena_url: str) -> None:
 
 def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: Path, tiltyard: Run) -> None:
     with open_arena(sqlite_url) as arena:
-        arena.append(catalog())
+        arena.append([*catalog(), e.PhaseChanged(phase=3)])
         play(arena, 8)
+        shown = [f"{row.rating_shown:.0f}  RD {row.deviation:5.1f}  {row.model}" for row in arena.read(live_board).rows]
     key, head, file = tmp_path / "key.pem", tmp_path / "head.json", tmp_path / "witness.jsonl"
     public = tiltyard("arena", "head", "--new-key", str(key)).stdout.strip()
     assert key.stat().st_mode & 0o077 == 0
@@ -359,6 +399,7 @@ def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: P
     found = tiltyard("verify", str(file), "--head", str(head), "--head", done.stdout.strip(), "--key", public)
     assert (found.returncode, found.stderr) == (0, "")
     assert "boards: the one given or published is as stated" in found.stdout
+    assert all(row in found.stdout for row in shown), "the numbers of the page"
     checked = tiltyard("arena", "verify", "--db", sqlite_url, "--head", str(head), "--key", public)
     assert "the log contains the head given" in checked.stdout
     said = json.loads(head.read_text())

@@ -11,6 +11,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import yaml
 from starlette.testclient import TestClient
@@ -24,6 +25,8 @@ from tests.web.sites import SmallSite, small_site
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.evidence import study_of
+from tiltyard.arena.heads import new_key
+from tiltyard.arena.store.witnessing import record_head, state_head
 from tiltyard.arena.weekly import DAY, period_of_log, weekly_report
 from tiltyard.cli.main import make_app
 from tiltyard.report.weekly.archive import keep_finished_weeks
@@ -319,13 +322,17 @@ def site(url: str) -> Made:
             voter = f"voter-{number % 8}"
             served = made.arena.serve(voter)
             made.arena.vote(served.matchup_id, voter, Choice.A if rng.random() < 0.6 else Choice.B)
+        made.arena.skip(made.arena.serve("voter-0").matchup_id, "voter-0")
         made.arena.append([e.PhaseChanged(phase=4), e.PromptDisabled(prompt_id="p2")])
         made.observatory.refresh()
         keep_finished_weeks(made.arena.store, made.arena.now() + 14 * DAY)
+        head, file = state_head(made.arena.store, made.arena.now(), title="Test arena", pem=new_key()[0])
+        record_head(made.arena.store, head, made.arena.now(), file)
         client = made.client()
         board = client.get("/leaderboard.json").json()
         category = client.get("/leaderboard.json?category=sums").json()
         one = board["rows"][0]["model"]
+        witness = [json.loads(line) for line in client.get("/api/v1/witness.jsonl").text.splitlines()]
         return {
             "Leaderboard files": [
                 board,
@@ -337,6 +344,9 @@ def site(url: str) -> Made:
             "Model": [client.get(f"/api/v1/models/{one}").json()],
             "Live validity report": [client.get("/api/v1/validity").json()],
             "Weeks": [client.get("/api/v1/validity/weeks").json()],
+            "Witness": witness[:1],
+            "Witness lines": witness[1:],
+            "Head file": [msgspec.to_builtins(file)],
             "Arena export": [*_exported(client), *_exported_after_one_that_was_not_shown(made, client)],
         }
 

@@ -19,7 +19,7 @@ from tests.arena.engines import sql
 from tests.cli.conftest import Run, tiltyard
 from tests.web.administrators import staffed_site
 from tests.web.sites import IDENTIFYING, SmallSite, live_site, said, vote_once
-from tiltyard.arena.events import Choice
+from tiltyard.arena.events import Choice, PhaseChanged
 from tiltyard.arena.heads import Head, HeadFile, new_key
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.witnessing import record_head, record_hourly, state_head
@@ -81,14 +81,20 @@ def test_nothing_in_heads_or_witness_tells_a_text_or_which_of_two_answers_was_wh
     sign(sqlite_site)
     for address in ("/heads", "/api/v1/heads", "/api/v1/witness.jsonl"):
         text = client.get(address).text
-        for hidden in (open_one["matchup_id"], skipped["matchup_id"], said(0, 0), f"{IDENTIFYING[0]}/p"):
+        for hidden in (said(0, 0), f"{IDENTIFYING[0]}/p"):
             assert hidden not in text, (address, hidden)
+    rows = [json.loads(line) for line in text.splitlines()]
+    for matchup_id in (open_one["matchup_id"], skipped["matchup_id"]):
+        about = [row for row in rows if matchup_id in json.dumps(row)]
+        assert about
+        assert all(row.keys() == {"seq", "hour", "kind", "matchup_id", "leaf"} for row in about), about
 
 
 def test_verify_takes_the_address_of_a_site(sqlite_url: str, tiltyard: Run) -> None:
     with live_site(sqlite_url) as address, Arena.open(sqlite_url) as arena:
         matchup = arena.serve("somebody")
         arena.vote(matchup.matchup_id, "somebody", Choice.A)
+        arena.append([PhaseChanged(phase=3)])
         pem, public = new_key()
         head, file = state_head(arena.store, arena.now(), pem=pem)
         record_head(arena.store, head, arena.now(), file)

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 OrderedBy = Literal["legacy_elo", "conservative"]
 
+SHADOW_PHASE = 1
+"""The phase in which the new figures are computed and not shown."""
+
 OFFICIAL_FROM = 3
 """The phase from which the conservative order is the official one."""
 

@@ -1,15 +1,19 @@
 """The hash chain over the log, in its two versions.
 
 Version 1 hashes an event's text as it is: whoever checks a link must be given the whole text. Version 2 hashes a leaf
-instead, so that a link can be checked without the event behind it (decision 0029):
+instead, so that a link can be checked without the event behind it (decisions 0029 and 0034):
 
 - `rest` = H(second half of the salt, exact time, the private part of the text);
 - `leaf` = H(first half of the salt, rest, the public part of the text);
-- `link` = H(link before, number, hour, leaf).
+- `link` = H(link before, number, hour, label, leaf).
 
 With the leaf alone nothing can be guessed: the salt is random, and known only to the database. Half of the salt, the
 public part and `rest` prove an event without its exact time and without what stays private of it: which answers were
 shown, the seed of the choice, and times to the microsecond.
+
+The label is open in every link: the kind of the event, and the matchup that it is about. So a vote cannot be passed off
+as something else. Kinds on which no board depends (answers, flags, reasons) share one label: a voter who was flagged is
+not told so.
 
 A log that began with version 1 changes once, by the event `chain_upgraded`. It carries the last version-1 hash and the
 link that version 2 has over all events before, so that these too can be proved without their texts.
@@ -21,6 +25,8 @@ import base64
 import hashlib
 import os
 from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 Version = Literal[1, 2]
 
@@ -40,7 +46,31 @@ _PRIVATE: Final = {
 quotation mark after a comma is never inside a JSON string, where it is escaped, so these are fields and not something
 that a text says."""
 
-_KIND_FROM = len('{"kind":"')
+OF_MATCHUPS: Final = frozenset({"matchup_served", "voted", "revealed", "skipped", "expired", "undone"})
+"""The kinds whose label has the id of a matchup."""
+
+LABELLED: Final = OF_MATCHUPS | {
+    *("settings_changed", "phase_changed", "model_added", "model_enabled", "model_disabled"),
+    *("prompt_added", "prompt_enabled", "prompt_disabled", "prompt_reserved"),
+    *("excluded", "restored", "chain_upgraded"),
+}
+"""The kinds that are named in a label: all on which a board depends, and the prompts."""
+
+OTHER: Final = "other"
+"""The label of every other kind."""
+
+_KIND_FROM: Final = len('{"kind":"')
+_ID_AFTER: Final = '","matchup_id":"'
+
+
+class Label(NamedTuple):
+    """What is open about an event: its kind, or `other`; and the matchup that it is about, or nothing."""
+
+    kind: str
+    matchup_id: str = ""
+
+
+_OTHER: Final = Label(OTHER)
 
 
 class Leaf(NamedTuple):
@@ -67,14 +97,29 @@ def leaf_of(at: int, text: str, salt: str) -> Leaf:
     return Leaf(salt[:half], _sha256(f"tiltyard rest 2\n{salt[half:]}\n{at}\n{private}"), public)
 
 
-def link(previous: str, seq: int, hour: int, leaf: str) -> str:
+def label_of(text: str) -> Label:
+    """The label of an event, from its text or the public part of it."""
+    end = text.find('"', _KIND_FROM)
+    kind = text[_KIND_FROM:end]
+    if kind not in LABELLED:
+        return _OTHER
+    if kind not in OF_MATCHUPS:
+        return Label(kind)
+    start = end + len(_ID_AFTER)
+    name = text[start : text.find('"', start)]
+    if not text.startswith(_ID_AFTER, end) or "\\" in name:  # never so in what this program wrote
+        name = str(msgspec.json.decode(text)["matchup_id"])
+    return Label(kind, name)
+
+
+def link(previous: str, seq: int, hour: int, label: Label, leaf: str) -> str:
     """The link of version 2; `hour` is a number of whole hours since 1970."""
-    return _sha256(f"tiltyard link 2\n{previous}\n{seq}\n{hour}\n{leaf}")
+    return _sha256(f"tiltyard link 2\n{previous}\n{seq}\n{hour}\n{label.kind}\n{label.matchup_id}\n{leaf}")
 
 
 def link_event(previous: str, seq: int, at: int, text: str, salt: str) -> str:
     """The link of version 2 of an event that is known."""
-    return link(previous, seq, at // HOUR, leaf_of(at, text, salt).hash())
+    return link(previous, seq, at // HOUR, label_of(text), leaf_of(at, text, salt).hash())
 
 
 def split(text: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,24 +24,27 @@ _PRINTED = re.compile(r"\s*(?:head:\s*)?([0-9]{1,18})\s+([0-9a-f]{64})\s*\Z")
 KEY_PREFIX = "ed25519:"
 
 
-class Head(msgspec.Struct, frozen=True, order=True):
+@dataclass(frozen=True, order=True, slots=True)
+class Head:
     """The hash of everything up to an event, and the event's number."""
 
     seq: int
     hash: str
+    published: bool = field(default=True, compare=False)
+    """Whether it is a head of the public log, in which every vote is final; `arena verify` prints the newest."""
 
     def __str__(self) -> str:
         return f"{self.hash}@{self.seq}"
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """A head from its text: `HASH@SEQ`, or as `verify` prints it."""
+        """A head from its text: `HASH@SEQ` of a public log, or as `arena verify` and `arena backup` print it."""
         found = _WRITTEN.match(text)
         if found is not None:
             return cls(int(found[2]), found[1])
         found = _PRINTED.match(text)
         if found is not None:
-            return cls(int(found[1]), found[2])
+            return cls(int(found[1]), found[2], published=False)
         raise OptionError(f"{text.strip()[:80]!r} is not a head. Write HASH@SEQ: 64 hex digits, @, and a number.")
 
 
@@ -53,8 +57,10 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """When, in UTC."""
     title: str = ""
     """What the arena is called."""
-    board: tuple[tuple[str, float, float, float | None], ...] = ()
-    """Every model on the board, best first: its name, rating, deviation and Bradley–Terry rating."""
+    board: tuple[tuple[str, float, float], ...] = ()
+    """Every model in the order shown: its name, the rating shown and its deviation. In phase 1 there is no board."""
+    ordered_by: str = ""
+    """What the rating shown is: `conservative`, or `legacy_elo` in phase 2."""
     votes: int = 0
     """Counted votes."""
     version: str = ""

@@ -1,16 +1,20 @@
 """The witness: a file from which anybody recomputes an arena's head and board, without its database.
 
-It has one line per event, up to the last that is public. A line of an event that is public gives half of its salt, the
-public part of its text and the hash of the rest; any other line only gives its leaf, from which nothing can be guessed
-(`chain`). Public are the catalog without answers, settings, exclusions, matchups with a final vote and their votes, and
-everything about prompts that nobody can be voting on any more. What is never public of an event that is: which answers
-were shown, the seed of the choice, and times to the second; of flags, nothing.
+It has one line per event, up to the last that is public. Every line says of which kind its event is, and which matchup
+it is about (`chain.Label`). An open line also gives half of its salt, the public part of its text and the hash of the
+rest; a closed one only gives its leaf, from which nothing can be guessed (`chain`). Open are settings, models,
+exclusions, prompts that were served, every vote that is final with its matchup, and everything about prompts that
+nobody can be voting on any more. What is never public of an event that is: which answers were shown, the seed of the
+choice, and times to the second; of flags, nothing.
+
+A file that leaves out a vote contradicts itself (`MatchupCourse`): its labels say that there is one.
 
 This module reads and checks the file, and needs no database. `store.witnessing` writes it.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from math import isclose
 from typing import TYPE_CHECKING
@@ -18,17 +22,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import FIRST_HASH, HOUR, Leaf, link
+from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, official_order
+from tiltyard.arena.chain import FIRST_HASH, HOUR, LABELLED, OF_MATCHUPS, OTHER, Label, Leaf, label_of, link
 from tiltyard.arena.following.replay import published_ratings, replay
 from tiltyard.arena.heads import Head, HeadFile
-from tiltyard.arena.offline import offline_board
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
+from tiltyard.arena.voting import CLOCK_MARGIN, SECOND
 from tiltyard.arena.weights import weighed
-from tiltyard.errors import ArenaError, BattleError, RatingError
+from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tiltyard.arena.state import CastVote
 
@@ -50,21 +55,34 @@ class WitnessHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class WitnessLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event: with `body`, `salt` and `rest` if it is public, else with its `leaf`."""
+    """One event: open with `body`, `salt` and `rest`, or closed with `kind`, `matchup_id` and `leaf`."""
 
     seq: int
     hour: int
     """Whole hours since 1970."""
+    kind: str = ""
+    """The kind of a closed event; `other` for all kinds on which no board depends."""
+    matchup_id: str = ""
+    """The matchup that a closed event is about."""
     leaf: str = ""
     body: str = ""
     """The public part of the event's text, byte for byte."""
     salt: str = ""
     rest: str = ""
 
-    def link(self, previous: str) -> str:
+    def __post_init__(self) -> None:
+        if bool(self.body) is bool(self.leaf) or bool(self.body) is bool(self.kind):
+            raise ValueError("an event is either open (body, salt, rest) or closed (kind, leaf)")
+
+    @property
+    def label(self) -> Label:
+        """What every line says of its event."""
+        return label_of(self.body) if self.body else Label(self.kind, self.matchup_id)
+
+    def link(self, previous: str, label: Label) -> str:
         """The link over the one before."""
         leaf = self.leaf or Leaf(self.salt, self.rest, self.body).hash()
-        return link(previous, self.seq, self.hour, leaf)
+        return link(previous, self.seq, self.hour, label, leaf)
 
 
 class _Served(msgspec.Struct, frozen=True, tag_field="kind", tag="matchup_served"):
@@ -83,14 +101,13 @@ class RatedModel(msgspec.Struct, frozen=True, array_like=True):
 
     model: str
     rating: float
-    """Its Glicko-2 rating."""
-    deviation: float
-    bradley_terry: float | None = None
-    """Its Bradley–Terry rating; None if the votes do not connect it with the others."""
+    """The rating shown: its conservative score, or legacy Elo in phases 1 and 2."""
+    deviation: float | None
+    """Its Glicko-2 deviation; None in phase 1, which does not show it."""
 
 
 def published_board(state: ArenaState, votes: Iterable[CastVote]) -> list[RatedModel]:
-    """The board of a state, best first, from the votes of its log alone: the same for the arena and for a witness.
+    """The board of a state as its phase shows it, from the votes of its log alone: the same for arena and witness.
 
     Parameters:
         state: The state at the end of the public log.
@@ -98,22 +115,15 @@ def published_board(state: ArenaState, votes: Iterable[CastVote]) -> list[RatedM
     """
     table = weighed(vote_table(votes, state.catalog), state.policy.defences)
     state = state.showing(published_ratings(replay(table, state.policy), table, state))
-    order = [state.catalog.models[number].model for number in state.order()]
-    try:
-        fitted = {
-            row.model: row.rating for row in offline_board(table, order, state.policy.intervals, swaps=False).rows
-        }
-    except (BattleError, RatingError):
-        fitted = {}
-    now = state.ratings
+    shown = state.conservative if state.phase >= OFFICIAL_FROM else state.ratings.legacy
+    deviation = state.ratings.deviation
     return [
         RatedModel(
             state.catalog.models[number].model,
-            float(now.rating[number]),
-            float(now.deviation[number]),
-            fitted.get(state.catalog.models[number].model),
+            float(shown[number]),
+            None if state.phase == SHADOW_PHASE else float(deviation[number]),
         )
-        for number in state.order()
+        for number in official_order(state)
     ]
 
 
@@ -127,21 +137,103 @@ def differing(stated: Sequence[RatedModel], found: Sequence[RatedModel]) -> Iter
         if other is None:
             yield f"{row.model} is not on the board"
             continue
-        for name in ("rating", "deviation", "bradley_terry"):
+        for name in ("rating", "deviation"):
             left, right = getattr(row, name), getattr(other, name)
             if (left is None) != (right is None) or (left is not None and not isclose(left, right, rel_tol=SAME)):
-                yield f"the {name.replace('_', '–')} of {row.model} is {right}, not {left}"
+                yield f"the {name} of {row.model} is {right}, not {left}"
 
 
 SAME = 1e-9
 """How far figures of two computers may differ, as a part of their size."""
 
 
+class _Stage(enum.Enum):
+    """How far a matchup has come."""
+
+    SERVED = "is open"
+    VOTED = "has a vote"
+    FINAL = "has a vote that is final"
+    CLOSED = "was skipped or has expired"
+    UNDONE = "had a vote that was undone"
+
+
+_COURSE = {
+    "matchup_served": ((None,), _Stage.SERVED),
+    "voted": ((_Stage.SERVED,), _Stage.VOTED),
+    "revealed": ((_Stage.VOTED,), _Stage.FINAL),
+    "undone": ((_Stage.VOTED,), _Stage.UNDONE),
+    "skipped": ((_Stage.SERVED,), _Stage.CLOSED),
+    "expired": ((_Stage.SERVED,), _Stage.CLOSED),
+}
+
+ALWAYS_OPEN = frozenset(
+    (
+        *("settings_changed", "phase_changed", "model_added", "model_enabled", "model_disabled"),
+        *("excluded", "restored", "chain_upgraded"),
+    )
+)
+"""The kinds that a file must show: a board depends on each of them."""
+
+NAMED = 5
+"""How many votes that were left out are named; the others are counted."""
+
+
+@dataclass(slots=True)
+class MatchupCourse:
+    """Follows every matchup by the labels of its events, to find votes that a file leaves out."""
+
+    stages: dict[str, _Stage] = field(default_factory=dict)
+    votes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By matchup: the number of its vote, and the last hour in which that could be undone."""
+    closed: dict[str, int] = field(default_factory=dict)
+    """The votes that are known by their hashes alone, unless they were undone: by matchup, their numbers."""
+    undone: list[tuple[int, int]] = field(default_factory=list)
+    """Votes that were undone: the number of the vote, and of its undoing."""
+
+    def take(self, line: WitnessLine, label: Label, undo_seconds: int) -> str:
+        """Take in the next event of a matchup; what is wrong with it, or an empty text."""
+        name, before = label.matchup_id, self.stages.get(label.matchup_id)
+        allowed, self.stages[name] = _COURSE[label.kind]
+        if before not in allowed:
+            return f"{label.kind} of matchup {name}, which {before.value if before else 'was not served'}"
+        if label.kind == "voted":
+            latest = (line.hour + 1) * HOUR - 1 + undo_seconds * SECOND + CLOCK_MARGIN
+            self.votes[name] = (line.seq, latest // HOUR)
+            if line.leaf:
+                self.closed[name] = line.seq
+        elif label.kind == "undone":
+            self.closed.pop(name, None)
+            seq, hour = self.votes[name]
+            self.undone.append((seq, line.seq))
+            if line.hour > hour:
+                return f"the vote on matchup {name} was undone when its time for that was over"
+        return ""
+
+    def left_out(self) -> Iterator[str]:
+        """The votes that were not undone, and of which the file only gives the hash."""
+        numbers = sorted(self.closed.values())
+        if len(numbers) == 1:
+            where = f"number {numbers[0]}"
+            yield f"a vote that was not undone is known by its hash alone, so the board leaves it out: {where}"
+        elif numbers:
+            more = f" and {len(numbers) - NAMED:,} more" if len(numbers) > NAMED else ""
+            yield (
+                f"{len(numbers):,} votes that were not undone are known by their hashes alone, so the board leaves "
+                f"them out: numbers {', '.join(map(str, numbers[:NAMED]))}{more}"
+            )
+
+    def undone_after(self, head: Head) -> Iterator[str]:
+        """The votes that were final in a head of the public log, and undone after it."""
+        for vote, undoing in self.undone:
+            if vote <= head.seq < undoing:
+                yield f"the vote with number {vote} was final when the head {head} was published; {undoing} undoes it"
+
+
 @dataclass(slots=True)
 class Witness:
     """What a witness file proves: a head, and the state that follows from its public events.
 
-    `problems` are contradictions in the file itself; `hidden` counts the events of which only the leaf is known.
+    `problems` are contradictions in the file itself; `hidden` counts the events that are known by their hashes alone.
     """
 
     head: Head = field(default_factory=lambda: Head(0, FIRST_HASH))
@@ -149,12 +241,11 @@ class Witness:
     hidden: int = 0
     changed_after: int = 0
     """The last event of a chain of version 1; 0 if there is none. Heads up to here cannot be compared."""
-    old_head: Head | None = None
-    """The head of that chain."""
     heads: dict[int, str] = field(default_factory=dict)
     """The hash at each number that was asked for."""
     boards: dict[int, list[RatedModel]] = field(default_factory=dict)
     """The board at each number that was asked for, and at the end."""
+    course: MatchupCourse = field(default_factory=MatchupCourse)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -177,12 +268,12 @@ def read_witness(
         boards: The numbers at which the board is to be computed, besides the end.
     """
     stream = iter(lines)
-    header = _header(next(stream, b""), source)
+    header = read_header(next(stream, b""), source)
     found, asked, looks = Witness(), frozenset(wanted), frozenset(boards)
     for number, raw in enumerate(stream, start=2):
         try:
             line = _line(raw)
-        except msgspec.MsgspecError as error:
+        except msgspec.MsgspecError as error:  # what `WitnessLine` refuses comes as one, too
             raise ArenaError(f"{source}, line {number}: not a line of a witness ({error}). Fetch it again.") from None
         if line.seq != found.head.seq + 1:
             found.problems.append(f"number {found.head.seq + 1} is missing; {line.seq} comes next")
@@ -193,6 +284,8 @@ def read_witness(
             found.heads[line.seq] = found.head.hash
         if line.seq in looks:
             found.boards[line.seq] = published_board(found.state, found.book.votes)
+    else:
+        found.problems += found.course.left_out()
     found.boards[found.head.seq] = published_board(found.state, found.book.votes)
     if not found.problems and Head.parse(header.head) != found.head:
         found.problems.append(f"its lines lead to {found.head}, and its first line states {header.head}")
@@ -204,7 +297,8 @@ def is_witness(first_line: bytes) -> bool:
     return first_line.startswith(b'{"witness":')
 
 
-def _header(line: bytes, source: str) -> WitnessHeader:
+def read_header(line: bytes, source: str) -> WitnessHeader:
+    """The first line of a witness; `source` names the file in errors."""
     try:
         header = msgspec.json.decode(line, type=WitnessHeader)
     except msgspec.MsgspecError as error:
@@ -224,36 +318,63 @@ _SERVED = '{"kind":"matchup_served"'
 def _take(line: WitnessLine, found: Witness, where: str) -> bool:
     """Take in one line; False if the rest of the file cannot be understood."""
     previous = found.head.hash
-    body = None
-    if line.body:
-        try:
-            body = _body(line)
-        except msgspec.MsgspecError as error:
-            found.problems.append(f"number {line.seq} is no event that this version knows ({error})")
-            return False
+    try:
+        label = line.label
+        body = _body(line, label)
+    except (msgspec.MsgspecError, KeyError) as error:
+        found.problems.append(f"number {line.seq} is no event that this version knows ({error})")
+        return False
     if isinstance(body, e.ChainUpgraded):
         if found.changed_after or body.until != line.seq - 1 or body.link != previous:
             found.problems.append(
                 f"number {line.seq} changes the version of the chain, and does not fit those before it"
             )
-        found.changed_after, found.old_head = body.until, Head(body.until, body.head)
+        found.changed_after = body.until
         previous = body.head
-    found.head = Head(line.seq, line.link(previous))
-    found.hidden += body is None
+    found.head = Head(line.seq, line.link(previous, label))
+    found.hidden += bool(line.leaf) and label.kind not in _TOLD_BY_LABEL
+    if label.kind in OF_MATCHUPS:
+        wrong = found.course.take(line, label, found.state.policy.undo_seconds)
+        if wrong:
+            found.problems.append(f"number {line.seq}: {wrong}")
+    elif line.leaf and label.kind in ALWAYS_OPEN:
+        found.problems.append(f"number {line.seq}: {label.kind} is known by its hash alone, and the board needs it")
     try:
-        found.state.apply(line.seq, e.Event(line.hour * HOUR, _HIDDEN if body is None else body))
+        found.state.apply(line.seq, e.Event(line.hour * HOUR, body))
     except ArenaError as error:
         found.problems.append(f"{where}: the event does not follow from those before it: {error}")
         return False
     return True
 
 
+_TOLD_BY_LABEL: dict[str, Callable[..., e.AnyBody]] = {
+    "revealed": e.Revealed,
+    "skipped": e.Skipped,
+    "expired": e.Expired,
+    "undone": e.Undone,
+}
+"""The kinds of which the label says everything."""
+
 _HIDDEN = e.Revealed(matchup_id="")
 """Stands for an event that is not public: one that changes nothing."""
 
 
-def _body(line: WitnessLine) -> e.AnyBody:
-    """The event of a line. What is private of a matchup is not needed for any figure, and is left empty."""
+def _body(line: WitnessLine, label: Label) -> e.AnyBody:
+    """The event of a line, as far as it is public."""
+    if line.leaf:
+        if label.kind not in LABELLED and label.kind != OTHER:
+            raise msgspec.DecodeError(f"{label.kind!r}; install a newer tiltyard")
+        told = _TOLD_BY_LABEL.get(label.kind)
+        return _HIDDEN if told is None else told(matchup_id=label.matchup_id)
+    body = _open_body(line)
+    kind = str(body.__struct_config__.tag)
+    if (kind if kind in LABELLED else OTHER, getattr(body, "matchup_id", "") if kind in OF_MATCHUPS else "") != label:
+        raise msgspec.DecodeError("it names two kinds, or two matchups")
+    return body
+
+
+def _open_body(line: WitnessLine) -> e.AnyBody:
+    """The event of an open line. What is private of a matchup is not needed for any figure, and is left empty."""
     if not line.body.startswith(_SERVED):
         return e.decode_body(line.body)
     served = _served(line.body)
@@ -266,19 +387,24 @@ def _body(line: WitnessLine) -> e.AnyBody:
 
 
 def check_heads(found: Witness, heads: Iterable[Head]) -> Iterator[str]:
-    """What is wrong with the witness, given heads that were kept; nothing if it contains them all."""
+    """What is wrong with the witness, given heads that were kept; nothing if it contains them all.
+
+    In a head of the public log every vote is final: one that it contains is not undone later.
+    """
     for head in sorted(heads):
-        if head == found.old_head or (head.seq == 0 and head.hash == FIRST_HASH):
+        if head.seq == 0 and head.hash == FIRST_HASH:
             continue
         if head.seq > found.head.seq:
             yield f"the log ends with number {found.head.seq}, before the head that was kept ({head}): it was cut"
         elif head.seq <= found.changed_after:
             yield (
                 f"the head {head} is of the chain's version 1, which ended with number {found.changed_after}: only the "
-                "operator can compare it (tiltyard arena verify --head)"
+                "operator can compare it (tiltyard arena verify)"
             )
         elif found.heads.get(head.seq) != head.hash:
             yield (
                 f"number {head.seq} has the hash {found.heads.get(head.seq)}, not that of the head that was kept "
                 f"({head.hash}): something up to here was rewritten"
             )
+        elif head.published:
+            yield from found.course.undone_after(head)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import zlib
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tiltyard.arena.heads import Head, HeadFile
+    from tiltyard.arena.witness import Witness
 
 FETCH_SECONDS = 60.0
 """How long a site may take to answer, and between two pieces of its answer."""
@@ -34,8 +37,16 @@ class VerifyRequest:
     source: str
     first: bytes
     lines: Iterator[bytes]
-    heads: list[Head | HeadFile]
+    given: list[Head | HeadFile]
+    """Heads that the user kept."""
+    published: list[Head | HeadFile]
+    """Heads that the site publishes."""
     keys: list[str]
+
+    @property
+    def heads(self) -> list[Head | HeadFile]:
+        """All heads with which it must agree."""
+        return [*self.given, *self.published]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +81,7 @@ def verify_command(
         verifier = next((verify for recognises, verify in VERIFIERS if recognises(first)), None)
         if verifier is None:
             raise OptionError(f"{source} is nothing that can be verified: not a witness file of an arena.")
-        kept += _heads_of_site(source)
-        found = verifier(VerifyRequest(source, first, lines, kept, keys))
+        found = verifier(VerifyRequest(source, first, lines, kept, _heads_of_site(source), keys))
     _print(found, format)
     if found.problems:
         raise typer.Exit(3)
@@ -85,20 +95,38 @@ def _is_witness(first: bytes) -> bool:
 
 def _verify_witness(request: VerifyRequest) -> Finding:
     from tiltyard.arena.heads import Head, HeadFile, plain
-    from tiltyard.arena.witness import RatedModel, check_heads, differing, read_witness
+    from tiltyard.arena.witness import check_heads, read_header, read_witness
 
-    kept = plain(request.heads, request.keys)
-    stated = {Head.parse(file.said.head): file.said.board for file in request.heads if isinstance(file, HeadFile)}
-    header, found = read_witness(
+    header = read_header(request.first, request.source)
+    files = [*request.heads, *([header.statement] if header.statement else [])]
+    kept = list(dict.fromkeys(plain(files, request.keys)))
+    stated = {Head.parse(file.said.head): file.said.board for file in files if isinstance(file, HeadFile)}
+    _, found = read_witness(
         chain([request.first], request.lines),
         request.source,
         {head.seq for head in kept},
         {head.seq for head in stated},
     )
-    problems = [*found.problems, *check_heads(found, kept)]
+    older = [head for head in kept if 0 < head.seq <= found.changed_after]
+    asked = {head for head in plain(request.given) if head in older}
+    compared = [head for head in kept if head not in older]
+    problems = [*found.problems, *check_heads(found, [*compared, *asked])]
     if request.keys and not stated:
         problems.append("no head signed by the key was given or published")
-    compared = 0
+    boards, different = _compare_boards(stated, found)
+    problems += different
+    return Finding(
+        _witness_lines(header.title, found, len(compared), boards, problems),
+        _witness_values(found, compared, boards),
+        problems,
+    )
+
+
+def _compare_boards(stated: dict[Head, tuple[tuple[str, float, float], ...]], found: Witness) -> tuple[int, list[str]]:
+    """How many boards that were stated could be compared, and where they differ."""
+    from tiltyard.arena.witness import RatedModel, differing
+
+    compared, problems = 0, list[str]()
     for head, rows in stated.items():
         if rows and head.seq in found.boards and found.heads.get(head.seq) == head.hash:
             compared += 1
@@ -106,29 +134,55 @@ def _verify_witness(request: VerifyRequest) -> Finding:
             problems += [
                 f"board at {head.seq}: {what}" for what in differing([RatedModel(*row) for row in rows], board)
             ]
-    board = found.boards[found.head.seq]
-    counted = sum(vote.standing == "counted" for vote in found.book.votes)
+    return compared, problems
+
+
+def _witness_lines(title: str, found: Witness, heads: int, boards: int, problems: list[str]) -> list[str]:
+    """What was found, for people. The board has the numbers of the site's page."""
+    from tiltyard.pages.figures import points
+
+    counts = _vote_counts(found)
     said = [
-        f"witness of {header.title or 'an arena'}: {found.head.seq:,} events, {counted:,} counted votes; "
-        f"{found.hidden:,} events are known by their hashes alone",
+        f"witness of {title or 'an arena'}: {found.head.seq:,} events, of which {found.hidden:,} are known by their "
+        "hashes alone",
+        f"votes: {counts['votes']:,} counted, {counts['excluded']:,} excluded, {counts['undone']:,} undone by their "
+        "voters" + ("; none is left out" if not problems else ""),
         f"head: {found.head}",
-        *([f"heads: {_all(len(kept))} in the log"] if kept and not problems else []),
-        *([f"boards: {_all(compared)} as stated"] if compared and not problems else []),
-        *(
-            f"{rank:>4}  {row.rating:8.1f} ± {row.deviation:5.1f}  {row.model}"
-            for rank, row in enumerate(board, start=1)
-        ),
     ]
-    values = {
+    if found.changed_after:
+        said.append(
+            f"number 1 to {found.changed_after:,} are from before the chain could be proved: the file fixes them as "
+            "they were at the upgrade, and heads of that time are not compared"
+        )
+    if heads and not problems:
+        said.append(f"heads: {_all(heads)} in the log")
+    if boards and not problems:
+        said.append(f"boards: {_all(boards)} as stated")
+    for rank, row in enumerate(found.boards[found.head.seq], start=1):
+        deviation = "" if row.deviation is None else f"  RD {points(row.deviation, 1):>5}"
+        said.append(f"{rank:>4}  {points(row.rating):>6}{deviation}  {row.model}")
+    return said
+
+
+def _witness_values(found: Witness, heads: list[Head], boards: int) -> dict[str, Any]:
+    """The same, for programs."""
+    rows = found.boards[found.head.seq]
+    return {
         "head": str(found.head),
         "events": found.head.seq,
-        "votes": counted,
+        **_vote_counts(found),
         "hidden": found.hidden,
-        "heads_checked": [str(head) for head in kept],
-        "boards_compared": compared,
-        "board": [{name: getattr(row, name) for name in row.__struct_fields__} for row in board],
+        "changed_after": found.changed_after,
+        "heads_checked": [str(head) for head in heads],
+        "boards_compared": boards,
+        "phase": found.state.phase,
+        "board": [{name: getattr(row, name) for name in row.__struct_fields__} for row in rows],
     }
-    return Finding(said, values, problems)
+
+
+def _vote_counts(found: Witness) -> dict[str, int]:
+    standings = Counter(vote.standing.value for vote in found.book.votes)
+    return {"votes": standings["counted"], "excluded": standings["excluded"], "undone": len(found.course.undone)}
 
 
 def _all(number: int) -> str:
@@ -162,8 +216,11 @@ def _opened(source: str) -> Iterator[Iterator[bytes]]:
     path = Path(source)
     if not path.is_file():
         raise OptionError(f"there is no file {source}. Name a witness file, or an address with https://.")
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        yield iter(file)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield iter(file)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise OptionError(f"{source} is cut off or not a gzip file ({error}). Download it again.") from None
 
 
 def _witness_address(source: str) -> str:
@@ -180,7 +237,11 @@ def _heads_of_site(source: str) -> list[Head | HeadFile]:
 
     with _fetched(_witness_address(source).removesuffix(WITNESS_PATH) + HEADS_PATH) as answer:
         rows = msgspec.json.decode(answer.read())["heads"]
-    note(f"{len(rows)} heads published there are compared too")
+    note(
+        "1 head published there is compared too"
+        if len(rows) == 1
+        else f"{len(rows):,} heads published there are compared too"
+    )
     return [msgspec.convert(row["signed"], HeadFile) if row.get("signed") else Head.parse(row["head"]) for row in rows]
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from tiltyard.arena.board import OFFICIAL_FROM, publication_values
+from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, publication_values
 from tiltyard.pages.markup import Html
 from tiltyard.validity.publication import Badge
 from tiltyard.web.rendering import environment
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
     from tiltyard.arena.offline import OfflineBoard, OfflineRow
 
-
-SHADOW_PHASE = 1
-"""The phase in which the new figures are computed and not shown."""
 
 LEGACY_UNTIL = 3
 """The last phase in which legacy Elo is shown."""

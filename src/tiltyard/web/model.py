@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.board import OFFICIAL_FROM, completeness, live_board
+from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, completeness, live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.model_detail import (
     RECENT,
@@ -25,7 +25,7 @@ from tiltyard.pages.figures import plural
 from tiltyard.report.grid import GridCell, GridColumn, GridRow, grid, losses_first, most_telling
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.addresses import compare_address, model_address
-from tiltyard.web.leaderboard import SHADOW_PHASE, public_row
+from tiltyard.web.leaderboard import public_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

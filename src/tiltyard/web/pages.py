@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
+from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.arena.offline import rate_options
 from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.arena.store.weeks import kept_weeks, week_texts
@@ -21,7 +22,6 @@ from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import (
     COLUMNS,
-    SHADOW_PHASE,
     BoardQuery,
     as_public,
     board_csv,

@@ -6,10 +6,11 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.pages.markup import Html, el, join, link
 from tiltyard.report.weekly.page import Labels, bands, section, tiles, weekly_sections
 from tiltyard.web.addresses import compare_address, model_address
-from tiltyard.web.leaderboard import SHADOW_PHASE, public_board, public_row
+from tiltyard.web.leaderboard import public_board, public_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from tiltyard.arena.events import Undone, decode_body
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store import log
-from tiltyard.arena.store.bulk import fetch
-from tiltyard.arena.store.tables import changes, matchups, votes
+from tiltyard.arena.store.bulk import fetch, one_of
+from tiltyard.arena.store.tables import changes, events, matchups, pending, votes
 from tiltyard.arena.voting import CLOCK_MARGIN, MatchupStatus
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _recent = (
     .where(matchups.c.undo_until >= sa.bindparam("since"))
     .order_by(votes.c.seq.desc())
 )
+_without_number = sa.select(pending.c.event_id)
+_undone = sa.select(events.c.body).where(one_of(events.c.id, "ids"), events.c.kind == "undone")
+_cast_on = sa.select(votes.c.seq).where(one_of(votes.c.matchup_id, "ids"))
 _pending = sa.select(matchups.c.id).where(
     matchups.c.undo_until >= sa.bindparam("since"), matchups.c.status == MatchupStatus.VOTED.value
 )
@@ -44,7 +48,18 @@ def published_until(connection: sa.Connection, now: int) -> int:
     A vote delays the public log by at most the undo time.
     """
     head, _ = log.head(connection)
-    return last_public(head, fetch(connection, _recent, {"since": now - CLOCK_MARGIN}))
+    recent = fetch(connection, _recent, {"since": now - CLOCK_MARGIN})
+    if waiting := [row[0] for row in fetch(connection, _without_number)]:
+        recent += _undone_in_time(connection, waiting)
+        recent.sort(key=lambda row: -row[0])
+    return last_public(head, recent)
+
+
+def _undone_in_time(connection: sa.Connection, event_ids: list[int]) -> list[tuple[int, None]]:
+    """The votes that are undone by events without a number: the projector was away, and their undo time may be over."""
+    bodies = [decode_body(row[0]) for row in fetch(connection, _undone, {"ids": event_ids})]
+    names = [body.matchup_id for body in bodies if isinstance(body, Undone)]
+    return [(row[0], None) for row in fetch(connection, _cast_on, {"ids": names})]
 
 
 def last_public(head: int, recent: Iterable[tuple[int, int | None]]) -> int:

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from tiltyard import __version__
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.chain import HOUR, leaf_of
+from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
+from tiltyard.arena.chain import HOUR, label_of, leaf_of
 from tiltyard.arena.heads import Head, HeadFile, Statement, signed
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store import log
@@ -19,7 +20,7 @@ from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.reading import cast_votes
 from tiltyard.arena.store.replica import Replica
-from tiltyard.arena.store.tables import chain, events, heads, votes
+from tiltyard.arena.store.tables import chain, events, heads, matchups, votes
 from tiltyard.arena.witness import FORMAT, WitnessHeader, WitnessLine, published_board
 from tiltyard.errors import StoreError
 
@@ -44,13 +45,15 @@ _voted = (
     .where(one_of(votes.c.matchup_id, "ids"), votes.c.seq <= sa.bindparam("until"))
     .where(votes.c.standing != VoteStanding.UNDONE.value)
 )
+_served_prompts = sa.select(matchups.c.prompt).distinct()
 _heads = sa.select(heads.c.seq, heads.c.hash, heads.c.at, heads.c.statement).order_by(heads.c.seq.desc())
 
 _ALWAYS = (
     *(e.SettingsChanged, e.PhaseChanged, e.ModelAdded, e.ModelEnabled, e.ModelDisabled),
-    *(e.PromptAdded, e.PromptEnabled, e.PromptDisabled, e.PromptReserved, e.Excluded, e.Restored, e.ChainUpgraded),
+    *(e.Excluded, e.Restored, e.ChainUpgraded),
 )
-_OF_MATCHUPS = (e.MatchupServed, e.Voted, e.Revealed, e.Skipped, e.Expired, e.Undone)
+_OF_PROMPTS = (e.PromptAdded, e.PromptEnabled, e.PromptDisabled, e.PromptReserved)
+_SHOWN_WITH_VOTE = (e.MatchupServed, e.Voted)
 
 
 class PublishedHead(NamedTuple):
@@ -74,16 +77,18 @@ def witness_lines(store: Store, now: int, title: str = "") -> Iterator[WitnessHe
         latest = next((row.file for row in published_heads(connection) if row.file and row.head.seq <= until), None)
         yield WitnessHeader(witness=FORMAT, head=str(Head(until, replica.hash)), title=title, statement=latest)
         public = public_prompts(replica.state)
+        served = public | {row[0] for row in fetch(connection, _served_prompts)}
         after = 0
         while rows := fetch(connection, _rows, {"after": after, "until": until}):
             bodies = [e.decode_body(row[2]) for row in rows]
             shown = _voted_matchups(connection, bodies, until)
             for (seq, at, text, salt), body in zip(rows, bodies, strict=True):
                 leaf = leaf_of(at, text, salt)
-                if _is_public(body, shown, public, replica.state):
+                if _is_public(body, shown, served, public, replica.state):
                     yield WitnessLine(seq=seq, hour=at // HOUR, body=leaf.public, salt=leaf.salt, rest=leaf.rest)
                 else:
-                    yield WitnessLine(seq=seq, hour=at // HOUR, leaf=leaf.hash())
+                    kind, matchup_id = label_of(text)
+                    yield WitnessLine(seq=seq, hour=at // HOUR, kind=kind, matchup_id=matchup_id, leaf=leaf.hash())
             after = rows[-1][0]
 
 
@@ -93,13 +98,18 @@ def _voted_matchups(connection: Connection, bodies: list[e.AnyBody], until: int)
     A matchup that was skipped, has expired, or whose vote was undone never told its voter who wrote what, and stays
     hidden even when its prompt is retired: the same two models wait for that voter on another prompt.
     """
-    ids = sorted({body.matchup_id for body in bodies if isinstance(body, _OF_MATCHUPS)})
+    ids = sorted({body.matchup_id for body in bodies if isinstance(body, _SHOWN_WITH_VOTE)})
     return frozenset(row[0] for row in fetch(connection, _voted, {"ids": ids, "until": until}))
 
 
-def _is_public(body: e.AnyBody, shown: frozenset[str], public: frozenset[int], state: ArenaState) -> bool:
-    if isinstance(body, _OF_MATCHUPS):
-        return body.matchup_id in shown
+def _is_public(
+    body: e.AnyBody, voted: frozenset[str], served: frozenset[int], public: frozenset[int], state: ArenaState
+) -> bool:
+    """Whether the line of an event is open. A prompt that was never served may be one that is kept for later."""
+    if isinstance(body, _SHOWN_WITH_VOTE):
+        return body.matchup_id in voted
+    if isinstance(body, _OF_PROMPTS):
+        return state.catalog.prompt(body.prompt_id) in served
     if isinstance(body, e.ResponseAdded):
         return state.catalog.prompt(body.prompt_id) in public
     return isinstance(body, _ALWAYS)
@@ -115,6 +125,8 @@ def published_head(store: Store, now: int) -> Head:
 def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = None) -> tuple[Head, HeadFile]:
     """The head of the public part of the log, and a file that states it with the board there; with a key, signed.
 
+    The board is the one that pages show. In phase 1, which shows nothing of the new ratings, there is none.
+
     Parameters:
         store: The arena's database, opened.
         now: The time in microseconds.
@@ -125,12 +137,13 @@ def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = N
         until = published_until(connection, now)
         replica = Replica.load(connection, store.checkpoint_every, until)
     counted = [vote for vote in cast_votes(store, until) if vote.standing is VoteStanding.COUNTED]
-    head = Head(until, replica.hash)
+    state, phase, head = replica.state, replica.state.phase, Head(until, replica.hash)
     statement = Statement(
         head=str(head),
         at=datetime.fromtimestamp(now // 1_000_000, UTC).isoformat().replace("+00:00", "Z"),
         title=title,
-        board=tuple(msgspec.structs.astuple(row) for row in published_board(replica.state, counted)),
+        board=() if phase == SHADOW_PHASE else tuple(map(msgspec.structs.astuple, published_board(state, counted))),
+        ordered_by="" if phase == SHADOW_PHASE else "conservative" if phase >= OFFICIAL_FROM else "legacy_elo",
         votes=len(counted),
         version=__version__,
     )
