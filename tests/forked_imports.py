@@ -15,7 +15,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does, befor
 
 import tiltyard
 
-LATE = ("anthropic", "duckdb", "openai", "psycopg", "pytest", "scipy.optimize", "scipy.special", "scipy.stats", "yaml")
+LATE = (
+    *("alembic.command", "anthropic", "duckdb", "encodings.ascii", "encodings.cp437", "encodings.utf_8_sig", "h11"),
+    *("httpcore2", "mako.template", "openai", "psycopg", "pytest", "rich.markdown", "scipy.optimize", "scipy.special"),
+    *("scipy.stats", "truststore", "typer._adapters", "typer.rich_utils", "yaml"),
+)
 
 for found in pkgutil.walk_packages(tiltyard.__path__, "tiltyard."):
     if not found.name.endswith("__main__") and ".migrations." not in found.name:  # those run when they are imported

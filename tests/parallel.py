@@ -23,9 +23,12 @@ import pytest
 
 from tests import forked
 
-FIRST = ("web", "beyond", "docs", "tournament", "placement", "arena")
+FIRST = ("web", "beyond", "docs", "ratings", "tournament", "placement", "arena")
 """Folders whose tests share servers or wait for processes: they are handed out while portions are still large, which
 leaves quick ones, one by one, for an even end."""
+
+REST = 12
+"""How many tests a portion may be longer, to end with a file."""
 
 _FORKS = multiprocessing.get_context("fork")
 
@@ -60,6 +63,9 @@ def portions(items: list[pytest.Item], workers: int) -> Iterator[list[int]]:
     start = 0
     while start < len(order):
         end = start + max(1, (len(order) - start) // (6 * workers))
+        for _ in range(REST):  # of a file, whose tests may share what is slow to make
+            if end < len(order) and items[order[end]].path == items[order[end - 1]].path:
+                end += 1
         yield order[start:end]
         start = end
 

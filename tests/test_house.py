@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -34,18 +35,23 @@ def modules() -> dict[str, Path]:
     return names
 
 
+def statements(block: list[ast.stmt], *, for_typing: bool) -> Iterator[ast.stmt]:
+    """Every statement at any depth; those that are read by type checkers alone only where they are wanted."""
+    for statement in block:
+        typing = isinstance(statement, ast.If) and getattr(statement.test, "id", "") == "TYPE_CHECKING"
+        if typing and not for_typing:
+            continue
+        yield statement
+        for inner in ("body", "orelse", "finalbody"):
+            yield from statements(getattr(statement, inner, []), for_typing=for_typing)
+        for part in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
+            yield from statements(part.body, for_typing=for_typing)
+
+
 def imports(name: str, tree: ast.Module, known: dict[str, Path], *, for_typing: bool) -> set[str]:
     """The modules of the package that a module imports, at any depth of its code."""
-    typing = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
     found = set()
-    for node in ast.walk(tree):
-        if not for_typing and id(node) in typing:
-            continue
+    for node in statements(tree.body, for_typing=for_typing):
         if isinstance(node, ast.ImportFrom) and node.module:
             named = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {target if target in known else node.module for target in named}

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.parallel import portions
+from tests.parallel import REST, portions
 
 ROOT = Path(__file__).parents[1]
 
 SAMPLE = """
-import os
 import pytest
 
 @pytest.fixture(scope="session")
@@ -35,6 +34,13 @@ def test_fails():
     print("words of the test")
     assert [1] == [2]
 
+"""
+
+WORSE = """
+import os
+import time
+import pytest
+
 def test_dies():
     os._exit(3)
 
@@ -44,16 +50,16 @@ def test_is_skipped():
 
 @pytest.mark.timeout(1)
 def test_hangs():
-    import time
     time.sleep(60)
 """
 
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_sample.py").write_text(SAMPLE, encoding="utf-8")
+    (folder / "test_worse.py").write_text(WORSE, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.parallel", "--forks", "2", *options, "test_sample.py"],
+        [sys.executable, "-m", "pytest", "-p", "tests.parallel", "--forks", "2", *options],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
@@ -71,14 +77,14 @@ def test_every_test_is_run_once_and_reported_as_it_ended(tmp_path: Path) -> None
     assert "words of the test" in done.stdout
     assert "the worker that ran this test ended with 3" in done.stdout
     assert "Timeout (>1.0s)" in done.stdout
-    assert (tmp_path / "closed").read_text() in ("x", "xx"), "whoever opened it closes it, unless it died"
+    assert (tmp_path / "closed").read_text() == "x"
 
 
 def test_the_first_failure_may_end_the_run_and_everything_is_closed(tmp_path: Path) -> None:
-    done = run(tmp_path, "-x", "-k", "passes or fails")
+    done = run(tmp_path, "-x", "test_sample.py")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed" in done.stdout
-    assert (tmp_path / "closed").read_text() in ("x", "xx")
+    assert (tmp_path / "closed").read_text() == "x"
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -86,4 +92,4 @@ def test_portions_hold_every_test_once_and_grow_small(workers: int, request: pyt
     items = request.session.items
     found = list(portions(items, workers))
     assert sorted(number for portion in found for number in portion) == list(range(len(items)))
-    assert len(found[-1]) == 1
+    assert len(found[-1]) <= 1 + REST

@@ -36,7 +36,7 @@ def assert_served_fairly(result: SimulationResult, *, models_outside: int) -> No
 
 
 def test_an_arena_of_full_width_ranks_truly_and_serves_fairly() -> None:
-    result = simulate(SimulationSettings(votes=6000, seed=3, curve_points=6))
+    result = simulate(SimulationSettings(votes=6000, seed=3, curve_points=6, looks=0))
     assert (result.models, result.prompts, result.votes) == (38, 15, 6000)
     assert result.kendall_tau is not None
     assert result.kendall_tau_bradley_terry is not None
@@ -115,7 +115,9 @@ def test_with_many_prompts_what_was_begun_is_finished_before_the_next_is_begun()
 
 
 def test_a_late_model_is_held_to_a_quarter_of_the_traffic_and_gets_established() -> None:
-    result = simulate(SimulationSettings(models=16, prompts=6, votes=3000, seed=1, late_model=True, curve_points=0))
+    result = simulate(
+        SimulationSettings(models=16, prompts=6, votes=3000, seed=1, late_model=True, curve_points=0, looks=0)
+    )
     late = result.late_model
     assert late is not None
     assert late.entered_after_votes == 1500
@@ -208,7 +210,7 @@ def test_settings_that_make_no_arena_are_an_error(wrong: dict[str, int]) -> None
 
 def attacked(attack: Attack) -> SimulationSettings:
     return SimulationSettings(
-        models=10, prompts=6, votes=1500, in_flight=6, seed=6, attack=attack, curve_points=0, sd=80.0
+        models=10, prompts=6, votes=1500, in_flight=6, seed=6, attack=attack, curve_points=0, looks=0, sd=80.0
     )
 
 

@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 import urllib.request
+from copy import deepcopy
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -113,6 +114,10 @@ class FakeServer(_Addresses):
     def reset(self) -> None:
         """Forget everything that was set and asked."""
         self._world.behaviour, self._world.ledger = Behaviour(), Ledger()
+
+    def remember(self, ledger: Ledger) -> None:
+        """Go on with a copy of what a server was asked before."""
+        self._world.ledger = deepcopy(ledger)
 
     def __enter__(self) -> FakeServer:
         self._thread.start()

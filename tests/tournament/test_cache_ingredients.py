@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import yaml
 
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer
+from tests.fakes.ledger import Ledger
+from tests.forked import PLAIN_TERMINAL, Forked, command
+from tests.tournament.conftest import KEY
 from tests.tournament.folder import change, make_folder
 
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "--yes")
@@ -23,14 +28,27 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-@pytest.fixture
-def config(tmp_path: Path, tiltyard: Run, anthropic_server: FakeServer) -> Path:
-    """A tournament whose verdicts are all cached."""
-    path = make_folder(tmp_path, judge="claude-sonnet-4-5")
-    done = tiltyard(*RUN)
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory, running_fake_server: FakeServer) -> tuple[Path, Ledger]:
+    """A tournament whose verdicts are all cached, and what its judge's server was asked."""
+    folder = tmp_path_factory.mktemp("judged")
+    running_fake_server.reset()
+    running_fake_server.behaviour.batch_polls = 0
+    address = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": running_fake_server.anthropic_url}
+    make_folder(folder, judge="claude-sonnet-4-5")
+    done = Forked(folder, "../streams", command, *RUN, environment={**os.environ, **PLAIN_TERMINAL, **address}).wait()
     assert done.returncode == 0, done.stderr
-    assert len(anthropic_server.ledger.accepted) == QUERIES
-    return path
+    assert len(running_fake_server.ledger.accepted) == QUERIES
+    return folder, running_fake_server.ledger
+
+
+@pytest.fixture
+def config(tmp_path: Path, anthropic_server: FakeServer, judged: tuple[Path, Ledger]) -> Path:
+    """The same tournament, in the test's own folder and on its own server."""
+    folder, ledger = judged
+    copytree(folder, tmp_path, dirs_exist_ok=True)
+    anthropic_server.remember(ledger)
+    return tmp_path / "tournament.yaml"
 
 
 SENT: dict[str, tuple[Callable[[Path], object], int]] = {

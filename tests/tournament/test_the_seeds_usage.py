@@ -45,11 +45,11 @@ def better(system: str, user: str) -> str:
 
 
 def test_a_pilot_judges_fifty_prompts_in_the_banks_proportions_and_ends_with_go_or_no_go(
-    tmp_path: Path, tiltyard_from_scratch: Run, anthropic_server: FakeServer
+    tmp_path: Path, tiltyard: Run, anthropic_server: FakeServer
 ) -> None:
     seed_folder(tmp_path)
     anthropic_server.behaviour.judge = better
-    done = tiltyard_from_scratch("run", "--config", "tournament1.yaml", "--mode", "pilot", "--yes")
+    done = tiltyard("run", "--config", "tournament1.yaml", "--mode", "pilot", "--yes")
     assert done.returncode == 0, done.stderr
     run = the_one_run(tmp_path, "pilot")
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.ratings.glicko2 import SCALE, Glicko2Settings, rate_battles_history
+from tiltyard.ratings.glicko2 import SCALE, Glicko2History, Glicko2Settings, rate_battles_history
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 
@@ -53,12 +53,15 @@ def predictions(
     n_models: int,
     settings: Glicko2Settings,
     weight: Floats | None = None,
+    history: Glicko2History | None = None,
 ) -> Floats:
     """The score expected of side A before each rated vote, by replaying Glicko-2 from the start.
 
-    Both models' deviations count: E = 1/(1 + exp(−g(√(RD_a² + RD_b²))·(r_a − r_b)/173.7)).
+    Both models' deviations count: E = 1/(1 + exp(−g(√(RD_a² + RD_b²))·(r_a − r_b)/173.7)). Pass the `history` of these
+    votes where they were replayed already.
     """
-    history = rate_battles_history(model_a, model_b, score_a, start=n_models, settings=settings, weight=weight)
+    if history is None:
+        history = rate_battles_history(model_a, model_b, score_a, start=n_models, settings=settings, weight=weight)
     rating = _before(model_a, model_b, history.rating, settings.rating)
     deviation = _before(model_a, model_b, history.deviation, settings.deviation)
     phi2 = (deviation**2).sum(axis=1) / SCALE**2

@@ -107,7 +107,7 @@ def replay(votes: VoteTable, policy: Policy) -> Replay:
         score_a=score,
         rating=history.rating,
         deviation=history.deviation,
-        predicted=predictions(a, b, score, len(votes.models), settings, weight),
+        predicted=predictions(a, b, score, len(votes.models), settings, weight, history),
         end=history.state,
     )
 

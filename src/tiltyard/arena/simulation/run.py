@@ -160,14 +160,18 @@ def simulate(
         late_model=run.late_model(),
         attack=attack,
         looks=run.looks,
-        published=run.looks[-1] if run.looks else published(engine, settings, world),
+        published=published(engine, settings, world),
     )
 
 
-def published(engine: SimulatedArena, settings: SimulationSettings, world: World) -> PublishedCheck:
-    """What the site would publish now, held against the truth."""
+def published(
+    engine: SimulatedArena, settings: SimulationSettings, world: World, *, misfit: bool = True
+) -> PublishedCheck:
+    """What the site would publish now, held against the truth; without `misfit` its fit is not checked."""
     state = engine.state
-    return check_published(engine.votes(), state.catalog, state.policy.intervals, world, settings.noise, state=state)
+    return check_published(
+        engine.votes(), state.catalog, state.policy.intervals, world, settings.noise, misfit=misfit, state=state
+    )
 
 
 class _Run:
@@ -214,7 +218,7 @@ class _Run:
                 self.curve.append(self._point())
             if self._cast in looks:
                 looks.remove(self._cast)
-                self.looks.append(published(self._engine, settings, self._world))
+                self.looks.append(published(self._engine, settings, self._world, misfit=False))
             self._watch_late_model()
 
     def _point(self) -> CurvePoint:
