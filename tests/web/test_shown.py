@@ -13,7 +13,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.store.files import PART_BYTES, CleanFile
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError
-from tiltyard.web.shown import INERT, SANDBOX
+from tiltyard.web.shown import INERT, SANDBOX, page_start
 
 
 def served(client: TestClient) -> dict[str, str]:
@@ -39,7 +39,8 @@ def test_both_sides_have_the_same_headers_and_nothing_that_tells_them_apart(sqli
     assert headers[0]["cache-control"] == "private, no-store"
     assert not {"etag", "last-modified", "content-disposition", "set-cookie"} & headers[0].keys()
     receipt = client.post(f"/api/v1/matchups/{matchup['matchup_id']}/vote", json={"choice": "A"}).json()
-    assert [made[receipt["model_a"]], made[receipt["model_b"]]] == [answer.content for answer in answers]
+    start = page_start() if kind == "html" else b""
+    assert [start + made[receipt[f"model_{side}"]] for side in "ab"] == [answer.content for answer in answers]
     assert client.get(matchup["url_a"]).content == answers[0].content  # also after the vote
 
 

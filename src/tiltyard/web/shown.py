@@ -11,6 +11,7 @@ import base64
 import hmac
 import re
 import zlib
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from fastapi import APIRouter, Request
@@ -20,6 +21,7 @@ from tiltyard.arena.store.files import PART_BYTES, read_part, shown_file
 from tiltyard.bank import AnswerKind
 from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
+from tiltyard.web.rendering import static_files
 from tiltyard.web.site import site_of
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ MAC_BYTES = 24
 TOKEN = re.compile(r"[A-Za-z0-9_-]{40,320}\Z")
 
 SANDBOX = (
-    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "font-src data:; media-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 """What a page may do: run its own scripts and styles. No network, no storage, no other window, no navigation."""
 
@@ -98,8 +101,15 @@ def answer_with(request: Request, store: Store, found: StoredFile) -> Response:
     headers = headers_of(found)
     if found.kind in COMPRESSED and "gzip" in request.headers.get("accept-encoding", ""):
         headers["content-encoding"] = "gzip"
-        body = _zipped(_bytes(store, found.sha256, 0, found.size))
+        body = _zipped(_whole(store, found))
         return Response(headers=headers) if request.state.is_head else StreamingResponse(body, headers=headers)
+    if found.kind == AnswerKind.HTML:
+        headers["content-length"] = str(len(page_start()) + found.size)
+        return (
+            Response(headers=headers)
+            if request.state.is_head
+            else StreamingResponse(_whole(store, found), headers=headers)
+        )
     start, end, status = 0, found.size, 200
     if found.kind in WITH_RANGES and (asked := request.headers.get("range")) is not None:
         part = range_of(asked, found.size)
@@ -138,6 +148,19 @@ def range_of(asked: str, size: int) -> tuple[int, int] | None:
     else:
         start, end = int(found[1]), size if found[2] == "" else min(size, int(found[2]) + 1)
     return (start, end) if start < end else None
+
+
+@cache
+def page_start() -> bytes:
+    """What stands before an answer that is a page: a script that answers the watchdog and closes what is left open."""
+    return b"<!doctype html><script>%s</script>" % static_files()["frame_prologue.js"].content
+
+
+async def _whole(store: Store, found: StoredFile) -> AsyncIterator[bytes]:
+    if found.kind == AnswerKind.HTML:
+        yield page_start()
+    async for piece in _bytes(store, found.sha256, 0, found.size):
+        yield piece
 
 
 async def _bytes(store: Store, sha256: str, start: int, end: int) -> AsyncIterator[bytes]:

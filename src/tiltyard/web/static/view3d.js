@@ -4,7 +4,7 @@
 const HOME = { yaw: 0.62, pitch: 0.42, zoom: 1, x: 0, y: 0 };
 const SUN = normalized([0.55, 0.95, 0.4]);
 const FIELD = 0.5; // radians from top to bottom
-const SHADOW_SIZE = 2048;
+const SHADOW_SIZE = 1024;
 const SLOW_MS = 40; // where a frame takes longer than this, what is turned is drawn with fewer pixels and larger blocks
 const MOST_FLAT_TRIANGLES = 120_000;
 
@@ -209,6 +209,8 @@ class Scene {
     this.mesh = mesh;
     this.center = mesh.low.map((value, i) => (value + mesh.high[i]) / 2);
     this.radius = Math.hypot(...mesh.low.map((value, i) => mesh.high[i] - value)) / 2 || 1;
+    this.wide = Math.hypot(mesh.high[0] - mesh.low[0], mesh.high[2] - mesh.low[2]) / 2 || this.radius;
+    this.half = (mesh.high[1] - mesh.low[1]) / 2;
     const options = { alpha: true, antialias: true, premultipliedAlpha: true, powerPreference: "high-performance" };
     const gl = canvas.getContext("webgl2", options);
     this.painter = gl ? new Painter(gl, this) : new FlatPainter(canvas, this);
@@ -223,8 +225,8 @@ class Scene {
   // Where the camera is: the same angles and distance for every view, in units of its own size.
   view(aspect) {
     const { yaw, pitch } = camera;
-    const narrow = Math.min(1, aspect);
-    const distance = ((this.radius * 0.94) / Math.sin(FIELD / 2) / narrow) * camera.zoom;
+    const tall = this.half * Math.cos(HOME.pitch) + this.wide * Math.sin(HOME.pitch);
+    const distance = ((1.08 * Math.max(tall, this.wide / aspect)) / Math.tan(FIELD / 2) + 0.5 * this.wide) * camera.zoom;
     const away = [Math.sin(yaw) * Math.cos(pitch), Math.sin(pitch), Math.cos(yaw) * Math.cos(pitch)];
     const right = [Math.cos(yaw), 0, -Math.sin(yaw)], over = cross(away, right);
     const at = this.center.map((value, i) => value + this.radius * (camera.x * right[i] + camera.y * over[i]));
@@ -382,7 +384,7 @@ class Painter {
     gl.uniformMatrix4fv(lit.at("camera"), false, matrix);
     gl.uniformMatrix4fv(lit.at("sun"), false, this.sun);
     gl.uniform3fv(lit.at("toSun"), SUN);
-    gl.uniform1f(lit.at("bias"), 0.0016);
+    gl.uniform1f(lit.at("bias"), 0.0026);
     gl.uniform1f(lit.at("night"), night ? 1 : 0);
     gl.uniform1f(lit.at("blocky"), scene.mesh.closed && parts === scene.mesh.parts ? 1 : 0);
     gl.uniform3fv(lit.at("plate"), night ? [0.205, 0.225, 0.255] : [0.905, 0.886, 0.843]);

@@ -1,0 +1,295 @@
+"""Answers that are not text, in a real browser: what they do on the vote page, and what hostile ones cannot do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.web.sites import ADMIN_SECRET, MODELS, QUICK, SECRET, LiveServer, catalog
+from tiltyard.arena import events as e
+from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store.files import CleanFile
+from tiltyard.demo.builders import build, voxel_file
+from tiltyard.web.app import create_app
+from tiltyard.web.settings import SiteSettings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
+
+HERE = Path(__file__).parent
+TYPES = {"svg": "image/svg+xml", "html": "text/html; charset=utf-8", "voxel": "application/json", "audio": "audio/wav"}
+ENDLESS = b"<h1>Busy</h1><script>setTimeout(() => { for (;;); }, 400)</script>"
+FLOOD = (
+    b"<h1>Loud</h1><script>setInterval(() => { for (let i = 0; i < 50; i++) parent.postMessage('x', '*') }, 1)</script>"
+)
+"""More messages than a page may send, without keeping its thread."""
+
+
+GAPS = """() => {
+  window.gap = 0;
+  let last = performance.now();
+  setInterval(() => { const now = performance.now(); gap = Math.max(gap, now - last); last = now; }, 20);
+}"""
+"""Notes the longest pause of the page's own thread."""
+
+MESH = """([kind, bytes]) => new Promise((resolve) => {
+  const worker = new Worker(document.querySelector("[data-mesher]").dataset.mesher);
+  worker.onmessage = ({ data: { mesh, problem } }) => resolve(problem ?? {
+    triangles: mesh.indices.length / 3, low: mesh.low, high: mesh.high,
+    normals: [...mesh.normals.slice(0, 4)], colors: [...mesh.colors.slice(0, 4)],
+  });
+  worker.postMessage({ kind, bytes: new Uint8Array(bytes).buffer });
+})"""
+"""What the mesher makes of a file."""
+
+
+class Gallery:
+    """A live site whose only prompt is answered with one file by everybody, or with others by the models in turn."""
+
+    def __init__(self, arena: Arena, url: str) -> None:
+        self.arena = arena
+        self.url = url
+        self._shown: list[str] = [f"p{j}" for j in range(3)]
+
+    def show(self, kind: str, *contents: bytes) -> None:
+        name = f"{kind}-{len(self._shown)}"
+        files = [CleanFile(content=content, media_type=TYPES[kind]) for content in contents]
+        self.arena.append(
+            [
+                e.PromptAdded(prompt_id=name, text="Make something."),
+                *(
+                    e.ResponseAdded(
+                        response_id=f"{name}-{model}",
+                        model=model,
+                        prompt_id=name,
+                        text="",
+                        answer_kind=kind,
+                        file=files[place % len(files)].sha256,
+                    )
+                    for place, model in enumerate(MODELS)
+                ),
+                e.PromptDisabled(prompt_id=self._shown[-1]),
+            ],
+            files,
+        )
+        self._shown.append(name)
+
+
+@pytest.fixture(scope="module")
+def gallery(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
+    path = tmp_path_factory.mktemp("gallery") / "arena.db"
+    shutil.copy(sqlite_template, path)
+    url = f"sqlite:///{path}"
+    settings = SiteSettings(db=url, title="Gallery", secret=SECRET, admin_secret=ADMIN_SECRET, rate_limit=False)
+    with ExitStack() as stack:
+        arena = stack.enter_context(Arena.open(url))
+        arena.append([*catalog(), *(e.PromptDisabled(prompt_id=f"p{j}") for j in range(2))])
+        server = LiveServer(create_app(settings, arena, stack.enter_context(Observatory(url, pace=QUICK))))
+        server.start()
+        stack.callback(server.stop)
+        yield Gallery(arena, server.url)
+
+
+@pytest.fixture
+def context(browser: Browser, gallery: Gallery) -> Iterator[BrowserContext]:
+    made = browser.new_context(base_url=gallery.url, viewport={"width": 800, "height": 600}, reduced_motion="reduce")
+    made.set_default_timeout(15_000)
+    yield made
+    made.close()
+
+
+def visit(context: BrowserContext) -> Page:
+    """The page of a pair, as a new voter."""
+    page = context.new_page()
+    page.goto("/")
+    page.click("text=Start voting")
+    page.wait_for_selector(".view")
+    return page
+
+
+def settled(page: Page, state: str = "") -> None:
+    """Wait until no view loads any more, or until one has a state."""
+    page.wait_for_selector(f'.view[data-state="{state}"]' if state else ".pair:not(:has(.view[data-state=loading]))")
+
+
+class Outside:
+    """What the answers try to reach: counts connections and packets."""
+
+    def __init__(self) -> None:
+        self.tcp = socket.create_server(("127.0.0.1", 0))
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", 0))
+        self.reached = 0
+        for wait in (self.tcp.accept, lambda: self.udp.recvfrom(2000)):
+            threading.Thread(target=self._count, args=(wait,), daemon=True).start()
+
+    def _count(self, wait: object) -> None:
+        try:
+            while True:
+                wait()  # type: ignore[operator]
+                self.reached += 1
+        except OSError:
+            return
+
+    def close(self) -> None:
+        for end in (self.tcp, self.udp):
+            end.close()
+
+
+def test_a_hostile_page_reaches_nothing(gallery: Gallery, context: BrowserContext) -> None:
+    outside = Outside()
+    evil, stun = (f"127.0.0.1:{end.getsockname()[1]}" for end in (outside.tcp, outside.udp))
+    text = (HERE / "hostile_page.html").read_text(encoding="utf-8")
+    gallery.show("html", text.replace("EVIL", evil).replace("STUN", stun).encode())
+    page = visit(context)
+    left: list[str] = []
+    dialogs: list[str] = []
+    context.on("requestfinished", lambda request: left.append(request.url) if gallery.url not in request.url else None)
+    context.on("page", lambda opened: left.append(opened.url))
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.dismiss()))
+    page.on("download", lambda download: left.append(download.url))
+    page.evaluate(
+        "() => { window.broken = []; addEventListener('securitypolicyviolation', (e) => broken.push(e.blockedURI)); }"
+    )
+    address = page.url
+    page.locator("[data-do=run]").first.click(no_wait_after=True)
+    settled(page, "ready")
+    page.wait_for_timeout(700)
+    inside = next(frame for frame in page.frames if "/shown/" in frame.url)
+    blocked = inside.evaluate("blocked")
+    assert blocked.pop("rtc") == blocked["parentDocument"] == blocked["storage"] == blocked["socket"] == "refused"
+    assert "GOT THROUGH" not in blocked.values()
+    assert inside.evaluate("origin") == "null"
+    assert inside.evaluate("ticks") > 0
+    assert inside.locator("iframe, object, embed").count() == 0
+    assert page.url == address
+    assert (dialogs, outside.reached) == ([], 0)
+    assert left == []
+    assert page.evaluate("broken") == []
+    assert page.locator(".view[data-state=ready]").count() == 1
+    outside.close()
+
+
+def test_an_endless_loop_and_a_flood_of_messages_are_stopped(gallery: Gallery, context: BrowserContext) -> None:
+    def impatient(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=re.sub(r"SILENT_MS = \d+", "SILENT_MS = 900", answer.text()))
+
+    context.route("**/views.js*", impatient)
+    gallery.show("html", ENDLESS, FLOOD, ENDLESS, FLOOD)
+    page = visit(context)
+    page.evaluate(GAPS)
+    page.locator("[data-do=run]").first.click(no_wait_after=True)
+    settled(page, "stopped")
+    assert page.locator("iframe").count() == 0
+    assert page.evaluate("gap") < 900
+    page.wait_for_timeout(100)
+    assert re.search("stopped respond|flooded", page.locator(".view[data-state=stopped] .view-note").inner_text())
+
+
+def test_builds_are_drawn_and_turned_together(gallery: Gallery, context: BrowserContext) -> None:
+    gallery.show("voxel", *(voxel_file(build("cottage", skill)) for skill in (4, 1, 3, 2)))
+    page = visit(context)
+    settled(page, "ready")
+    settled(page)
+    page.locator("canvas").first.focus()
+    page.keyboard.press("0")  # shows the focus, too
+    before = drawn(page)
+    page.keyboard.press("ArrowLeft")  # turns both, and does not vote for A
+    page.wait_for_timeout(300)
+    assert all(now != then for now, then in zip(drawn(page), before, strict=True))
+    assert page.locator(".ballot").count() == 1
+    page.keyboard.press("0")
+    page.wait_for_timeout(300)
+    assert drawn(page) == before
+    for kind, file, expected in mesher_cases():
+        made = page.evaluate(MESH, [kind, list(file)])
+        assert made == expected if isinstance(expected, str) else {name: made[name] for name in expected} == expected
+
+
+def drawn(page: Page) -> list[bytes]:
+    """What both canvases show."""
+    return [canvas.screenshot() for canvas in page.locator("canvas").all()]
+
+
+def mesher_cases() -> Iterator[tuple[str, bytes, str | dict[str, object]]]:
+    """Files, and what the mesher makes of them: some of its fields, or a sentence."""
+    cube = {"palette": ["#f00"], "boxes": [[5, 5, 5, 7, 7, 7, 0]], "blocks": [[6, 6, 6, 0]]}
+    yield "voxel", json.dumps(cube).encode(), {"triangles": 12, "low": [1, 1, 1], "high": [4, 4, 4]}
+    two = {"palette": ["#ff0000", "#00ff00"], "blocks": [[0, 0, 0, 0], [900, 0, 0, 1]]}
+    yield "voxel", json.dumps(two).encode(), {"triangles": 24, "high": [902, 2, 2], "colors": [255, 0, 0, 255]}
+    for wrong, sentence in (
+        ({"blocks": [[0, 0, 0, 0]]}, "The voxel file has no palette."),
+        ({"palette": ["#fff"], "blocks": []}, "The voxel file has no blocks."),
+        ({"palette": ["#fff"], "blocks": [[0, 0, 0, 7]]}, "A block has a color outside the palette."),
+        ({"palette": ["#fff"], "blocks": [[0, 0.5, 0, 0]]}, "A block is not at whole numbers."),
+        ({"palette": ["#fff"], "blocks": [[0, 0, 0, 0], [5000, 0, 0, 0]]}, "The build is too wide to be shown."),
+        ({"palette": ["#fff"], "boxes": [[0, 0, 0, 900, 900, 900, 0]]}, "The build has more blocks than can be shown."),
+        ({"palette": ["red"], "blocks": [[0, 0, 0, 0]]}, "The voxel file has a color that is not #rrggbb."),
+    ):
+        yield "voxel", json.dumps(wrong).encode(), sentence
+    yield "voxel", b"{", "The file is damaged: its JSON cannot be read."
+    moved = {"translation": [10, 0, 0], "scale": [2, 2, 2], "mesh": 0}
+    placed = {
+        "triangles": 1,
+        "low": [10, 0, 0],
+        "high": [12, 2, 0],
+        "normals": [0, 0, 127, 127],
+        "colors": [255, 0, 0, 255],
+    }
+    yield "model3d", glb({"nodes": [moved]}), placed
+    yield (
+        "model3d",
+        glb({"nodes": [moved], "extensionsRequired": ["KHR_draco_mesh_compression"]}),
+        ("The model needs KHR_draco_mesh_compression, which this viewer does not read."),
+    )
+    yield "model3d", b"glTF but not really, only a text", "The file is not a binary glTF 2.0 model."
+
+
+def glb(more: dict[str, object]) -> bytes:
+    """A model of one red triangle in the plane z = 0."""
+    corners = struct.pack("<9f", 0, 0, 0, 1, 0, 0, 0, 1, 0)
+    file = {
+        "asset": {"version": "2.0"},
+        "scenes": [{"nodes": [0]}],
+        "meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "material": 0}]}],
+        "materials": [{"pbrMetallicRoughness": {"baseColorFactor": [1, 0, 0, 1]}}],
+        "accessors": [{"bufferView": 0, "componentType": 5126, "count": 3, "type": "VEC3"}],
+        "bufferViews": [{"buffer": 0, "byteLength": len(corners)}],
+        "buffers": [{"byteLength": len(corners)}],
+    } | more
+    text = json.dumps(file).encode()
+    text += b" " * (-len(text) % 4)
+    chunks = struct.pack("<II", len(text), 0x4E4F534A) + text + struct.pack("<II", len(corners), 0x004E4942) + corners
+    return struct.pack("<III", 0x46546C67, 2, 12 + len(chunks)) + chunks
+
+
+def test_without_webgl_a_build_is_drawn_flat_and_what_is_damaged_is_said(
+    gallery: Gallery, context: BrowserContext
+) -> None:
+    context.add_init_script(
+        "HTMLCanvasElement.prototype.getContext = ((real) => function (kind, ...more) "
+        "{ return kind === '2d' ? real.call(this, kind, ...more) : null; })(HTMLCanvasElement.prototype.getContext);"
+    )
+    gallery.show("voxel", voxel_file(build("ship", 3)), b'{"palette": []}', voxel_file(build("ship", 3)), b"nonsense")
+    for _ in range(6):
+        page = visit(context)
+        settled(page)
+        states = page.locator(".view").evaluate_all("(views) => views.map((view) => view.dataset.state)")
+        if set(states) == {"ready", "failed"}:
+            break
+        context.clear_cookies()
+    assert set(states) == {"ready", "failed"}
+    assert page.locator(".view[data-state=ready] canvas[data-flat]").count() == 1
+    assert re.search("no palette|damaged", page.locator(".view[data-state=failed] .view-note").inner_text())
