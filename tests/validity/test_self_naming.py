@@ -24,6 +24,15 @@ TELLING = (
     "You can call me Grok!",
     "Hi, this is Copilot. How can I help?",
     "Llama 3 here! Let's begin.",
+    "This is Claude speaking.",
+    "Good question! This is Mistral here, at your service.",
+    "You're talking to Mistral.",
+    "Hi! You are chatting with Qwen 2.5 today.",
+    "It is four.\n\nSigned, Llama 3",
+    "It is four.\nSigned by Grok.",
+    "It is four.\n\n— Llama",
+    "It is four. – Claude 3.5 Sonnet",
+    "It is four. -- ChatGPT",
     "I am an assistant called Vicuna.",
     "OpenAI trained me on many books.",
     "Ich bin Claude, ein KI-Assistent.",
@@ -100,6 +109,14 @@ SILENT = (
     "Bard of Avon, I am told, was Shakespeare.",
     "Sono le otto. Gemini è un segno.",
     "Als ChatGPT erschien, staunte die Welt.",
+    "If you are talking to ChatGPT, be brief.",
+    "People say you're talking to Claude when it rains.",
+    "The petition was signed by Claude users.",
+    "Signed, Claude Monet",
+    "Water lilies — Claude Monet",
+    "Three models were tried — ChatGPT, Claude — and Gemini won.",
+    "This is ChatGPT's strength.",
+    "The best of all is still the same - Claude",
     "",
 )
 
@@ -159,6 +176,8 @@ def test_a_long_answer_without_sense_is_read_in_reasonable_steps() -> None:
     assert self_namings("I am a " + "very " * 20_000) == []
     assert self_namings("as " * 20_000) == []
     assert self_namings("I'm an " * 10_000) == []
+    for gap in ("\n", " ", "\t\n", ". ", "—\n", "signed "):
+        assert self_namings("Claude." + gap * 10_000 + "x") == []
 
 
 def test_of_3053_real_answers_only_those_that_name_themselves_are_found(real_data: Path) -> None:

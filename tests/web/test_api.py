@@ -97,6 +97,7 @@ def test_the_board_the_models_and_the_report_are_told(sqlite_site: SmallSite) ->
         ({"content-type": "application/json", "origin": "null"}, b'{"choice": "A"}', 403),
         ({"content-type": "application/json", "sec-fetch-site": "cross-site"}, b'{"choice": "A"}', 403),
         ({"content-type": "application/json"}, b'{"choice": "C"}', 400),
+        ({"content-type": "application/json"}, b'{"choice": "A", "choice": "B"}', 400),
         ({"content-type": "application/json"}, b'{"choice": "A", "weight": 9}', 400),
         ({"content-type": "application/json"}, b'{"choice": "A", "reveal": 0}', 400),
         ({"content-type": "application/json"}, b"{", 400),

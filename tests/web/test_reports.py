@@ -81,6 +81,8 @@ def test_a_stranger_cannot_report_and_a_report_is_about_a_or_b(staffed: SmallSit
     assert status == 400
     desk = at_the_desk(staffed)
     (answer,) = sql(staffed.url, f"SELECT response_b FROM matchups WHERE id = '{matchup_id}'")[0]
+    assert desk.post("/admin/reports", {"answer": str(answer), "to": "bogus"})[0] == 400
+    assert desk.post("/admin/models", {"name": "mnemosyne-xl", "to": ""})[0] == 400
     assert desk.post("/admin/reports", {"answer": str(answer), "to": "dismiss"})[1].endswith("answer_dismiss")
     assert "No reports are waiting." in desk.page("/admin/reports")
 

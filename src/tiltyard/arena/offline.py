@@ -63,7 +63,7 @@ class OfflineRow:
     note: str | None
     """Why it is marked: unbeaten, winless, votes of too few people."""
     widened: bool = False
-    """Whether its interval was widened to contain the rating that the board shows."""
+    """Whether its interval was widened to contain the raw rating."""
 
 
 @dataclass(frozen=True, slots=True)

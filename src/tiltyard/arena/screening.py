@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.weights import ContestedModel
 
 
-SCREENED_AS = 1
+SCREENED_AS = 2
 """Incremented when more answers are found to say who wrote them: a site then reads all answers again at its start."""
 
 

@@ -121,10 +121,6 @@ def settings_command(
         if invitation_only is not None:
             entry = msgspec.structs.replace(chosen.entry, invitation_only=invitation_only)
             chosen = msgspec.structs.replace(chosen, entry=entry)
-        bodies: list[Any] = [] if chosen is before else [SettingsChanged(policy=chosen)]
-        bodies += [] if phase is None else [PhaseChanged(phase=phase)]
-        if bodies:
-            arena.append(bodies)
         texts: dict[site_texts.Shown, str | None] = {
             "notice": notice,
             "consent": consent,
@@ -133,6 +129,10 @@ def settings_command(
         for name, text in texts.items():
             if text is not None:
                 site_texts.set_site_text(arena.store, name, text)
+        bodies: list[Any] = [] if chosen is before else [SettingsChanged(policy=chosen)]
+        bodies += [] if phase is None else [PhaseChanged(phase=phase)]
+        if bodies:
+            arena.append(bodies)
         now, at = arena.read(lambda state: (state.policy, state.phase))
         shown = [f"\n{name}: {said}" for name in texts if (said := site_texts.site_text(arena.store, name))]
     if now.texts_public == "always":
@@ -191,7 +191,7 @@ def serve_command(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; more than one needs PostgreSQL.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
     title: Annotated[str, typer.Option(help="What the site is called.")] = "Tiltyard",
     notice: Annotated[
         str | None, typer.Option(help="A sentence shown on every page; without it, the one in the arena's settings.")

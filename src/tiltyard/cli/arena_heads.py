@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, shown_url
+from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, read_text_file, shown_url
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import json_line, write_bytes, write_lines, write_private
@@ -116,12 +116,13 @@ def head_command(
     try:
         now = clock()
         head, file = state_head(store, now, title=title, pem=pem)
+        if out is not None:  # first: a head that could not be written is not in the history either
+            write_bytes(out, json_line(file), new_folder=False)
         record_head(store, head, now, file if pem is not None else None)
     finally:
         store.close()
     typer.echo(str(head))
     if out is not None:
-        write_bytes(out, json_line(file), new_folder=False)
         note(f"wrote {out}" + (f", signed by {file.key}" if file.key else ", not signed"))
 
 
@@ -204,5 +205,5 @@ def trusted_keys(given: list[str] | None) -> list[str]:
     """The public keys that a user named, each as text or as a file with one a line."""
     from tiltyard.arena.heads import check_key
 
-    texts = [Path(text).read_text(encoding="utf-8") if Path(text).is_file() else text for text in given or ()]
+    texts = [read_text_file(Path(text)) if Path(text).is_file() else text for text in given or ()]
     return [check_key(line) for text in texts for line in text.splitlines() if line.strip()]

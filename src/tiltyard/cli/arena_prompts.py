@@ -48,7 +48,9 @@ def prompts_command(
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(min=2, metavar="N", help="rotate: have so many prompts on afterwards (default: as now)."),
+        typer.Option(
+            min=2, max=1_000_000, metavar="N", help="rotate: have so many prompts on afterwards (default: as now)."
+        ),
     ] = None,
     fresh_share: Annotated[
         float | None,
@@ -58,6 +60,7 @@ def prompts_command(
         int | None,
         typer.Option(
             min=0,
+            max=1_000_000_000,
             metavar="N",
             help="rotate: retire all with an answer shown so often (default: the policy's; 0: none).",
         ),

@@ -35,26 +35,32 @@ AttackName = Literal[
 
 
 def simulate_command(
-    models: Annotated[int, typer.Option(min=2, help="Models in the arena.")] = 38,
-    prompts: Annotated[int, typer.Option(min=1, help="Prompts in the arena.")] = 15,
-    votes: Annotated[int, typer.Option(min=1, help="Votes to cast.")] = 20_000,
-    in_flight: Annotated[int, typer.Option(min=1, help="Matchups open at any time.")] = 50,
+    models: Annotated[int, typer.Option(min=2, max=10_000, help="Models in the arena.")] = 38,
+    prompts: Annotated[int, typer.Option(min=1, max=1_000_000, help="Prompts in the arena.")] = 15,
+    votes: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Votes to cast.")] = 20_000,
+    in_flight: Annotated[int, typer.Option(min=1, max=1_000_000, help="Matchups open at any time.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
-    sd: Annotated[float, typer.Option(min=0, help="Spread of the true strengths, in Elo points.")] = 180.0,
+    sd: Annotated[float, typer.Option(min=0, max=10_000, help="Spread of the true strengths, in Elo points.")] = 180.0,
     tie_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of ties.")] = 0.08,
     both_bad_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of both-bad votes.")] = 0.05,
     noise: Annotated[float, typer.Option(min=0, max=1, help="Share of honest votes that are random.")] = 0.0,
     taste_sd: Annotated[
-        float, typer.Option(min=0, help="How much people differ in what they make of each model, in Elo points.")
+        float,
+        typer.Option(min=0, max=10_000, help="How much people differ in what they make of each model, in Elo points."),
     ] = 0.0,
     voters: Annotated[
-        int, typer.Option(min=0, help="Regular voters, who come again and again; 0: every session is of somebody new.")
+        int,
+        typer.Option(
+            min=0,
+            max=100_000_000,
+            help="Regular voters, who come again and again; 0: every session is of somebody new.",
+        ),
     ] = 0,
     diligence: Annotated[
         Literal["equal", "lognormal", "zipf"], typer.Option(help="How unequally often regular voters come.")
     ] = "lognormal",
     looks: Annotated[
-        int, typer.Option(min=0, help="How often the published ranges of ranks are looked at on the way.")
+        int, typer.Option(min=0, max=10_000, help="How often the published ranges of ranks are looked at on the way.")
     ] = 20,
     attack: Annotated[
         AttackName | None,
@@ -63,9 +69,9 @@ def simulate_command(
     attack_share: Annotated[
         float, typer.Option(min=0.001, max=0.9, help="Their share of the votes: apathetic, one-sided, rigging, sybil.")
     ] = 0.1,
-    attack_votes: Annotated[int, typer.Option(min=1, help="Votes of an attack on a model.")] = 512,
+    attack_votes: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Votes of an attack on a model.")] = 512,
     attack_days: Annotated[int, typer.Option(min=1, max=30, help="Its days, the last of thirty.")] = 7,
-    blocks: Annotated[int, typer.Option(min=1, help="Address blocks that it comes from.")] = 50,
+    blocks: Annotated[int, typer.Option(min=1, max=1_000_000, help="Address blocks that it comes from.")] = 50,
     defences: Annotated[
         Literal["on", "off", "both"] | None,
         typer.Option(help="Whether pairs wait and votes are weighed in an attack on a model; both: side by side."),

@@ -18,7 +18,10 @@ def invite_command(
     n: Annotated[int | None, typer.Option("--n", min=1, max=100_000, help="Make this many invitations.")] = None,
     out: OutOption = None,
     uses: Annotated[
-        int, typer.Option(min=0, help="How many visitors may use each; 0 is any number, for one link to many.")
+        int,
+        typer.Option(
+            min=0, max=1_000_000, help="How many visitors may use each; 0 is any number, for one link to many."
+        ),
     ] = 1,
     label: Annotated[str, typer.Option(help="What they are for; they can be revoked by it.")] = "",
     days: Annotated[
@@ -44,9 +47,20 @@ def invite_command(
     from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
     from tiltyard.boards.text import json_text
     from tiltyard.files import write_private
+    from tiltyard.web.settings import check_web_address
 
     if n is not None and revoke is not None:
         raise OptionError("--n and --revoke are two different things. Give one of them.")
+    site = check_web_address(public_url)
+
+    def keep(secrets: list[str]) -> None:
+        links = "".join(f"{site}/invited/{secret}\n" for secret in secrets)
+        if out is None:
+            typer.echo(links, nl=False)
+        else:
+            write_private(out, links.encode())
+            note(f"wrote {n} links to {out}. Whoever has one may vote; keep the file safe, or delete it.")
+
     store = Store.open(db)
     try:
         now = clock()
@@ -54,13 +68,7 @@ def invite_command(
             note(f"revoked: {revoke_invitations(store, revoke, now)}.")
         elif n is not None:
             until = None if days is None else now + days * 86_400 * MICROSECONDS
-            made = make_invitations(store, n, now=now, most=uses, label=label, expires_at=until)
-            links = "".join(f"{public_url.rstrip('/')}/invited/{secret}\n" for secret in made)
-            if out is None:
-                typer.echo(links, nl=False)
-            else:
-                write_private(out, links.encode())
-                note(f"wrote {n} links to {out}. Whoever has one may vote; keep the file safe, or delete it.")
+            make_invitations(store, n, now=now, most=uses, label=label, expires_at=until, keep=keep)
             if not store.load().state.policy.entry.invitation_only:
                 note("the arena is open to all: close it with `tiltyard arena settings --invitation-only`.")
             return
@@ -86,7 +94,10 @@ def tidy_command(
     voter_days: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="DAYS", help="Forget who was not here for this long; without it, what the policy says."
+            min=0,
+            max=36_500,
+            metavar="DAYS",
+            help="Forget who was not here for this long; without it, what the policy says.",
         ),
     ] = None,
 ) -> None:

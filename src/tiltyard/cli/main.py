@@ -128,6 +128,8 @@ def main() -> None:
         _end(_about_file(error))
     except MemoryError:
         _end("this needs more memory than there is. Give it less at once: fewer battles, models, rounds or shuffles.")
+    except UnicodeError as error:
+        _end(f"an argument or a file is not text in UTF-8 ({error.reason if hasattr(error, 'reason') else error}).")
     except RecursionError:
         _end("something in the input is nested too deeply to be read. Check the files that were named.")
 

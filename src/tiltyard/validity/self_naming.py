@@ -3,9 +3,9 @@
 A blind vote is not blind on such an answer. Only the first person counts: an answer *about* a model names it without
 being it. What is looked for, with NAME a model or one of the families below, MAKER its provider or a company below:
 
-- English: `I am (…) NAME`, `as NAME, I`, `my name is NAME`, `call me NAME`, `this is NAME`, `NAME here` at the start
-  of a line, `I am an AI … by MAKER`, `as an AI … by MAKER, … I`, `I was made/created/trained/… by MAKER`,
-  `MAKER trained me`
+- English: `I am (…) NAME`, `as NAME, I`, `my name is NAME`, `call me NAME`, `this is NAME (speaking)`, `you are
+  talking to NAME`, `NAME here` at the start of a line, `signed, NAME` and `— NAME` at the end, `I am an AI … by MAKER`,
+  `as an AI … by MAKER, … I`, `I was made/created/trained/… by MAKER`, `MAKER trained me`
 - 20 more languages: `I am NAME` and `my name is NAME`; German, French, Spanish, Italian, Portuguese and Chinese also
   `developed by MAKER` after a first-person verb, German and French `as NAME, … I`
 
@@ -104,6 +104,9 @@ AS_A_NAME = (
     r"\bmy\s+name\s+is\s+(?:{name})",
     r"\b(?:you\s+can\s+)?call\s+me\s+(?:{name})",
     r"(?:^|\n)\s*(?:(?:hello|hi|hey)\W+)?this\s+is\s+(?:{name})(?=\s*[.,!])",
+    r"(?:^|[.!?\n]\s*)(?:(?:hello|hi|hey)\W+)?this\s+is\s+(?:{name})(?=\s+(?:speaking|talking|writing|here|again)\b)",
+    r"(?:^|[.!?\n]\s*)(?:(?:hello|hi|hey)\W+)?you(?:\s+are|['’]re)\s+(?:(?:now|currently)\s+)?"
+    r"(?:talking|speaking|chatting|writing)\s+(?:to|with)\s+(?:{name})",
     r"(?:^|\n)\s*(?:(?:hello|hi|hey)\W+)?(?:{name})\s+here\s*[.,!]",
     r"\bich\s+bin\s+(?:{name})",
     r"\bmein\s+name\s+ist\s+(?:{name})",
@@ -129,6 +132,8 @@ AS_A_NAME = (
     r"\bI\s*\((?:{name})\)",
     r"\b(?:speaking|writing|responding)\s+as\s+(?:{name})(?=,?\s+I\b)",
     r"(?:regards|sincerely|yours|cheers),?[ \t]*\n\s*(?:{name})\s*$",
+    r"(?:^|[.!?\n]\s*)signed(?:[,:]|\s+by)?\s+(?:your\s+\w+\s+)?(?:{name})\s*[.!]?\s*\Z",
+    r"(?:^|[\n.!?)”\"]\s*)(?:[—–―]|--)\s*(?:{name})\s*[.!]?\s*\Z",
     r"\b(?:ik\s+ben|mijn\s+naam\s+is)\s+(?:{name})",
     r"\b(?:jestem|nazywam\s+się|mam\s+na\s+imię)\s+(?:{name})",
     r"\b(?:jag\s+är|jag\s+heter|jeg\s+er|jeg\s+heter|jeg\s+hedder|olen|nimeni\s+on)\s+(?:{name})",
@@ -169,6 +174,8 @@ MARKS = re.compile(
     r"[*`\u2060\ufeff]|~~|</?[A-Za-z][^<>]{0,80}>|(?<![^\W_])_+|_+(?![^\W_])|^[ \t]*(?:[>#•·-]+[ \t]*)+", re.M
 )
 LINK = re.compile(r"!?\[([^\[\]]{1,80})\]\([^()\s]{1,300}\)")
+GAP = re.compile(r"\s{9,}")
+"""Empty space that a phrase does not reach over, and in which every phrase would be looked for again and again."""
 SET_APART = re.compile(r"(?<!\w)\w(?:([ .\-·])\w)(?:\1\w)+(?!\w)")
 LOOKS_LATIN = str.maketrans(
     "АВЕЅІЈКМНОРСТУХаеѕіјорсухԁԛԝɡһӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνı",
@@ -230,7 +237,7 @@ def as_seen(text: str) -> str:
         text = UNSEEN.sub("", text)
         few = 5 * len(LOOKS_LIKE.findall(text)) < len(text)
         text = text.translate(LOOKS_LATIN) if few else MIXED.sub(lambda word: word[0].translate(LOOKS_LATIN), text)
-    text = MARKS.sub("", LINK.sub(r"\1", text))
+    text = GAP.sub(lambda gap: "\n" if "\n" in gap.group() else " ", MARKS.sub("", LINK.sub(r"\1", text)))
     return SET_APART.sub(lambda letters: letters.group().replace(letters[1], ""), text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl
 
@@ -41,15 +42,24 @@ async def form_of(request: Request, most_bytes: int = FORM_BYTES) -> Mapping[str
 
 
 async def json_of(request: Request, kind: type[R]) -> R:
-    """A JSON text as a value of this type."""
+    """A JSON text as a value of this type. A key that is given twice is an error."""
     if media_type(request) != "application/json":
         raise Failure(415, "unsupported_media_type", "send JSON: content-type application/json.")
     body = await body_of(request, JSON_BYTES)
     try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        value = msgspec.json.decode(body, type=kind)
+        json.loads(body, object_pairs_hook=_no_doubles)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         said = str(error).splitlines()[0]
         raise Failure(400, "bad_request", f"the JSON cannot be used: {said}.") from None
+    return value
+
+
+def _no_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a key is given twice")
+    return values
 
 
 async def nothing_of(request: Request) -> None:

@@ -63,10 +63,8 @@ class SiteSettings:
                 raise OptionError(f"{name} is shorter than {SECRET_LENGTH} characters. Make it long and random.")
         if not 0 < self.longest_wait <= MOST_WAIT_SECONDS:
             raise OptionError(f"a longest wait of {self.longest_wait} seconds is out of range. Choose 0.1 to 60.")
-        if self.public_url is not None and not _is_web_address(self.public_url):
-            raise OptionError(
-                f"the public URL {self.public_url!r} is not a web address. Write https://arena.example.org."
-            )
+        if self.public_url is not None:
+            check_web_address(self.public_url)
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -79,8 +77,13 @@ def secrets_of(environment: Mapping[str, str] = os.environ) -> tuple[str, str | 
     return environment.get(SECRET_VARIABLE, ""), environment.get(ADMIN_SECRET_VARIABLE) or None
 
 
-def _is_web_address(url: str) -> bool:
+def check_web_address(url: str) -> str:
+    """The address of a site as it was given, without a slash at its end; anything else is an error."""
     try:
-        return urlsplit(url).scheme in ("http", "https")
-    except ValueError:  # such as http://[::1
-        return False
+        parts = urlsplit(url)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # such as http://[::1, or a port that is none
+        right = False
+    if not right or not url.isprintable() or " " in url or parts.query or parts.fragment:
+        raise OptionError(f"the public URL {url[:80]!r} is not a web address. Write https://arena.example.org.")
+    return url.rstrip("/")

@@ -20,12 +20,15 @@ from tiltyard.arena.voting import NotInvited
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tiltyard.arena.store import Store
 
 SHOWN_LETTERS = 12
 """How much of an invitation's hash names it to its operator."""
+
+LONGEST_LABEL = 200
+"""Characters of a label."""
 
 _keys = (
     sa.select(voters.c.voter, invitations.c.key, invitations.c.expires_at)
@@ -64,14 +67,30 @@ def hashed(secret: str) -> str:
 
 
 def make_invitations(
-    store: Store, n: int, *, now: int, most: int = 1, label: str = "", expires_at: int | None = None
+    store: Store,
+    n: int,
+    *,
+    now: int,
+    most: int = 1,
+    label: str = "",
+    expires_at: int | None = None,
+    keep: Callable[[list[str]], None] | None = None,
 ) -> list[str]:
-    """The secrets of new invitations, each for `most` visitors. They are told only here: the database has hashes."""
+    """The secrets of new invitations, each for `most` visitors. They are told only here: the database has hashes.
+
+    `keep` gets them before they are stored; if it fails, there are no new invitations.
+    """
+    if len(label) > LONGEST_LABEL or not label.isprintable():
+        raise OptionError(
+            f"the label {label[:40]!r} is not one line of at most {LONGEST_LABEL} characters. Shorten it."
+        )
     made = [secrets.token_urlsafe(18) for _ in range(n)]
     common = {"label": label, "most": most, "uses": 0, "created_at": now, "expires_at": expires_at}
     rows = [{"name": hashed(secret), "key": secrets.token_urlsafe(9), **common} for secret in made]
     with store.database.write() as connection:
         connection.execute(sa.insert(invitations), rows)
+        if keep is not None:
+            keep(made)
     return made
 
 

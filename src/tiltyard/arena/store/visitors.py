@@ -323,7 +323,7 @@ def tidy_visitors(connection: sa.Connection, now: int, voter_days: int | None = 
     )
     gone = 0
     if voter_days is not None:
-        since = now - voter_days * DAY
+        since = max(0, now - voter_days * DAY)
         here = (matchups.c.voter == voters.c.voter) & (matchups.c.served_at >= since)
         idle = ~sa.select(matchups.c.id).where(here).exists()
         gone = connection.execute(sa.delete(voters).where(voters.c.created_at < since, idle)).rowcount
