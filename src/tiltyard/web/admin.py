@@ -27,8 +27,7 @@ from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_import, admin_views, health
 from tiltyard.web.admin_cases import CaseKind, Screener
 from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
-from tiltyard.web.bodies import form_of
-from tiltyard.web.failures import Failure
+from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.methods import written_settings
 from tiltyard.web.site import Site, site_of
 
@@ -231,7 +230,7 @@ async def prompts(request: Request) -> Response:
 async def switch_model(request: Request) -> Response:
     """Switch a model on or off."""
     form = await _posted(request)
-    name, on = form.get("name", ""), _to(form, "on", "off") == "on"
+    name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
     return await _switch(
         request, "models", e.ModelEnabled(model=name) if on else e.ModelDisabled(model=name), "model", on=on
     )
@@ -241,7 +240,7 @@ async def switch_model(request: Request) -> Response:
 async def switch_prompt(request: Request) -> Response:
     """Switch a prompt on or off."""
     form = await _posted(request)
-    name, on = form.get("name", ""), _to(form, "on", "off") == "on"
+    name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
     body = e.PromptEnabled(prompt_id=name) if on else e.PromptDisabled(prompt_id=name)
     seen = on and await site_of(request).engine.read(lambda state: _is_public(state, name))
     return await _switch(request, "prompts", body, "seen_prompt" if seen else "prompt", on=on)
@@ -260,21 +259,13 @@ async def reports(request: Request) -> Response:
 async def settle_report(request: Request) -> Response:
     """Switch one answer on or off, or settle its reports without that."""
     form, arena = await _posted(request), site_of(request).engine.arena
-    name, to = form.get("answer", ""), _to(form, "on", "off", "dismiss")
+    name, to = form.get("answer", ""), choice_of(form, "to", "on", "off", "dismiss")
     try:
         await _append(request, admin_views.switch_answer(name, to))
     except TiltyardError as error:
         return _refused(request, "reports", error)
     await asyncio.to_thread(settle_reports, arena.store, name, arena.now())
     return _redirect(f"{HOME}/reports", f"answer_{to}")
-
-
-def _to(form: Mapping[str, str], *known: str) -> str:
-    """What a switch is to be set to."""
-    to = form.get("to", "")
-    if to not in known:
-        raise Failure(400, "bad_request", f"`to` is {' or '.join(known)}, not {to[:20]!r}.")
-    return to
 
 
 def _is_public(state: ArenaState, prompt_id: str) -> bool:
@@ -346,7 +337,7 @@ async def write_flags(request: Request) -> Response:
 async def switch_answer(request: Request) -> Response:
     """Serve an answer again (a false alarm), or stop serving it."""
     form = await _posted(request)
-    name, on = form.get("name", ""), _to(form, "on", "off") == "on"
+    name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
     body = e.ResponseEnabled(response_id=name) if on else e.ResponseDisabled(response_id=name)
     return await _switch(request, "screening", body, "answer", on=on)
 

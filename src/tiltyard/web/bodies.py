@@ -41,6 +41,14 @@ async def form_of(request: Request, most_bytes: int = FORM_BYTES) -> Mapping[str
     return dict(fields)
 
 
+def choice_of(form: Mapping[str, str], name: str, *known: str) -> str:
+    """The value of a field that has one of few."""
+    value = form.get(name, "")
+    if value not in known:
+        raise Failure(400, "bad_request", f"`{name}` is {' or '.join(known)}, not {value[:20]!r}.")
+    return value
+
+
 async def json_of(request: Request, kind: type[R]) -> R:
     """A JSON text as a value of this type. A key that is given twice is an error."""
     if media_type(request) != "application/json":
