@@ -80,7 +80,7 @@ class Visits:
             self.complaints.append(f"{kind}: {text}")
 
     def _watch(self, url: str) -> None:
-        if urlsplit(url).netloc != urlsplit(self.address).netloc and urlsplit(url).scheme not in ("data", "about"):
+        if urlsplit(url).hostname != urlsplit(self.address).hostname and urlsplit(url).scheme not in ("data", "about"):
             self.complaints.append(f"left the host: {url}")
 
 

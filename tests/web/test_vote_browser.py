@@ -9,15 +9,32 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.browsers import SCREENS
 from tests.web.conftest import Visits
-from tests.web.sites import IDENTIFYING, NAMES
+from tests.web.sites import IDENTIFYING, NAMES, answer, catalog, live_site
+from tiltyard.arena import events as e
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import Page, Route
 
 
-def start_voting(page: Page) -> None:
+@pytest.fixture(scope="module")
+def long_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A site whose answers are long, with code, a table, a formula and reasoning."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('long') / 'arena.db'}"
+    Store.create(url).close()
+    with Arena.open(url) as arena:
+        arena.append([body for body in catalog(1) if not isinstance(body, e.ResponseAdded)])
+        arena.append([answer(model, 0, LONG + str(model)) for model in range(4)])
+    with live_site(url) as address:
+        yield address
+
+
+def start_voting(page: Page, address: str = "") -> None:
     """Come for the first time and press the button."""
-    page.goto("/")
+    page.goto(f"{address}/")
     page.get_by_role("button", name="Start voting").click()
     page.wait_for_selector(".ballot")
 
@@ -237,20 +254,94 @@ def test_a_phone_shows_one_answer_or_both_and_never_scrolls_sideways(visits: Vis
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_a_long_answer_scrolls_by_itself_and_can_be_expanded(visits: Visits) -> None:
-    page = visitor(visits, height=600)
-    start_voting(page)
-    for _ in range(30):
-        if page.locator(".answer .expand").count():
-            break
-        matchup = page.locator(".ballot [name=matchup_id]").get_attribute("value")
-        page.keyboard.press("s")
-        another_pair(page, matchup)
-    long = page.locator(".answer:has(.expand)").first
-    text = long.locator(".text")
-    assert text.evaluate("box => box.scrollHeight > box.clientHeight + 1")
-    long.locator(".expand-label").click()
-    assert text.evaluate("box => box.scrollHeight <= box.clientHeight + 1")
+CODE = "```python\nreturn 'a line of code that is far too wide for a phone', 42\n```"
+TABLE = f"|{' column |' * 9}\n|{'--|' * 9}\n|{' some words |' * 9}"
+LONG = f"<think>two words</think>\nLet $x^2 = 1$.\n\n{CODE}\n\n{TABLE}\n\n" + "Words and more words. " * 200
+
+
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_long_answers_are_read_before_the_vote(visits: Visits, long_site: str, width: int, dark: bool) -> None:
+    page = visitor(visits, width=width, dark=dark, touch=width < 500)
+    start_voting(page, long_site)
+    ballot, why = page.locator(".ballot [value=A]"), page.locator(".why")
+    texts = page.locator(".answer .said")
+    assert "more words" in page.locator(".answer.a .expand-label").inner_text()
+    assert why.inner_text() == "Open or scroll to the end of both answers, then vote."
+    assert why.inner_text() in str(page.locator("#announce").text_content())
+    page.keyboard.press("a")
+    ballot.click(force=True)
+    assert page.locator(".ballot").count() == 1
+    assert ballot.get_attribute("aria-describedby") == why.get_attribute("id")
+    check_accessible(page)
+    for text, size in SIZES.items():
+        assert page.evaluate(text) == [], size
+    if width > 1000:
+        page.keyboard.press("l")
+        texts.first.evaluate("box => box.scrollTop = box.scrollHeight / 2")
+        page.wait_for_function("document.querySelector('.answer.b .said').scrollTop > 100")
+        page.keyboard.press("l")
+    texts.first.evaluate("box => box.scrollTop = box.scrollHeight")
+    page.locator(".why", has_text="answer B").wait_for()
+    page.locator(".answer.b .expand-label").click()
+    why.wait_for(state="hidden")
+    assert page.locator("#announce").text_content() == "You can vote now."
+    assert texts.last.evaluate("box => box.scrollHeight <= box.clientHeight + 1")
+    page.locator(".answer.b summary", has_text="Reasoning").click()
+    page.wait_for_selector(".answer.b .thoughts .text")
+    check_accessible(page)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy Answer A").click()
+    page.locator("#announce", has_text="Copied.").wait_for(state="attached")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("Let $x^2 = 1$.")
+    assert "return 'a line of code" in copied
+    page.keyboard.press("a")
+    assert len(revealed(page)) == 2
+    check_accessible(page)
+    for text, size in SIZES.items():
+        assert page.evaluate(text) == [], size
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+SIZES = {
+    """innerWidth > 500 ? [] : [...document.querySelectorAll(
+        "main :is(button, a.button, summary, .expand-label, .switch label)"
+      )].filter(e => e.checkVisibility() && e.getBoundingClientRect().height < 44).map(e => e.outerHTML)""": "44 px",
+    """[...document.querySelectorAll("main *")].filter(e => e.checkVisibility() && !e.closest("math, .hidden")
+      && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())
+      && parseFloat(getComputedStyle(e).fontSize) < 12).map(e => e.outerHTML)""": "12 px",
+}
+
+
+def test_an_answer_that_does_not_render_can_be_said_so(visits: Visits, long_site: str) -> None:
+    """The views are those of other kinds of answers; here they are put into the page by hand."""
+    page = visitor(visits)
+    start_voting(page, long_site)
+    page.evaluate(
+        """for (const side of ["a", "b"]) {
+             const view = document.createElement("div");
+             Object.assign(view, { className: "view" });
+             Object.assign(view.dataset, { kind: "voxel", state: "loading", hint: "Both are still loading." });
+             document.querySelector(`.answer.${side} .said`).replaceWith(view);
+           }
+           const box = document.createElement("details");
+           box.className = "unrendered";
+           box.innerHTML = "<summary>Something does not render</summary>"
+             + ["A", "B", "AB"].map(side => `<button name="unrendered" value="${side}">${side}</button>`).join("");
+           document.querySelector(".ballot").append(box);
+           window.setView = (side, state) => {
+             const view = document.querySelector(`.answer.${side} .view`);
+             view.dataset.state = state;
+             view.dispatchEvent(new Event("tiltyard:view", { bubbles: true }));
+           };
+           setView("a", "ready");"""
+    )
+    assert "waiting for B" in page.locator(".why").inner_text()
+    assert page.locator(".ballot [aria-disabled=true]").count() == 7
+    page.evaluate("setView('b', 'failed')")
+    assert page.locator(".ballot [aria-disabled=true]").count() == 0
+    assert page.locator(".unrendered[open] .primary").get_attribute("value") == "B"
+    assert page.locator("#announce").text_content() == "You can vote now."
 
 
 def test_names_are_shown_only_after_the_commit(visits: Visits) -> None:

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.arena.engines import Clock, sql
-from tests.web.sites import IDENTIFYING, NAMES, SECRET, SmallSite, form_in, small_site, vote_once, vote_page
+from tests.web.sites import IDENTIFYING, NAMES, SECRET, SmallSite, answer, form_in, small_site, vote_once, vote_page
 from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.policy import Limits, Policy
@@ -35,7 +35,7 @@ def test_a_first_visit_shows_a_pair_and_a_vote_leads_to_the_names(site: SmallSit
     assert client.post("/reveal", data=form_in(held_back.text)).headers["location"] == answer.headers["location"]
     result = client.get(answer.headers["location"])
     assert sum(name in result.text for name in NAMES) == 2
-    assert "by your vote" in result.text
+    assert "if counted: " in result.text
     assert "Nobody else has voted on these two yet" in result.text
     assert verify(site.url).clean
 
@@ -81,11 +81,11 @@ def test_the_ratings_shown_are_what_the_state_says_and_the_change_is_the_votes_o
     sqlite_site.observatory.refresh()
     result = client.get(vote_once(client, "A")).text
     shown = [float(text) for text in re.findall(r'<b class="rating">(\d+)</b>', result)]
-    moved = [float(text.replace("−", "-")) for text in re.findall(r"([+−][\d.]+) by your vote", result)]
+    moved = [float(text.replace("−", "-")) for text in re.findall(r"if counted: <[^>]+>([+−][\d.]+) points", result)]
     ratings = sqlite_site.arena.read(
         lambda state: {m.display_name: float(state.conservative[i]) for i, m in enumerate(state.catalog.models)}
     )
-    names = re.findall(r'<h2 id="name-[ab]">([^<]+?)(?: <span|</h2>)', result)
+    names = re.findall(r'<h2 id="name-[ab]"><span[^>]*>[AB]</span> ([^<]+?)(?: <span|</h2>)', result)
     assert shown == [round(ratings[name]) for name in names]
     assert moved[0] > 0 > moved[1]
 
@@ -97,10 +97,10 @@ def test_both_bad_moves_nobody_but_legacy_elo(sqlite_site: SmallSite, phase: int
     sqlite_site.observatory.refresh()
     result = sqlite_site.client()
     page = result.get(vote_once(result, "BOTH_BAD")).text
-    assert page.count("unchanged by your vote") == (2 if phase == 3 else 0)
-    assert page.count("−8.0 by your vote") == (0 if phase == 3 else 2)
+    assert page.count("if counted: no change") == (2 if phase == 3 else 0)
+    assert page.count("−8.0 points") == (0 if phase == 3 else 2)
     assert page.count('<b class="rating">1492</b>' if phase == 2 else '<b class="rating">800</b>') == 2
-    assert page.count("raw 1500") == (2 if phase == 3 else 0)
+    assert page.count("(now 1500 ± 700)") == (2 if phase == 3 else 0)
 
 
 def test_others_votes_are_counted_without_ones_own(sqlite_site: SmallSite) -> None:
@@ -122,8 +122,8 @@ def test_a_result_that_another_process_knows_nothing_of_tells_the_present(sqlite
     settings = sqlite_site.settings
     with TestClient(create_app(settings, sqlite_site.arena, sqlite_site.observatory), cookies=client.cookies) as other:
         result = other.get(where).text
-    assert "rating now" in result
-    assert "by your vote" not in result
+    assert "on the board" in result
+    assert "if counted" not in result
     assert "Nobody else has voted" in result
 
 
@@ -302,3 +302,34 @@ def test_an_arena_without_answers_says_so(sqlite_url: str) -> None:
         answer = site.client().post("/api/v1/matchups")
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "nothing_to_serve")
         assert answer.headers["retry-after"]
+
+
+def test_the_hint_is_there_until_the_first_vote(sqlite_site: SmallSite) -> None:
+    client = sqlite_site.client()
+    hint = "you see their names afterwards"
+    assert hint in vote_page(client).text
+    client.post("/skip", data=form_in(vote_page(client).text))
+    assert hint in vote_page(client).text
+    vote_once(client)
+    assert hint not in vote_page(client).text
+
+
+def test_reasoning_is_folded_and_both_sides_have_the_same_line(sqlite_site: SmallSite) -> None:
+    secret = "<think>quietly, two words</think>\n\nsaid aloud"
+    sqlite_site.arena.append([answered_anew(1, j, secret) for j in range(3)])
+    client, seen = sqlite_site.client(), set[int]()
+    for _ in range(12):
+        page = vote_page(client).text
+        rows = re.findall(r'class="thoughts">(?:<summary>)?([^<]+)', page)
+        assert sorted(rows) in ([], ["No reasoning shown", "Reasoning (3 words)"])
+        assert "&lt;think&gt;" not in page
+        seen.add(len(rows))
+        vote_once(client, "TIE")
+    assert seen == {0, 2}
+
+
+def answered_anew(model: int, prompt: int, text: str) -> e.ResponseAdded:
+    given = answer(model, prompt, text)
+    return e.ResponseAdded(
+        response_id=f"{given.response_id}/anew", model=given.model, prompt_id=given.prompt_id, text=text
+    )

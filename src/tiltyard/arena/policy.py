@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from tiltyard.arena.reasons import BallotRules
 from tiltyard.errors import OptionError
 from tiltyard.ratings.glicko2 import Glicko2Settings
 
@@ -336,6 +337,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Which answers and prompts of the bank are served."""
     flags: FlagRules = FlagRules()
     """When a session, an answer or a model is flagged."""
+    ballot: BallotRules = BallotRules()
+    """What the vote page asks before a vote, and offers after it."""
     contender_band: int = 8
     """Size of the contender band. K: the first models by conservative score. (§4 `K`)"""
     challenger_reach: int = 8
@@ -400,7 +403,7 @@ def _numbers(settings: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, 
         value = getattr(settings, name)
         if isinstance(value, msgspec.Struct):
             yield from _numbers(value, f"{prefix}{name}.")
-        elif not isinstance(value, str):
+        elif not isinstance(value, str | tuple):
             yield prefix + name, value
 
 
@@ -419,13 +422,11 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "entry.puzzle_bits": (0, 32),
     "entry.puzzle_wait_seconds": (1, 600),
     **dict.fromkeys(("challenger_reach", "contender_opens_at", "undo_seconds", "prompt_target_top"), (0, MOST)),
+    **dict.fromkeys(("defences.alarm_z", "badges.stable_places", "publication.median_places"), (0, MOST)),
+    **dict.fromkeys(("bank.fresh_until", "bank.seen_at_most", "ballot.long_words"), (0, MOST)),
     **dict.fromkeys(("defences.rounds", "defences.publish_seconds"), (1, MOST)),
     **dict.fromkeys(("defences.block_pull", "defences.time_pull"), (0.1, MOST)),
-    "defences.alarm_z": (0, MOST),
-    **dict.fromkeys(("badges.stable_places", "publication.median_places"), (0, MOST)),
-    **dict.fromkeys(("publication.largest_voter", "flags.quality_level"), (0, 1)),
-    "bank.fresh_share": (0, 1),
-    **dict.fromkeys(("bank.fresh_until", "bank.seen_at_most"), (0, MOST)),
+    **dict.fromkeys(("publication.largest_voter", "flags.quality_level", "bank.fresh_share"), (0, 1)),
     "bank.least_prompts": (2, MOST),
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }

@@ -27,6 +27,10 @@ LAG_WEIGHT = 0.3
 """The weight of one group of answers in the estimate of how late the event loop is."""
 
 
+VOTERS_REMEMBERED = 50_000
+"""How many voters a process remembers as having voted, to ask the database less."""
+
+
 class Engine:
     """An `Arena` for coroutines. A submitted command is executed whether or not the visitor waits for the answer.
 
@@ -37,6 +41,7 @@ class Engine:
         self.arena = arena
         self._longest_wait = longest_wait
         self._mailbox: LoopMailbox | None = None
+        self._have_voted: set[str] = set()
 
     async def run(self, command: Command[R]) -> R:
         """The answer to a command, once it is committed."""
@@ -70,6 +75,16 @@ class Engine:
         if not SAFE_ID.match(matchup_id):
             return None
         return await asyncio.to_thread(matchup_table.shown_matchup, self.arena.store, matchup_id, voter)
+
+    async def has_voted(self, voter: str) -> bool:
+        """Whether this voter has voted before."""
+        if voter in self._have_voted:
+            return True
+        if found := await asyncio.to_thread(matchup_table.has_voted, self.arena.store, voter):
+            if len(self._have_voted) >= VOTERS_REMEMBERED:
+                self._have_voted.clear()
+            self._have_voted.add(voter)
+        return found
 
     async def open_matchup(self, voter: str, now: int) -> ShownMatchup | None:
         """The matchup that waits for this voter's vote."""

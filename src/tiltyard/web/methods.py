@@ -46,4 +46,6 @@ def written_settings(policy: Policy) -> tuple[tuple[str, str], ...]:
 def _written(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(value) or "none"
     return f"{value:,g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

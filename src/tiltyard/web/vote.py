@@ -19,7 +19,7 @@ from tiltyard.bank import AnswerKind
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.site import site_of
-from tiltyard.web.text import is_plain, rendered
+from tiltyard.web.text import count_words, is_plain, is_quick, rendered, split_reasoning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,22 +38,22 @@ router = APIRouter(include_in_schema=False)
 
 PURPOSE = "vote"
 START = "start"
-LONG_CHARACTERS = 900
-LONG_LINES = 14
-"""From this length on an answer may not fit its column, and can be expanded."""
-
-AT_ONCE_CHARACTERS = 4_000
-"""Longer texts are rendered outside the event loop."""
+LONG_CHARACTERS = 700
+LONG_LINES = 10
+"""From this length on a text may not fit its box, and can be expanded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One text as the page shows it."""
+    """One text as the page shows it; of an answer also what its model wrote to itself first, which is folded."""
 
     html: Html
+    words: int
     is_long: bool
     is_plain: bool
     is_empty: bool
+    reasoning: Html | None = None
+    reasoning_words: int = 0
     kind: str = AnswerKind.TEXT.value
     url: str = ""
     """Where the file is, if it is not a text; `html` is then a description, or empty."""
@@ -99,6 +99,8 @@ async def vote_page(request: Request) -> Response:
     except PuzzleNeeded:
         return _puzzle_page(site, site.visitors.puzzle(visitor), token)
     context = {**await _texts(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
+    context["first_visit"] = not await site.engine.has_voted(visitor.voter)
+    context["long_words"] = site.observatory.snapshot.policy.ballot.long_words
     return site.page("vote.html", context, here="vote")
 
 
@@ -225,10 +227,23 @@ async def vote_result(request: Request, matchup_id: str) -> Response:
 
 
 async def shown(text: str) -> Shown:
-    """A text as the page shows it; a long one is rendered outside the event loop."""
-    html = rendered(text) if len(text) <= AT_ONCE_CHARACTERS else await asyncio.to_thread(rendered, text)
+    """A text as the page shows it."""
     is_long = len(text) > LONG_CHARACTERS or text.count("\n") > LONG_LINES
-    return Shown(html, is_long, is_plain(text), not text.strip())
+    return Shown(await _html(text), count_words(text), is_long, is_plain(text), not text.strip())
+
+
+async def shown_answer(text: str) -> Shown:
+    """An answer as the page shows it, its reasoning apart."""
+    reasoning, said = split_reasoning(text)
+    made = await shown(said)
+    if not reasoning:
+        return made
+    return replace(made, reasoning=await _html(reasoning), reasoning_words=count_words(reasoning))
+
+
+async def _html(text: str) -> Html:
+    """A text as HTML; one that takes long is rendered outside the event loop."""
+    return rendered(text) if is_quick(text) else await asyncio.to_thread(rendered, text)
 
 
 def effect_on(snapshot: Snapshot, matchup: ShownMatchup) -> Effect | None:
@@ -318,17 +333,15 @@ async def _asked(request: Request) -> tuple[str, Visitor, Mapping[str, str]]:
     return form.get("matchup_id", ""), await visitors.returning(request), form
 
 
-async def _texts(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Shown]:
-    """The prompt and both answers as the page shows them."""
-    texts = {"prompt": matchup.prompt, "answer_a": matchup.response_a, "answer_b": matchup.response_b}
-    made = {name: await shown(text) for name, text in texts.items()}
+async def _texts(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Shown | bool]:
+    """The prompt and both answers as the page shows them, and whether either of the answers has reasoning."""
+    a, b = await shown_answer(matchup.response_a), await shown_answer(matchup.response_b)
     if matchup.kind != AnswerKind.TEXT:
-        for name, side in _ANSWERS:
-            made[name] = replace(made[name], kind=matchup.kind, url=site.shown_links.url(matchup.matchup_id, side))
-    return made
-
-
-_ANSWERS: tuple[tuple[str, Answered], ...] = (("answer_a", "A"), ("answer_b", "B"))
+        links = site.shown_links
+        a = replace(a, kind=matchup.kind, url=links.url(matchup.matchup_id, "A"))
+        b = replace(b, kind=matchup.kind, url=links.url(matchup.matchup_id, "B"))
+    reasoned = a.reasoning is not None or b.reasoning is not None
+    return {"prompt": await shown(matchup.prompt), "answer_a": a, "answer_b": b, "reasoned": reasoned}
 
 
 def _redirect(path: str) -> RedirectResponse:

@@ -278,6 +278,14 @@ def open_matchup(store: Store, voter: str, now: int) -> ShownMatchup | None:
         return _made(connection.execute(_open, {"voter": voter, "now": now}).mappings().first())
 
 
+def has_voted(store: Store, voter: str) -> bool:
+    """Whether this voter has voted, be it undone since."""
+    closed = matchups.c.status.in_((MatchupStatus.VOTED.value, MatchupStatus.UNDONE.value))
+    with store.database.read() as connection:
+        found = sa.select(matchups.c.id).where(matchups.c.voter == voter, closed).limit(1)
+        return connection.execute(found).first() is not None
+
+
 def voted_matchups(store: Store, voter: str, now: int, most: int, passed_over: int = 0) -> list[ShownMatchup]:
     """This voter's final votes, whose names may be shown; latest first."""
     final_before = now - CLOCK_MARGIN  # same rule as `shows_names`

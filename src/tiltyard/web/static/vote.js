@@ -3,9 +3,15 @@
 const stage = document.getElementById("stage");
 const announce = document.getElementById("announce");
 const KEYS = { a: "A", arrowleft: "A", b: "B", arrowright: "B", t: "TIE", x: "BOTH_BAD" };
+const PATIENCE = 30000; // an answer that loads longer does not keep anybody from voting
 let busy = false;
 let momentTimer = 0;
+let patienceTimer = 0;
 let solver = null;
+let together = false;
+let read = new Set();
+let impatient = false;
+let following = null;
 
 document.body.classList.add("scripted");
 settle();
@@ -18,31 +24,50 @@ stage.addEventListener("submit", (event) => {
     announce.textContent = "Still solving the puzzle …";
     return;
   }
+  if (button?.getAttribute("aria-disabled") === "true") {
+    explain();
+    return;
+  }
   const fields = new URLSearchParams(new FormData(form));
   if (button?.name) fields.set(button.name, button.value);
   go(button?.getAttribute("formaction") ?? form.getAttribute("action"), { method: "POST", body: fields });
 });
 
 stage.addEventListener("click", (event) => {
+  const copy = event.target.closest("button.copy");
+  if (copy) return void copyAnswer(copy);
   const link = event.target.closest("a.next");
   if (!link || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
   go(link.getAttribute("href"), {});
 });
 
+stage.addEventListener("change", (event) => {
+  const box = event.target;
+  if (box.id === "together") {
+    together = box.checked;
+    if (together) follow(stage.querySelector(".answer.a .said"));
+  }
+  if (box.matches(".expand, [name=show], #together")) look();
+});
+
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target;
-  if (target.closest("input, select, textarea, [contenteditable]")) return;
+  if (target.closest("select, textarea, [contenteditable], input:not(.expand, #together)")) return;
   const key = event.key.toLowerCase();
   if (key.startsWith("arrow") && scrollsSideways(target)) return;
-  if ((key === "enter" || key === " ") && target.closest("a, button, summary, label")) return;
+  if ((key === "enter" || key === " ") && target.closest("a, button, summary, label, input")) return;
+  if (key === "e" && openBoth()) return;
   const wanted = wantedBy(key);
   if (!wanted) return;
   event.preventDefault();
   wanted.click();
 });
 
+stage.addEventListener("tiltyard:view", () => lock());
+stage.addEventListener("scroll", (event) => scrolled(event.target), { capture: true, passive: true });
+window.addEventListener("resize", () => look(), { passive: true });
 window.addEventListener("popstate", () => location.reload());
 
 function wantedBy(key) {
@@ -50,12 +75,13 @@ function wantedBy(key) {
   if (key === "s") return stage.querySelector(".skip-pair");
   if (key === "n") return stage.querySelector("a.next");
   if (key === "u") return stage.querySelector("button.undo");
+  if (key === "l") return stage.querySelector(".together:not([hidden]) input");
   if (key === "enter" || key === " ") return stage.querySelector(".show-names");
   return key in KEYS ? stage.querySelector(`.choices [value="${KEYS[key]}"]`) : null;
 }
 
 function scrollsSideways(element) {
-  const box = element.closest("pre, table, .text");
+  const box = element.closest("pre, .sideways, .formula, .text");
   return box !== null && box.scrollWidth > box.clientWidth;
 }
 
@@ -84,16 +110,26 @@ function show(page, next, address) {
   const here = /^\/(start|vote|skip|undo|reveal|puzzle)$/.test(address.pathname) ? "/" : address.pathname;
   if (here !== location.pathname) history.pushState(null, "", here);
   window.scrollTo(0, 0);
+  announce.textContent = stage.querySelector("[data-announce]")?.dataset.announce ?? "";
   settle();
   stage.querySelector("h1")?.focus({ preventScroll: true });
-  announce.textContent = stage.querySelector("[data-announce]")?.dataset.announce ?? "";
 }
 
 // After a vote there is a moment to undo it; then the names are asked for, which makes it final.
 function settle() {
   clearTimeout(momentTimer);
+  clearTimeout(patienceTimer);
   solver?.terminate();
   solver = null;
+  read = new Set();
+  impatient = false;
+  look();
+  if (stage.querySelector(".ballot") && stage.querySelector(".view")) {
+    patienceTimer = setTimeout(() => {
+      impatient = true;
+      lock();
+    }, PATIENCE);
+  }
   const puzzle = stage.querySelector("form.puzzle");
   if (puzzle) solve(puzzle);
   const moment = stage.querySelector("form.moment");
@@ -104,6 +140,147 @@ function settle() {
   if (still) left.parentElement.remove();
   else left.animate([{ transform: "scaleX(1)" }, { transform: "scaleX(0)" }], { duration: milliseconds, fill: "forwards" });
   momentTimer = setTimeout(() => showNames(moment), milliseconds);
+}
+
+// Long texts: how many words are left below the edge, and which answers were read to their end.
+
+function look() {
+  for (const box of stage.querySelectorAll(".said")) measure(box);
+  const both = [...stage.querySelectorAll(".answer .said")].filter((box) => left(box) > 0).length === 2;
+  const line = stage.querySelector(".together");
+  if (line) {
+    line.hidden = !both;
+    line.querySelector("input").checked = together;
+  }
+  lock();
+}
+
+function left(box) {
+  return box.scrollHeight - box.clientHeight > 4 ? Math.max(0, box.scrollHeight - box.clientHeight) : 0;
+}
+
+function measure(box) {
+  const owner = box.parentElement;
+  const below = left(box) && Math.max(0, box.scrollHeight - box.clientHeight - box.scrollTop);
+  const opened = owner.querySelector(":scope > .expand")?.checked ?? false;
+  owner.classList.toggle("fits", !opened && left(box) === 0);
+  owner.classList.toggle("at-end", below < 12);
+  if (below < 12 && box.clientHeight > 0) read.add(owner.id);
+  const rest = owner.querySelector(":scope > .expand-label .rest");
+  if (rest) rest.textContent = below < 12 ? "Show in full" : moreWords((Number(owner.dataset.words) * below) / box.scrollHeight);
+}
+
+function moreWords(number) {
+  const step = number >= 1000 ? 100 : number >= 100 ? 10 : 1;
+  const words = Math.max(1, Math.round(number / step) * step);
+  return `${words.toLocaleString("en")} more ${words === 1 ? "word" : "words"}`;
+}
+
+function scrolled(box) {
+  if (!(box instanceof Element) || !box.matches(".said")) return;
+  if (following === box) following = null;
+  else follow(box);
+  measure(box);
+  lock();
+}
+
+function follow(box) {
+  const other = together && box?.closest(".answer") && stage.querySelector(`.answer${box.closest(".a") ? ".b" : ".a"} .said`);
+  if (!other || !left(box) || !left(other)) return;
+  const place = Math.round((box.scrollTop / left(box)) * left(other));
+  if (Math.abs(place - other.scrollTop) < 2) return;
+  following = other;
+  other.scrollTop = place;
+  measure(other);
+}
+
+function openBoth() {
+  const boxes = [...stage.querySelectorAll(".answer:not(.fits) > .expand")];
+  if (!boxes.length) return false;
+  const open = boxes.some((box) => !box.checked);
+  for (const box of boxes) box.checked = open;
+  look();
+  if (!stage.querySelector(".why:not([hidden])")) announce.textContent = open ? "Both answers are shown in full." : "Both answers are folded.";
+  return true;
+}
+
+// The ballot is locked until both answers are there, and long ones were read to their end.
+
+function lock() {
+  const ballot = stage.querySelector(".ballot");
+  if (!ballot) return;
+  const why = ballot.querySelector(".why");
+  const reason = whyLocked(ballot);
+  for (const button of ballot.querySelectorAll("[name=choice], [name=unrendered]")) {
+    if (reason) {
+      button.setAttribute("aria-disabled", "true");
+      button.setAttribute("aria-describedby", why.id);
+    } else {
+      button.removeAttribute("aria-disabled");
+      button.removeAttribute("aria-describedby");
+    }
+  }
+  ballot.classList.toggle("locked", reason !== "");
+  if (why.textContent !== reason) {
+    const was = why.textContent;
+    why.textContent = reason;
+    if (was && !reason) announce.textContent = "You can vote now.";
+    else if (reason) announce.textContent = `${announce.textContent.startsWith("New pair") ? `${announce.textContent} ` : ""}${reason}`;
+  }
+  why.hidden = !reason;
+  offerBroken(ballot);
+}
+
+function whyLocked(ballot) {
+  const waiting = [...stage.querySelectorAll(".answer .view")].filter((view) => view.dataset.state === "loading");
+  if (waiting.length && !impatient) {
+    const sides = waiting.map((view) => (view.closest(".a") ? "A" : "B")).join(" and ");
+    return `${waiting[0].dataset.hint ?? "Both are still loading."} Voting opens when both are there; waiting for ${sides}.`;
+  }
+  const least = Number(ballot.dataset.longWords);
+  const unread = [...stage.querySelectorAll(".answer")].filter(
+    (answer) => least > 0 && Number(answer.dataset.words) >= least && answer.querySelector(".said") && !read.has(answer.id),
+  );
+  if (!unread.length) return "";
+  const sides = unread.map((answer) => (answer.matches(".a") ? "A" : "B"));
+  return `Open or scroll to the end of ${sides.length === 2 ? "both answers" : `answer ${sides[0]}`}, then vote.`;
+}
+
+function explain() {
+  const reason = stage.querySelector(".why")?.textContent;
+  if (!reason) return;
+  announce.textContent = "";
+  setTimeout(() => (announce.textContent = reason), 50);
+}
+
+function offerBroken(ballot) {
+  const box = ballot.querySelector(".unrendered");
+  if (!box) return;
+  const failed = [...stage.querySelectorAll(".answer .view")].filter((view) => view.dataset.state === "failed" || (impatient && view.dataset.state === "loading"));
+  const sides = failed.map((view) => (view.closest(".a") ? "A" : "B")).join("");
+  if (!sides || box.dataset.offered === sides) return;
+  box.dataset.offered = sides;
+  box.open = true;
+  for (const button of box.querySelectorAll("button")) button.classList.toggle("primary", button.value === sides);
+}
+
+async function copyAnswer(button) {
+  const text = stage.ownerDocument.createElement("div");
+  text.className = "hidden words";
+  text.append(...button.closest(".answer").querySelector(".said").cloneNode(true).childNodes);
+  for (const math of text.querySelectorAll("math")) math.replaceWith(math.getAttribute("display") === "block" ? `$$${math.getAttribute("alttext")}$$` : `$${math.getAttribute("alttext")}$`);
+  document.body.append(text);
+  const said = text.innerText.trim();
+  text.remove();
+  try {
+    await navigator.clipboard.writeText(said);
+    announce.textContent = "Copied.";
+    const label = button.firstChild;
+    label.textContent = "Copied";
+    setTimeout(() => (label.textContent = "Copy"), 900);
+  } catch {
+    announce.textContent = "It could not be copied. Select the text and copy it by hand.";
+  }
 }
 
 // A puzzle is solved in a thread of its own, so that the page stays usable; its form then sends itself.
