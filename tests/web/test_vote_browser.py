@@ -321,7 +321,7 @@ def test_an_answer_that_does_not_render_can_be_said_so(visits: Visits, long_site
         """for (const side of ["a", "b"]) {
              const view = document.createElement("div");
              Object.assign(view, { className: "view" });
-             Object.assign(view.dataset, { kind: "voxel", state: "loading", hint: "Both are still loading." });
+             Object.assign(view.dataset, { kind: "another", state: "loading", hint: "Both are still loading." });
              document.querySelector(`.answer.${side} .said`).replaceWith(view);
            }
            const box = document.createElement("details");
@@ -336,7 +336,7 @@ def test_an_answer_that_does_not_render_can_be_said_so(visits: Visits, long_site
            };
            setView("a", "ready");"""
     )
-    assert "waiting for B" in page.locator(".why").inner_text()
+    assert "Voting waits for B" in page.locator(".why").inner_text()
     assert page.locator(".ballot [aria-disabled=true]").count() == 7
     page.evaluate("setView('b', 'failed')")
     assert page.locator(".ballot [aria-disabled=true]").count() == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -333,7 +333,7 @@ async def _asked(request: Request) -> tuple[str, Visitor, Mapping[str, str]]:
     return form.get("matchup_id", ""), await visitors.returning(request), form
 
 
-async def _texts(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Shown | bool]:
+async def _texts(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Any]:
     """The prompt and both answers as the page shows them, and whether either of the answers has reasoning."""
     a, b = await shown_answer(matchup.response_a), await shown_answer(matchup.response_b)
     if matchup.kind != AnswerKind.TEXT:

@@ -232,10 +232,10 @@ function lock() {
 }
 
 function whyLocked(ballot) {
-  const waiting = [...stage.querySelectorAll(".answer .view")].filter((view) => view.dataset.state === "loading");
-  if (waiting.length && !impatient) {
+  const waiting = [...stage.querySelectorAll(".answer .view")].filter((view) => isAwaited(view));
+  if (waiting.length) {
     const sides = waiting.map((view) => (view.closest(".a") ? "A" : "B")).join(" and ");
-    return `${waiting[0].dataset.hint ?? "Both are still loading."} Voting opens when both are there; waiting for ${sides}.`;
+    return `${waiting[0].dataset.hint ?? "Both are still loading."} Voting waits for ${sides}.`;
   }
   const least = Number(ballot.dataset.longWords);
   const unread = [...stage.querySelectorAll(".answer")].filter(
@@ -244,6 +244,11 @@ function whyLocked(ballot) {
   if (!unread.length) return "";
   const sides = unread.map((answer) => (answer.matches(".a") ? "A" : "B"));
   return `Open or scroll to the end of ${sides.length === 2 ? "both answers" : `answer ${sides[0]}`}, then vote.`;
+}
+
+// A page to run and a film to play wait for the voter, so their time does not run out.
+function isAwaited(view) {
+  return view.dataset.state === "loading" && !(impatient && !["html", "audio", "video"].includes(view.dataset.kind));
 }
 
 function explain() {
@@ -256,7 +261,7 @@ function explain() {
 function offerBroken(ballot) {
   const box = ballot.querySelector(".unrendered");
   if (!box) return;
-  const failed = [...stage.querySelectorAll(".answer .view")].filter((view) => view.dataset.state === "failed" || (impatient && view.dataset.state === "loading"));
+  const failed = [...stage.querySelectorAll(".answer .view")].filter((view) => view.dataset.state === "failed" || (view.dataset.state === "loading" && !isAwaited(view)));
   const sides = failed.map((view) => (view.closest(".a") ? "A" : "B")).join("");
   if (!sides || box.dataset.offered === sides) return;
   box.dataset.offered = sides;
