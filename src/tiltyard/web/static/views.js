@@ -41,21 +41,19 @@ function become(view, state, words = "") {
   view.dispatchEvent(new CustomEvent("tiltyard:view", { bubbles: true, detail: { state } }));
 }
 
-const ready = (view, words) => become(view, "ready", words);
-const fail = (view, words) => become(view, "failed", `${words} You can say below that it does not render.`);
+function ready(view, words) {
+  become(view, "ready", words);
+}
+
+function fail(view, words) {
+  become(view, "failed", `${words} You can say below that it does not render.`);
+}
 
 // ---- Pictures
 
 function showImage(view) {
   const image = view.querySelector("img");
-  const done = () => (image.naturalWidth || view.dataset.kind === "svg" ? ready(view) : broken());
-  const broken = () => fail(view, "The picture cannot be shown.");
-  if (image.complete && image.naturalWidth) done();
-  else {
-    image.addEventListener("load", done, { once: true });
-    image.addEventListener("error", broken, { once: true });
-    if (image.complete) image.src = image.src; // it ended before anybody listened
-  }
+  image.decode().then(() => ready(view), () => fail(view, "The picture cannot be shown."));
   view.querySelector(".enlarge").addEventListener("click", () => enlarge(view));
 }
 
