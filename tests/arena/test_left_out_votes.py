@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.arena.engines import Clock, catalog, open_arena, play, sql
@@ -299,6 +301,43 @@ def test_an_operator_who_turns_votes_into_skips_is_found_by_the_hash_alone(
     assert told.returncode == 3
     assert f"head: {head}" in told.stdout
     assert "votes that were not undone are known by their hashes alone" in told.stdout
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_honest_file_is_accused_and_no_vote_can_be_hidden(sqlite_url: str, seed: int) -> None:
+    """Whatever visitors and administrators do, at any moment, with every head that was published on the way."""
+    rng, clock, kept = np.random.default_rng(seed), Clock(), list[Head]()
+    with open_arena(sqlite_url, clock) as arena:
+        arena.append([*catalog(), e.PhaseChanged(phase=3)])
+        open_ones, votes = list[str](), list[str]()
+        for step in range(60):
+            clock.turn(float(rng.choice([0.5, 3, 2000])))
+            act = rng.choice(
+                ["serve", "serve", "vote", "hold", "undo", "reveal", "skip", "expire", "exclude", "restore"]
+            )
+            with contextlib.suppress(ArenaError):
+                if act == "serve":
+                    open_ones.append(arena.serve("ann").matchup_id)
+                elif act in ("vote", "hold") and open_ones:
+                    votes.append(open_ones.pop(rng.integers(len(open_ones))))
+                    arena.vote(votes[-1], "ann", e.Choice.A, reveal=act == "vote")
+                elif act in ("undo", "reveal") and votes:
+                    getattr(arena, act)(votes[-1], "ann")
+                elif act == "skip" and open_ones:
+                    arena.skip(open_ones.pop(), "ann")
+                elif act == "expire":
+                    arena.expire_due()
+                elif votes:
+                    kind = e.Excluded if act == "exclude" else e.Restored
+                    arena.append([kind(matchup_ids=(str(rng.choice(votes)),), reason="test")])
+            if step % 6 == 5:
+                rows = [json.loads(line) for line in lines_of(arena)]
+                kept.append(Head.parse(rows[0]["head"]))
+                assert wrong(rows, kept) == []
+    shown = [n for n in places(rows, "voted") if "body" in rows[n]]
+    assert shown
+    for vote in shown:
+        assert "known by its hash alone" in wrong(changed(rows, vote), kept)[0]
 
 
 def test_an_undo_in_time_is_no_contradiction_to_a_head_printed_in_between(sqlite_url: str) -> None:

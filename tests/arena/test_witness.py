@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,40 @@ def test_a_matchup_without_a_vote_stays_hidden_when_its_prompt_is_retired(sqlite
     assert {name for name, matchup_id in fates.items() if matchup_id in served} == {"revealed", "excluded"}
 
 
+def test_a_prompt_that_is_kept_for_later_is_hidden_until_it_is_first_served(sqlite_url: str) -> None:
+    """Its text, its id and what is done with it; and once it was served it stays open, with whatever answers."""
+    clock = Clock()
+    with open_arena(sqlite_url, clock) as arena:
+        arena.append(catalog())
+        play(arena, 6)
+        arena.append(
+            [e.PromptAdded(prompt_id="secret-one", text="A secret?"), e.PromptReserved(prompt_id="secret-one")]
+        )
+        arena.append(
+            [msgspec.structs.replace(answer(m, 0), response_id=f"s{m}", prompt_id="secret-one") for m in (0, 1)]
+        )
+        hidden = lines_of(arena)
+        kept = [read(hidden).head]
+        assert b"ecret" not in b"".join(hidden)
+        assert [json.loads(line)["kind"] for line in hidden[-4:]] == [
+            "prompt_added",
+            "prompt_reserved",
+            "other",
+            "other",
+        ]
+        arena.append([e.PromptEnabled(prompt_id="secret-one")])
+        arena.append([e.PromptDisabled(prompt_id=f"p{number}") for number in range(3)])
+        assert b"secret-one" not in b"".join(lines_of(arena)), "on, and nobody has seen it yet"
+        play(arena, 2)
+        arena.append(
+            [msgspec.structs.replace(answer(m, 0), response_id=f"t{m}", prompt_id="secret-one") for m in (0, 1)]
+        )
+        shown = lines_of(arena)
+    assert b"A secret?" in b"".join(shown)
+    found = read(shown, kept)
+    assert [*found.problems, *check_heads(found, kept)] == []
+
+
 def test_whoever_has_every_text_cannot_match_a_hash(sqlite_url: str) -> None:
     """All answers, models, prompts, ids, times and the public halves of salts are known: no leaf of an answer fits.
 
@@ -387,7 +422,9 @@ def test_heads_are_kept_once_an_hour_and_never_changed(arena_url: str) -> None:
 def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: Path, tiltyard: Run) -> None:
     with open_arena(sqlite_url) as arena:
         arena.append([*catalog(), e.PhaseChanged(phase=3)])
-        play(arena, 8)
+        ((voted, _, choice), *_) = play(arena, 8)
+        skipped = arena.serve("ann").matchup_id
+        arena.skip(skipped, "ann")
         shown = [f"{row.rating_shown:.0f}  RD {row.deviation:5.1f}  {row.model}" for row in arena.read(live_board).rows]
     key, head, file = tmp_path / "key.pem", tmp_path / "head.json", tmp_path / "witness.jsonl"
     public = tiltyard("arena", "head", "--new-key", str(key)).stdout.strip()
@@ -400,6 +437,12 @@ def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: P
     assert (found.returncode, found.stderr) == (0, "")
     assert "boards: the one given or published is as stated" in found.stdout
     assert all(row in found.stdout for row in shown), "the numbers of the page"
+    mine = tiltyard("verify", str(file), "--matchup", voted, "--matchup", skipped)
+    assert mine.returncode == 0
+    assert re.search(f"matchup {voted} has the vote with number \\d+: {choice}, counted", mine.stdout)
+    assert f"matchup {skipped} was skipped or has expired" in mine.stdout
+    gone = tiltyard("verify", str(file), "--matchup", "nowhere")
+    assert (gone.returncode, "there is no matchup nowhere in it" in gone.stdout) == (3, True)
     checked = tiltyard("arena", "verify", "--db", sqlite_url, "--head", str(head), "--key", public)
     assert "the log contains the head given" in checked.stdout
     said = json.loads(head.read_text())

@@ -41,6 +41,10 @@ FORMAT = 1
 """The version of the file."""
 
 
+LAST_HOUR = 8_000_000
+"""Somewhere in the year 2882: later hours are mistakes."""
+
+
 class WitnessHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first line: what the file is, and the head that its lines must lead to."""
 
@@ -73,6 +77,8 @@ class WitnessLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def __post_init__(self) -> None:
         if bool(self.body) is bool(self.leaf) or bool(self.body) is bool(self.kind):
             raise ValueError("an event is either open (body, salt, rest) or closed (kind, leaf)")
+        if not 0 <= self.hour <= LAST_HOUR:
+            raise ValueError(f"{self.hour} is no hour since 1970")
 
     @property
     def label(self) -> Label:
@@ -208,6 +214,15 @@ class MatchupCourse:
             if line.hour > hour:
                 return f"the vote on matchup {name} was undone when its time for that was over"
         return ""
+
+    def story(self, matchup_id: str, book: MemoryVoteBook) -> str | None:
+        """What became of a matchup, for whoever was served it; None if it is not in the file."""
+        stage = self.stages.get(matchup_id)
+        if stage not in (_Stage.VOTED, _Stage.FINAL) or matchup_id not in self.votes:
+            return None if stage is None else f"matchup {matchup_id} {stage.value}"
+        cast = book.find([matchup_id])
+        said = f"{cast[0].choice.value}, {cast[0].standing.value}" if cast else "known by its hash alone"
+        return f"matchup {matchup_id} has the vote with number {self.votes[matchup_id][0]}: {said}"
 
     def left_out(self) -> Iterator[str]:
         """The votes that were not undone, and of which the file only gives the hash."""

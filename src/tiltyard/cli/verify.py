@@ -42,6 +42,8 @@ class VerifyRequest:
     published: list[Head | HeadFile]
     """Heads that the site publishes."""
     keys: list[str]
+    matchups: list[str]
+    """Matchups that the user was served."""
 
     @property
     def heads(self) -> list[Head | HeadFile]:
@@ -64,11 +66,18 @@ def verify_command(
     ],
     head: HeadOption = None,
     key: KeyOption = None,
+    matchup: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID", help="A matchup that you were served: it must be there, with your vote; may be given again."
+        ),
+    ] = None,
     format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
 ) -> None:
     """Recompute what somebody published, without their database: an arena's log and board from its witness.
 
-    Exit code 3 if it does not agree with itself, with a head that was kept, or with the board that was stated.
+    Exit code 3 if it does not agree with itself, with a head that was kept, or with the board that was stated, or if it
+    leaves out a vote.
     """
     from tiltyard.arena.heads import Head, read_heads
 
@@ -81,7 +90,7 @@ def verify_command(
         verifier = next((verify for recognises, verify in VERIFIERS if recognises(first)), None)
         if verifier is None:
             raise OptionError(f"{source} is nothing that can be verified: not a witness file of an arena.")
-        found = verifier(VerifyRequest(source, first, lines, kept, _heads_of_site(source), keys))
+        found = verifier(VerifyRequest(source, first, lines, kept, _heads_of_site(source), keys, matchup or []))
     _print(found, format)
     if found.problems:
         raise typer.Exit(3)
@@ -115,11 +124,11 @@ def _verify_witness(request: VerifyRequest) -> Finding:
         problems.append("no head signed by the key was given or published")
     boards, different = _compare_boards(stated, found)
     problems += different
-    return Finding(
-        _witness_lines(header.title, found, len(compared), boards, problems),
-        _witness_values(found, compared, boards),
-        problems,
-    )
+    stories = {name: found.course.story(name, found.book) for name in request.matchups}
+    problems += [f"there is no matchup {name} in it" for name, story in stories.items() if story is None]
+    said = _witness_lines(header.title, found, len(compared), boards, problems)
+    values = {**_witness_values(found, compared, boards), "matchups": stories}
+    return Finding([*said, *filter(None, stories.values())], values, problems)
 
 
 def _compare_boards(stated: dict[Head, tuple[tuple[str, float, float], ...]], found: Witness) -> tuple[int, list[str]]:
@@ -139,12 +148,12 @@ def _compare_boards(stated: dict[Head, tuple[tuple[str, float, float], ...]], fo
 
 def _witness_lines(title: str, found: Witness, heads: int, boards: int, problems: list[str]) -> list[str]:
     """What was found, for people. The board has the numbers of the site's page."""
-    from tiltyard.pages.figures import points
+    from tiltyard.pages.figures import day, points
 
     counts = _vote_counts(found)
     said = [
-        f"witness of {title or 'an arena'}: {found.head.seq:,} events, of which {found.hidden:,} are known by their "
-        "hashes alone",
+        f"witness of {title or 'an arena'}: {found.head.seq:,} events up to {day(found.state.latest)}, of which "
+        f"{found.hidden:,} are known by their hashes alone",
         f"votes: {counts['votes']:,} counted, {counts['excluded']:,} excluded, {counts['undone']:,} undone by their "
         "voters" + ("; none is left out" if not problems else ""),
         f"head: {found.head}",

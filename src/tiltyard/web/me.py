@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.arena.events import Choice
-from tiltyard.arena.service import clock
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.matchup_table import voted_matchups
 from tiltyard.ratings.quantiles import normal_quantile
@@ -75,7 +74,8 @@ class OwnVote:
 
 def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], bool]:
     """A page of the visitor's votes, the latest first, and whether there are earlier ones."""
-    found = voted_matchups(site.engine.arena.store, voter, clock(), VOTES_SHOWN + 1, page * VOTES_SHOWN)
+    arena = site.engine.arena
+    found = voted_matchups(arena.store, voter, arena.now(), VOTES_SHOWN + 1, page * VOTES_SHOWN)
     models = site.observatory.snapshot.models
     shown = [matchup for matchup in found[:VOTES_SHOWN] if max(matchup.a, matchup.b) < len(models)]
     votes = tuple(
