@@ -392,10 +392,7 @@ def _open_body(line: WitnessLine) -> e.AnyBody:
     """The event of an open line. What is private of a matchup is not needed for any figure, and is left empty."""
     if not line.body.startswith(_SERVED):
         return e.decode_body(line.body)
-    served = _served(line.body)
-    known = {name: getattr(served, name) for name in ("matchup_id", "voter", "prompt_id", "model_a", "model_b")}
-    if served.block and "block" in e.MatchupServed.__struct_fields__:
-        known["block"] = served.block
+    known = msgspec.structs.asdict(_served(line.body))
     return e.MatchupServed(
         **known, response_a="", response_b="", lane="exploration", reason="", probability=0.0, seed=0, expires_at=0
     )
