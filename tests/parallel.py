@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("forks") and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+    if config.getoption("forks") and _whole(config):
         forked.start_server()  # all tests: it imports on another core while they are collected on this one
 
 
@@ -52,8 +52,27 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None  # the plain loop says so
     terminal: Any = session.config.pluginmanager.getplugin("terminalreporter")
     terminal.showfspath = False  # files are tested side by side
+    if _whole(session.config):
+        _look_for_constants()
     _Controller(session, number).run()
     return True
+
+
+def _whole(config: pytest.Config) -> bool:
+    """Whether all tests are run, and not some that were named."""
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS
+
+
+def _look_for_constants() -> None:
+    """Hypothesis reads the source of all that is imported for constants to try: once, before workers are forked."""
+    from hypothesis import given, settings, strategies
+
+    @settings(max_examples=1, database=None)
+    @given(strategies.text(), strategies.floats())
+    def tried(_text: str, _number: float) -> None:
+        pass
+
+    tried()
 
 
 def portions(items: list[pytest.Item], workers: int) -> Iterator[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import sqlalchemy as sa
 import yaml
 
 import tiltyard as ty
+from tests import forked
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
 from tiltyard.arena.policy import read_policy
 from tiltyard.errors import OptionError
@@ -20,7 +22,7 @@ from tiltyard.errors import OptionError
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tournament"
 FILES = ("--prompts", str(EXAMPLE / "bank.jsonl"), "--responses", str(EXAMPLE / "responses"))
 DB = ("--db", "sqlite:///arena.db")
-SMALL = ("simulate", "--models", "10", "--prompts", "6", "--votes", "1500", "--in-flight", "20")
+SMALL = ("simulate", "--models", "10", "--prompts", "6", "--votes", "1500", "--in-flight", "20", "--looks", "2")
 
 
 def ok(run: Run, *arguments: str) -> tuple[str, str]:
@@ -176,8 +178,23 @@ def test_a_simulation_says_how_truly_it_ranked(tiltyard: Run) -> None:  # noqa: 
     assert again == shown
 
 
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An arena that a simulation was kept in."""
+    folder = tmp_path_factory.mktemp("simulated")
+    done = forked.Forked(folder, "streams", forked.command, "arena", *SMALL, *DB).wait()
+    assert done.returncode == 0, done.stderr
+    return folder / "arena.db"
+
+
+@pytest.fixture
+def kept(simulated: Path, tmp_path: Path) -> None:
+    """The same arena, in the test's own folder."""
+    shutil.copy(simulated, tmp_path)
+
+
+@pytest.mark.usefixtures("kept")
 def test_a_kept_simulation_verifies_and_tiltyard_rate_gives_its_offline_board(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, *SMALL, *DB)
     shown, _ = ok(tiltyard, "verify", *DB)
     assert "1,500 counted votes" in shown
     _, said = ok(tiltyard, "export", *DB, "--out", "battles.jsonl")
@@ -200,8 +217,8 @@ def test_a_kept_simulation_verifies_and_tiltyard_rate_gives_its_offline_board(tm
         )
 
 
+@pytest.mark.usefixtures("kept")
 def test_a_changed_event_and_a_changed_table_are_both_found(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, *SMALL, *DB)
     with sqlite3.connect(tmp_path / "arena.db") as connection:
         connection.execute("UPDATE standings SET rating = rating + 1 WHERE model = 3")
     assert "not as the log says" in fails(tiltyard, "verify", *DB)
@@ -242,8 +259,8 @@ def test_prompts_are_listed_retired_and_served_again_with_a_warning(tmp_path: Pa
     assert "no fresh prompts are kept for later" in ok(tiltyard, "prompts", "rotate", *DB)[1]
 
 
+@pytest.mark.usefixtures("kept")
 def test_an_arena_that_is_not_blind_is_said_to_be_so(tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, *SMALL, *DB)
     shown, said = ok(tiltyard, "settings", *DB, "--texts-public", "always")
     assert "texts_public: always" in shown
     assert "not blind" in said
@@ -254,8 +271,8 @@ def test_an_arena_that_is_not_blind_is_said_to_be_so(tiltyard: Run) -> None:  # 
     assert "not blind" not in ok(tiltyard, "validity", *DB)[0]
 
 
+@pytest.mark.usefixtures("kept")
 def test_the_report_is_a_page_too(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, *SMALL, *DB)
     ok(tiltyard, "validity", *DB, "--format", "html", "--out", "week.html")
     page = (tmp_path / "week.html").read_text(encoding="utf-8")
     assert "<svg" in page
