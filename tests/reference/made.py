@@ -25,6 +25,7 @@ from tests.web.sites import SmallSite, small_site
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.evidence import study_of
+from tiltyard.arena.following.parts import day_of
 from tiltyard.arena.heads import new_key
 from tiltyard.arena.store.witnessing import record_head, state_head
 from tiltyard.arena.weekly import DAY, period_of_log, weekly_report
@@ -333,7 +334,9 @@ def site(url: str) -> Made:
         category = client.get("/leaderboard.json?category=sums").json()
         one = board["rows"][0]["model"]
         witness = [json.loads(line) for line in client.get("/api/v1/witness.jsonl").text.splitlines()]
+        today = client.get(f"/leaderboard.json?on={day_of(made.arena.now())}").json()
         return {
+            "Leaderboard of a day": [{"rows": today["rows"]}],
             "Leaderboard files": [
                 board,
                 client.get("/leaderboard.json?q=zyx").json(),

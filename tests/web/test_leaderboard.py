@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes
 from tiltyard.arena.following.observatory import Snapshot
+from tiltyard.arena.following.parts import VotePart
 from tiltyard.validity.publication import Badge
-from tiltyard.web.leaderboard import COLUMNS, BoardQuery, board_csv, board_lines, board_values
-from tiltyard.web.pages import leaderboard_view
+from tiltyard.web.board_pages import leaderboard_view
+from tiltyard.web.board_query import COLUMNS, BoardQuery
+from tiltyard.web.leaderboard import board_csv, board_lines, board_values
 from tiltyard.web.rendering import SiteFacts, render
 
 LOCKED = ["rank", "model", "rating", "confidence", "coverage", "consistency", "spread", "average", "record", "votes"]
@@ -169,11 +171,12 @@ def test_a_category_board_says_that_it_is_bradley_terry_and_not_official(site: B
     page = text_of(site.client.get("/leaderboard?category=maths").text)
     assert "Bradley–Terry ratings, on the scale of the board, from the" in page
     assert "not the official order" in page
-    board = site.world.observatory.category("maths")
+    board = site.world.observatory.part(VotePart(category="maths"))
     values = board_values(snapshot, BoardQuery(category="maths"), board)
     assert values["ordered_by"] == "bradley_terry"
     assert board is not None
-    assert [row["bradley_terry_rating"] for row in values["rows"]] == [row.rating for row in board.rows]
+    assert board.offline is not None
+    assert [row["bradley_terry_rating"] for row in values["rows"]] == [row.rating for row in board.offline.rows]
 
 
 def test_a_category_without_votes_has_no_lines_and_says_so(site: BoardSite) -> None:

@@ -35,6 +35,7 @@ def page_of(site: BoardSite, name: str) -> ModelPage:
 def test_the_page_has_every_section_of_the_policy(site: BoardSite) -> None:
     page = site.client.get(f"/models/{MODELS[0]}").text
     sections = [
+        "leanings",
         "standing",
         "neighbours",
         "prompts",

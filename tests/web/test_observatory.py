@@ -18,8 +18,9 @@ from tests.web.sites import QUICK
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.following.parts import VotePart, known_part, part_board
 from tiltyard.arena.following.replay import movements
-from tiltyard.arena.following.snapshots import category_board, swaps_of, with_swaps
+from tiltyard.arena.following.snapshots import swaps_of, with_swaps
 from tiltyard.arena.model_detail import arena_calibration
 from tiltyard.arena.offline import offline_board, on_scale
 from tiltyard.arena.service import Arena
@@ -146,7 +147,7 @@ def test_the_week_is_the_one_that_the_whole_log_tells(seen: World) -> None:
 
 def test_a_category_is_rated_by_its_own_votes_alone(seen: World) -> None:
     snapshot = seen.snapshot
-    board = category_board(snapshot, "maths")
+    board = part_board(snapshot, VotePart(category="maths"), dict).offline
     votes = snapshot.study.votes
     inside = np.isin(votes.prompt, [1, 4])
     assert board is not None
@@ -158,8 +159,9 @@ def test_a_category_is_rated_by_its_own_votes_alone(seen: World) -> None:
     whole = snapshot.study.offline
     assert whole is not None
     assert board == on_scale(again, snapshot.board.raw_ratings, whole.slope, widen=False)
-    assert category_board(snapshot, "no such subject") is None
-    assert seen.observatory.category("maths") is seen.observatory.category("maths")
+    assert known_part(snapshot, VotePart(category="no such subject")) is None
+    assert seen.observatory.part(VotePart(category="no such subject")) is None
+    assert seen.observatory.part(VotePart(category="maths")) is seen.observatory.part(VotePart(category="maths"))
 
 
 def test_swaps_found_earlier_are_kept_for_neighbours_only(seen: World) -> None:
@@ -183,13 +185,13 @@ def test_with_many_models_swaps_are_found_out_later_and_without_new_votes(fresh:
 
 def test_a_category_that_was_asked_for_follows_the_votes(fresh: World) -> None:
     with Observatory(fresh.url, pace=QUICK) as following:
-        before = following.category("maths")
+        before = following.part(VotePart(category="maths"))
         assert before is not None
         with Arena.open(fresh.url) as arena:
             for _ in range(30):
                 served = arena.serve("visitor")
                 arena.vote(served.matchup_id, "visitor", e.Choice.A)
-        while (now := following.category("maths")) is None or now.votes == before.votes:
+        while (now := following.part(VotePart(category="maths"))) is None or now.votes == before.votes:
             time.sleep(0.01)
         assert now.votes > before.votes
 

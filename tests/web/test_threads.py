@@ -14,8 +14,9 @@ from tests.web.holding import held
 from tests.web.sites import QUICK, SmallSite, catalog, vote_once
 from tiltyard.arena import commands
 from tiltyard.arena.events import Choice
-from tiltyard.arena.following import observatory as watching
+from tiltyard.arena.following import parts
 from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.following.parts import VotePart
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.thread_health import ThreadHealth
@@ -57,12 +58,12 @@ def test_the_thread_of_slow_studies_outlives_any_failure(
     with Observatory(sqlite_site.url, pace=QUICK) as observatory:
         vote_once(sqlite_site.client())
         wait_until(lambda: observatory.snapshot.study.categories.get("sums"))
-        observatory.category("sums")
-        fails = Fails(watching.category_board, 2, KeyError("lost"))
-        monkeypatch.setattr(watching, "category_board", fails)
+        observatory.part(VotePart(category="sums"))
+        fails = Fails(parts.part_board, 2, KeyError("lost"))
+        monkeypatch.setattr(parts, "part_board", fails)
         vote_once(sqlite_site.client())
         wait_until(lambda: observatory.failures[1].total == 2)
-        wait_until(lambda: observatory._categories["sums"][0] == observatory.snapshot.study.seq)
+        wait_until(lambda: observatory._parts._kept[VotePart(category="sums")][0] == observatory.snapshot.study.seq)
         wait_until(lambda: observatory.trouble is None)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
-from tiltyard.arena.events import ModelAdded, PromptAdded, ResponseAdded
 from tiltyard.arena.tallies import Grid
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from tiltyard.arena.events import ModelAdded, PromptAdded, ResponseAdded
 
 
 class Catalog:
@@ -90,7 +92,7 @@ class Catalog:
     def add_prompt(self, added: PromptAdded) -> None:
         """Add a prompt, or update its metadata."""
         number = self._prompt_numbers.get(added.prompt_id)
-        kept = PromptAdded(prompt_id=added.prompt_id, text="", subject=added.subject, tags=added.tags)
+        kept = msgspec.structs.replace(added, text="")
         if number is None:
             self._prompt_numbers[added.prompt_id] = len(self.prompts)
             self.prompts.append(kept)

@@ -339,7 +339,9 @@ def _check_content(body: e.AnyBody) -> None:
         case e.ModelAdded():
             _check_texts(f"model {body.model!r}", body.model, body.display_name, body.provider, body.licence, body.link)
         case e.PromptAdded():
-            _check_texts(f"prompt {body.prompt_id!r}", body.prompt_id, body.text, body.subject or "", *body.tags)
+            _check_texts(
+                f"prompt {body.prompt_id!r}", body.prompt_id, body.text, body.subject or "", body.language, *body.tags
+            )
         case e.ResponseAdded():
             _check_texts(f"response {body.response_id!r}", body.response_id, body.text)
             _check_kind(body)

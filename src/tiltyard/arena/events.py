@@ -54,14 +54,18 @@ class PhaseChanged(Body, frozen=True, kw_only=True, tag="phase_changed"):
     phase: int
 
 
-class ModelAdded(Body, frozen=True, kw_only=True, tag="model_added"):
+class ModelAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="model_added"):
     """A new model, or new metadata for an existing one. It is enabled."""
 
     model: str
     display_name: str
-    provider: str = ""
-    licence: str = ""
-    link: str = ""
+    provider: str = msgspec.field(default_factory=str)  # always written, as it was before there were fields to omit
+    licence: str = msgspec.field(default_factory=str)
+    link: str = msgspec.field(default_factory=str)
+    price: float | None = None
+    """US dollars for a million tokens of output, as stated."""
+    speed: float | None = None
+    """Tokens of output per second, as stated."""
 
 
 class ModelEnabled(Body, frozen=True, kw_only=True, tag="model_enabled"):
@@ -76,13 +80,15 @@ class ModelDisabled(Body, frozen=True, kw_only=True, tag="model_disabled"):
     model: str
 
 
-class PromptAdded(Body, frozen=True, kw_only=True, tag="prompt_added"):
+class PromptAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="prompt_added"):
     """A prompt. It is enabled."""
 
     prompt_id: str
     text: str
-    subject: str | None = None
-    tags: tuple[str, ...] = ()
+    subject: str | None = msgspec.field(default_factory=lambda: None)  # always written, as it was before
+    tags: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
+    language: str = ""
+    """What language it is in, as stated."""
 
 
 class PromptEnabled(Body, frozen=True, kw_only=True, tag="prompt_enabled"):

@@ -5,6 +5,7 @@ Only what is new or changed becomes an event, so the same import can be run agai
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -40,10 +41,14 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     provider: str = ""
     licence: str = ""
     link: str = ""
+    price: float | None = None
+    """US dollars for a million tokens of output."""
+    speed: float | None = None
+    """Tokens of output per second."""
 
 
 def read_cards(path: Path) -> dict[str, ModelCard]:
-    """Model cards from a YAML or JSON file: a list of `{model, display_name, provider, licence, link}`."""
+    """Model cards from a YAML or JSON file: a list of `ModelCard`s."""
     try:
         rows = yaml.safe_load(path.read_text(encoding="utf-8"))
         cards = msgspec.convert(rows, list[ModelCard])
@@ -53,11 +58,14 @@ def read_cards(path: Path) -> dict[str, ModelCard]:
         first = str(error).splitlines()[0]
         raise OptionError(
             f"{path}: not a list of models ({first}). Each has `model`, and may have display_name, provider, "
-            "licence and link."
+            "licence, link, price and speed."
         ) from None
     for card in cards:
         if card.link and not card.link.startswith(("https://", "http://")):
             raise OptionError(f"{path}: the link of {card.model!r} is {card.link!r}; write a whole https:// address.")
+        for name, value in (("price", card.price), ("speed", card.speed)):
+            if value is not None and not 0.0 <= value < math.inf:
+                raise OptionError(f"{path}: the {name} of {card.model!r} is {value:g}; write a number of 0 or more.")
     return {card.model: card for card in cards}
 
 
@@ -154,11 +162,16 @@ def _plan_prompts(
         if not prompt.text.strip():
             raise BankError(f"{bank}: prompt {prompt.prompt_id!r} is empty. Write it, or remove it.")
         number = catalog.prompt(prompt.prompt_id) if catalog.has_prompt(prompt.prompt_id) else None
-        added = e.PromptAdded(prompt_id=prompt.prompt_id, text=prompt.text, subject=prompt.subject, tags=prompt.tags)
+        added = e.PromptAdded(
+            prompt_id=prompt.prompt_id,
+            text=prompt.text,
+            subject=prompt.subject,
+            tags=prompt.tags,
+            language=prompt.language,
+        )
         if number is not None:
             kept = catalog.prompts[number]
-            texts = (prompt_texts.get(prompt.prompt_id), kept.subject, kept.tags)
-            if texts == (added.text, added.subject, added.tags):
+            if msgspec.structs.replace(kept, text=prompt_texts.get(prompt.prompt_id) or "") == added:
                 plan.unchanged += 1
                 continue
         plan.prompts += 1
@@ -184,6 +197,8 @@ def _plan_model(plan: Import, catalog: Catalog, name: str, card: ModelCard | Non
         provider=card.provider,
         licence=card.licence,
         link=card.link,
+        price=card.price,
+        speed=card.speed,
     )
     if there and catalog.models[catalog.model(name)] == added:
         plan.unchanged += 1

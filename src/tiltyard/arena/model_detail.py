@@ -15,6 +15,7 @@ from tiltyard.arena.board import (
     LiveBoard,
     completeness,
     decisive_wins_on,
+    expected_by_prompt,
     live_board,
     official_order,
 )
@@ -157,6 +158,60 @@ def against(state: ArenaState, model: int, rival: int) -> Record:
         int(tallies.both_bad.view[model, rival]),
         (wins + losses) * chance,
     )
+
+
+LEANING_VOTES = 20
+"""Decisive votes that a category needs before anything is said of it."""
+
+LEANING_LEVEL = 0.99
+"""How sure all that is said of a model's categories together has to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaning:
+    """A category on which a model does better or worse than its rating, beyond chance.
+
+    `difference` is the share of decisive votes won minus the share that the current ratings expect; `low` and `high`
+    are its interval, which holds for all categories of the model at once.
+    """
+
+    category: str
+    wins: int
+    decisive: int
+    expected_wins: float
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def is_strength(self) -> bool:
+        """Whether it does better there."""
+        return self.difference > 0.0
+
+
+def leanings(state: ArenaState, model: int) -> tuple[Leaning, ...]:
+    """The categories where a model's votes say that it is better or worse than its rating, the strongest first.
+
+    Parameters:
+        state: The arena.
+        model: The model's number.
+    """
+    wins, decisive = decisive_wins_on(state)[model], state.tallies.decisive_on.view[model]
+    expected, information = (values[model] for values in expected_by_prompt(state))
+    members: dict[str, list[int]] = {}
+    for prompt, card in enumerate(state.catalog.prompts):
+        for name in dict.fromkeys(filter(None, (card.subject, *card.tags))):
+            members.setdefault(name, []).append(prompt)
+    known = {name: inside for name, inside in members.items() if int(decisive[inside].sum()) >= LEANING_VOTES}
+    cut = normal_quantile(1.0 - (1.0 - LEANING_LEVEL) / max(len(known), 1))
+    found = []
+    for name, inside in known.items():
+        n, won, due = int(decisive[inside].sum()), int(wins[inside].sum()), float(expected[inside].sum())
+        half = cut * float(information[inside].sum()) ** 0.5 / n
+        difference = (won - due) / n
+        if abs(difference) > half:
+            found.append(Leaning(name, won, n, due, difference, difference - half, difference + half))
+    return tuple(sorted(found, key=lambda one: (-abs(one.difference), one.category)))
 
 
 def by_prompt(state: ArenaState, model: int) -> list[Record]:

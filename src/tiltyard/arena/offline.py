@@ -114,7 +114,12 @@ def rate_options(rules: IntervalRules) -> str:
 
 
 def offline_board(
-    votes: VoteTable, live_order: Sequence[str], rules: IntervalRules | None = None, *, swaps: bool = True
+    votes: VoteTable,
+    live_order: Sequence[str],
+    rules: IntervalRules | None = None,
+    *,
+    swaps: bool = True,
+    style: Mapping[str, Floats] | None = None,
 ) -> OfflineBoard:
     """Rate counted votes by Bradley–Terry and compare with a live order, best first.
 
@@ -125,11 +130,16 @@ def offline_board(
         live_order: The live order, best first. Ranges of ranks are among its models; without one, among all.
         rules: What the intervals hold for: the arena's policy has them as `intervals`.
         swaps: Whether to work out votes-to-swap, which takes most of the time.
+        style: Columns of the votes to control for, such as `len_a` and `len_b`; the remarks say what each is worth.
     """
     rules = IntervalRules() if rules is None else rules
     estimator = replace(published_estimator(rules), robustness=swaps)
-    board = estimator.fit(votes.battles())
-    even = _even_pairs(votes, estimator)
+    battles = votes.battles()
+    if style:
+        estimator = replace(estimator, control=tuple(dict.fromkeys(name.rpartition("_")[0] for name in style)))
+        battles = replace(battles, columns={**battles.columns, **style})
+    board = estimator.fit(battles)
+    even = board if style else _even_pairs(votes, estimator)
     cast = np.bincount(np.concatenate([votes.model_a[votes.rated], votes.model_b[votes.rated]]))
     counts = dict(zip(votes.models, cast.tolist(), strict=False))
     places = _places(board, live_order)
@@ -142,9 +152,20 @@ def offline_board(
         rules.anytime,
         _tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
         _tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
-        board.remarks,
+        (*board.remarks, *_worth(board.details.get("coefficients", {}))),
         board.details.get("misfit"),
     )
+
+
+def _worth(coefficients: Mapping[str, Mapping[str, float | None]]) -> list[str]:
+    """What each control is worth, in words."""
+    words = {"len": "longer answers", "headings": "more headings", "lists": "more list items", "bold": "more bold text"}
+    said = []
+    for name, found in coefficients.items():
+        points, low, high = (found[key] for key in ("points", "ci_low", "ci_high"))
+        around = "" if low is None or high is None else f" ({low:.0f} to {high:.0f})"
+        said.append(f"{words.get(name, name)}: {points:+.0f} points{around}".replace("-", "−"))
+    return said
 
 
 def _even_pairs(votes: VoteTable, estimator: BradleyTerry) -> Leaderboard:

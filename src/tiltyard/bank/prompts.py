@@ -45,6 +45,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
         tags: Words to find it by.
         system: The system prompt that the models were given.
         turns: The conversation before `text`: user and assistant in turn, each with `role` and `content`.
+        language: What language it is in, such as `de` or `German`; boards can be filtered by it.
         images: Images that belong to `text`: addresses, or paths of files beside the bank.
     """
 
@@ -58,6 +59,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     system: str | None = None
     turns: tuple[EarlierTurn, ...] = ()
     images: tuple[str, ...] = ()
+    language: str = ""
 
     @property
     def earlier(self) -> tuple[tuple[str, str], ...]:

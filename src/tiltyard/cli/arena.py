@@ -150,7 +150,8 @@ def import_command(
         Path | None, typer.Option(help="A folder of responses_<model>.jsonl, or one such file.")
     ] = None,
     models: Annotated[
-        Path | None, typer.Option(help="A list of model, display_name, provider, licence and link (YAML or JSON).")
+        Path | None,
+        typer.Option(help="A list of model, display_name, provider, licence, link, price and speed (YAML or JSON)."),
     ] = None,
     reserve: Annotated[
         bool,

@@ -15,3 +15,8 @@ def compare_address(a: str, b: str, prompt: str | None = None) -> str:
     """Two models compared; with a prompt, at their answers to it."""
     asked = {"a": a, "b": b} | ({} if prompt is None else {"prompt": prompt})
     return f"/compare?{urlencode(asked)}{'' if prompt is None else '#answers'}"
+
+
+def share_address(model: str) -> str:
+    """The picture of a model that is shown where its page is shared."""
+    return f"/share/models/{quote(model, safe='')}.png"

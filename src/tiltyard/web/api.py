@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -17,6 +18,8 @@ from starlette.responses import Response, StreamingResponse
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.commands import AppendEvents, RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
+from tiltyard.arena.following.parts import day_end
+from tiltyard.arena.following.replay import DAY
 from tiltyard.arena.store.reading import final_votes
 from tiltyard.arena.votes import battle_rows
 from tiltyard.arena.voting import MatchupStatus, NotYours
@@ -258,13 +261,14 @@ async def battles(request: Request) -> Response:
     """One JSON object per line, in the order of the log, with every vote acknowledged as final before the request.
 
     `status` is `counted` or `excluded`, `weight` how much of the vote counts on the published board (excluded: 0). A
-    voter is an anonymous number that says which votes belong together; times are rounded to the hour.
+    voter is an anonymous number that says which votes belong together; times are rounded to the hour. With `?on=` a day
+    such as `2026-11-01` (UTC), only votes up to its end; with `?since=` a day, only those from its beginning on.
     """
-    engine = site_of(request).engine
+    engine, between = site_of(request).engine, _between(request)
     async with request.app.state.exports.turn():
         await engine.run(AppendEvents(()))  # chains what other processes have acknowledged
         seq, catalog, rules = await engine.read(_names)
-        file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog, rules)
+        file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog, rules, between)
     headers = {"content-disposition": 'attachment; filename="battles.jsonl"', "x-log-seq": str(seq)}
     return StreamingResponse(pieces(file), media_type="application/x-ndjson", headers=headers)
 
@@ -339,12 +343,25 @@ def _names(state: ArenaState) -> tuple[int, Catalog, DefenceRules]:
     return state.seq, copy, state.policy.defences
 
 
-def _written_rows(arena: Arena, until: int, catalog: Catalog, rules: DefenceRules) -> IO[bytes]:
+def _between(request: Request) -> tuple[int, int]:
+    """The first second of the votes that are asked for, and the first one after them."""
+    days = {name: day_end(asked) for name in ("since", "on") if (asked := request.query_params.get(name))}
+    for name, end in days.items():
+        if end is None:
+            raise Failure(400, "bad_request", f"{name} is no day. Write one such as 2026-11-01.")
+    since, on = days.get("since"), days.get("on")
+    return (0 if since is None else (since - DAY) // MICROSECONDS), (sys.maxsize if on is None else on // MICROSECONDS)
+
+
+def _written_rows(
+    arena: Arena, until: int, catalog: Catalog, rules: DefenceRules, between: tuple[int, int]
+) -> IO[bytes]:
     """The rows in a temporary file, so that a slow reader holds no transaction open."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the sender
     encoder = msgspec.json.Encoder()
     for row in battle_rows(final_votes(arena.store, until, arena.now()), catalog, rules):
-        file.write(encoder.encode(row) + b"\n")
+        if between[0] <= row["timestamp"] < between[1]:
+            file.write(encoder.encode(row) + b"\n")
     file.seek(0)
     return file
 

@@ -21,13 +21,13 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.store import site_texts
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.web import admin, api, bank, heads, health, pages, shown, vote
+from tiltyard.web import admin, api, bank, board_pages, heads, health, pages, sharing, shown, vote
 from tiltyard.web.api import QuickRoutes
 from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, failure_of, failure_with
 from tiltyard.web.guard import Guard
-from tiltyard.web.page_cache import PageCache
+from tiltyard.web.page_cache import FITS_WAITING, PageCache
 from tiltyard.web.probing import Probes
 from tiltyard.web.rendering import SiteFacts, render, static_files
 from tiltyard.web.shedding import BoundedPages
@@ -89,6 +89,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
             yield
             app.state.witness_files.close()
             site.prepared.close()
+            site.parts.close()
         finally:
             for part in (own_observatory, own_arena):
                 if part is not None:
@@ -122,12 +123,12 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
     observatory.hand_over(arena.choose_by)
     engine = Engine(arena, settings.longest_wait)
     visitors = Visitors(engine, settings, lambda: observatory.snapshot.policy)
-    links = ShownLinks(settings.secret)
-    return Site(settings, engine, observatory, visitors, PageCache(), Probes(), FirstEffects(), links)
+    links, cached, fits = ShownLinks(settings.secret), PageCache(), PageCache(1, FITS_WAITING)
+    return Site(settings, engine, observatory, visitors, cached, Probes(), FirstEffects(), links, fits)
 
 
 def _add_routes(app: FastAPI) -> None:
-    for part in (api, vote, shown, pages, bank, heads, admin, health):
+    for part in (api, vote, shown, sharing, board_pages, pages, bank, heads, admin, health):
         app.include_router(part.router)
 
     @app.get("/robots.txt", include_in_schema=False)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiltyard.pages.figures import plural
-from tiltyard.pages.markup import Html, el, join, rating, table
-from tiltyard.pages.svg import Scale, axis, interval
-from tiltyard.web.addresses import compare_address, model_address
+from tiltyard.pages.markup import Html, el, join
+from tiltyard.pages.svg import Scale, axis
+from tiltyard.web.addresses import compare_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.model_detail import BothBadPiece, Heatmap, RatingPath
-    from tiltyard.arena.offline import OfflineRow
     from tiltyard.validity.calibration import CalibrationCurve
     from tiltyard.web.leaderboard import BoardLine
 
@@ -26,12 +24,6 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
 SHADES = 10
 HEATMAP_MODELS = 16
 """The most models of a heatmap: a larger one is unreadable and too big for a page."""
-
-CHART_MODELS = 60
-"""Lines of the chart of ratings: the first ones of the view."""
-
-KEPT_CHARTS = 32
-"""Charts of ratings that are kept: they change with a study, not with every vote."""
 
 DEEPEST = 0.5
 """The shade of an empty cell: most cells are empty, which is normal."""
@@ -43,43 +35,45 @@ MOST_POINTS = 240
 """Points of a path that are drawn; more would fall on the same pixels."""
 
 
-def rating_chart(lines: Sequence[BoardLine], *, overall: bool = True) -> Html | None:
-    """The ratings behind the order with Bradley–Terry's intervals, on one scale; None if no model has one.
-
-    For a category the rating is Bradley–Terry's on the votes of its prompts.
-    """
-    rated = [
-        (line.row.display_name, line.offline, _raw(line) if overall else line.offline.rating)
-        for line in lines
-        if line.offline is not None
-    ]
-    if not rated:
-        return None
-    raw = overall and not lines[0].by_legacy
-    return _rating_chart(tuple(rated[:CHART_MODELS]), "Raw rating" if raw else "Rating")
+BAR_HEIGHT = 16
 
 
-def _raw(line: BoardLine) -> float:
-    return line.row.legacy_elo if line.by_legacy else line.row.rating
+def interval_bar(line: BoardLine) -> Html:
+    """The interval of a line's raw rating, drawn in its cell; words where there is none, nothing where none is due."""
+    if line.scale is None:
+        return Html("")
+    span = line.span
+    if span is None:
+        return el("span", "too few votes for an interval", class_="barless")
+    scale, middle = line.scale, BAR_HEIGHT // 2
+    left, right = (edge if end is None else scale.x(end) for edge, end in zip((1.0, 319.0), span, strict=True))
+    inside = (_inside(scale, span[0]), _inside(scale, span[1]))
+    caps = "".join(f"M{x:g} 4v8" for x, there in zip((left, right), inside, strict=True) if there)
+    arrows = "".join(
+        f"M{x + 7 * inwards:g} 4l{-7 * inwards} 4l{7 * inwards} 4"
+        for x, there, inwards in ((left, inside[0], 1), (right, inside[1], -1))
+        if not there
+    )
+    label = f"95 % interval {_span(*span)}"
+    return el(
+        "svg",
+        el("path", d=f"M{left:g} {middle}H{right:g}{caps}{arrows}", class_="bar"),
+        el("path", d=f"M{scale.x(line.raw):g} {middle}h.01", class_="spot"),
+        class_="strip",
+        viewBox=f"0 0 320 {BAR_HEIGHT}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=label,
+    )
 
 
-@lru_cache(maxsize=KEPT_CHARTS)
-def _rating_chart(rated: tuple[tuple[str, OfflineRow, float], ...], title: str) -> Html:
-    ends = [end for _, place, at in rated for end in (at, place.low, place.high) if end is not None]
-    scale = Scale.of(ends)
-    rows = []
-    for shown, place, at in rated:
-        span = _span(place.low, place.high) + (" †" if place.widened else "")
-        drawn = interval(scale, at, place.low, place.high, f"{shown}: {at:.0f}, {span}")
-        name = el("a", el("bdi", shown), href=model_address(place.model))
-        rows.append([name, el("td", drawn, class_="chart"), rating(at, 0), el("small", span)])
-    head: list[str | tuple[str, str]] = ["Model", (_over(axis(scale)), "chart"), (title, "num")]
-    return table([*head, "95 % interval"], rows, class_="measures")
+def _inside(scale: Scale, end: float | None) -> bool:
+    return end is not None and scale.low <= end <= scale.high
 
 
-def _over(drawn: Html) -> Html:
-    """The head of a column of pictures: its axis, and a label for screen readers."""
-    return join([el("span", "Chart", class_="hidden"), drawn])
+def bar_axis(scale: Scale | None) -> Html:
+    """The axis above the intervals of a column."""
+    return Html("") if scale is None else axis(scale)
 
 
 def _span(low: float | None, high: float | None) -> str:
@@ -161,39 +155,51 @@ def _grid(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequen
     return el("div", made, class_="scroll", tabindex="0", role="group", aria_label=caption)
 
 
-class _Plot:
+class Plot:
     """A frame with two scales: values left, and a share of the width below."""
 
-    def __init__(self, low: float, high: float, height: int) -> None:
+    def __init__(
+        self, low: float, high: float, height: int, width: int = WIDTH, right: int = RIGHT, *, falls: bool = False
+    ) -> None:
         self.scale = Scale.of([low, high], 4)
         self.height = height
+        self.width = width
+        self.right = right
+        self.falls = falls
+        """Whether small values are on top, as places are."""
 
     def x(self, share: float) -> float:
-        return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
+        """The x position of a share of the width."""
+        return round(LEFT + share * (self.width - LEFT - self.right), 1)
 
     def y(self, value: float) -> float:
+        """The y position of a value."""
         inside = (min(max(value, self.scale.low), self.scale.high) - self.scale.low) / (
             self.scale.high - self.scale.low
         )
+        inside = 1.0 - inside if self.falls else inside
         return round(self.height - BOTTOM - inside * (self.height - TOP - BOTTOM), 1)
 
     def frame(self, unit: str = "") -> list[Html]:
+        """The lines and labels of the scale."""
         marks = []
         for tick in self.scale.ticks:
-            marks.append(el("path", d=f"M{LEFT} {self.y(tick):g}H{WIDTH - RIGHT}", class_="grid"))
+            marks.append(el("path", d=f"M{LEFT} {self.y(tick):g}H{self.width - self.right}", class_="grid"))
             marks.append(el("text", f"{tick:g}{unit}", x=LEFT - 6, y=self.y(tick) + 4, text_anchor="end"))
         return marks
 
     def foot(self, share: float, words: str, anchor: str = "middle") -> Html:
+        """Words below."""
         return el("text", words, x=self.x(share), y=self.height - 9, text_anchor=anchor)
 
     def drawn(self, label: str, marks: Sequence[Html]) -> Html:
+        """The picture, in a box that scrolls where it is too narrow."""
         picture = el(
             "svg",
             el("title", label),
             *marks,
-            class_="plot",
-            viewBox=f"0 0 {WIDTH} {self.height}",
+            class_="plot" if self.width == WIDTH else "plot broad",
+            viewBox=f"0 0 {self.width} {self.height}",
             role="img",
             aria_label=label,
         )
@@ -208,7 +214,7 @@ def path_chart(path: RatingPath, name: str) -> Html | None:
     rated, deviation = path.rating[chosen], path.deviation[chosen]
     low, high = rated - 2 * deviation, rated + 2 * deviation
     settled = slice(min(len(chosen) // 20, len(chosen) - 1), None)  # the first votes' bands would hide all the others
-    plot = _Plot(float(low[settled].min()), float(high[settled].max()), 230)
+    plot = Plot(float(low[settled].min()), float(high[settled].max()), 230)
     xs = [plot.x(place / max(len(path.rating) - 1, 1)) for place in chosen.tolist()]
     up = "L".join(f"{x:g} {plot.y(v):g}" for x, v in zip(xs, high.tolist(), strict=True))
     down = "L".join(f"{x:g} {plot.y(v):g}" for x, v in zip(reversed(xs), low[::-1].tolist(), strict=True))
@@ -233,7 +239,7 @@ def trend_chart(pieces: Sequence[BothBadPiece], name: str) -> Html | None:
     if not known:
         return None
     highest = max(100 * (piece.high or 0.0) for _, piece in known)
-    plot = _Plot(0.0, max(highest, 5.0), 200)
+    plot = Plot(0.0, max(highest, 5.0), 200)
     step = 1 / len(pieces)
     marks = plot.frame(" %")
     for place, piece in known:
@@ -257,7 +263,7 @@ def calibration_chart(found: CalibrationCurve, name: str) -> Html | None:
     """Predicted against observed scores with their intervals, over the diagonal; None without votes."""
     if not found.bins:
         return None
-    plot = _Plot(0.0, 100.0, 260)
+    plot = Plot(0.0, 100.0, 260)
     corner, far = (plot.x(0), plot.y(0)), (plot.x(1), plot.y(100))
     marks = [
         *plot.frame(" %"),
@@ -291,24 +297,6 @@ def split_bar(wins_a: int, ties: int, both_bad: int, wins_b: int, label: str) ->
         preserveAspectRatio="none",
         role="img",
         aria_label=label,
-    )
-
-
-def share_meter(share: float) -> Html:
-    """A short bar beside the figure it illustrates; hidden from screen readers."""
-    return _meter(round(100 * min(max(share, 0.0), 1.0)))
-
-
-@cache
-def _meter(percentage: int) -> Html:
-    filled = 0.56 * percentage
-    return el(
-        "svg",
-        el("path", d="M0 0h56v7h-56z", class_="track"),
-        el("path", d=f"M0 0h{filled:.1f}v7h-{filled:.1f}z", class_="fill"),
-        class_="meter",
-        viewBox="0 0 56 7",
-        aria_hidden="true",
     )
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 YEAR_SECONDS = 31_536_000
 
-BARE = ("/static/", "/shown/", "/healthz", "/metrics", "/robots.txt")
-"""Addresses whose answers carry no cookie: files, and what machines ask for."""
+BARE = ("/static/", "/shown/", "/healthz", "/metrics", "/robots.txt", "/embed", "/share/")
+"""Addresses whose answers carry no cookie: files, what machines ask for, and what other sites frame."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
@@ -44,6 +44,16 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), interest-cohort=()"),
+)
+FRAMED = "/embed"
+"""The one address that other sites may frame: it has no form and sets no cookie, so a click there does nothing."""
+
+FRAMED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", b"default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors *"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+    *(header for header in HEADERS if header[0] == b"permissions-policy"),
 )
 TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 NOT_KEPT = (b"cache-control", b"no-store")
@@ -140,7 +150,8 @@ class _Answer:
 
     def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         said = {name for name, _ in headers}
-        headers.extend(header for header in (NOT_KEPT, *HEADERS) if header[0] not in said)
+        ours = FRAMED_HEADERS if self._path == FRAMED else HEADERS
+        headers.extend(header for header in (NOT_KEPT, *ours) if header[0] not in said)
         if self._arrival["is_https"]:
             headers.append(TRANSPORT)
         if PERSONAL.match(self._path):

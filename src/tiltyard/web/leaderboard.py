@@ -1,27 +1,29 @@
-"""The leaderboard as values: the visitor's query, the matching rows, and the same as CSV and JSON.
+"""The leaderboard as values: the rows that match a query, and the same as CSV and JSON.
 
-Everything a visitor can ask for is in the address, so any view is a permalink and works without a script. In phase 1
-the new figures are computed but not public: pages leave them out, files and the JSON interface say null.
+In phase 1 the new figures are computed but not public: pages leave them out, files and the JSON interface say null.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, publication_values
+from tiltyard.arena.verdict import MODEL_VOTES, BoardVerdict, Standing, board_verdict, verdict
 from tiltyard.pages.markup import Html
+from tiltyard.pages.svg import Scale
 from tiltyard.validity.publication import Badge
+from tiltyard.web.board_query import COLUMNS, PART_KEYS, BoardQuery, as_public
 from tiltyard.web.rendering import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tiltyard.arena.board import BoardRow, LiveBoard
+    from tiltyard.arena.following.parts import PartBoard, ThenRow
     from tiltyard.arena.following.replay import Movement
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
     from tiltyard.arena.offline import OfflineBoard, OfflineRow
@@ -43,56 +45,6 @@ IN_SHADOW = frozenset(
 LEGACY = frozenset(("legacy_elo", "legacy_rank"))
 """What a row says until phase 3."""
 
-MOST_ASKED = 200
-"""The most characters of a search that are used."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoardQuery:
-    """What a visitor asked for; empty means everything, in the official order."""
-
-    q: str = ""
-    provider: str = ""
-    licence: str = ""
-    stability: str = ""
-    category: str = ""
-    sort: str = ""
-    direction: str = ""
-
-    @classmethod
-    def of(cls, asked: Mapping[str, str]) -> BoardQuery:
-        """The query of an address; unknown parts are ignored."""
-        known = {field.name: asked[field.name].strip()[:MOST_ASKED] for field in fields(cls) if field.name in asked}
-        query = cls(**known)
-        sort = query.sort if query.sort in COLUMNS else ""
-        direction = query.direction if sort and query.direction in ("asc", "desc") else ""
-        return replace(query, sort=sort, direction=direction)
-
-    @property
-    def address(self) -> str:
-        """The query part of an address, with its question mark; empty for an empty query."""
-        asked = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
-        return f"?{urlencode(asked)}" if asked else ""
-
-    def sorted_by(self, column: str) -> BoardQuery:
-        """The query for a click on a column's head: its natural direction, reversed on the next click."""
-        first = COLUMNS[column].first
-        now = (self.direction or COLUMNS[self.sort].first) if self.sort else ""
-        direction = "" if self.sort != column else {"asc": "desc", "desc": "asc"}[now]
-        return replace(self, sort=column, direction="" if direction == first else direction)
-
-    def of_category(self, category: str) -> BoardQuery:
-        """The same query on another category's votes; columns that only the whole board has cannot sort it."""
-        keep = not category or self.sort in CATEGORY_COLUMNS
-        return replace(
-            self, category=category, sort=self.sort if keep else "", direction=self.direction if keep else ""
-        )
-
-    @property
-    def filters(self) -> bool:
-        """Whether anything is left out."""
-        return bool(self.q or self.provider or self.licence or self.stability)
-
 
 @dataclass(frozen=True, slots=True)
 class BoardLine:
@@ -106,6 +58,10 @@ class BoardLine:
     """Phase of the rollout, which says what is public of the row."""
     anytime: bool
     """Whether its range of ranks holds at every time at which one looks."""
+    then: ThenRow | None = None
+    """Its figures on an earlier day, if the board is of one."""
+    scale: Scale | None = None
+    """What intervals are drawn on; None: none are."""
 
     @property
     def by_legacy(self) -> bool:
@@ -130,77 +86,113 @@ class BoardLine:
 
     @property
     def category_places(self) -> tuple[int, int] | None:
-        """The best and the worst place it could hold on the board of a category."""
+        """The best and the worst place it could hold on the board of a part of the votes."""
         low, high = (self.offline.rank_low, self.offline.rank_high) if self.offline else (None, None)
-        return None if low is None or high is None else (low, high)
+        if low is None or high is None:
+            return None
+        return (low, high) if self.then is None else (min(low, self.then.place), max(high, self.then.place))
+
+    @property
+    def place(self) -> int | None:
+        """Its place on the board of a part of the votes."""
+        return self.then.place if self.then else self.offline.rank if self.offline else None
+
+    @property
+    def part_rating(self) -> float | None:
+        """Its rating there."""
+        return self.then.rating_shown if self.then else self.offline.rating if self.offline else None
+
+    @property
+    def part_votes(self) -> int | None:
+        """Its votes there: rated ones, or all counted ones by the end of a day."""
+        return self.then.votes if self.then else self.offline.votes if self.offline else None
+
+    @property
+    def raw(self) -> float:
+        """The rating behind the one that is shown: what the interval is around."""
+        if self.then is not None:
+            return self.then.rating
+        return self.row.legacy_elo if self.by_legacy else self.row.rating
+
+    @property
+    def span(self) -> tuple[float | None, float | None] | None:
+        """The ends of its interval; None where there is none, or too few votes to show it."""
+        if self.offline is None or self.in_shadow or self.offline.votes < MODEL_VOTES:
+            return None
+        ends = self.offline.low, self.offline.high
+        return None if ends == (None, None) else ends
+
+    @property
+    def width(self) -> float | None:
+        """How wide the interval is; None where an end is open."""
+        low, high = self.span or (None, None)
+        return None if low is None or high is None else high - low
 
 
-Key = float | int | str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """What lines are sorted by, and in which direction first."""
-
-    key: Callable[[BoardLine], Key]
-    first: str
-
-
-COLUMNS: Mapping[str, Column] = {
-    "rank": Column(lambda line: line.row.rank, "asc"),
-    "model": Column(lambda line: line.row.display_name.casefold(), "asc"),
-    "rating": Column(lambda line: line.row.rating_shown, "desc"),
-    "confidence": Column(lambda line: -line.row.deviation, "desc"),
-    "coverage": Column(lambda line: line.row.prompt_coverage, "desc"),
-    "consistency": Column(lambda line: line.row.consistency, "desc"),
-    "spread": Column(lambda line: line.row.spread, "asc"),
-    "average": Column(lambda line: line.row.average_score, "desc"),
-    "record": Column(lambda line: _win_share(line.row), "desc"),
-    "votes": Column(lambda line: line.row.votes, "desc"),
-}
-SHADOW_COLUMNS = ("confidence", "coverage")
-CATEGORY_COLUMNS = ("rank", "model", "rating", "votes")
-_CATEGORY_KEYS: Mapping[str, Callable[[BoardLine], Key]] = {
-    "rank": lambda line: line.offline.rank if line.offline else None,
-    "model": COLUMNS["model"].key,
-    "rating": lambda line: line.offline.rating if line.offline else None,
-    "votes": lambda line: line.offline.votes if line.offline else None,
-}
-
-
-def _win_share(row: BoardRow) -> float | None:
-    decisive = row.wins + row.losses
-    return row.wins / decisive if decisive else None
-
-
-def board_lines(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> tuple[BoardLine, ...]:
-    """The rows that match a query, in its order; for a category, those with a rating."""
+def board_lines(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> tuple[BoardLine, ...]:
+    """The rows that match a query, in its order; of a part of the votes, those with a rating there."""
     query = as_public(query, snapshot.board.phase)
-    offline = category if query.category else snapshot.study.offline
+    whole = query.whole
+    offline = snapshot.study.offline if whole else part.offline if part else None
     places = {row.model: row for row in offline.rows} if offline else {}
+    then = {} if part is None else {row.model: row for row in part.then}
     facts = {model.model: model for model in snapshot.models}
+    scale = None if snapshot.board.phase == SHADOW_PHASE else _scale(snapshot, offline)
     lines = [
         BoardLine(
             row,
             facts[row.model],
             places.get(row.model),
-            None if query.category else snapshot.study.moved.get(row.model),
+            snapshot.study.moved.get(row.model) if whole else None,
             phase=snapshot.board.phase,
             anytime=offline is not None and offline.anytime,
+            then=then.get(row.model),
+            scale=scale,
         )
         for row in snapshot.board.rows
-        if not query.category or row.model in places
+        if whole or row.model in (then or places)
     ]
     return _in_order([line for line in lines if _answers(line, query)], query)
 
 
-def as_public(query: BoardQuery, phase: int) -> BoardQuery:
-    """The query without what it must not ask for: in phase 1 an order or a filter by figures that are not public."""
-    if phase > SHADOW_PHASE:
-        return query
-    hidden = query.sort in SHADOW_COLUMNS
-    sort, direction = ("", "") if hidden else (query.sort, query.direction)
-    return replace(query, stability="", category="", sort=sort, direction=direction)
+def _scale(snapshot: Snapshot, offline: OfflineBoard | None) -> Scale | None:
+    """A scale for the intervals of all models with enough votes; the same until the next study."""
+    rows = snapshot.board.rows
+    shown = {row.model for row in rows if row.badge is not Badge.PROVISIONAL} or {row.model for row in rows}
+    known = [row for row in (offline.rows if offline else ()) if row.votes >= MODEL_VOTES and row.model in shown]
+    ends = [end for row in known for end in (row.rating, row.low, row.high) if end is not None]
+    return Scale.of(ends, 4) if ends else None
+
+
+def said_of(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> BoardVerdict:
+    """The board of a query in one sentence; filters by name do not change it."""
+    query = as_public(query, snapshot.board.phase)
+    if query.whole:
+        return board_verdict(snapshot.board)
+    lines = board_lines(snapshot, query.official if part is None else BoardQuery(**_of_part(query)), part)
+    standings = [
+        Standing(line.row.model, line.row.display_name, line.place or 0, *(line.category_places or (None, None)))
+        for line in lines
+    ]
+    return verdict(standings)
+
+
+def _of_part(query: BoardQuery) -> dict[str, str]:
+    return {name: getattr(query, name) for name in ("category", "language", "kind", "on", "view")}
+
+
+def part_words(query: BoardQuery) -> str:
+    """Which votes a query asks for, in words: `prompts about “maths”, up to 2026-11-01`."""
+    parts = []
+    if query.category:
+        parts.append(f"on prompts about “{query.category}”")
+    if query.language:
+        parts.append(f"on prompts in {query.language}")
+    if query.kind:
+        parts.append(f"on answers of the kind {query.kind}")
+    if query.on:
+        parts.append(f"up to the end of {query.on}")
+    return ", ".join(parts)
 
 
 def public_row(values: Mapping[str, Any], phase: int) -> dict[str, Any]:
@@ -229,37 +221,15 @@ def _answers(line: BoardLine, query: BoardQuery) -> bool:
 def _in_order(lines: list[BoardLine], query: BoardQuery) -> tuple[BoardLine, ...]:
     """Rows sorted as requested; equal ones in the official order, those without the value at the end."""
     column = query.sort or "rank"
-    if query.category:
-        column = column if column in _CATEGORY_KEYS else "rank"
-        key = _CATEGORY_KEYS[column]
+    if not query.whole:
+        column = column if column in PART_KEYS else "rank"
+        key = PART_KEYS[column]
     else:
         key = COLUMNS[column].key
     known = [line for line in lines if key(line) is not None]
     unknown = [line for line in lines if key(line) is None]
     known.sort(key=key, reverse=(query.direction or COLUMNS[column].first) == "desc")  # type: ignore[arg-type]
     return (*known, *unknown)
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What the filters offer."""
-
-    providers: tuple[str, ...]
-    licences: tuple[str, ...]
-    stabilities: tuple[str, ...]
-    categories: tuple[tuple[str, int], ...]
-
-
-def choices(snapshot: Snapshot) -> Choices:
-    """The filters that are useful for this board."""
-    enabled = [model for model in snapshot.models if model.enabled]
-    public = snapshot.board.phase > SHADOW_PHASE
-    return Choices(
-        tuple(sorted({model.provider for model in enabled} - {""}, key=str.casefold)),
-        tuple(sorted({model.licence for model in enabled} - {""}, key=str.casefold)),
-        tuple(badge.value for badge in Badge) if public else (),
-        tuple(snapshot.study.categories.items()) if public else (),
-    )
 
 
 def line_values(line: BoardLine) -> dict[str, Any]:
@@ -296,12 +266,16 @@ def line_values(line: BoardLine) -> dict[str, Any]:
         "place_outside_range": row.outside_range,
         "quality_floor": row.quality_floor,
         "pair_coverage": row.pair_coverage,
+        "price": line.facts.price,
+        "speed": line.facts.speed,
     }
     return public_row(values, line.phase)
 
 
 def category_values(line: BoardLine) -> dict[str, Any]:
-    """A line of a category's board as plain values."""
+    """A line of the board of a part of the votes as plain values."""
+    if line.then is not None:
+        return _then_values(line, line.then)
     place = line.offline
     assert place is not None
     return {
@@ -322,6 +296,31 @@ def category_values(line: BoardLine) -> dict[str, Any]:
     }
 
 
+def _then_values(line: BoardLine, then: ThenRow) -> dict[str, Any]:
+    """A line of the board of an earlier day as plain values."""
+    low, high = line.category_places or (None, None)
+    return {
+        "place": then.place,
+        "place_best": low,
+        "place_worst": high,
+        "model": line.row.model,
+        "display_name": line.row.display_name,
+        "provider": line.row.provider,
+        "licence": line.facts.licence,
+        "rating_shown": then.rating_shown,
+        "rating": then.rating,
+        "deviation": then.deviation,
+        "interval_low": None if line.offline is None else line.offline.low,
+        "interval_high": None if line.offline is None else line.offline.high,
+        "votes": then.votes,
+        "place_now": line.row.rank,
+    }
+
+
+def _values(lines: Sequence[BoardLine], query: BoardQuery) -> list[dict[str, Any]]:
+    return [line_values(line) if query.whole else category_values(line) for line in lines]
+
+
 def intervals_values(offline: OfflineBoard | None) -> dict[str, Any] | None:
     """What the intervals and ranges of ranks hold for, as plain values; None before there are any."""
     if offline is None:
@@ -340,10 +339,10 @@ def _public_intervals(snapshot: Snapshot, offline: OfflineBoard | None) -> dict[
     return None if snapshot.board.phase == SHADOW_PHASE else intervals_values(offline)
 
 
-def board_values(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> dict[str, Any]:
+def board_values(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> dict[str, Any]:
     """What the page of a query shows, as plain values: its position in the log, the status, the lines."""
     query = as_public(query, snapshot.board.phase)
-    lines = board_lines(snapshot, query, category)
+    lines = board_lines(snapshot, query, part)
     asked = {field.name: getattr(query, field.name) for field in fields(query) if getattr(query, field.name)}
     board = snapshot.board
     return {
@@ -351,14 +350,17 @@ def board_values(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard |
         "head_hash": snapshot.head_hash,
         "at": snapshot.at,
         "phase": board.phase,
-        "ordered_by": "bradley_terry" if query.category else board.ordered_by,
-        "votes": snapshot.study.categories.get(query.category, 0) if query.category else board.votes,
+        "ordered_by": board.ordered_by if query.whole or query.part.is_dated else "bradley_terry",
+        "votes": board.votes if query.whole else part.votes if part else 0,
+        "verdict": said_of(snapshot, query, part).to_dict(),
         "publication": public_publication(board),
         "official_top_tier": _top_tier(board),
-        "intervals": _public_intervals(snapshot, category if query.category else snapshot.study.offline),
+        "intervals": _public_intervals(
+            snapshot, snapshot.study.offline if query.whole else part.offline if part else None
+        ),
         "query": asked,
-        "rows": [category_values(line) if query.category else line_values(line) for line in lines],
-    }
+        "rows": _values(lines, query),
+    } | ({} if query.whole else {"all_votes": board.votes})
 
 
 def _top_tier(board: LiveBoard) -> list[str]:
@@ -383,20 +385,25 @@ def whole_board_values(snapshot: Snapshot) -> dict[str, Any]:
     return {
         **board,
         "head_hash": snapshot.head_hash,
+        "verdict": board_verdict(snapshot.board).to_dict(),
         "intervals": _public_intervals(snapshot, snapshot.study.offline),
         "rows": [{**row, **line_values(line)} for row, line in zip(board["rows"], lines, strict=True)],
     }
 
 
-def board_csv(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None = None) -> str:
+def board_csv(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> str:
     """What the page of a query shows, as CSV with the same lines in the same order."""
     query = as_public(query, snapshot.board.phase)
-    lines = board_lines(snapshot, query, category)
-    rows = [category_values(line) if query.category else line_values(line) for line in lines]
+    rows = _values(board_lines(snapshot, query, part), query)
+    return csv_text(rows[0] if rows else ("place", "model"), (row.values() for row in rows))
+
+
+def csv_text(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as CSV; no cell is a formula to a spreadsheet."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows[0] if rows else ("place", "model"))
-    writer.writerows([_safe(value) for value in row.values()] for row in rows)
+    writer.writerow(head)
+    writer.writerows([_safe(value) for value in row] for row in rows)
     return out.getvalue()
 
 
@@ -409,12 +416,12 @@ KEPT_LINES = 4096
 """Cached rendered rows: a vote changes few of them."""
 
 
-def lines_html(lines: Iterable[BoardLine], *, of_category: bool) -> Html:
-    """Lines of the whole board, or of a category's, as rows of its table."""
-    return Html("".join([_line_html(line, "category" if of_category else "overall") for line in lines]))
+def lines_html(lines: Iterable[BoardLine], columns: tuple[str, ...] | None) -> Html:
+    """Lines of the whole board with these columns, or of the board of a part (None), as rows of its table."""
+    return Html("".join([_line_html(line, columns) for line in lines]))
 
 
 @lru_cache(maxsize=KEPT_LINES)
-def _line_html(line: BoardLine, kind: str) -> str:
-    macros = environment().get_template("board_lines.html").module
-    return str(getattr(macros, kind)(line))
+def _line_html(line: BoardLine, columns: tuple[str, ...] | None) -> str:
+    macros: Any = environment().get_template("board_lines.html").module
+    return str(macros.part(line) if columns is None else macros.overall(line, columns))

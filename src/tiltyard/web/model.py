@@ -16,11 +16,15 @@ from tiltyard.arena.model_detail import (
     against,
     both_bad_trend,
     by_prompt,
+    leanings,
     model_detail,
     recent_form,
 )
+from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.state import VoteStanding
 from tiltyard.battles.outcome import Outcome
+from tiltyard.decisions.two_models import compare_in
+from tiltyard.errors import TiltyardError
 from tiltyard.pages.figures import plural
 from tiltyard.report.grid import GridCell, GridColumn, GridRow, grid, losses_first, most_telling
 from tiltyard.validity.voters import expected_scores
@@ -33,10 +37,11 @@ if TYPE_CHECKING:
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.following.followed_votes import FollowedVotes
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-    from tiltyard.arena.model_detail import BothBadPiece, ModelDetail, RatingPath, RecentForm
+    from tiltyard.arena.model_detail import BothBadPiece, Leaning, ModelDetail, RatingPath, RecentForm
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.votes import VoteTable
+    from tiltyard.decisions.records import EstimatedDifference
     from tiltyard.pages.markup import Html
     from tiltyard.validity.calibration import CalibrationCurve
 
@@ -94,6 +99,8 @@ class ModelPage:
     """Every prompt that it has answered, and whether its answers may be shown."""
     beside: dict[str, dict[str, Record]]
     """The records of the models next in rank, by prompt."""
+    leanings: tuple[Leaning, ...]
+    """Categories on which it does better or worse than its rating, beyond chance."""
     phase: int
     """Phase of the rollout, which says what is public."""
 
@@ -135,6 +142,7 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
             }
             for near in detail.neighbours
         },
+        leanings=leanings(state, facts.number),
         phase=snapshot.board.phase,
     )
 
@@ -253,7 +261,8 @@ def model_values(page: ModelPage) -> dict[str, Any]:
     if page.phase < OFFICIAL_FROM:
         values["recent_delta"] = None
     if page.phase == SHADOW_PHASE:
-        values |= dict.fromkeys(("calibration", "bradley_terry", "neighbourhood", "neighbours", "heatmap", "history"))
+        hidden = ("calibration", "bradley_terry", "neighbourhood", "neighbours", "heatmap", "history", "leanings")
+        values |= dict.fromkeys(hidden)
         for records in (values["prompts"], values["retired_prompts"], values["opponents"]):
             for record in records:
                 record["expected_wins"] = None
@@ -277,6 +286,7 @@ def _values(page: ModelPage) -> dict[str, Any]:
             "deviation": page.path.deviation.tolist(),
         },
         "latest_votes": [asdict(vote) for vote in page.latest],
+        "leanings": [asdict(leaning) for leaning in page.leanings],
     }
 
 
@@ -303,6 +313,20 @@ class ComparePage:
     hidden: tuple[str, ...]
     in_shadow: bool
     """Whether figures of the ratings are not public yet."""
+    difference: EstimatedDifference | None = None
+    """How far apart the two are by all votes, on the scale of the board; None where the votes do not say."""
+
+    @property
+    def examples(self) -> tuple[tuple[str, Record], ...]:
+        """Prompts whose answers may be shown on which each of the two won most: the winner's name, the record."""
+        shown = [record for record in self.prompts if record.name in self.answers]
+        ours = max(shown, key=lambda record: record.wins - record.losses, default=None)
+        theirs = min(shown, key=lambda record: record.wins - record.losses, default=None)
+        return tuple(
+            (one.display_name, record)
+            for one, record, ahead in ((self.a, ours, 1), (self.b, theirs, -1))
+            if record is not None and ahead * (record.wins - record.losses) > 0
+        )
 
     @property
     def votes(self) -> int:
@@ -339,6 +363,26 @@ def compare_page(snapshot: Snapshot, state: ArenaState, name_a: str, name_b: str
         hidden=tuple(name for name, number in both.items() if number not in public),
         in_shadow=snapshot.board.phase == SHADOW_PHASE,
     )
+
+
+def estimated_difference(snapshot: Snapshot, a: str, b: str) -> EstimatedDifference | None:
+    """How far the first model is ahead of the second by all counted votes, as the board's intervals are made.
+
+    Parameters:
+        snapshot: The arena.
+        a: The first model.
+        b: The second model.
+    """
+    study, rules = snapshot.study, snapshot.policy.intervals
+    if study.offline is None or snapshot.board.phase == SHADOW_PHASE:
+        return None
+    try:
+        found = compare_in(study.votes.battles(), a, b, published_estimator(rules), by=(), anytime=rules.anytime)
+    except TiltyardError:
+        return None
+    slope, plain = study.offline.slope, found.estimate
+    low, high = (None if end is None else slope * end for end in (plain.low, plain.high))
+    return replace(plain, difference=slope * plain.difference, low=low, high=high)
 
 
 def records_by_prompt(votes: VoteTable, a: int, b: int) -> tuple[Record, ...]:

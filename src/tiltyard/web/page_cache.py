@@ -22,6 +22,9 @@ THREADS = 2
 WAITING = 64
 """The most responses being rendered or waiting; further requests are told that the site is busy."""
 
+FITS_WAITING = 8
+"""The same of responses that take a fit of their own, which are made one at a time."""
+
 KEPT_ANSWERS = 128
 KEPT_BYTES = 64 * 1024 * 1024
 
@@ -29,12 +32,13 @@ KEPT_BYTES = 64 * 1024 * 1024
 class PageCache:
     """Caches responses by their inputs. Concurrent requests for the same response share one rendering."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = THREADS, waiting: int | None = None) -> None:
+        self._waiting = waiting
         self._kept: OrderedDict[Key, bytes] = OrderedDict()
         self._bytes = 0
         self._making: dict[Key, Future[bytes]] = {}
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tiltyard-pages")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tiltyard-pages")
         self.made = 0
         """How many responses were rendered."""
 
@@ -49,7 +53,7 @@ class PageCache:
                 return self._kept[key]
             making = self._making.get(key)
             if making is None:
-                if len(self._making) >= WAITING:
+                if len(self._making) >= (WAITING if self._waiting is None else self._waiting):
                     raise busy("page")
                 making = self._making[key] = Future()
                 making.set_running_or_notify_cancel()  # a cancelled request must not cancel it for the others

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
@@ -13,25 +14,23 @@ from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.arena.offline import rate_options
 from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.arena.store.weeks import kept_weeks, week_texts
-from tiltyard.boards.text import json_text
+from tiltyard.decisions.words import between, side, signed, sureness
 from tiltyard.errors import ArenaError
 from tiltyard.pages.markup import Html, shortened
 from tiltyard.report.weekly.text import rule_numbers
 from tiltyard.web import charts, methods
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
-from tiltyard.web.leaderboard import (
-    COLUMNS,
-    BoardQuery,
-    as_public,
-    board_csv,
-    board_lines,
-    board_values,
-    choices,
-    lines_html,
-)
 from tiltyard.web.me import own_page, own_votes
-from tiltyard.web.model import ComparePage, ModelPage, chosen_prompt, compare_page, model_page, prompt_grid
+from tiltyard.web.model import (
+    ComparePage,
+    ModelPage,
+    chosen_prompt,
+    compare_page,
+    estimated_difference,
+    model_page,
+    prompt_grid,
+)
 from tiltyard.web.page_cache import has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.site import Site, site_of
@@ -43,14 +42,11 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.board import LiveBoard
     from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.offline import OfflineBoard
     from tiltyard.arena.store.weeks import KeptWeek, WeekTexts
 
 router = APIRouter(include_in_schema=False)
 
 FORGET = "forget"
-PREDICTIONS_PHASE = 2
-"""The phase in which the board itself shows how well the ratings predict votes; `/validity` always does."""
 PAST_ANSWERS = 10
 """The most answers to one prompt that a model's page shows, including the current one."""
 OWN = {"cache-control": "private, no-store"}
@@ -60,8 +56,13 @@ CHECKED = {"cache-control": "private, no-cache"}
 """A page that the visitor's browser may cache, but must revalidate each time."""
 
 
-async def _public(
-    request: Request, template: str, here: str, view: Callable[[Site, Snapshot], Mapping[str, Any]], *asked: object
+async def public_page(
+    request: Request,
+    template: str,
+    here: str,
+    view: Callable[[Site, Snapshot], Mapping[str, Any]],
+    *asked: object,
+    fits: bool = False,
 ) -> Response:
     """A public page: cached by query until an event or a study changes it."""
     site = site_of(request)
@@ -70,7 +71,7 @@ async def _public(
     def make(snapshot: Snapshot) -> bytes:
         return render(template, facts, view(site, snapshot), here=here).encode()
 
-    return await prepared(request, (template, facts, *asked), make, "text/html", CHECKED)
+    return await prepared(request, (template, facts, *asked), make, "text/html", CHECKED, fits=fits)
 
 
 async def prepared(
@@ -79,107 +80,33 @@ async def prepared(
     make: Callable[[Snapshot], bytes],
     media_type: str,
     headers: Mapping[str, str],
+    *,
+    fits: bool = False,
 ) -> Response:
-    """A public response, rendered once per snapshot and query; 304 for a client that already has it."""
+    """A public response, rendered once per snapshot and query; 304 for a client that already has it.
+
+    One that `fits` takes a fit of its own, and waits for others of its kind instead of keeping pages waiting.
+    """
     site = site_of(request)
     snapshot = site.observatory.snapshot
     key = (*asked, snapshot.edition, snapshot.seq, snapshot.study.seq)
     tag = tag_of(fingerprint(), snapshot.head_hash, *key)
     if has_already(request, tag):
         return Response(status_code=304, headers={**headers, "etag": tag})
-    body = await site.prepared.get(key, lambda: make(snapshot))
+    body = await (site.parts if fits else site.prepared).get(key, lambda: make(snapshot))
     return Response(body, media_type=media_type, headers={**headers, "etag": tag})
 
 
-@router.get("/leaderboard")
-async def leaderboard(request: Request) -> Response:
-    """The board that a visitor asked for."""
-    query = BoardQuery.of(request.query_params)
-    return await _public(
-        request,
-        "leaderboard.html",
-        "leaderboard",
-        lambda site, snapshot: leaderboard_view(snapshot, query, _category(site, query)),
-        query,
-    )
-
-
-def leaderboard_view(snapshot: Snapshot, query: BoardQuery, category: OfflineBoard | None) -> dict[str, Any]:
-    """What the leaderboard's template shows."""
-    query = as_public(query, snapshot.board.phase)
-    shadow = snapshot.board.phase == SHADOW_PHASE
-    lines = board_lines(snapshot, query, category)
-    whole = board_lines(snapshot, BoardQuery(category=query.category), category)
-    overall = bool(lines) and not query.category
-    return {
-        "query": query,
-        "lines_html": lines_html(lines, of_category=bool(query.category)),
-        "unfiltered": BoardQuery(category=query.category, sort=query.sort, direction=query.direction),
-        "snapshot": snapshot,
-        "lines": lines,
-        "total": len(whole),
-        "choices": choices(snapshot),
-        "firsts": {name: column.first for name, column in COLUMNS.items()},
-        "rules": _rules(snapshot.board),
-        "category_votes": snapshot.study.categories.get(query.category, 0),
-        "offline": category if query.category else snapshot.study.offline,
-        "names": _names(snapshot),
-        "shadow": shadow,
-        "marked": any(line.row.outside_range for line in lines) and overall and not shadow,
-        "rating_chart": None if shadow else charts.rating_chart(lines, overall=not query.category),
-        "calibration": snapshot.study.weekly.calibration,
-        "calibration_chart": _predictions(snapshot) if overall and snapshot.board.phase == PREDICTIONS_PHASE else None,
-        "win_rates": charts.win_rate_heatmap(snapshot, lines) if overall else None,
-        "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
-        "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
-    }
-
-
-def _predictions(snapshot: Snapshot) -> Html | None:
-    curve = snapshot.study.weekly.calibration
-    return None if curve is None else charts.calibration_chart(curve, "side A, all votes")
-
-
-def _rules(board: LiveBoard) -> list[tuple[str, str, str, bool, str, bool]]:
+def rules_of(board: LiveBoard) -> list[tuple[str, str, str, bool, str, bool]]:
     """The publication rules: name, what was found, what is needed, whether it is met, more, and whether it is ours."""
     return [(rule.name, *rule_numbers(rule), rule.met, rule.detail, rule.ours) for rule in board.publication.rules]
-
-
-def _category(site: Site, query: BoardQuery) -> OfflineBoard | None:
-    return site.observatory.category(query.category) if query.category else None
-
-
-@router.get("/leaderboard.csv")
-async def leaderboard_csv(request: Request) -> Response:
-    """The same board as CSV."""
-    site, query = site_of(request), BoardQuery.of(request.query_params)
-
-    def make(snapshot: Snapshot) -> bytes:
-        return board_csv(snapshot, query, _category(site, query)).encode()
-
-    return await prepared(request, ("leaderboard.csv", query), make, "text/csv", _named("leaderboard.csv"))
-
-
-@router.get("/leaderboard.json")
-async def leaderboard_json(request: Request) -> Response:
-    """The same board as JSON."""
-    site, query = site_of(request), BoardQuery.of(request.query_params)
-
-    def make(snapshot: Snapshot) -> bytes:
-        return json_text(board_values(snapshot, query, _category(site, query))).encode()
-
-    return await prepared(request, ("leaderboard.json", query), make, "application/json", _named("leaderboard.json"))
-
-
-def _named(name: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="{name}"', **CHECKED}
 
 
 @router.get("/models/{name:path}")
 async def model(request: Request, name: str) -> Response:
     """One model's page."""
     asked, dates = request.query_params.get("prompt"), _answer_dates(request)
-    return await _public(
+    return await public_page(
         request,
         "model.html",
         "leaderboard",
@@ -211,7 +138,7 @@ def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
 def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dates: AnswerDates) -> dict[str, Any]:
     """What a model's template shows."""
     page = page_of(site, snapshot, name)
-    names = _names(snapshot)
+    names = names_of(snapshot)
     shown = page.facts.display_name
     prompt = chosen_prompt(page, asked)
     hidden = prompt is not None and not page.answers[prompt]
@@ -222,6 +149,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
     subjects = {facts.prompt_id: facts.subject for facts in snapshot.prompts if facts.subject}
     return {
         "page": page,
+        "models": len(snapshot.board.rows),
         "names": names,
         "asked": beginnings,
         "prompt_grid": prompt_grid(page, texts, names, subjects, blind=snapshot.blind),
@@ -238,7 +166,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
     }
 
 
-def _names(snapshot: Snapshot) -> dict[str, str]:
+def names_of(snapshot: Snapshot) -> dict[str, str]:
+    """The names of models as they are shown, by id."""
     return {facts.model: facts.display_name for facts in snapshot.models}
 
 
@@ -265,12 +194,13 @@ def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, l
 async def compare(request: Request) -> Response:
     """Two models beside each other."""
     asked = request.query_params
-    return await _public(
+    return await public_page(
         request,
         "compare.html",
         "leaderboard",
         lambda site, snapshot: compare_view(site, snapshot, asked),
         *(asked.get(name) for name in ("a", "b", "prompt")),
+        fits=True,
     )
 
 
@@ -282,6 +212,8 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
         "a": a,
         "b": b,
         "models": [snapshot.model(name) for name in rows],
+        "anytime": snapshot.policy.intervals.anytime,
+        "sure": None,
         "page": None,
         "problem": "",
         "prompt_id": None,
@@ -294,7 +226,23 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
         page = site.observatory.look(lambda state, _: compare_page(snapshot, state, a, b), "compare", a, b)
     except ArenaError:
         raise Failure(404, "not_found", "there is no such model. Choose two from the list.") from None
+    page = replace(page, difference=estimated_difference(snapshot, a, b))
     return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot))
+
+
+def difference_words(page: ComparePage) -> str:
+    """The difference of two models in one sentence: size, interval, and how sure that is."""
+    found = page.difference
+    assert found is not None
+    ahead = f"{signed(found.difference)} points ({between(found.low, found.high)})"
+    a, b, chance = page.a.display_name, page.b.display_name, found.probability_better
+    match side(found.low, found.high):
+        case "better":
+            return f"{a} is better than {b}: {ahead}, {sureness(chance)} sure."
+        case "worse":
+            return f"{a} is worse than {b}: {ahead}, {sureness(None if chance is None else 1.0 - chance)} sure."
+    sure = "" if chance is None else f", {sureness(chance)} sure that {a} is better"
+    return f"The votes cannot tell {a} from {b}: {ahead}{sure}."
 
 
 def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -309,6 +257,7 @@ def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[s
     return {
         "page": page,
         "asked": _first_words(texts),
+        "sure": None if page.difference is None else difference_words(page),
         "bar": charts.split_bar(record.wins, record.ties, record.both_bad, record.losses, said),
         "prompt_id": prompt,
         "prompt_text": text,
@@ -320,7 +269,7 @@ def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[s
 @router.get("/validity")
 async def validity(request: Request) -> Response:
     """The weekly validity report, live."""
-    return await _public(
+    return await public_page(
         request,
         "validity.html",
         "validity",
@@ -334,16 +283,16 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
         return {"report": report, "shadow": True}
     study = snapshot.study
     top = report.board.publication.top
-    more = {"rules": _rules(report.board), "shadow": False, "contested": study.contested}
+    more = {"rules": rules_of(report.board), "shadow": False, "contested": study.contested}
     more["swaps"] = list(study.blocks_to_swap.items())[: max(top - 1, 0)]
-    return validity_view(report, _names(snapshot)) | more
+    return validity_view(report, names_of(snapshot)) | more
 
 
 @router.get("/validity/weeks")
 async def weeks(request: Request) -> Response:
     """The reports of finished weeks."""
     kept = await public_weeks(request)
-    return await _public(request, "weeks.html", "validity", lambda *_: {"weeks": kept, "kept": None}, *kept)
+    return await public_page(request, "weeks.html", "validity", lambda *_: {"weeks": kept, "kept": None}, *kept)
 
 
 @router.get("/validity/weeks/{week}")
@@ -351,7 +300,7 @@ async def week(request: Request, week: str) -> Response:
     """One of them, as it was written."""
     kept, texts = await week_of(request, week)
     view = {"kept": kept, "sections": Html(texts.sections), "weeks": ()}
-    return await _public(request, "weeks.html", "validity", lambda *_: view, kept)
+    return await public_page(request, "weeks.html", "validity", lambda *_: view, kept)
 
 
 async def public_weeks(request: Request) -> tuple[KeptWeek, ...]:
@@ -373,7 +322,7 @@ async def week_of(request: Request, week: str) -> tuple[KeptWeek, WeekTexts]:
 @router.get("/methods")
 async def methods_page(request: Request) -> Response:
     """Every number explained."""
-    return await _public(
+    return await public_page(
         request,
         "methods.html",
         "methods",
@@ -388,7 +337,7 @@ async def methods_page(request: Request) -> Response:
 @router.get("/data")
 async def data(request: Request) -> Response:
     """What can be downloaded and checked."""
-    return await _public(
+    return await public_page(
         request,
         "data.html",
         "data",
@@ -399,7 +348,7 @@ async def data(request: Request) -> Response:
 @router.get("/privacy")
 async def privacy(request: Request) -> Response:
     """What is stored about visitors, and until when."""
-    return await _public(
+    return await public_page(
         request,
         "privacy.html",
         "privacy",

@@ -14,8 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tiltyard import __version__
 from tiltyard.pages.figures import count, day, percent, points, signed
 from tiltyard.pages.markup import Html
-from tiltyard.web.addresses import compare_address, model_address
-from tiltyard.web.charts import share_meter
+from tiltyard.web.addresses import compare_address, model_address, share_address
+from tiltyard.web.charts import interval_bar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +79,8 @@ class SiteFacts:
     notice: str = ""
     blind: bool = True
     """Whether answers that are being voted on are hidden; otherwise every page says so."""
+    public_url: str = ""
+    """Where the site is, if it was told: addresses outside its pages, such as pictures to share, start with it."""
     version: str = __version__
 
 
@@ -97,8 +99,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(asset=asset, model_address=model_address, compare_address=compare_address)
-    made.globals.update(share_meter=lambda share: markup(share_meter(share)))
+    made.globals.update(
+        asset=asset, model_address=model_address, compare_address=compare_address, share_address=share_address
+    )
+    made.globals.update(interval_bar=lambda line: markup(interval_bar(line)))
     made.filters.update(count=count, points=points, percent=percent, day=day, html=markup, signed=signed)
     return made
 

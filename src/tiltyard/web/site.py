@@ -37,6 +37,8 @@ class Site:
     probes: Probes
     vote_effects: FirstEffects
     shown_links: ShownLinks
+    parts: PageCache
+    """Responses that take a fit: boards of parts of the votes, comparisons. One at a time, apart from all others."""
 
     def facts(self) -> SiteFacts:
         """The shared frame of every page."""
@@ -45,7 +47,12 @@ class Site:
         except ArenaError:
             return SiteFacts(self.settings.title, notice=self.settings.notice)
         return SiteFacts(
-            self.settings.title, snapshot.seq, snapshot.head_hash, self.settings.notice, blind=snapshot.blind
+            self.settings.title,
+            snapshot.seq,
+            snapshot.head_hash,
+            self.settings.notice,
+            blind=snapshot.blind,
+            public_url=(self.settings.public_url or "").rstrip("/"),
         )
 
     def page(

@@ -106,7 +106,7 @@ def _earlier(
     if len(votes) <= window:
         return None
     cuts = [len(votes) - window * (ORDER_LOOKS - look) // ORDER_LOOKS for look in range(ORDER_LOOKS)]
-    scores = _conservative(votes, again, policy, cuts) if phase >= OFFICIAL_FROM else _legacy(votes, policy, cuts)
+    scores = [score for score, _, _ in scores_after(votes, again, policy, phase, cuts)]
     numbers = {name: number for number, name in enumerate(votes.models)}
     chosen = [numbers[name] for name in enabled if name in numbers]
     found = []
@@ -116,16 +116,28 @@ def _earlier(
     return tuple(found)
 
 
-def _conservative(votes: VoteTable, again: Replay, policy: Policy, cuts: Sequence[int]) -> list[Floats]:
-    """Rating − 2 deviations of every model after the first so many counted votes."""
+def scores_after(
+    votes: VoteTable, again: Replay, policy: Policy, phase: int, cuts: Sequence[int]
+) -> list[tuple[Floats, Floats, Floats]]:
+    """By model number, after the first so many counted votes: what is shown, the rating behind it, its deviation.
+
+    Parameters:
+        votes: All counted votes.
+        again: The votes rated once more, one after the other.
+        policy: The policy in force.
+        phase: The phase of the rollout; until phase 2 legacy Elo is shown, which has no deviation (0).
+        cuts: Numbers of votes, the smallest first.
+    """
+    if phase < OFFICIAL_FROM:
+        return [(elo, elo, np.zeros(len(elo))) for elo in _legacy(votes, policy, cuts)]
     rated = np.concatenate([[0], np.cumsum(votes.rated)])
-    start = policy.rating.rating - 2.0 * policy.rating.deviation
     scores = []
     for cut in cuts:
-        score = np.full(len(votes.models), start)
-        model, rating, deviation = again.last_of_each(int(rated[cut]))
-        score[model] = rating - 2.0 * deviation
-        scores.append(score)
+        rating = np.full(len(votes.models), policy.rating.rating)
+        deviation = np.full(len(votes.models), policy.rating.deviation)
+        model, rated_then, sure_then = again.last_of_each(int(rated[cut]))
+        rating[model], deviation[model] = rated_then, sure_then
+        scores.append((rating - 2.0 * deviation, rating, deviation))
     return scores
 
 

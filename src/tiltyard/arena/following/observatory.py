@@ -21,13 +21,12 @@ from tiltyard.arena.board import raw_ratings
 from tiltyard.arena.events import Event, Excluded, PhaseChanged, Restored, SettingsChanged, decode_body
 from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.followed_votes import FollowedVotes, RecentEvents
+from tiltyard.arena.following.parts import KeptParts, counts_by
 from tiltyard.arena.following.replay import DAY, movements, published_ratings, replay
 from tiltyard.arena.following.snapshots import (
     WEEK_DAYS,
     Snapshot,
     Study,
-    categories_of,
-    category_board,
     rated,
     snapshot_of,
     swaps_of,
@@ -44,6 +43,7 @@ from tiltyard.arena.store.texts import TextCache
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.votes import vote_table
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
+from tiltyard.bank.style import measure_style
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from tiltyard.arena.offline import OfflineBoard
+    from tiltyard.arena.following.parts import PartBoard, VotePart
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.rating_track import Ratings
     from tiltyard.arena.state import ArenaState, CastVote
@@ -62,8 +62,10 @@ __all__ = ["Observatory", "Pace", "Snapshot", "Study"]
 R = TypeVar("R")
 
 KEPT_VALUES = 128
-"""Values computed on demand (a model's detail, a category's board) that are kept."""
+"""Values computed on demand (a model's detail) that are kept."""
 
+TEXTS_AT_ONCE = 500
+"""Answers that are read in one go when their style is measured; pages wait for one reading at most."""
 
 DECISIONS = (SettingsChanged, PhaseChanged, Excluded, Restored)
 """What an operator does, and wants to see at once."""
@@ -130,8 +132,8 @@ class Observatory:
         self._published_at = 0
         """When the latest study was begun (microseconds), and whether the operator decided something since."""
         self._decided = False
-        self._categories: dict[str, tuple[int, OfflineBoard | None]] = {}
-        """Boards of categories, with the event up to which their votes were counted."""
+        self._parts = KeptParts(self._answer_styles)
+        self._styles: dict[str, tuple[int, ...]] = {}
         self._kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
         self.failures = (ThreadHealth("thread that follows the log"), ThreadHealth("thread of the slow studies"))
         """What went wrong in each of the two threads."""
@@ -191,7 +193,7 @@ class Observatory:
         with self._moving:
             self._catch_up()
             self._publish(self._study())
-            self._categories.clear()
+            self._parts.clear()
         return self.snapshot
 
     def look(self, what: Callable[[ArenaState, FollowedVotes], R], *key: object) -> R:
@@ -206,17 +208,23 @@ class Observatory:
                 state = state.showing(self._snapshot.study.ratings)
             return self._keep((*key, state.seq) if key else (), lambda: what(state, votes))
 
-    def category(self, name: str) -> OfflineBoard | None:
-        """Bradley–Terry on the votes of one category of prompts; None if there are too few to rate.
+    def part(self, part: VotePart) -> PartBoard | None:
+        """The board of a part of the votes; None if no vote can be in it.
 
-        Once asked for, it is recomputed after every study; until then the previous one is returned.
+        Once asked for, it is recomputed after every study for a while; until then the previous one is returned. Only
+        the latest few are kept.
         """
-        study = self.snapshot.study
-        if name not in study.categories:
-            return None
-        if name not in self._categories:
-            self._categories[name] = (study.seq, category_board(self.snapshot, name))
-        return self._categories[name][1]
+        return self._parts.get(self.snapshot, part)
+
+    def _answer_styles(self) -> dict[tuple[int, int], tuple[int, ...]]:
+        """The style of the current answers by model and prompt number; each text is read and measured once."""
+        with self._state:
+            ids = dict(self._following().state.catalog.response_ids)
+        missing = [name for name in ids.values() if name not in self._styles]
+        for start in range(0, len(missing), TEXTS_AT_ONCE):
+            texts = self.texts(("response", name) for name in missing[start : start + TEXTS_AT_ONCE])
+            self._styles.update({name: measure_style(text) for (_, name), text in texts.items()})
+        return {cell: self._styles[name] for cell, name in ids.items() if name in self._styles}
 
     def votes_of(self, voter: str) -> list[CastVote]:
         """One voter's votes in log order, whether they count or not."""
@@ -261,11 +269,8 @@ class Observatory:
         self._repeat(self._run_slow_studies_once, self.failures[1], lambda: None)
 
     def _run_slow_studies_once(self) -> None:
-        """The slow computations, in a separate thread: requested categories, and votes-to-swap."""
-        snapshot = self.snapshot
-        for name, (seq, _) in tuple(self._categories.items()):
-            if seq < snapshot.study.seq and not self._ended.is_set():
-                self._categories[name] = (snapshot.study.seq, category_board(snapshot, name))
+        """The slow computations, in a separate thread: boards of parts that are asked for, and votes-to-swap."""
+        self._parts.follow(self.snapshot, self._ended.is_set)
         self._look_at_swaps()
 
     def _repeat(self, once: Callable[[], None], failures: ThreadHealth, recover: Callable[[], None]) -> None:
@@ -384,7 +389,9 @@ class Observatory:
                 evidence=found.evidence,
                 weekly=weekly,
                 moved=movements(weekly.board, looks[-1], state.policy),
-                categories=categories_of(state, votes),
+                categories=counts_by([(one.subject or "", *one.tags) for one in state.catalog.prompts], votes),
+                languages=counts_by([(one.language,) for one in state.catalog.prompts], votes),
+                kinds=counts_by([(state.catalog.kind(n),) for n in range(len(state.catalog.prompts))], votes),
                 contested=contested,
                 blocks_to_swap=swapped_by,
             )

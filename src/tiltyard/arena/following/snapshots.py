@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import live_board
 from tiltyard.arena.following.replay import DAY
-from tiltyard.arena.offline import OfflineBoard, offline_board, on_scale
+from tiltyard.arena.offline import OfflineBoard, offline_board
 from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.weekly import Period, WeeklyReport, weekly_report
 from tiltyard.errors import ArenaError, TiltyardError
@@ -45,6 +45,10 @@ class ModelFacts:
     licence: str
     link: str
     enabled: bool
+    price: float | None = None
+    """US dollars for a million tokens of output, as stated; None: not stated."""
+    speed: float | None = None
+    """Tokens of output per second, as stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,9 @@ class PromptFacts:
     subject: str | None
     tags: tuple[str, ...]
     enabled: bool
+    language: str = ""
+    kind: str = ""
+    """The kind of its answers."""
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -82,6 +89,10 @@ class Study:
     moved: Mapping[str, Movement]
     categories: Mapping[str, int]
     """Categories of prompts with the number of counted votes on them, the largest first."""
+    languages: Mapping[str, int] = field(default_factory=dict)
+    """The same of languages of prompts."""
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    """The same of answer kinds."""
     contested: tuple[ContestedModel, ...] = ()
     """Models whose latest votes differ from earlier ones; an operator decides what that means."""
     blocks_to_swap: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -128,11 +139,21 @@ def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -
         blind=is_blind(state),
         board=live_board(state, evidence=study.evidence),
         models=tuple(
-            ModelFacts(number, card.model, card.display_name, card.provider, card.licence, card.link, enabled)
+            ModelFacts(
+                number,
+                card.model,
+                card.display_name,
+                card.provider,
+                card.licence,
+                card.link,
+                enabled,
+                card.price,
+                card.speed,
+            )
             for number, (card, enabled) in enumerate(zip(catalog.models, catalog.model_enabled, strict=True))
         ),
         prompts=tuple(
-            PromptFacts(number, card.prompt_id, card.subject, card.tags, enabled)
+            PromptFacts(number, card.prompt_id, card.subject, card.tags, enabled, card.language, catalog.kind(number))
             for number, (card, enabled) in enumerate(zip(catalog.prompts, catalog.prompt_enabled, strict=True))
         ),
         wins=_frozen(tallies.wins.view),
@@ -196,40 +217,3 @@ def with_swaps(board: OfflineBoard, swaps: Mapping[tuple[str, str], int | None])
         replace(above, votes_to_swap=swaps.get((above.model, below.model))) for above, below in pairwise(board.rows)
     ]
     return replace(board, rows=(*rows, *board.rows[-1:]))
-
-
-def categories_of(state: ArenaState, votes: VoteTable) -> Mapping[str, int]:
-    """Subjects and tags of prompts with the counted votes on them, the largest first."""
-    counts = np.bincount(votes.prompt, minlength=len(state.catalog.prompts))
-    totals: dict[str, int] = {}
-    for prompt, n in zip(state.catalog.prompts, counts.tolist(), strict=True):
-        for name in dict.fromkeys(filter(None, (prompt.subject, *prompt.tags))):
-            totals[name] = totals.get(name, 0) + n
-    return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
-
-
-def category_board(snapshot: Snapshot, name: str) -> OfflineBoard | None:
-    """Bradley–Terry on the counted votes of one category of prompts; None if there are too few to rate."""
-    votes = snapshot.study.votes
-    inside = [prompt.number for prompt in snapshot.prompts if name in prompt.categories]
-    of = np.isin(votes.prompt, inside)
-    part = replace(
-        votes,
-        at=votes.at[of],
-        model_a=votes.model_a[of],
-        model_b=votes.model_b[of],
-        prompt=votes.prompt[of],
-        voter=votes.voter[of],
-        outcome=votes.outcome[of],
-        matchup_ids=(),
-        block=votes.block[of],
-        weight=votes.weight[of],
-        by_contender_lane=votes.by_contender_lane[of],
-    )
-    try:
-        order = [row.model for row in snapshot.board.rows]
-        found = offline_board(part, order, snapshot.policy.intervals, swaps=False)
-    except TiltyardError:
-        return None
-    whole = snapshot.study.offline
-    return on_scale(found, snapshot.board.raw_ratings, None if whole is None else whole.slope, widen=False)

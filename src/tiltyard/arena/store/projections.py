@@ -34,6 +34,10 @@ _OF_THE_STANDINGS = {e.Voted, e.Undone, e.Excluded, e.Restored, e.SettingsChange
 """Events that may move a model's ratings or counts."""
 
 
+_MODEL_FACTS = ("model", "display_name", "provider", "licence", "link")
+"""What the table says of a model; everything else is in the log."""
+
+
 class Projections:
     """Writes the tables derived from a state, event by event, in the projector's transaction."""
 
@@ -100,7 +104,7 @@ class Projections:
             connection.execute(sa.delete(models).where(models.c.number.in_(numbers)))
             rows = [
                 {
-                    **msgspec.structs.asdict(state.catalog.models[n]),
+                    **{name: getattr(state.catalog.models[n], name) for name in _MODEL_FACTS},
                     "number": n,
                     "enabled": state.catalog.model_enabled[n],
                 }

@@ -16,10 +16,17 @@ function begin(table, form) {
   // Rows that the server left out are not here: a search that widens has to ask it again.
   let whole = !filtered;
 
-  form.addEventListener("input", () => apply());
+  form.addEventListener("input", (event) => {
+    const field = event.target;
+    if (field.type === "checkbox") return;
+    if (field.name === "sort") sortAs(field.value || "rank");
+    else if ("reload" in field.dataset) location.assign(address(new FormData(form)));
+    else apply();
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    apply();
+    if (event.submitter && "reload" in event.submitter.dataset) location.assign(address(new FormData(form)));
+    else apply();
   });
   for (const head of heads) {
     head.addEventListener("click", (event) => {
@@ -56,6 +63,12 @@ function begin(table, form) {
     );
   }
 
+  function sortAs(column) {
+    const head = heads.find((one) => one.dataset.sort === column);
+    head.closest("th").removeAttribute("aria-sort"); // its own order first, as for a click on another column
+    sortBy(head);
+  }
+
   function sortBy(head) {
     const column = head.dataset.sort;
     const [next, short] = nextOrder(head);
@@ -65,7 +78,7 @@ function begin(table, form) {
     const rows = all.map((row) => [row, row.dataset[column], Number(row.dataset.rank)]);
     rows.sort(([, a, i], [, b, j]) => {
       if (a === "" || b === "") return (a === "") - (b === "") || i - j;
-      const order = column === "model" ? compareText(a, b) : Number(a) - Number(b);
+      const order = column === "model" || column === "licence" ? compareText(a, b) : Number(a) - Number(b);
       return sign * order || i - j;
     });
     body.append(...rows.map(([row]) => row));
@@ -107,9 +120,20 @@ function begin(table, form) {
   }
 
   function address(fields) {
-    const kept = [...fields].filter(([, value]) => value);
-    const query = new URLSearchParams(kept).toString();
+    const columns = fields.getAll("columns");
+    const kept = [...fields].filter(([name, value]) => value && name !== "columns");
+    if (columns.length && columnsChanged(columns)) {
+      const chosen = columns.filter((name) => name !== "none");
+      kept.push(["columns", chosen.length ? chosen.join(",") : "none"]);
+    }
+    const query = new URLSearchParams(kept).toString().replaceAll("%2C", ",");
     return location.pathname + (query ? `?${query}` : "");
+  }
+
+  // The policy's columns need not be said; the server says which those are.
+  function columnsChanged(columns) {
+    const chosen = columns.filter((name) => name !== "none").join(",");
+    return chosen !== table.dataset.columns;
   }
 
   function tell(shown) {

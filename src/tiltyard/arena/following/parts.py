@@ -1,0 +1,366 @@
+"""Boards of a part of the votes: a category of prompts, a language, an answer kind, the votes up to a day, style apart.
+
+Each is Bradley–Terry on the votes inside, on the scale of the whole board. The board of an earlier day has the ratings
+of that day too: the votes that count now, rated once more up to its end.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena.board import OFFICIAL_FROM
+from tiltyard.arena.following.evidence import scores_after
+from tiltyard.arena.following.replay import DAY
+from tiltyard.arena.offline import offline_board, on_scale
+from tiltyard.bank.style import STYLE
+from tiltyard.errors import TiltyardError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tiltyard.arena.following.snapshots import Snapshot
+    from tiltyard.arena.offline import OfflineBoard
+    from tiltyard.arena.votes import VoteTable
+
+    Styles = Mapping[tuple[int, int], tuple[int, ...]]
+    """The style of current answers in the order of `STYLE`, by model and prompt number."""
+
+Floats = NDArray[np.float64]
+
+KEPT_PARTS = 32
+"""Boards of parts of the votes that are kept, the latest asked for."""
+
+FOLLOWED_SECONDS = 600.0
+"""How long after it was last asked for a part's board still follows the votes."""
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class VotePart:
+    """Which votes a board is made of; empty means all of them."""
+
+    category: str = ""
+    language: str = ""
+    kind: str = ""
+    day: str = ""
+    """The last day whose votes are in, such as `2026-11-01` (UTC)."""
+    style: bool = False
+    """Whether the style of the answers is controlled for."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self == WHOLE
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether it is the whole board of an earlier day."""
+        return bool(self.day) and self == VotePart(day=self.day)
+
+
+WHOLE = VotePart()
+
+
+@dataclass(frozen=True, slots=True)
+class ThenRow:
+    """A model on the board of an earlier day: its place, the rating that was shown, the rating behind it, its votes."""
+
+    place: int
+    model: str
+    rating_shown: float
+    rating: float
+    deviation: float | None
+    """None while Elo orders the board."""
+    votes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartBoard:
+    """The board of a part: counted votes inside, Bradley–Terry over them, and the ratings then if it is a day's."""
+
+    part: VotePart
+    votes: int
+    offline: OfflineBoard | None
+    """None: too few votes inside to rate any model."""
+    then: tuple[ThenRow, ...] = ()
+    trouble: str = ""
+    """Why models cannot be rated."""
+
+
+def day_end(day: str) -> int | None:
+    """The end of a day in UTC (microseconds); None if it is no day."""
+    try:
+        at = date.fromisoformat(day) if _DAY.match(day) else None
+    except ValueError:
+        return None
+    if at is None or not 1970 <= at.year <= 9000:
+        return None
+    return int(datetime(at.year, at.month, at.day, tzinfo=UTC).timestamp()) * 1_000_000 + DAY
+
+
+def day_of(at: int) -> str:
+    """The day of a time (microseconds), in UTC."""
+    return datetime.fromtimestamp(at // 1_000_000, UTC).date().isoformat()
+
+
+def days_of(votes: VoteTable) -> list[str]:
+    """Every day from the first vote to the last, oldest first."""
+    if not len(votes):
+        return []
+    first, last = (date.fromisoformat(day_of(int(at))) for at in (votes.at.min(), votes.at.max()))
+    return [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
+
+
+def known_part(snapshot: Snapshot, part: VotePart) -> VotePart | None:
+    """The part if there can be votes in it: its category, language, kind and day occur; None otherwise.
+
+    A day on which voting was still going on, or had not begun, has no board of its own.
+    """
+    study = snapshot.study
+    for asked, there in (
+        (part.category, study.categories),
+        (part.language, study.languages),
+        (part.kind, study.kinds),
+    ):
+        if asked and asked not in there:
+            return None
+    if part.day:
+        days = days_of(study.votes)
+        if not days or not days[0] <= part.day <= days[-1]:
+            return None
+    return part
+
+
+def votes_in(snapshot: Snapshot, part: VotePart) -> VoteTable:
+    """The counted votes of a part."""
+    votes = snapshot.study.votes
+    inside = np.ones(len(votes), dtype=bool)
+    for asked, of in (
+        (part.category, lambda prompt: prompt.categories),
+        (part.language, lambda prompt: (prompt.language,)),
+        (part.kind, lambda prompt: (prompt.kind,)),
+    ):
+        if asked:
+            inside &= np.isin(votes.prompt, [one.number for one in snapshot.prompts if asked in of(one)])
+    if part.day:
+        inside[cut_at(votes, day_end(part.day) or 0) :] = False
+    return _rows(votes, inside)
+
+
+def cut_at(votes: VoteTable, at: int) -> int:
+    """How many votes the log had before a time.
+
+    Votes of several servers are not in clock order: a time means the position that the log had reached by then.
+    """
+    return int(np.searchsorted(np.maximum.accumulate(votes.at), at, side="left")) if len(votes) else 0
+
+
+def part_board(snapshot: Snapshot, part: VotePart, styles: Callable[[], Styles]) -> PartBoard:
+    """The board of a part that occurs.
+
+    Parameters:
+        snapshot: The arena.
+        part: Which votes.
+        styles: Gives the style of the current answers; called only if it is controlled for.
+    """
+    votes = votes_in(snapshot, part)
+    then = _then(snapshot, part) if part.is_dated else ()
+    order = [row.model for row in then] or [row.model for row in snapshot.board.rows]
+    style = _style_columns(votes, styles()) if part.style else None
+    try:
+        found = offline_board(votes, order, snapshot.policy.intervals, swaps=False, style=style)
+    except TiltyardError as error:
+        return PartBoard(part, len(votes), None, then, str(error))
+    whole, slope = snapshot.study.offline, None
+    shown = {row.model: row.rating for row in then} or snapshot.board.raw_ratings
+    if whole is not None and not then:
+        slope = whole.slope
+    moved = on_scale(found, shown, slope, widen=bool(then))
+    return PartBoard(part, len(votes), moved, then)
+
+
+def _then(snapshot: Snapshot, part: VotePart) -> tuple[ThenRow, ...]:
+    """The models of today's board that had a vote by the end of a day, in the order of that day."""
+    votes, policy = snapshot.study.votes, snapshot.policy
+    cut = cut_at(votes, day_end(part.day) or 0)
+    cast = np.bincount(
+        np.concatenate([votes.model_a[:cut], votes.model_b[:cut]]).astype(np.int64), minlength=len(votes.models)
+    )
+    ((shown, rating, deviation),) = scores_after(votes, snapshot.study.replay, policy, snapshot.board.phase, [cut])
+    official = snapshot.board.phase >= OFFICIAL_FROM
+    there = [facts for facts in snapshot.models if facts.enabled and cast[facts.number]]
+    there.sort(key=lambda facts: (-shown[facts.number], facts.number))
+    return tuple(
+        ThenRow(
+            place,
+            facts.model,
+            float(shown[facts.number]),
+            float(rating[facts.number]),
+            float(deviation[facts.number]) if official else None,
+            int(cast[facts.number]),
+        )
+        for place, facts in enumerate(there, start=1)
+    )
+
+
+def _style_columns(votes: VoteTable, styles: Styles) -> dict[str, Floats]:
+    """The style of both answers of every vote, as they are now: `len_a`, `len_b`, and so on."""
+    grid = np.zeros((len(votes.models), len(votes.prompts), len(STYLE)))
+    for cell, found in styles.items():
+        grid[cell] = found
+    a, b = grid[votes.model_a, votes.prompt], grid[votes.model_b, votes.prompt]
+    varied = [place for place in range(len(STYLE)) if (a[:, place] != b[:, place]).any()]
+    return {
+        f"{STYLE[place]}_{side}": values[:, place].astype(np.float64)
+        for place in varied
+        for side, values in (("a", a), ("b", b))
+    }
+
+
+class KeptParts:
+    """The boards of the parts that were asked for last; each is made once per study, and asked for by any thread."""
+
+    def __init__(self, styles: Callable[[], Styles]) -> None:
+        self._styles = styles
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[VotePart, tuple[int, float, PartBoard]] = OrderedDict()
+        """The event up to which votes were counted, when it was last asked for, the board."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._kept.clear()
+
+    def get(self, snapshot: Snapshot, part: VotePart) -> PartBoard | None:
+        """The board of a part, which may be that of the last study; None if no vote can be in it."""
+        if known_part(snapshot, part) is None:
+            return None
+        with self._lock:
+            kept = self._kept.get(part)
+        seq, board = snapshot.study.seq, None if kept is None else kept[2]
+        if kept is None or board is None:
+            board = part_board(snapshot, part, self._styles)
+        else:
+            seq = kept[0]
+        with self._lock:
+            self._kept[part] = (seq, time.monotonic(), board)
+            self._kept.move_to_end(part)
+            while len(self._kept) > KEPT_PARTS:
+                self._kept.popitem(last=False)
+        return board
+
+    def follow(self, snapshot: Snapshot, ended: Callable[[], bool]) -> None:
+        """Make the boards of a new study for the parts that are still asked for, and forget the others."""
+        with self._lock:
+            kept = tuple(self._kept.items())
+        for part, (seq, asked, _) in kept:
+            if seq >= snapshot.study.seq or ended():
+                continue
+            wanted = time.monotonic() - asked < FOLLOWED_SECONDS and known_part(snapshot, part) is not None
+            board = part_board(snapshot, part, self._styles) if wanted else None
+            with self._lock:
+                if board is None:
+                    self._kept.pop(part, None)
+                elif part in self._kept:
+                    self._kept[part] = (snapshot.study.seq, self._kept[part][1], board)
+
+
+MOST_DAYS = 366
+"""Days of a history that are computed; the last ones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """Ratings and places by day: a row per day, a column per model of today's board.
+
+    Before its first vote a model has no rating (NaN) and no place (0).
+    """
+
+    days: tuple[str, ...]
+    models: tuple[str, ...]
+    rating: Floats
+    """The ratings shown at the end of each day."""
+    place: NDArray[np.int64]
+    votes: tuple[int, ...]
+    """Counted votes up to the end of each day."""
+    left_out: int
+    """Earlier days that are left out."""
+
+    def changes(self, day: int) -> int:
+        """How many models stood on another place than the day before, among those that were there on both."""
+        if day == 0:
+            return 0
+        before, now = self.place[day - 1], self.place[day]
+        both = np.flatnonzero((before > 0) & (now > 0))
+        order = [both[np.argsort(places[both], kind="stable")].tolist() for places in (before, now)]
+        return sum(one != other for one, other in zip(*order, strict=True))
+
+
+def history(snapshot: Snapshot) -> History:
+    """The board at the end of every day, from the votes that count now.
+
+    Parameters:
+        snapshot: The arena.
+    """
+    votes, board = snapshot.study.votes, snapshot.board
+    every = days_of(votes)
+    days = every[-MOST_DAYS:]
+    cuts = [cut_at(votes, day_end(day) or 0) for day in days]
+    numbers = {facts.model: facts.number for facts in snapshot.models}
+    chosen = np.array([numbers[row.model] for row in board.rows], dtype=np.int64)
+    first = _first_votes(votes)[chosen] if len(chosen) else np.zeros(0, dtype=np.int64)
+    rating = np.full((len(days), len(chosen)), np.nan)
+    place = np.zeros((len(days), len(chosen)), dtype=np.int64)
+    for day, (shown, _, _) in enumerate(scores_after(votes, snapshot.study.replay, snapshot.policy, board.phase, cuts)):
+        there = np.flatnonzero(first < cuts[day])
+        rating[day, there] = shown[chosen[there]]
+        order = there[np.lexsort((chosen[there], -shown[chosen[there]]))]
+        place[day, order] = np.arange(1, len(order) + 1)
+    names = tuple(row.model for row in board.rows)
+    return History(tuple(days), names, rating, place, tuple(cuts), len(every) - len(days))
+
+
+def _first_votes(votes: VoteTable) -> NDArray[np.int64]:
+    """The position of each model's first vote; the number of votes where it has none."""
+    first = np.full(len(votes.models), len(votes), dtype=np.int64)
+    for side in (votes.model_a, votes.model_b):
+        np.minimum.at(first, side, np.arange(len(votes)))
+    return first
+
+
+def counts_by(snapshot_prompts: Sequence[Sequence[str]], votes: VoteTable) -> dict[str, int]:
+    """Names with the counted votes on the prompts that carry them, the largest first.
+
+    Parameters:
+        snapshot_prompts: The names of each prompt, by its number.
+        votes: The counted votes.
+    """
+    counts = np.bincount(votes.prompt, minlength=len(snapshot_prompts))
+    totals: dict[str, int] = {}
+    for names, n in zip(snapshot_prompts, counts.tolist(), strict=True):
+        for name in dict.fromkeys(filter(None, names)):
+            totals[name] = totals.get(name, 0) + n
+    return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _rows(votes: VoteTable, inside: NDArray[np.bool_]) -> VoteTable:
+    """The votes at some positions; every column of a vote is cut alike."""
+    columns = {
+        field.name: getattr(votes, field.name)[inside]
+        for field in fields(votes)
+        if isinstance(getattr(votes, field.name), np.ndarray)
+    }
+    return replace(votes, **columns, matchup_ids=())

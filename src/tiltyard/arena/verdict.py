@@ -1,0 +1,154 @@
+"""What a board says, in one sentence: who leads, who else could be first, and which places cannot be told apart.
+
+The sentence claims no more than the published ranges of ranks do. Provisional models are left aside, as the policy
+leaves them out of claims about the top; while most models have hardly been voted on, nobody leads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.arena.board import SHADOW_PHASE
+from tiltyard.pages.figures import count, plural
+from tiltyard.validity.publication import Badge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tiltyard.arena.board import LiveBoard
+
+MODEL_VOTES = 10
+"""Rated votes (A, B, tie) that a model needs before an interval is drawn for it."""
+
+NAMED = 3
+"""The most models that the sentence names as possible firsts; more are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One model of an order: its name, its place, the best and the worst it could hold, and whether it is provisional.
+
+    Without a range nothing is known about how sure the place is.
+    """
+
+    model: str
+    name: str
+    place: int
+    low: int | None
+    high: int | None
+    provisional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BoardVerdict:
+    """One sentence, and what it rests on."""
+
+    text: str
+    leader: str | None
+    """The model that leads, if the votes say so: no other could be first. None otherwise."""
+    could_be_first: tuple[str, ...] = ()
+    """Models that could be first, the one at the top among them, without provisional ones."""
+    alike: tuple[int, int] | None = None
+    """The longest row of places whose models cannot be told apart: the first and the last of them."""
+    too_few_votes: bool = False
+    """Whether there are too few votes to say anything, and to show intervals."""
+    votes_needed: int = 0
+    """How many more votes it takes at least until there are enough."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain values."""
+        return asdict(self)
+
+
+def board_verdict(board: LiveBoard) -> BoardVerdict:
+    """What the whole board says.
+
+    Parameters:
+        board: The board, in the order that is shown.
+    """
+    young = _too_few(board)
+    if young is not None:
+        return young
+    if board.phase == SHADOW_PHASE:
+        first = board.rows[0]
+        text = f"{first.display_name} has the highest Elo of {plural(len(board.rows), 'model')}. "
+        return BoardVerdict(f"{text}How sure this order is is not published in this phase.", None)
+    standings = [
+        Standing(row.model, row.display_name, row.rank, row.rank_low, row.rank_high, row.badge is Badge.PROVISIONAL)
+        for row in board.rows
+    ]
+    return verdict(standings, by="Elo" if board.ordered_by == "legacy_elo" else "")
+
+
+def _too_few(board: LiveBoard) -> BoardVerdict | None:
+    """What is said while at least half of the models have hardly been voted on."""
+    if not board.rows:
+        return BoardVerdict("There are no models yet.", None, too_few_votes=True)
+    rated = sorted((row.votes - row.both_bad for row in board.rows), reverse=True)
+    known = rated[: (len(rated) + 1) // 2]
+    needed = -(-sum(max(MODEL_VOTES - votes, 0) for votes in known) // 2)
+    if not needed:
+        return None
+    many = plural(len(board.rows), "model")
+    said = f"{plural(board.votes, 'vote')} so far: too few to rank {many}" if board.votes else "No votes yet"
+    return BoardVerdict(f"{said}.", None, too_few_votes=True, votes_needed=needed)
+
+
+def verdict(standings: Sequence[Standing], *, by: str = "") -> BoardVerdict:
+    """What an order with ranges of ranks says.
+
+    Parameters:
+        standings: The models in their order, best first.
+        by: What they are ordered by, if that has to be said.
+    """
+    if not standings:
+        return BoardVerdict("Too few votes to rank any model.", None, too_few_votes=True)
+    settled = [one for one in standings if not one.provisional]
+    aside = len(standings) - len(settled)
+    if not settled:
+        return BoardVerdict("Nobody leads yet: all models are provisional.", None)
+    if all(one.low is None for one in settled):
+        unsure = f"{settled[0].name} is first{_by(by)}; how sure that is is not known yet."
+        return BoardVerdict(unsure, None)
+    top = settled[0]
+    firsts = [one for one in settled if one.low is None or one.low <= top.place or one is top]
+    alike = _alike(settled)
+    parts = [_first(top, firsts, by) if top.place == 1 else f"No model with enough votes is first{_by(by)}"]
+    if alike is not None and (alike[1] - alike[0] > 1 or alike[0] > top.place):
+        parts.append(f"places {alike[0]}–{alike[1]} cannot be told apart")
+    elif alike is None and len(settled) > 1 and all(one.low == one.high == one.place for one in standings):
+        parts.append("every place is settled")
+    text = "; ".join(parts) + "."
+    if aside:
+        text += f" {plural(aside, 'provisional model')} {'is' if aside == 1 else 'are'} left aside."
+    leader = top.model if len(firsts) == 1 and top.place == 1 else None
+    return BoardVerdict(text, leader, tuple(one.model for one in firsts), alike)
+
+
+def _by(by: str) -> str:
+    return f" by {by}" if by else ""
+
+
+def _first(top: Standing, firsts: Sequence[Standing], by: str) -> str:
+    others = [one.name for one in firsts if one is not top]
+    if not others:
+        return f"{top.name} leads{_by(by)}, and no other could be first"
+    if len(others) > NAMED:
+        return f"{top.name} is first{_by(by)}, but {count(len(others))} others could be"
+    named = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} or {others[-1]}"
+    return f"{top.name} is first{_by(by)}, but {named} could be"
+
+
+def _alike(settled: Sequence[Standing]) -> tuple[int, int] | None:
+    """The longest row of neighbours each of whom could hold every place of the row; the first of several equal ones."""
+    best: tuple[int, int] | None = None
+    for start, first in enumerate(settled):
+        low, high = 1, settled[-1].place
+        for one in settled[start:]:
+            low, high = max(low, one.low or 1), min(high, one.high or high)
+            if low > first.place or high < one.place:
+                break
+            if one is not first and (best is None or one.place - first.place > best[1] - best[0]):
+                best = (first.place, one.place)
+    return best

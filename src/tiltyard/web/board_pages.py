@@ -1,0 +1,210 @@
+"""The routes of the board: the page, its files, the board over time, and a board to embed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request
+
+from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
+from tiltyard.arena.following.parts import History, history
+from tiltyard.boards.text import json_text
+from tiltyard.pages.figures import plural
+from tiltyard.web import board_charts, charts
+from tiltyard.web.board_query import (
+    COLUMNS,
+    FIXED,
+    SHADOW_COLUMNS,
+    BoardQuery,
+    as_public,
+    choices,
+)
+from tiltyard.web.leaderboard import (
+    board_csv,
+    board_lines,
+    board_values,
+    csv_text,
+    lines_html,
+    part_words,
+    said_of,
+)
+from tiltyard.web.pages import CHECKED, names_of, prepared, public_page, rules_of
+from tiltyard.web.site import site_of
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from tiltyard.arena.following.parts import PartBoard
+    from tiltyard.arena.following.snapshots import Snapshot
+    from tiltyard.pages.markup import Html
+    from tiltyard.web.site import Site
+
+router = APIRouter(include_in_schema=False)
+
+PREDICTIONS_PHASE = 2
+"""The phase in which the board itself shows how well the ratings predict votes; `/validity` always does."""
+
+
+@router.get("/leaderboard")
+async def leaderboard(request: Request) -> Response:
+    """The board that a visitor asked for."""
+    query = BoardQuery.of(request.query_params)
+    return await public_page(
+        request,
+        "leaderboard.html",
+        "leaderboard",
+        lambda site, snapshot: leaderboard_view(snapshot, query, _part(site, snapshot, query)),
+        query,
+        fits=not query.whole,
+    )
+
+
+def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None) -> dict[str, Any]:
+    """What the leaderboard's template shows."""
+    query = as_public(query, snapshot.board.phase)
+    shadow = snapshot.board.phase == SHADOW_PHASE
+    lines = board_lines(snapshot, query, part)
+    overall, columns = bool(lines) and query.whole, query.chosen(snapshot.board.phase)
+    said = said_of(snapshot, query, part)
+    return {
+        "query": query,
+        "verdict": said,
+        "young": said.too_few_votes and query.whole,
+        "columns": columns,
+        "column_of": COLUMNS,
+        "policy_columns": ",".join(BoardQuery().chosen(snapshot.board.phase)),
+        "offered": _offered(snapshot),
+        "meanings": _meanings(snapshot.board.phase, columns),
+        "lines_html": lines_html(lines, columns if query.whole else None),
+        "axis": charts.bar_axis(lines[0].scale) if lines else None,
+        "snapshot": snapshot,
+        "lines": lines,
+        "total": len(board_lines(snapshot, query.unfiltered, part)) if query.filters else len(lines),
+        "choices": choices(snapshot),
+        "firsts": {name: column.first for name, column in COLUMNS.items()},
+        "rules": rules_of(snapshot.board),
+        "part": part,
+        "part_words": part_words(query),
+        "offline": snapshot.study.offline if query.whole else part.offline if part else None,
+        "names": names_of(snapshot),
+        "shadow": shadow,
+        "marked": any(line.row.outside_range for line in lines) and overall and not shadow,
+        "calibration": snapshot.study.weekly.calibration,
+        "calibration_chart": _predictions(snapshot) if overall and snapshot.board.phase == PREDICTIONS_PHASE else None,
+        "price_chart": board_charts.price_plot(lines) if overall else None,
+        "win_rates": charts.win_rate_heatmap(snapshot, lines) if overall else None,
+        "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
+        "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
+    }
+
+
+def _offered(snapshot: Snapshot) -> list[str]:
+    """The columns that a visitor can choose: not prices or speeds if no model states one."""
+    stated = {"price": "price", "speed": "speed", "licence": "licence"}
+    empty = {
+        name for name, fact in stated.items() if not any(getattr(facts, fact) for facts in snapshot.models if facts)
+    }
+    hidden = SHADOW_COLUMNS if snapshot.board.phase == SHADOW_PHASE else ()
+    return [name for name in COLUMNS if name not in FIXED and name not in hidden and name not in empty]
+
+
+def _meanings(phase: int, columns: tuple[str, ...]) -> dict[str, str]:
+    """What each column that is shown means, in this phase."""
+    meanings = {name: COLUMNS[name].meaning for name in (*FIXED, *columns)}
+    if phase == SHADOW_PHASE:
+        meanings["rank"] = "The official place."
+    if phase < OFFICIAL_FROM:
+        meanings["rating"] = "Elo."
+    return meanings
+
+
+def _predictions(snapshot: Snapshot) -> Html | None:
+    curve = snapshot.study.weekly.calibration
+    return None if curve is None else charts.calibration_chart(curve, "side A, all votes")
+
+
+def _part(site: Site, snapshot: Snapshot, query: BoardQuery) -> PartBoard | None:
+    """The board of the part of the votes that a query asks for; None for the whole board, or without any vote."""
+    asked = as_public(query, snapshot.board.phase)
+    return None if asked.whole else site.observatory.part(asked.part)
+
+
+@router.get("/leaderboard.csv")
+async def leaderboard_csv(request: Request) -> Response:
+    """The same board as CSV."""
+    site, query = site_of(request), BoardQuery.of(request.query_params)
+
+    def make(snapshot: Snapshot) -> bytes:
+        return board_csv(snapshot, query, _part(site, snapshot, query)).encode()
+
+    name = _named(f"leaderboard{'-' if query.on else ''}{query.on}.csv")
+    return await prepared(request, ("leaderboard.csv", query), make, "text/csv", name, fits=not query.whole)
+
+
+@router.get("/leaderboard.json")
+async def leaderboard_json(request: Request) -> Response:
+    """The same board as JSON."""
+    site, query = site_of(request), BoardQuery.of(request.query_params)
+
+    def make(snapshot: Snapshot) -> bytes:
+        return json_text(board_values(snapshot, query, _part(site, snapshot, query))).encode()
+
+    name = _named(f"leaderboard{'-' if query.on else ''}{query.on}.json")
+    return await prepared(request, ("leaderboard.json", query), make, "application/json", name, fits=not query.whole)
+
+
+def _named(name: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="{name}"', **CHECKED}
+
+
+@router.get("/history")
+async def history_page(request: Request) -> Response:
+    """Ratings and places by day, and the boards and battles of every day."""
+    return await public_page(request, "history.html", "leaderboard", lambda _, snapshot: history_view(snapshot))
+
+
+def history_view(snapshot: Snapshot) -> dict[str, Any]:
+    """What the template of the board over time shows."""
+    found, names = history(snapshot), names_of(snapshot)
+    days = range(len(found.days) - 1, -1, -1)
+    return {
+        "found": found,
+        "ratings": board_charts.rating_history(found, names),
+        "places": board_charts.place_history(found, names),
+        "days": [
+            {
+                "day": found.days[day],
+                "votes": found.votes[day] - (found.votes[day - 1] if day else 0),
+                "all_votes": found.votes[day],
+                "leader": next((name for name, at in zip(found.models, found.place[day], strict=True) if at == 1), ""),
+                "changes": found.changes(day),
+            }
+            for day in days
+        ],
+        "names": names,
+        "shadow": snapshot.board.phase == SHADOW_PHASE,
+        "by_elo": snapshot.board.ordered_by == "legacy_elo",
+        "earlier": plural(found.left_out, "earlier day") if found.left_out else "",
+    }
+
+
+@router.get("/history.csv")
+async def history_csv(request: Request) -> Response:
+    """The same as CSV: one row per day and model."""
+    return await prepared(
+        request,
+        ("history.csv",),
+        lambda snapshot: _history_rows(history(snapshot)).encode(),
+        "text/csv",
+        _named("history.csv"),
+    )
+
+
+def _history_rows(found: History) -> str:
+    rows = [
+        (day, model, int(found.place[d, m]), float(found.rating[d, m]), found.votes[d])
+        for d, day in enumerate(found.days)
+        for m, model in enumerate(found.models)
+        if found.place[d, m]
+    ]
+    return csv_text(("day", "model", "place", "rating_shown", "votes"), rows)

@@ -1,0 +1,126 @@
+"""What shows this site elsewhere: a board for other sites' frames, pictures of boards and models, a weekly feed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
+from xml.sax.saxutils import escape, quoteattr
+
+from fastapi import APIRouter, Request
+
+from tiltyard.arena.board import SHADOW_PHASE
+from tiltyard.web import charts
+from tiltyard.web.board_query import BoardQuery
+from tiltyard.web.failures import Failure
+from tiltyard.web.leaderboard import board_lines, said_of
+from tiltyard.web.pages import prepared, public_page, public_weeks
+from tiltyard.web.share_cards import board_card, model_card
+from tiltyard.web.site import site_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.responses import Response
+
+    from tiltyard.arena.following.snapshots import Snapshot
+    from tiltyard.arena.store.weeks import KeptWeek
+
+router = APIRouter(include_in_schema=False)
+
+FETCHED = {"cache-control": "public, max-age=300"}
+"""Pictures and feeds are fetched by programs that ask often: five minutes old is new enough."""
+
+EMBEDDED = 10
+MOST_EMBEDDED = 50
+"""Models of an embedded board: unless asked otherwise, and at most."""
+
+
+@router.get("/embed")
+async def embed(request: Request) -> Response:
+    """A small board that other sites may frame."""
+    asked = request.query_params.get("models", "")
+    number = min(max(int(asked), 1), MOST_EMBEDDED) if asked.isdecimal() and len(asked) < 4 else EMBEDDED
+    return await public_page(request, "embed.html", "", lambda _, snapshot: embed_view(snapshot, number), number)
+
+
+def embed_view(snapshot: Snapshot, number: int) -> dict[str, Any]:
+    """What the template of an embedded board shows."""
+    lines = board_lines(snapshot, BoardQuery())
+    said = said_of(snapshot, BoardQuery())
+    return {
+        "lines": [(line, charts.interval_bar(line)) for line in lines[:number]],
+        "more": len(lines) - number,
+        "verdict": said,
+        "snapshot": snapshot,
+        "shadow": snapshot.board.phase == SHADOW_PHASE,
+    }
+
+
+@router.get("/share/board.png")
+async def board_picture(request: Request) -> Response:
+    """The board as a picture."""
+    title = site_of(request).settings.title
+    return await _picture(request, ("board",), lambda snapshot: board_card(snapshot, title))
+
+
+@router.get("/share/models/{name:path}")
+async def model_picture(request: Request, name: str) -> Response:
+    """One model as a picture; its address ends in .png."""
+    title, model = site_of(request).settings.title, name.removesuffix(".png")
+    snapshot = site_of(request).observatory.snapshot
+    if name == model or all(row.model != model for row in snapshot.board.rows):
+        raise Failure(404, "not_found", "there is no picture of this name.")
+    return await _picture(request, ("model", model), lambda snapshot: model_card(snapshot, model, title) or b"")
+
+
+async def _picture(request: Request, asked: tuple[str, ...], draw: Callable[[Snapshot], bytes]) -> Response:
+    return await prepared(request, ("share", *asked), draw, "image/png", FETCHED, fits=True)
+
+
+@router.get("/validity/weeks.atom")
+async def weeks_feed(request: Request) -> Response:
+    """The weekly reports as an Atom feed."""
+    site, kept = site_of(request), await public_weeks(request)
+    title, base = site.settings.title, (site.settings.public_url or "").rstrip("/")
+
+    def make(snapshot: Snapshot) -> bytes:
+        return weeks_atom(title, base, kept, snapshot.at).encode()
+
+    return await prepared(request, ("weeks.atom", *kept), make, "application/atom+xml", FETCHED)
+
+
+def weeks_atom(title: str, base: str, weeks: Sequence[KeptWeek], at: int) -> str:
+    """An Atom feed of weekly reports, newest first.
+
+    Parameters:
+        title: The title of the site.
+        base: Where the site is; empty: addresses are relative to the feed.
+        weeks: The reports.
+        at: The time of the log's last event (microseconds), for a feed without reports.
+    """
+    entries = [
+        f"  <entry>\n    <title>{escape(f'{week.week}: {week.status}')}</title>\n"
+        f"    <id>{_id(title, base, week.week)}</id>\n"
+        f"    <link href={quoteattr(f'{base}/validity/weeks/{week.week}')}/>\n"
+        f"    <updated>{_written(week.written_at)}</updated>\n"
+        f"    <summary>{escape(f'{week.votes:,} counted votes; the board was {week.status}.')}</summary>\n  </entry>\n"
+        for week in weeks
+    ]
+    updated = _written(max((week.written_at for week in weeks), default=at))
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
+        f"  <title>{escape(title)}: weekly validity reports</title>\n  <id>{_id(title, base, '')}</id>\n"
+        f"  <updated>{updated}</updated>\n  <author><name>{escape(title)}</name></author>\n"
+        f'  <link rel="self" href={quoteattr(f"{base}/validity/weeks.atom")}/>\n'
+        f"  <link href={quoteattr(f'{base}/validity/weeks')}/>\n{''.join(entries)}</feed>\n"
+    )
+
+
+def _id(title: str, base: str, week: str) -> str:
+    """An id that stays the same for as long as the site keeps its address and title."""
+    return f"urn:uuid:{uuid5(NAMESPACE_URL, f'{base or title}/validity/weeks/{week}')}"
+
+
+def _written(at: int) -> str:
+    return datetime.fromtimestamp(at // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
