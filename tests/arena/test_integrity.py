@@ -23,7 +23,8 @@ from tiltyard.arena.integrity import (
     propose_unblinded,
     voter_anomalies,
 )
-from tiltyard.arena.policy import FlagRules, Limits
+from tiltyard.arena.policy import FlagRules
+from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.votes import vote_table
 from tiltyard.validity.voters import SessionActs
 

@@ -41,7 +41,9 @@ def test_what_is_served_says_nothing_of_who_wrote_it(sqlite_url: str) -> None:
         served = arena.serve("ann")
         said = " ".join(str(getattr(served, name)) for name in served.__struct_fields__)
     assert not any(f"m{i}" in said.split() or f"Model {i}" in said for i in range(4))
-    assert set(served.__struct_fields__) == {"matchup_id", "prompt", "response_a", "response_b", "expires_at", "kind"}
+    assert set(served.__struct_fields__) == {
+        *("matchup_id", "prompt", "response_a", "response_b", "expires_at", "kind", "again")
+    }
     assert len(served.matchup_id) >= 22  # 6 bits a letter: 128 bits and more
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import Future
 
 import msgspec
 import pytest
@@ -10,30 +11,48 @@ import pytest
 from tests.arena.engines import START, Clock, catalog
 from tiltyard.arena import events as e
 from tiltyard.arena import waiting_pairs
-from tiltyard.arena.policy import Policy, WaitingRules
+from tiltyard.arena.commands import ServedMatchup, ServeMatchup
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.store import Store
 from tiltyard.arena.tallies import pair_of
-from tiltyard.arena.waiting_pairs import ShownPair, WaitingPairs
+from tiltyard.arena.visitor_rules import WaitingRules
+from tiltyard.arena.waiting_pairs import Due, ShownPair, WaitingPairs
 
 A = e.Choice.A
 RULES = WaitingRules()
 FIRST, SECOND_PAIR, THIRD = (0, 1), (0, 2), (1, 2)
 
 
-def shown(pair: tuple[int, int], voter: str = "ann", block: str = "home") -> ShownPair:
-    return ShownPair(block, pair, voter, "coverage")
+HOUR = 3_600_000_000
 
 
-def pairs(waiting: WaitingPairs, voter: str = "ann", rules: WaitingRules = RULES) -> list[tuple[int, int]]:
-    return [pair for pair, _ in waiting.due("home", voter, rules)]
+def shown(pair: tuple[int, int], voter: str = "ann", block: str = "home", prompt: int = 0, at: int = 0) -> ShownPair:
+    return ShownPair(block, pair, voter, "coverage", prompt, at)
+
+
+def pairs(
+    waiting: WaitingPairs, voter: str = "ann", rules: WaitingRules = RULES, block: str = "home", now: int = 0
+) -> list[tuple[int, int]]:
+    enter(waiting, voter)
+    return [due.pair for due in waiting.due(block, voter, rules, now).pairs]
+
+
+def enter(waiting: WaitingPairs, voter: str) -> None:
+    if not waiting.knows_session(voter):
+        waiting.enter_session(voter, RULES)
+
+
+def serve(waiting: WaitingPairs, name: str, one: ShownPair) -> None:
+    enter(waiting, one.voter)
+    waiting.served(name, one, RULES)
 
 
 @pytest.fixture
 def waiting() -> WaitingPairs:
     made = WaitingPairs()
-    made.enter("home")
+    made.enter("home", RULES)
     return made
 
 
@@ -41,85 +60,164 @@ def voted(name: str, block: str = "") -> e.Voted:
     return e.Voted(matchup_id=name, choice=A, block=block)
 
 
+def cast(waiting: WaitingPairs, votes: int, voter: str = "joe") -> None:
+    """Votes of the block, on a pair that nobody asks about."""
+    for number in range(votes):
+        serve(waiting, f"{voter} {number}", shown(THIRD, voter))
+        waiting.close(voted(f"{voter} {number}"), 0)
+
+
 def test_what_a_block_has_not_voted_on_is_due_again_for_everyone_in_it(waiting: WaitingPairs) -> None:
     assert pairs(waiting) == []
-    waiting.served("1", shown(FIRST))
+    serve(waiting, "1", shown(FIRST))
     assert pairs(waiting) == pairs(waiting, "ben") == [FIRST]
-    waiting.close(e.Expired(matchup_id="1"))
+    waiting.close(e.Expired(matchup_id="1"), 0)
     assert pairs(waiting, "ben") == [FIRST]
-    waiting.served("2", shown(FIRST, "ben"))
-    waiting.close(voted("2"))
+    serve(waiting, "2", shown(FIRST, "ben"))
+    waiting.close(voted("2"), 0)
     assert pairs(waiting) == []
-    assert waiting.due("elsewhere", "ann", RULES) == []
+    assert waiting.due("elsewhere", "ann", RULES, 0) == Due()
 
 
-def test_an_undone_vote_counts_as_none(waiting: WaitingPairs) -> None:
-    waiting.served("1", shown(FIRST))
-    waiting.close(voted("1"))
-    waiting.close(e.Undone(matchup_id="1"))
+def test_an_undone_vote_counts_as_none_and_forgets_no_prompt(waiting: WaitingPairs) -> None:
+    for prompt in range(3):
+        serve(waiting, f"{prompt}", shown(FIRST, prompt=prompt))
+        if prompt < 2:
+            waiting.close(e.Skipped(matchup_id=f"{prompt}"), 0)
+    waiting.close(voted("2"), 0)
+    assert pairs(waiting) == []
+    for _ in range(2):
+        waiting.close(e.Undone(matchup_id="2"), 0)
     assert pairs(waiting) == [FIRST]
+    (due,) = waiting.due("home", "ann", RULES, 0).pairs
+    assert (due.prompts, due.more) == ({0, 1, 2}, False)
 
 
 def test_with_every_fifth_vote_one_more_pair_may_wait(waiting: WaitingPairs) -> None:
-    for number in range(5):
-        waiting.served(f"{number}", shown(THIRD))
-        waiting.close(voted(f"{number}"))
-    waiting.served("a", shown(FIRST))
+    cast(waiting, 5)
+    serve(waiting, "a", shown(FIRST))
     assert pairs(waiting, "ben") == []
-    waiting.served("b", shown(SECOND_PAIR, "ben"))
+    serve(waiting, "b", shown(SECOND_PAIR, "ben"))
     assert pairs(waiting, "eve") == [FIRST, SECOND_PAIR]
     assert pairs(waiting, "eve", WaitingRules(open_pairs=2)) == []
     assert pairs(waiting, "eve", WaitingRules(pairs_wait=False)) == []
 
 
 def test_a_skip_brings_the_same_pair_even_where_others_might_be_opened(waiting: WaitingPairs) -> None:
-    for number in range(10):
-        waiting.served(f"{number}", shown(THIRD))
-        waiting.close(voted(f"{number}"))
-    waiting.served("a", shown(FIRST))
-    waiting.close(e.Skipped(matchup_id="a"))
+    cast(waiting, 10)
+    serve(waiting, "a", shown(FIRST))
+    waiting.close(e.Skipped(matchup_id="a"), 0)
     assert pairs(waiting) == [FIRST]
     assert pairs(waiting, "ben") == []
-    waiting.served("b", shown(FIRST, "ben"))
-    waiting.close(voted("b"))
+    serve(waiting, "b", shown(FIRST, "ben"))
+    waiting.close(voted("b"), 0)
     assert pairs(waiting) == []  # somebody of the block has voted on it
 
 
 def test_those_with_fewest_visitors_before_them_come_first(waiting: WaitingPairs) -> None:
+    cast(waiting, 5)
     for name, pair in (("1", FIRST), ("2", SECOND_PAIR), ("3", FIRST)):
-        waiting.served(name, shown(pair, f"voter {name}"))
+        serve(waiting, name, shown(pair, f"voter {name}"))
     assert pairs(waiting, "eve") == [SECOND_PAIR, FIRST]
 
 
 def test_a_vote_from_another_network_settles_the_pair_where_it_was_served(waiting: WaitingPairs) -> None:
-    waiting.served("1", shown(FIRST))
-    waiting.close(voted("1", "train"))
+    serve(waiting, "1", shown(FIRST))
+    waiting.close(voted("1", "train"), 0)
     assert pairs(waiting) == []
+
+
+def test_the_pair_follows_a_session_to_other_networks(waiting: WaitingPairs) -> None:
+    waiting.enter("train", RULES)
+    serve(waiting, "1", shown(FIRST, prompt=4))
+    waiting.close(e.Skipped(matchup_id="1"), 0)
+    assert pairs(waiting, block="train") == [FIRST]
+    assert pairs(waiting, "ben", block="train") == []
+    serve(waiting, "2", shown(FIRST, block="train", prompt=5))
+    waiting.close(e.Skipped(matchup_id="2"), 0)
+    (due,) = waiting.due("train", "ann", RULES, 0).pairs
+    assert due.prompts == {4, 5}  # of the session and of the block together
+
+
+def test_only_a_few_pairs_a_day_give_way_without_a_vote(waiting: WaitingPairs) -> None:
+    for number, pair in enumerate((FIRST, SECOND_PAIR, THIRD)):
+        assert waiting.due("home", "ann", RULES, number).may_open
+        serve(waiting, f"{number}", shown(pair, at=number))
+        waiting.close(e.Skipped(matchup_id=f"{number}"), 0)
+        assert pairs(waiting) == pairs(waiting, "ben") == [pair]
+    assert not waiting.due("home", "ann", RULES, 3).may_open
+    assert not waiting.due("home", "ben", RULES, 23 * HOUR).may_open
+    assert waiting.due("home", "ben", RULES, 25 * HOUR) == Due(), "it has waited a day"
+    cast(waiting, 5)
+    assert waiting.due("home", "ben", RULES, 3).may_open
+
+
+def test_who_undoes_again_and_again_sees_no_new_pairs_by_it(waiting: WaitingPairs) -> None:
+    """Vote, ask for the next pair before the vote is final, then undo: each time a new pair, if a vote settled it."""
+    found: list[tuple[int, int]] = []
+    for number in range(30):
+        due = waiting.due("home", "ann", RULES, number)
+        pair = due.pairs[0].pair if due.pairs else (7, 8 + len(found))
+        found += [pair] * (pair not in found)
+        serve(waiting, f"{number}", shown(pair, at=number))
+        waiting.close(e.Voted(matchup_id=f"{number}", choice=A, undo_until=number + 10), number)
+        if number % 10 == 9:
+            for back in range(number - 9, number + 1):
+                waiting.close(e.Undone(matchup_id=f"{back}"), number)
+    assert len(found) == 2
+    serve(waiting, "last", shown(found[0], at=31))
+    waiting.close(e.Voted(matchup_id="last", choice=A, undo_until=41), 31)
+    assert found[0] in pairs(waiting, now=35)
+    waiting.close(e.Revealed(matchup_id="last"), 35)
+    assert found[0] not in pairs(waiting, now=35), "it is final"
+
+
+def test_a_vote_that_can_be_undone_settles_its_pair_when_it_is_the_only_one(waiting: WaitingPairs) -> None:
+    serve(waiting, "1", shown(FIRST))
+    waiting.close(e.Voted(matchup_id="1", choice=A, undo_until=10), 0)
+    assert pairs(waiting) == []
+    serve(waiting, "2", shown(SECOND_PAIR))
+    waiting.close(e.Voted(matchup_id="2", choice=A, undo_until=15), 5)
+    assert pairs(waiting, now=12) == [SECOND_PAIR]
+    assert pairs(waiting, now=16) == [], "its time is over"
+
+
+def test_a_pair_that_gave_way_and_comes_back_is_shown_on_the_same_prompts(waiting: WaitingPairs) -> None:
+    for prompt in range(3):
+        serve(waiting, f"{prompt}", shown(FIRST, prompt=prompt))
+        waiting.close(e.Skipped(matchup_id=f"{prompt}"), 0)
+    serve(waiting, "other", shown(SECOND_PAIR))
+    waiting.close(voted("other"), 0)
+    before = waiting.shown_before("home", "ben", FIRST, RULES)
+    assert before is not None
+    assert (before.prompts, before.more) == ({0, 1, 2}, False)
+    assert waiting.shown_before("home", "ben", SECOND_PAIR, RULES) is None
 
 
 def test_being_told_twice_changes_nothing(waiting: WaitingPairs) -> None:
     for number in range(4):
-        waiting.served(f"{number}", shown(THIRD))
         for _ in range(5):
-            waiting.close(voted(f"{number}"))
-    waiting.served("a", shown(FIRST))
-    waiting.served("a", shown(FIRST))
+            serve(waiting, f"{number}", shown(THIRD))
+            waiting.close(voted(f"{number}"), 0)
+    serve(waiting, "a", shown(FIRST))
+    serve(waiting, "a", shown(FIRST))
     assert pairs(waiting, "ben") == [FIRST]  # four votes, not twenty
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, waiting: WaitingPairs) -> None:
     monkeypatch.setattr(waiting_pairs, "BLOCKS_KEPT", 3)
     monkeypatch.setattr(waiting_pairs, "WAITING_MOST", 4)
+    rules = WaitingRules(open_pairs=9)
     for number in range(9):
-        waiting.served(f"{number}", shown((number, number + 1), f"voter {number}"))
-        waiting.close(e.Skipped(matchup_id=f"{number}"))
+        waiting.served(f"{number}", shown((number, number + 1), f"voter {number}"), rules)
+        waiting.close(e.Skipped(matchup_id=f"{number}"), 0)
     assert len(pairs(waiting)) == 4
-    waiting.served("left open", shown(FIRST))
+    serve(waiting, "left open", shown(FIRST))
     for number in range(3):
-        waiting.enter(f"block {number}")
+        waiting.enter(f"block {number}", RULES)
     assert not waiting.knows("home")
-    waiting.close(voted("left open"))
-    assert waiting.due("home", "ann", RULES) == []
+    waiting.close(voted("left open"), 0)
+    assert waiting.due("home", "ann", RULES, 0) == Due()
 
 
 def served_pair(arena: Arena, voter: str, block: str = "home") -> tuple[str, tuple[int, int], str]:
@@ -137,17 +235,57 @@ def open_real_arena(url: str, clock: Clock | None = None) -> Arena:
     return Arena(Store.open(url), now=clock or Clock(START), idle_seconds=3600)
 
 
-def test_a_skipper_sees_the_same_two_models_on_every_prompt_before_any_others(arena_url: str) -> None:
+def test_a_skipper_sees_the_same_two_models_on_three_prompts_and_few_others_in_a_day(arena_url: str) -> None:
+    clock = Clock(START)
+    with open_real_arena(arena_url, clock) as arena:
+        arena.append(catalog(models=6, prompts=5))
+        seen: dict[tuple[int, int], Counter[str]] = {}
+        for number in range(24):
+            name, pair, prompt = served_pair(arena, f"session-{number // 4}")
+            seen.setdefault(pair, Counter())[prompt] += 1
+            arena.skip(name, f"session-{number // 4}")
+        assert len(seen) == 3, "one, and two to which it gave way"
+        assert all(len(prompts) == 3 for prompts in seen.values())
+    with open_real_arena(arena_url, clock) as arena:
+        name, pair, prompt = served_pair(arena, "restarted")
+        assert pair in seen, "what gave way is known from the table"
+        assert prompt in seen[pair]
+        arena.vote(name, "restarted", A, block="home")
+        assert served_pair(arena, "another")[1] != pair
+
+
+def test_a_session_that_moves_on_keeps_its_pair(arena_url: str) -> None:
     with open_real_arena(arena_url) as arena:
-        arena.append(catalog(models=6, prompts=4))
-        seen = []
-        for _ in range(5):
-            name, pair, prompt = served_pair(arena, "ann")
-            seen.append((pair, prompt))
-            arena.skip(name, "ann")
-        assert len({pair for pair, _ in seen[:4]}) == 1
-        assert len({prompt for _, prompt in seen[:4]}) == 4
-        assert seen[4][0] != seen[0][0]  # every prompt was seen, and nothing is shown twice
+        arena.append(catalog(models=6, prompts=5))
+        seen = Counter[tuple[int, int]]()
+        for number in range(12):
+            name, pair, _ = served_pair(arena, "roaming", block=f"block {number}")
+            seen[pair] += 1
+            arena.skip(name, "roaming")
+        assert len(seen) == 3
+        assert max(seen.values()) >= 6
+
+
+def test_a_voter_has_one_matchup_open_and_gets_it_again(arena_url: str) -> None:
+    clock = Clock(START)
+    with open_real_arena(arena_url, clock) as arena, open_real_arena(arena_url, clock) as second:
+        arena.append(catalog(models=6, prompts=5))
+
+        def asked(engine: Arena, most: int = 1) -> Future[ServedMatchup]:
+            return engine.submit(ServeMatchup("ann", block="home", open_at_most=most))
+
+        many = [found.result() for found in [asked((arena, second)[n % 2]) for n in range(20)]]
+        assert len({found.matchup_id for found in many}) == 1
+        assert [found.again for found in many].count(False) == 1
+        assert len({(found.prompt, found.response_a, found.response_b, found.expires_at) for found in many}) == 1
+        three = [asked(arena, 3).result() for _ in range(4)]
+        assert [found.again for found in three] == [False, False, True, True]
+        assert three[2].matchup_id == three[3].matchup_id == three[1].matchup_id
+        arena.skip(three[1].matchup_id, "ann")
+        arena.vote(three[0].matchup_id, "ann", A, block="home")
+        assert asked(second).result().matchup_id == many[0].matchup_id
+        clock.turn(3 * 3600)
+        assert not asked(second).result().again, "it has expired"
 
 
 def test_a_new_session_and_a_new_process_find_the_pair_that_waits(arena_url: str) -> None:
@@ -193,4 +331,4 @@ def test_a_hunter_who_skips_meets_few_pairs_in_a_simulated_arena_too() -> None:
             met.setdefault(block, set()).add(pair_of(found.a, found.b))
             arena.skip(name, f"session {number // 12}", number)
     assert len(met[""]) > 25
-    assert len(met["home"]) == 1
+    assert len(met["home"]) == 3

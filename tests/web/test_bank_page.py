@@ -41,4 +41,6 @@ def test_the_page_counts_prompts_and_showings_names_nothing_and_is_the_same_for_
     assert found["answers"]["most_named"] == max(flat)
     assert found["answers"]["on"] == len(flat) == sum(group["answers"] for group in found["answers"]["named"])
     assert f"takes about {found['learning'][0]['votes']}," in page.text
+    assert f"about {found['learning'][0]['votes_from_50_blocks']}," in page.text
+    assert all(line["votes_from_50_blocks"] <= line["votes"] for line in found["learning"])
     assert "1</dd>" in page.text.replace(" ", "")

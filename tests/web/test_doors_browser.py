@@ -13,8 +13,9 @@ from tests.web.conftest import Visits
 from tests.web.sites import live_site
 from tests.web.test_vote_browser import check_accessible
 from tiltyard.arena.events import SettingsChanged
-from tiltyard.arena.policy import EntryRules, Policy
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import Arena
+from tiltyard.arena.visitor_rules import EntryRules
 
 RULES = EntryRules(puzzle_bits=12, puzzle_matchups=2, puzzle_wait_seconds=1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,8 @@ from starlette.testclient import TestClient
 
 from tests.web.sites import SmallSite, small_site
 from tiltyard.arena.events import SettingsChanged
-from tiltyard.arena.policy import EntryRules, Policy
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.visitor_rules import EntryRules
 from tiltyard.web.failures import Failure
 from tiltyard.web.puzzles import GOOD_SECONDS, SECOND, Puzzles, zero_bits
 
@@ -45,11 +47,38 @@ def test_a_puzzle_pays_for_a_few_pairs_once_and_for_its_own_visitor(site: SmallS
     paid = solved(client)
     other.post("/api/v1/matchups")
     assert other.post("/api/v1/matchups", headers=paid).json()["error"]["code"] == "puzzle_unsolved"
-    assert client.post("/api/v1/matchups", headers=paid).status_code == 201
-    assert client.post("/api/v1/matchups").status_code == 201
+    first = client.post("/api/v1/matchups", headers=paid)
+    assert first.status_code == 201
+    for _ in range(3):
+        assert client.post("/api/v1/matchups").status_code == 200, "what is open costs nothing"
+    skip(client, first)
+    second = client.post("/api/v1/matchups")
+    assert second.status_code == 201
+    skip(client, second)
     assert client.post("/api/v1/matchups").json()["error"]["code"] == "puzzle_needed"
     again = client.post("/api/v1/matchups", headers=paid)
     assert again.json()["error"]["message"].startswith("this puzzle was solved before")
+    assert client.post("/api/v1/matchups", headers=solved(client)).status_code == 201
+
+
+def skip(client: TestClient, served: Any) -> None:
+    assert client.post(f"/api/v1/matchups/{served.json()['matchup_id']}/skip").status_code == 200
+
+
+def test_puzzles_cannot_be_collected(site: SmallSite) -> None:
+    client = site.client("203.0.113.9")
+    collected = [solved(client) for _ in range(4)]
+    served = client.post("/api/v1/matchups", headers=collected[1])
+    assert served.status_code == 201
+    skip(client, served)
+    for older in collected:
+        refused = client.post("/api/v1/matchups", headers=older)
+        assert refused.json()["error"]["code"] == "puzzle_needed", "made before the last payment"
+    for _ in range(2):  # the credit of the one that was spent is one pair, not four
+        served = client.post("/api/v1/matchups")
+        if served.status_code == 201:
+            skip(client, served)
+    assert served.json()["error"]["code"] == "puzzle_needed"
     assert client.post("/api/v1/matchups", headers=solved(client)).status_code == 201
 
 

@@ -259,7 +259,7 @@ def test_many_first_requests_with_one_fresh_cookie_share_one_sessions_limit(
     clients = [with_cookie(next(sites), cookie) for _ in range(50)]
     with ThreadPoolExecutor(10) as pool:
         statuses = list(pool.map(lambda client: client.post("/api/v1/matchups").status_code, clients))
-    assert (statuses.count(201), statuses.count(429)) == (40, 10)
+    assert (statuses.count(201), statuses.count(200), statuses.count(429)) == (1, 39, 10), "one is open for all"
     assert len(sql(pair_of_sites[0].url, "SELECT voter FROM voters")) == 1
     assert sql(pair_of_sites[0].url, "SELECT sum(count) FROM rate_limits WHERE key LIKE 'session:address:3600:%'") == [
         (1,)

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from tiltyard.arena import voting
 from tiltyard.arena.commands import EnterVoter, MatchupCommand, ServeMatchup, SpendPuzzle, SubmitVote
+from tiltyard.arena.integrity import MICROSECONDS, limits_of
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.visitors import (
     BlockKeys,
+    Quota,
     QuotaCounter,
+    SpentPuzzle,
     enter_voter,
     known_cookies,
     spend_puzzle,
@@ -24,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.arena.commands import Command
-    from tiltyard.arena.policy import EntryRules
+    from tiltyard.arena.integrity import Act
     from tiltyard.arena.store.database import Connection
-    from tiltyard.arena.store.visitors import Quota
+    from tiltyard.arena.visitor_rules import EntryRules, Limits
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
 
@@ -109,16 +112,21 @@ class Admission:
     def ask_puzzles(
         self, connection: Connection, group: Sequence[Command[object]], rules: EntryRules, now: int
     ) -> None:
-        """Take solved puzzles, and refuse a pair to voters whose last puzzle pays for no more."""
+        """Take solved puzzles, and refuse a pair to voters whose last puzzle pays for no more. An open one is free."""
         for command in group:
             if isinstance(command, SpendPuzzle):
-                paid = (command.voter, command.puzzle, command.expires_at, rules.puzzle_matchups, now)
-                if not spend_puzzle(connection, *paid):
-                    command.refuse(voting.PuzzleNeeded("this puzzle was solved before. Ask for another."))
-            elif not (isinstance(command, ServeMatchup) and rules.puzzle_bits) or command.refused:
+                paid = SpentPuzzle(command.voter, command.puzzle, command.made_at, command.expires_at)
+                if not spend_puzzle(connection, paid, rules.puzzle_matchups, now):
+                    message = "this puzzle was solved before, or is older than the last one that was. Ask for another."
+                    command.refuse(voting.PuzzleNeeded(message))
+            elif not (isinstance(command, ServeMatchup) and rules.puzzle_bits) or command.refused or command.same_as:
                 continue
             elif not use_credit(connection, command.voter):
                 command.refuse(voting.PuzzleNeeded("solve a puzzle before the next pair."))
+
+    def note_abandoned(self, connection: Connection, voters: Sequence[str], limits: Limits, now: int) -> None:
+        """Count matchups that these voters left until they expired like skipped ones."""
+        self.usage.note(connection, [quota for voter in voters for quota in session_quotas(limits, "skip", voter)], now)
 
     def enter(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """Find or create the voters' keys, in the same order in every worker, to avoid deadlocks."""
@@ -131,6 +139,15 @@ class Admission:
                 command.answer(enter_by_invitation(connection, command.cookie_hash, command.invitation, now))
             except voting.NotInvited as refusal:
                 command.refuse(refusal)
+
+
+def session_quotas(limits: Limits, act: Act, voter: str) -> list[Quota]:
+    """The quotas of one kind of action that count by session."""
+    return [
+        Quota(f"{act}:session:{limit.window // MICROSECONDS}:{voter}", limit.limit, limit.window // MICROSECONDS)
+        for limit in limits_of(limits)
+        if limit.act == act and limit.counted_by == "session"
+    ]
 
 
 def _invitation(command: Command[object]) -> str:

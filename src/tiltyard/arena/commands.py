@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.group_commit import Mailbox
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store.files import CleanFile
+    from tiltyard.arena.store.matchup_table import OpenMatchup
     from tiltyard.arena.store.visitors import Quota
     from tiltyard.arena.voting import Ballot, Decision
 
@@ -62,6 +63,10 @@ class Command(Generic[R]):
         """Set what the caller's `result` raises if the commit succeeds."""
         self._error = error
 
+    def refuse_like(self, other: Command[R]) -> None:
+        """Set the error of another command, which stands for this one."""
+        self._error = other._error
+
     @property
     def refused(self) -> bool:
         """Whether it was refused: there is nothing more to do."""
@@ -88,6 +93,8 @@ class ServedMatchup(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int
     kind: str = AnswerKind.TEXT.value
     """What both answers are. Of files, `response_a` and `response_b` are descriptions."""
+    again: bool = False
+    """Whether it was open already."""
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,22 +129,37 @@ class EnterVoter(Command[str]):
 
 
 class ServeMatchup(Command[ServedMatchup]):
-    """Choose a matchup for this voter, and record it before it is shown."""
+    """Choose a matchup for this voter, and record it before it is shown.
 
-    def __init__(self, voter: str, quotas: Sequence[Quota] = (), *, block: str = "") -> None:
+    A voter who has `open_at_most` matchups open gets the latest of them again; 0: any number may be open.
+    """
+
+    def __init__(self, voter: str, quotas: Sequence[Quota] = (), *, block: str = "", open_at_most: int = 0) -> None:
         super().__init__(quotas, block)
         check_voter(voter)
         self.voter = voter
+        self.open_at_most = open_at_most
+        self.same_as: ServeMatchup | OpenMatchup | None = None
+        """What it gets instead of a new one: an open matchup, or that of another command of its group."""
+
+    def reset(self) -> None:
+        """Clear what was found: the group will run again."""
+        super().reset()
+        self.same_as = None
 
 
 class SpendPuzzle(Command[None]):
-    """Give this voter the pairs that a solved puzzle pays for. A puzzle that was spent before is refused."""
+    """Give this voter the pairs that a solved puzzle pays for.
 
-    def __init__(self, voter: str, puzzle: str, expires_at: int) -> None:
+    A puzzle that was spent before is refused, and so is one made before this voter spent the last one.
+    """
+
+    def __init__(self, voter: str, puzzle: str, made_at: int, expires_at: int) -> None:
         super().__init__()
         check_voter(voter)
         self.voter = voter
         self.puzzle = puzzle
+        self.made_at = made_at
         self.expires_at = expires_at
 
 

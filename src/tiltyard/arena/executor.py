@@ -26,10 +26,11 @@ from tiltyard.arena.commands import (
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair, served_event
 from tiltyard.arena.store import files, log, matchup_table
+from tiltyard.arena.store.matchup_table import OpenMatchup, open_of
 from tiltyard.arena.store.texts import TextCache, responses_taken
 from tiltyard.arena.store.visitors import tidy_visitors
 from tiltyard.arena.store.witnessing import record_hourly
-from tiltyard.arena.waiting_pairs import WaitingPairs, choose_waiting, shown_pair
+from tiltyard.arena.waiting_pairs import WaitingPairs, again_for, shown_pair
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
     from tiltyard.arena.events import AnyBody
     from tiltyard.arena.matchmaking import Chooser
     from tiltyard.arena.rating_track import Ratings
+    from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.database import Connection
     from tiltyard.arena.store.replica import Replica
+    from tiltyard.arena.visitor_rules import WaitingRules
 
 TIDY_SECONDS = 30
 """How often expired matchups are closed and old counts dropped."""
@@ -150,6 +153,7 @@ class Executor:
         self._record_events(connection, replica, decided, locked=locked)
         for append in appends:
             self._append(connection, replica, append, now)
+        self._find_open(connection, group, now)
         self._admission.ask_puzzles(connection, group, rules, now)
         self._serve(connection, replica, group, now, locked=locked)
         self._admission.enter(connection, group, now)
@@ -174,6 +178,8 @@ class Executor:
             after.update({decision.ballot.id: decision.ballot for decision in decisions})
             happened = [Event(command.now, decision.body) for decision in decisions if decision.body is not None]
             events += happened
+            left = [decision.ballot.voter for decision in decisions if decision.body and decision.ballot.block]
+            self._admission.note_abandoned(connection, left, replica.state.policy.limits, now)
             command.answer(len(happened))
         for step in steps:
             event = _decide(step, after, replica, now)
@@ -181,7 +187,7 @@ class Executor:
                 events.append(event)
         matchup_table.write_ballots(connection, before, after)
         for event in events:
-            self._waiting.close(event.body)
+            self._waiting.close(event.body, event.at)
         return events
 
     def _record_events(
@@ -217,27 +223,60 @@ class Executor:
             return msgspec.structs.replace(body, salt=self._new_id())
         return body
 
+    def _find_open(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
+        """Find the voters who have as many matchups open as they may: they get one of those, or one of this group."""
+        asked = [
+            command
+            for command in group
+            if isinstance(command, ServeMatchup) and command.open_at_most and not command.refused
+        ]
+        if not asked:
+            return
+        known: dict[str, list[OpenMatchup | ServeMatchup]] = {
+            voter: [*found] for voter, found in open_of(connection, [command.voter for command in asked], now).items()
+        }
+        for command in asked:
+            found = known[command.voter]
+            if len(found) >= command.open_at_most:
+                command.same_as = found[-1]
+            else:
+                found.append(command)
+
     def _serve(
         self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int, *, locked: bool
     ) -> None:
         """Choose and reserve one matchup after the other, then write them all."""
-        serves = [command for command in group if isinstance(command, ServeMatchup) and not command.refused]
-        if not serves:
-            return
-        self._load_seen(connection, {command.voter for command in serves})
-        for block in {command.block_key for command in serves} - {""}:
-            if not self._waiting.knows(block):
-                matchup_table.load_waiting(connection, block, self._waiting)
-        chosen = [(command, body) for command in serves if (body := self._choose(command, replica, now)) is not None]
-        served = [body for _, body in chosen]
-        matchup_table.serve_ballots(connection, [(body, now) for body in served], replica.state.catalog)
-        self._record_events(connection, replica, [Event(now, body) for body in served], locked=locked)
+        asked = [command for command in group if isinstance(command, ServeMatchup) and not command.refused]
+        serves = [command for command in asked if command.same_as is None]
+        if serves:
+            self._load_shown(connection, serves, replica.state.policy.waiting)
+        chosen = {command: body for command in serves if (body := self._choose(command, replica, now)) is not None}
+        served = list(chosen.values())
+        if served:
+            matchup_table.serve_ballots(connection, [(body, now) for body in served], replica.state.catalog)
+            self._record_events(connection, replica, [Event(now, body) for body in served], locked=locked)
+        shown: dict[ServeMatchup, MatchupServed | OpenMatchup] = {**chosen}
+        for command in asked:
+            other = command.same_as
+            if isinstance(other, ServeMatchup):
+                if other.refused:
+                    command.refuse_like(other)
+                else:
+                    shown[command] = chosen[other]
+            elif other is not None:
+                shown[command] = other
+        self._show(connection, shown, replica.state.catalog)
+
+    def _show(
+        self, connection: Connection, shown: dict[ServeMatchup, MatchupServed | OpenMatchup], catalog: Catalog
+    ) -> None:
+        """Answer with the texts of these matchups."""
         texts = self._texts.get(
             connection,
-            [("prompt", body.prompt_id) for body in served]
-            + [("response", name) for body in served for name in (body.response_a, body.response_b)],
+            [("prompt", body.prompt_id) for body in shown.values()]
+            + [("response", name) for body in shown.values() for name in (body.response_a, body.response_b)],
         )
-        for command, body in chosen:
+        for command, body in shown.items():
             command.answer(
                 ServedMatchup(
                     matchup_id=body.matchup_id,
@@ -245,20 +284,21 @@ class Executor:
                     response_a=texts["response", body.response_a],
                     response_b=texts["response", body.response_b],
                     expires_at=body.expires_at,
-                    kind=replica.state.catalog.kind(replica.state.catalog.prompt(body.prompt_id)),
+                    kind=catalog.kind(catalog.prompt(body.prompt_id)),
+                    again=command.same_as is not None,
                 )
             )
 
     def _choose(self, command: ServeMatchup, replica: Replica, now: int) -> MatchupServed | None:
         """A reserved matchup for one voter; None if there is nothing to serve, and the voter is told why."""
-        state, catalog = replica.state, replica.state.catalog
+        state = replica.state
         state.show(self.published)
         seed = secrets.randbits(62) if self._rng is None else int(self._rng.integers(2**63 - 1))
         rng, seen = np.random.default_rng(seed), self._seen[command.voter]
-        due = self._waiting.due(command.block_key, command.voter, state.policy.waiting)
+        again = again_for(self._again, state, rng, seen)
+        asked, rules = (command.block_key, command.voter), state.policy.waiting
         try:
-            waiting = choose_waiting(due, lambda pair, lane: self._again(state, rng, seen, pair, lane=lane))
-            chosen = waiting or self._chooser(state, rng, seen)
+            chosen = self._waiting.choose(asked, rules, now, again, lambda: self._chooser(state, rng, seen))
         except ArenaError as error:
             command.refuse(error)
             return None
@@ -266,32 +306,39 @@ class Executor:
             *(state, chosen), matchup_id=self._new_id(), voter=command.voter, seed=seed, at=now, block=command.block_key
         )
         state.reserve(body)
-        self._note_matchup(Event(now, body), catalog)
+        self._note_matchup(Event(now, body), state)
         return body
 
-    def _load_seen(self, connection: Connection, voters: set[str]) -> None:
-        """Load what these voters have seen into memory. From then on each served event adds to it."""
-        missing = [voter for voter in voters if voter not in self._seen]
-        if missing:
-            self._seen.update(
-                (voter, SeenMatchups(shown)) for voter, shown in matchup_table.seen_by(connection, missing).items()
-            )
+    def _load_shown(self, connection: Connection, serves: Sequence[ServeMatchup], rules: WaitingRules) -> None:
+        """Load what these voters and their blocks were shown. From then on each served event adds to it."""
+        voters = {command.voter for command in serves}
+        missing = [voter for voter in voters if voter not in self._seen or not self._waiting.knows_session(voter)]
+        for voter, past in matchup_table.past_of(connection, missing).items() if missing else ():
+            self._seen[voter] = seen = SeenMatchups()
+            for one in past:
+                seen.note((*one.shown.pair, one.shown.prompt), one.shown.at)
+            self._waiting.enter_session(voter, rules, [one for one in past if one.shown.block])
         for voter in voters:
             self._seen.move_to_end(voter)
         while len(self._seen) > max(VOTERS_KEPT, len(voters)):
             self._seen.popitem(last=False)
+        for block in {command.block_key for command in serves} - {""}:
+            if not self._waiting.knows(block):
+                matchup_table.load_waiting(connection, block, self._waiting, rules)
 
-    def _note_matchup(self, event: Event, catalog: Catalog) -> None:
+    def _note_matchup(self, event: Event, state: ArenaState) -> None:
         """Remember what a voter has seen, and which pairs wait; the same event may be noted twice."""
         body = event.body
         if not isinstance(body, MatchupServed):
-            self._waiting.close(body)
+            self._waiting.close(body, event.at)
             return
-        shown = shown_pair(body, catalog.model(body.model_a), catalog.model(body.model_b))
-        self._waiting.served(body.matchup_id, shown)
+        catalog = state.catalog
+        numbers = catalog.model(body.model_a), catalog.model(body.model_b), catalog.prompt(body.prompt_id)
+        shown = shown_pair(body, *numbers, event.at)
+        self._waiting.served(body.matchup_id, shown, state.policy.waiting)
         seen = self._seen.get(body.voter)
         if seen is not None:
-            seen.note((*shown.pair, catalog.prompt(body.prompt_id)), event.at)
+            seen.note((*shown.pair, shown.prompt), event.at)
 
     def _probe(self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int) -> None:
         """Write a dummy row, once for all probes of the group."""

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tiltyard.arena.events import ModelAdded
-    from tiltyard.arena.policy import FlagRules, Limits
+    from tiltyard.arena.policy import FlagRules
+    from tiltyard.arena.visitor_rules import Limits
     from tiltyard.arena.votes import VoteTable
     from tiltyard.arena.weights import ContestedModel
 
@@ -61,7 +62,7 @@ MINUTE = 60 * MICROSECONDS
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
-Act = Literal["vote", "matchup", "session", "undo", "skip"]
+Act = Literal["vote", "matchup", "session", "undo", "skip", "report"]
 """The visitor actions that are limited."""
 
 SURE = 0.01
@@ -96,6 +97,14 @@ def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
         ActLimit("vote", "address", limits.address_votes_per_hour, HOUR, growth),
         ActLimit("vote", "address", limits.address_votes_per_day, DAY, growth),
         ActLimit("session", "address", limits.address_sessions_per_day, DAY, growth),
+        ActLimit("matchup", "session", limits.session_matchups_per_hour, HOUR),
+        ActLimit("matchup", "session", limits.session_matchups_per_day, DAY),
+        ActLimit("matchup", "address", limits.address_matchups_per_hour, HOUR, growth),
+        ActLimit("matchup", "address", limits.address_matchups_per_day, DAY, growth),
+        ActLimit("report", "session", limits.session_reports_per_hour, HOUR),
+        ActLimit("report", "session", limits.session_reports_per_day, DAY),
+        ActLimit("report", "address", limits.address_reports_per_hour, HOUR, growth),
+        ActLimit("report", "address", limits.address_reports_per_day, DAY, growth),
         ActLimit("vote", "session", limits.session_votes_per_minute, MINUTE),
         ActLimit("matchup", "session", limits.session_matchups_per_minute, MINUTE),
         ActLimit("vote", "address", limits.address_votes_per_minute, MINUTE),

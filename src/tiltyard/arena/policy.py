@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from tiltyard.arena.reasons import BallotRules
+from tiltyard.arena.visitor_rules import EntryRules, Limits, RetentionRules, WaitingRules
 from tiltyard.errors import OptionError
 from tiltyard.ratings.glicko2 import Glicko2Settings
 
@@ -143,45 +144,6 @@ class IntervalRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ranges for a single look would show a false order of equal models at some time in one arena of three. (ours)"""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much one visitor may do. A limit counts over a rolling window."""
-
-    session_votes_per_minute: int = 20
-    """Votes of one visitor. A person who reads both answers needs more than three seconds. (§11)"""
-    session_matchups_per_minute: int = 40
-    """Matchups served to one visitor. (§11)"""
-    address_votes_per_minute: int = 120
-    """Votes from one address (an IPv6 network counts as one). Sized for a school or an office behind one address.
-    (§11)"""
-    address_matchups_per_minute: int = 240
-    """Matchups served to one address. (§11)"""
-    address_sessions_per_hour: int = 60
-    """New visitors from one address. (§11)"""
-    session_undos_per_hour: int = 12
-    """Votes that one visitor may undo. An undo corrects a misclick, and people misclick a few times an hour.
-    (ours)"""
-    address_undos_per_hour: int = 120
-    """Votes undone from one address. (ours)"""
-    session_skips_per_hour: int = 120
-    """Matchups that one visitor may skip. That is two a minute without a break; someone who skips more is looking for
-    particular answers. (ours)"""
-    address_skips_per_hour: int = 1200
-    """Matchups skipped from one address. (ours)"""
-    session_votes_per_hour: int = 300
-    """Votes of one visitor in an hour: a person who reads both answers manages about 180. (ours)"""
-    session_votes_per_day: int = 1000
-    """Votes of one visitor in a day. (ours)"""
-    address_votes_per_hour: int = 1000
-    """Votes from one address in an hour; see `network_growth`. (ours)"""
-    address_votes_per_day: int = 3000
-    """Votes from one address in a day. (ours)"""
-    address_sessions_per_day: int = 240
-    """New visitors from one address in a day. (ours)"""
-    network_growth: int = 4
-    """How many times as much the next wider network may do, by hour and day: an IPv4 /24 beside a single address; an
-    IPv6 /56, /48 and /32 beside a /64. Whoever has one address can often use its neighbours. (ours)"""
-
-
 class DefenceRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much one address block and one span of time can move a model, and when an operator is told.
 
@@ -203,42 +165,6 @@ class DefenceRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     alarm_z: float = 4.0
     """A model is reported to the operator as contested when its latest votes differ from all earlier ones by this many
     standard errors. Nothing else follows from it by itself. 0: never. (ours)"""
-
-
-class WaitingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which pairs wait for a vote. A block is the visitors of one address block (IPv4 /24, IPv6 /56) or invitation."""
-
-    pairs_wait: bool = True
-    """Whether a skipped, undone or abandoned pair is shown again, on another prompt, until its block votes on it.
-    Without that, someone who skips until the right model comes lifts it a rank with a handful of votes. (ours)"""
-    open_pairs: int = 1
-    """How many pairs may wait for a block that has not voted yet. (ours)"""
-    votes_per_open_pair: int = 5
-    """One more pair may wait for every so many votes of the block: an office or a class soon notices nothing.
-    (ours)"""
-
-
-class EntryRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who may vote."""
-
-    invitation_only: bool = False
-    """Whether only visitors with an invitation may vote (`arena invite`). Limits then count by invitation instead of by
-    address, and an invitation takes the place of an address block. (ours)"""
-    puzzle_bits: int = 0
-    """Size of the puzzle that a visitor's browser solves before the first pair and every `puzzle_matchups` pairs: zero
-    bits of a SHA-256. 0: no puzzle. 18 take a phone about a second; each further bit doubles that. (ours)"""
-    puzzle_matchups: int = 25
-    """How many pairs one puzzle pays for. (ours)"""
-    puzzle_wait_seconds: int = 30
-    """How long a visitor without JavaScript waits instead. (ours)"""
-
-
-class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long what is known about visitors is kept. Votes stay; they are under random keys."""
-
-    voter_days: int = 400
-    """Days after which the link from a cookie to its votes is deleted, if the visitor was served nothing since. The
-    cookie itself lasts a year. (ours)"""
 
 
 class BankRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -413,7 +339,7 @@ AT_LEAST_ONE = (
     *("contender_band", "window_matchups", "prompt_floor", "diversity_last", "diversity_most"),
     *("matchup_expires_seconds", "snapshot_seconds", "adjacent_floor_votes", "adjacent_floor_prompts"),
     *("traffic_cap_from", "publication.top", *(f"limits.{name}" for name in Limits.__struct_fields__)),
-    *("waiting.open_pairs", "waiting.votes_per_open_pair", "retention.voter_days"),
+    *("waiting.open_pairs", "waiting.votes_per_open_pair", "waiting.prompts", "retention.voter_days"),
     *("entry.puzzle_matchups", "entry.puzzle_wait_seconds"),
 )
 TINY = 1e-6
@@ -427,6 +353,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("defences.rounds", "defences.publish_seconds"), (1, MOST)),
     **dict.fromkeys(("defences.block_pull", "defences.time_pull"), (0.1, MOST)),
     **dict.fromkeys(("publication.largest_voter", "flags.quality_level", "bank.fresh_share"), (0, 1)),
+    "waiting.give_ways_per_day": (0, MOST),
     "bank.least_prompts": (2, MOST),
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }

@@ -1,162 +1,445 @@
-"""The pair waits: who skips, undoes or leaves two models gets the same two again, on another prompt.
+"""The pair waits: who skips, undoes or leaves two models gets the same two again, on one of a few prompts.
 
 Someone who wants to lift one model needs matchups with it, and skips, undoes or abandons all others. So a pair that a
-block (the visitors of one address block, or of one invitation) was shown and has not voted on waits for that block: a
-skip gives the same two models on another prompt, and so does a new session once as many pairs wait as the policy
-allows. Nothing here knows a database or a clock; the same rule runs in the writer and in simulations.
+block (the visitors of one address block, or of one invitation) or a session was shown and has not voted on waits for
+it: a skip gives the same two models on another prompt, and so does a new session once as many pairs wait as the policy
+allows. The names that a vote reveals are also those of every other prompt on which the pair was shown; so a pair that
+waits is shown on a few prompts only, which are then repeated. Nothing here knows a database or a clock; the same rule
+runs in the writer and in simulations.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena.tallies import Pair, pair_of
+from tiltyard.arena.visitor_rules import WaitingRules
+from tiltyard.arena.voting import MatchupStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.random import Generator
 
     from tiltyard.arena.events import AnyBody, Lane
-    from tiltyard.arena.matchmaking import ChosenMatchup
-    from tiltyard.arena.policy import WaitingRules
+    from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
+    from tiltyard.arena.state import ArenaState
 
 BLOCKS_KEPT = 4096
-"""How many blocks are kept in memory. The least recently served are dropped, and read again when they come back."""
+"""How many blocks, and how many sessions, are kept in memory. The least recently served are dropped, and read again
+when they come back."""
 
 WAITING_MOST = 500
-"""How many pairs of one block may wait; older ones are given up. Only someone who exhausts the prompts of pair after
-pair gets this far."""
+"""How many pairs of one block may wait; older ones are given up."""
 
-VOTED_KEPT = 20_000
-"""How many voted matchups are remembered in case they are undone, which is possible for a few seconds."""
+CLOSED_KEPT = 20_000
+"""How many closed matchups are remembered: the log tells of each once more, and a vote can be undone for a moment."""
+
+TOLD_TWICE = 50
+"""How many of the latest closed matchups of a block or session the log may still tell of after they were read."""
+
+TRIES = 3
+"""How often another pair is drawn in place of one that gave way before."""
+
+DAY = 86_400 * 1_000_000
+"""How long a pair waits, and over what time the pairs that gave way are counted, in microseconds."""
 
 
 class ShownPair(NamedTuple):
-    """A matchup that was served to a block: the two models by number, who saw them, and the lane that chose them."""
+    """A matchup that was served to a block: the two models and the prompt by number, who saw them, when, which lane."""
 
     block: str
     pair: Pair
     voter: str
     lane: Lane
+    prompt: int = 0
+    at: int = 0
 
 
-class _Block:
-    """What one block was shown and has not voted on."""
+class PastMatchup(NamedTuple):
+    """A matchup of the past: what was shown, its status, and when it was closed, if it was."""
 
-    __slots__ = ("of_voter", "open", "votes", "waiting")
+    matchup_id: str
+    shown: ShownPair
+    status: MatchupStatus
+    closed_at: int | None
+
+
+class DuePair(NamedTuple):
+    """A pair to show again: on a prompt of `prompts`, where it was shown before, or if `more` on any other."""
+
+    pair: Pair
+    lane: Lane
+    prompts: frozenset[int]
+    more: bool
+
+
+class Due(NamedTuple):
+    """The pairs to try for a voter, in order, and whether another one may be opened where none is left to see."""
+
+    pairs: tuple[DuePair, ...] = ()
+    may_open: bool = True
+
+
+class Again(Protocol):
+    """Finds a prompt for a pair that waits; None where this voter has seen all, unless one may be repeated."""
+
+    def __call__(self, due: DuePair, *, repeat: bool = False) -> ChosenMatchup | None:
+        """The pair on a prompt."""
+        ...
+
+
+class _Unvoted(msgspec.Struct):
+    """A pair that was shown and not voted on: on which prompts, since when, last in which block, and if it waits."""
+
+    lane: Lane
+    block: str
+    since: int
+    prompts: frozenset[int] = frozenset()
+    waits: bool = True
+
+
+class _Shown:
+    """What one block or one session was shown and has not voted on."""
+
+    __slots__ = ("gave_way", "held", "open", "tentative", "undone", "unvoted", "votes")
 
     def __init__(self, votes: int = 0) -> None:
         self.votes = votes
-        self.waiting: dict[Pair, Lane] = {}
-        """The pairs that wait, the longest waiting first."""
+        self.unvoted: dict[Pair, _Unvoted] = {}
+        """The pairs without a vote; of a session the one shown last comes last, of a block the longest waiting first.
+        """
         self.open: dict[str, Pair] = {}
         """The matchups that visitors have before them now."""
-        self.of_voter: dict[str, Pair] = {}
-        """The pair that a voter skipped or undid last."""
+        self.gave_way: list[int] = []
+        """When a pair gave way to another."""
+        self.held: dict[str, int] = {}
+        """Votes that can still be undone, and until when."""
+        self.undone: list[int] = []
+        """Until when votes could be undone that were."""
+        self.tentative: dict[Pair, int] = {}
+        """Pairs whose vote settles them only when it cannot be undone any more, and when that is."""
+
+    def age(self, now: int) -> None:
+        """Settle what is final now, let pairs give way that have waited a day, and forget what is older than that."""
+        for pair in [pair for pair, until in self.tentative.items() if now > until]:
+            self.settle(pair)
+        for unvoted in self.unvoted.values():
+            if unvoted.waits and now - unvoted.since >= DAY:
+                unvoted.waits = False
+        if self.gave_way and now - self.gave_way[0] >= DAY:
+            self.gave_way = [at for at in self.gave_way if now - at < DAY]
+        if self.undone and now - self.undone[0] >= DAY:
+            self.undone = [at for at in self.undone if now - at < DAY]
+
+    def settle(self, pair: Pair) -> None:
+        """A vote that did not count at once is final now."""
+        if self.tentative.pop(pair, None) is not None:
+            self.unvoted.pop(pair, None)
+
+    def doubts(self, rules: WaitingRules, at: int) -> bool:
+        """Whether a vote at this time settles nothing while it can be undone.
+
+        So it is while other votes can be undone, or where many were: otherwise voting on a pair, asking for another and
+        undoing the vote would show pair after pair. The more votes are final, the more may be undone.
+        """
+        self.held = {name: until for name, until in self.held.items() if until > at}
+        final = (self.votes - len(self.held)) // rules.votes_per_open_pair
+        return len(self.held) >= rules.open_pairs + final or len(self.undone) > rules.give_ways_per_day + final
+
+    def full(self, waiting: int, rules: WaitingRules) -> bool:
+        """Whether no further pair may be opened while so many wait."""
+        return waiting >= rules.open_pairs + self.votes // rules.votes_per_open_pair
+
+    def may_open(self, waiting: int, rules: WaitingRules) -> bool:
+        """Whether another pair may be opened, if need be because one gives way."""
+        return not self.full(waiting, rules) or len(self.gave_way) < rules.give_ways_per_day
+
+    def show(
+        self, shown: ShownPair, waiting: Sequence[Pair], rules: WaitingRules, *, is_new: bool, latest_last: bool
+    ) -> None:
+        """A pair is shown. A new one that is opened over the limit lets the one that was shown most give way."""
+        self.age(shown.at)
+        waiting = [pair for pair in waiting if self.unvoted[pair].waits]
+        if is_new and self.full(len(waiting), rules):
+            leaving = max(waiting, key=lambda pair: len(self.unvoted[pair].prompts))
+            self.unvoted[leaving].waits = False
+            self.gave_way.append(shown.at)
+        self.note(shown, latest_last=latest_last)
+
+    def note(self, shown: ShownPair, *, latest_last: bool) -> None:
+        """A pair was shown; it waits from now on."""
+        known = self.unvoted.get(shown.pair)
+        if known is None:
+            known = _Unvoted(shown.lane, shown.block, shown.at)
+        elif not known.waits:
+            known.waits, known.since = True, shown.at
+        elif latest_last:
+            del self.unvoted[shown.pair]
+        known.block, known.prompts = shown.block, known.prompts | {shown.prompt}
+        self.unvoted[shown.pair] = known
+        if len(self.unvoted) > WAITING_MOST:
+            del self.unvoted[next(iter(self.unvoted))]
+
+    def waits(self, pair: Pair) -> bool:
+        """Whether this pair waits."""
+        found = self.unvoted.get(pair)
+        return found is not None and found.waits
+
+
+class _Closed(NamedTuple):
+    """A matchup that was voted on, what each record knew of its pair before, and until when it can be undone."""
+
+    shown: ShownPair
+    before: dict[int, _Unvoted]
+    until: int
 
 
 class WaitingPairs:
-    """The pairs that wait, block by block. Every method may be told the same thing twice; once counts."""
+    """The pairs that wait, by block and by session. Every method may be told the same thing twice; once counts."""
 
     def __init__(self) -> None:
-        self._blocks: OrderedDict[str, _Block] = OrderedDict()
+        self._blocks: OrderedDict[str, _Shown] = OrderedDict()
+        self._sessions: OrderedDict[str, _Shown] = OrderedDict()
         self._open: dict[str, ShownPair] = {}
-        self._voted: OrderedDict[str, ShownPair] = OrderedDict()
+        self._done: OrderedDict[str, _Closed | None] = OrderedDict()
+        self._rules = WaitingRules()
 
     def knows(self, block: str) -> bool:
         """Whether this block is in memory."""
         return block in self._blocks
 
-    def enter(self, block: str, votes: int = 0) -> None:
-        """Begin to keep a block, which has cast this many votes before."""
-        self._blocks[block] = _Block(votes)
-        while len(self._blocks) > BLOCKS_KEPT:
-            _, gone = self._blocks.popitem(last=False)
-            for matchup_id in gone.open:
-                del self._open[matchup_id]
+    def knows_session(self, voter: str) -> bool:
+        """Whether this voter's session is in memory."""
+        return voter in self._sessions
 
-    def served(self, matchup_id: str, shown: ShownPair) -> None:
-        """A matchup was served: its pair waits until the block votes on it."""
-        block = self._blocks.get(shown.block)
-        if block is None or matchup_id in self._open:
+    def enter(self, block: str, rules: WaitingRules, past: Iterable[PastMatchup] = (), votes: int = 0) -> None:
+        """Begin to keep a block, given what it was shown and, besides, how many votes it has cast before that."""
+        record = _Shown(votes)
+        self._replay(record, past, rules, latest_last=False)
+        _keep(self._blocks, block, record)
+
+    def enter_session(self, voter: str, rules: WaitingRules, past: Iterable[PastMatchup] = ()) -> None:
+        """Begin to keep a session, given what it was shown.
+
+        What others of its blocks voted on is not known here, so pairs that gave way are not counted.
+        """
+        record = _Shown()
+        self._replay(record, past, rules, latest_last=True)
+        record.gave_way.clear()
+        _keep(self._sessions, voter, record)
+
+    def _replay(self, record: _Shown, past: Iterable[PastMatchup], rules: WaitingRules, *, latest_last: bool) -> None:
+        """Let a record live through its past, in the order of time."""
+        happened = [(one.shown.at, 0, one) for one in past]
+        closed = sorted((one.closed_at, 1, one) for _, _, one in happened if one.closed_at is not None)
+        for _, _, one in closed[-TOLD_TWICE:]:
+            self._done.setdefault(one.matchup_id, None)
+        happened += closed
+        for _, closes, one in sorted(happened, key=lambda each: each[:2]):
+            pair, voted = one.shown.pair, one.status == MatchupStatus.VOTED
+            if not closes:
+                waiting = [pair for pair, unvoted in record.unvoted.items() if unvoted.waits]
+                record.show(one.shown, waiting, rules, is_new=not record.waits(pair), latest_last=latest_last)
+            elif voted:
+                record.unvoted.pop(pair, None)
+                record.votes += 1
+            if one.closed_at is None:
+                self._open[one.matchup_id] = one.shown
+                record.open[one.matchup_id] = pair
+
+    def served(self, matchup_id: str, shown: ShownPair, rules: WaitingRules) -> None:
+        """A matchup was served: its pair waits until it is voted on. One over the limit lets another give way."""
+        here, own = self._blocks.get(shown.block), self._sessions.get(shown.voter)
+        if matchup_id in self._open or matchup_id in self._done or not shown.block or (here or own) is None:
             return
-        self._blocks.move_to_end(shown.block)
+        self._rules = rules
+        is_new = not any(record is not None and record.waits(shown.pair) for record in (here, own))
         self._open[matchup_id] = shown
-        block.open[matchup_id] = shown.pair
-        block.waiting.setdefault(shown.pair, shown.lane)
-        if len(block.waiting) > WAITING_MOST:
-            del block.waiting[next(iter(block.waiting))]
+        for records, record, name in ((self._blocks, here, shown.block), (self._sessions, own, shown.voter)):
+            if record is None:
+                continue
+            records.move_to_end(name)
+            record.show(shown, self._waiting(record), rules, is_new=is_new, latest_last=record is own)
+            record.open[matchup_id] = shown.pair
 
-    def close(self, body: AnyBody) -> None:
-        """A matchup was voted on, skipped, left to expire, or its vote undone."""
+    def close(self, body: AnyBody, at: int) -> None:
+        """A matchup was voted on, skipped, left to expire, or its vote shown or undone."""
         match body:
             case e.Voted():
                 shown = self._closed(body.matchup_id)
                 if shown is not None:
-                    self._vote(body, shown)
-            case e.Skipped():
-                shown = self._closed(body.matchup_id)
-                if shown is not None:
-                    self._put_back(shown)
-            case e.Expired():
+                    self._vote(body, shown, at)
+            case e.Skipped() | e.Expired():
                 self._closed(body.matchup_id)
+            case e.Revealed():
+                closed = self._done.get(body.matchup_id)
+                if closed is not None:
+                    for record in self._records(closed.shown):
+                        record.held.pop(body.matchup_id, None)
+                        record.settle(closed.shown.pair)
             case e.Undone():
-                shown = self._voted.pop(body.matchup_id, None)
-                if shown is not None and shown.block in self._blocks:
-                    self._blocks[shown.block].votes -= 1
-                    self._put_back(shown)
+                closed = self._done.get(body.matchup_id)
+                if closed is not None:
+                    self._done[body.matchup_id] = None
+                    self._take_back(body.matchup_id, closed)
 
-    def due(self, block: str, voter: str, rules: WaitingRules) -> list[tuple[Pair, Lane]]:
-        """The pairs to try for this voter, in order; empty where any pair may be chosen.
+    def due(self, block: str, voter: str, rules: WaitingRules, now: int) -> Due:
+        """What to try for this voter.
 
-        First the pair that this voter skipped or undid, if nobody of the block has voted on it since. Then, if no
-        further pair may be opened, those that wait: the ones that fewest visitors have before them, the oldest first.
+        First the pairs that this voter skipped, undid or left, the latest first, if nobody of the block has voted on
+        them since. Then, if the session may not open a further pair, those before it now; and if the block may not,
+        those that wait for it: the ones that fewest visitors have before them, the oldest first.
         """
-        kept = self._blocks.get(block)
-        if kept is None or not rules.pairs_wait:
-            return []
-        own = kept.of_voter.get(voter)
-        first = [own] if own in kept.waiting else []
-        others: list[Pair] = []
-        if len(kept.waiting) >= rules.open_pairs + kept.votes // rules.votes_per_open_pair:
-            seen_by = Counter(kept.open.values())
-            others = sorted((pair for pair in kept.waiting if pair != own), key=lambda pair: seen_by[pair])
-        return [(pair, kept.waiting[pair]) for pair in (*first, *others)]
+        here, own = self._blocks.get(block), self._sessions.get(voter)
+        if here is None or not rules.pairs_wait:
+            return Due()
+        here.age(now)
+        waiting = self._waiting(here)
+        pairs: list[Pair] = []
+        may_open = here.may_open(len(waiting), rules)
+        if own is not None:
+            own.age(now)
+            mine = self._waiting(own)[::-1]
+            before = set(own.open.values())
+            pairs = [pair for pair in mine if pair not in before]
+            if own.full(len(mine), rules):
+                pairs += [pair for pair in mine if pair in before]
+            may_open = may_open and own.may_open(len(mine), rules)
+        if here.full(len(waiting), rules):
+            seen_by = Counter(here.open.values())
+            pairs += sorted((pair for pair in waiting if pair not in pairs), key=lambda pair: seen_by[pair])
+        found = (self.shown_before(block, voter, pair, rules) for pair in pairs)
+        return Due(tuple(due for due in found if due is not None), may_open)
+
+    def choose(
+        self,
+        asked: tuple[str, str],
+        rules: WaitingRules,
+        now: int,
+        again: Again,
+        another: Callable[[], ChosenMatchup],
+    ) -> ChosenMatchup:
+        """What to serve to a block and voter who ask now.
+
+        A pair that waits, on a prompt new to this voter; else `another`, or the first pair once more where no other may
+        be opened. Another pair that was shown before without a vote stays on the prompts that it was shown on.
+        """
+        due = self.due(*asked, rules, now)
+        found = next((found for pair in due.pairs if (found := again(pair)) is not None), None)
+        if found is None and not due.may_open:
+            found = next((found for pair in due.pairs if (found := again(pair, repeat=True)) is not None), None)
+        if found is not None:
+            return found
+        for _ in range(TRIES):
+            chosen = another()
+            before = self.shown_before(*asked, pair_of(chosen.a, chosen.b), rules)
+            if before is None:
+                return chosen
+            is_allowed = before.more or chosen.prompt in before.prompts
+            found = chosen if is_allowed else again(before) or again(before, repeat=True)
+        return found or chosen
+
+    def shown_before(self, block: str, voter: str, pair: Pair, rules: WaitingRules) -> DuePair | None:
+        """On what a pair was shown to this block or this voter since the last vote on it; None if it was not."""
+        if not rules.pairs_wait or block not in self._blocks:
+            return None
+        known = [
+            record.unvoted[pair]
+            for record in (self._sessions.get(voter), self._blocks[block])
+            if record is not None and pair in record.unvoted
+        ]
+        if not known:
+            return None
+        prompts = known[0].prompts.union(*(unvoted.prompts for unvoted in known[1:]))
+        return DuePair(pair, known[0].lane, prompts, len(prompts) < rules.prompts)
+
+    def _waiting(self, record: _Shown) -> list[Pair]:
+        """The pairs that wait, without those that somebody of their block has voted on."""
+        return [
+            pair
+            for pair, unvoted in record.unvoted.items()
+            if unvoted.waits and ((of := self._blocks.get(unvoted.block)) is None or pair in of.unvoted)
+        ]
 
     def _closed(self, matchup_id: str) -> ShownPair | None:
         """Take a matchup from those before a visitor."""
         shown = self._open.pop(matchup_id, None)
-        if shown is not None:
-            del self._blocks[shown.block].open[matchup_id]
+        if shown is None:
+            return None
+        self._done[matchup_id] = None
+        while len(self._done) > CLOSED_KEPT:
+            self._done.popitem(last=False)
+        for record in (self._blocks.get(shown.block), self._sessions.get(shown.voter)):
+            if record is not None:
+                record.open.pop(matchup_id, None)
         return shown
 
-    def _vote(self, body: e.Voted, shown: ShownPair) -> None:
+    def _vote(self, body: e.Voted, shown: ShownPair, at: int) -> None:
+        """A vote settles the pair for the session, and for the blocks in which it was shown and cast."""
         voted = shown._replace(block=body.block or shown.block)
-        for name in {shown.block, voted.block}:
-            if name in self._blocks:
-                self._blocks[name].waiting.pop(shown.pair, None)
-        if voted.block in self._blocks:
-            self._blocks[voted.block].votes += 1
-        self._voted[body.matchup_id] = voted
-        while len(self._voted) > VOTED_KEPT:
-            self._voted.popitem(last=False)
+        records = self._records(shown) + ([self._blocks[voted.block]] if voted.block in self._blocks else [])
+        until = body.undo_until or 0
+        doubted = until and any(record.doubts(self._rules, at) for record in records)
+        before: dict[int, _Unvoted] = {}
+        for record in records:
+            unvoted = record.unvoted.get(shown.pair)
+            if unvoted is not None:
+                before[id(record)] = msgspec.structs.replace(unvoted)
+            if doubted:
+                record.tentative[shown.pair] = until
+            else:
+                record.unvoted.pop(shown.pair, None)
+        for record in self._records(voted):
+            record.votes += 1
+            if until:
+                record.held[body.matchup_id] = until
+        self._done[body.matchup_id] = _Closed(voted, before, until)
 
-    def _put_back(self, shown: ShownPair) -> None:
-        block = self._blocks[shown.block]
-        block.waiting.setdefault(shown.pair, shown.lane)
-        if len(block.of_voter) >= WAITING_MOST:
-            block.of_voter.clear()
-        block.of_voter[shown.voter] = shown.pair
+    def _take_back(self, matchup_id: str, closed: _Closed) -> None:
+        """An undone vote settles nothing: the pair waits again, and was shown where it was shown."""
+        shown = closed.shown
+        for record in self._records(shown):
+            record.votes -= 1
+            record.undone.append(closed.until)
+            record.held.pop(matchup_id, None)
+            record.tentative.pop(shown.pair, None)
+            record.note(shown, latest_last=record is self._sessions.get(shown.voter))
+            before = closed.before.get(id(record))
+            if before is not None:
+                again = record.unvoted[shown.pair]
+                again.prompts, again.since = again.prompts | before.prompts, min(again.since, before.since)
+
+    def _records(self, shown: ShownPair) -> list[_Shown]:
+        """What is known of the block and of the session that a pair was shown to."""
+        found = (self._blocks.get(shown.block), self._sessions.get(shown.voter))
+        return [record for record in found if record is not None]
 
 
-def choose_waiting(
-    due: Iterable[tuple[Pair, Lane]], again: Callable[[Pair, Lane], ChosenMatchup | None]
-) -> ChosenMatchup | None:
-    """The first of the pairs that can be shown on another prompt, as `again` finds it; None if there is none."""
-    return next((found for pair, lane in due if (found := again(pair, lane)) is not None), None)
+def _keep(records: OrderedDict[str, _Shown], name: str, record: _Shown) -> None:
+    records[name] = record
+    while len(records) > BLOCKS_KEPT:
+        records.popitem(last=False)
 
 
-def shown_pair(body: e.MatchupServed, a: int, b: int) -> ShownPair:
-    """What a block was shown, from the event and the numbers of its models."""
-    return ShownPair(body.block, pair_of(a, b), body.voter, body.lane)
+def again_for(
+    find: Callable[..., ChosenMatchup | None], state: ArenaState, rng: Generator, seen: SeenMatchups
+) -> Again:
+    """How to show this voter a pair again, by `prompt_for_pair` of the matchmaking."""
+
+    def again(due: DuePair, *, repeat: bool = False) -> ChosenMatchup | None:
+        found = None
+        if due.more and not repeat:
+            found = find(state, rng, seen, due.pair, lane=due.lane)
+        return found or find(state, rng, seen, due.pair, lane=due.lane, among=due.prompts, repeat=repeat)
+
+    return again
+
+
+def shown_pair(body: e.MatchupServed, a: int, b: int, prompt: int, at: int) -> ShownPair:
+    """What a block was shown, from the event, its time, and the numbers of its models and prompt."""
+    return ShownPair(body.block, pair_of(a, b), body.voter, body.lane, prompt, at)

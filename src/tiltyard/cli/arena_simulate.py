@@ -163,6 +163,7 @@ def _lab_table(settings: LabSettings, found: list[LabResult]) -> str:
             f"{100 * one.honest_weight_lost:.1f} %",
             f"{100 * one.honest_voters_halved:.2f} %",
             ", ".join(map(str, one.blocks_to_swap[:9])) if one.defended else "–",
+            *(votes(number) for number in (one.votes_to_learn or {}).values()),
         ]
         for one in found
     ]
@@ -170,6 +171,7 @@ def _lab_table(settings: LabSettings, found: list[LabResult]) -> str:
         *("defences", "votes that reach the target", "pairs passed over", "points gained", "points per vote"),
         *("votes for +1 place", "votes for +5 places", "votes to leave the rank range", "honest weight lost"),
         *("honest voters who lose half", "blocks to swap neighbours"),
+        *(f"votes to know {100 * share:.0f} % of its answers" for share in found[0].votes_to_learn or ()),
     ]
     head = (
         f"{settings.attack}: {settings.attack_votes:,} votes from {settings.blocks} address blocks in the last "

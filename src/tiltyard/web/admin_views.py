@@ -10,8 +10,9 @@ import msgspec
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import counted_votes
-from tiltyard.arena.policy import Limits, TextsPublic
+from tiltyard.arena.policy import TextsPublic
 from tiltyard.arena.store.reports import answers_by_id, reported_answers
+from tiltyard.arena.visitor_rules import Limits
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -142,8 +143,10 @@ def texts_public_from(form: Mapping[str, str]) -> TextsPublic:
 
 
 def switch_answer(name: str, to: str) -> list[e.AnyBody]:
-    """The event that switches an answer `on` or `off`; none for anything else."""
-    if to not in ("on", "off"):
+    """The event that switches an answer `on` or `off`; none to `dismiss` its reports."""
+    if to not in ("on", "off", "dismiss"):
+        raise OptionError(f"`to` is {to[:20]!r}: expected on, off or dismiss. Use the page's buttons.")
+    if to == "dismiss":
         return []
     return [e.ResponseEnabled(response_id=name) if to == "on" else e.ResponseDisabled(response_id=name)]
 

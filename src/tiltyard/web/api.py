@@ -105,11 +105,18 @@ class VoteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unrendered: str = ""
 
 
-@router.post("/matchups", status_code=201, **described("A new pair to vote on", 201, body("Matchup"), 403, 415, 429))
+@router.post(
+    "/matchups",
+    status_code=201,
+    **described("A new pair to vote on", 201, body("Matchup"), 403, 415, 429, also={200: "The pair that is open"}),
+)
 async def new_matchup(request: Request) -> Response:
     """A prompt and two answers, and nothing that reveals who wrote them. Vote before `expires_at`.
 
     If `kind` is not `text`, the answers are files at `url_a` and `url_b`.
+
+    A voter has one pair open at a time: until it is voted on, skipped or expired, the same one is answered again, with
+    status 200 instead of 201. (`limits.open_matchups` of the policy may allow more.)
     """
     site = site_of(request)
     check_origin(request, site.settings)
@@ -130,7 +137,7 @@ async def new_matchup(request: Request) -> Response:
     if served.kind != AnswerKind.TEXT:
         links, name = site.shown_links, served.matchup_id
         said |= {"url_a": links.url(name, "A"), "url_b": links.url(name, "B")}
-    return _json(said, 201)
+    return _json(said, 200 if served.again else 201)
 
 
 @router.post(

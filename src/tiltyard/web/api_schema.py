@@ -128,10 +128,12 @@ def described(
     *failures: int,
     sends: Schema | None = None,
     rows: bool = False,
+    also: dict[int, str] | None = None,
 ) -> dict[str, Any]:
-    """What a route says of itself: its answer and the errors it may give."""
+    """What a route says of itself: its answer, what else the same answer may mean, and the errors it may give."""
     found = content or {"application/x-ndjson" if rows else "text/plain": {"schema": TEXT}}
-    responses: dict[int, Schema] = {status: {"description": summary, "content": found}}
+    answers = {status: summary, **(also or {})}
+    responses: dict[int, Schema] = {code: {"description": said, "content": found} for code, said in answers.items()}
     for code in sorted({*failures, *ALWAYS}):
         responses[code] = {"description": MEANINGS[code], "content": {"application/json": {"schema": FAILURE}}}
     return {

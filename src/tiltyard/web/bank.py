@@ -69,8 +69,12 @@ def bank_values(site: Site, snapshot: Snapshot) -> dict[str, Any]:
             "most_named": found.most_named,
             "self_naming": found.answers_telling,
             "withheld": found.answers_withheld,
+            "named_by_a_vote": found.named_by_a_vote,
             "named": named_groups(found),
         },
-        "learning": [{"share": share, "votes": votes} for share, votes in found.learning],
+        "learning": [
+            {"share": share, "votes": one_block, "votes_from_50_blocks": many}
+            for share, one_block, many in found.learning
+        ],
         "rules": {name: getattr(rules, name) for name in rules.__struct_fields__},
     }

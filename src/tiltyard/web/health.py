@@ -259,6 +259,8 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         yield from _age("tiltyard_signed_head_age_seconds", said, health.store.signed_head_at)
         said = "Visitors' reports of answers that nobody has dealt with."
         yield from _figure("tiltyard_open_reports", "gauge", said, health.store.open_reports)
+        said = "Answers that visitors reported and nobody has dealt with."
+        yield from _figure("tiltyard_reported_answers", "gauge", said, health.store.reported_answers)
     load = health.writer.load
     yield from _figure("tiltyard_writer_waiting", "gauge", "Requests that wait for the writing thread.", load.waiting)
     said = "How long a new request would wait for the writing thread."

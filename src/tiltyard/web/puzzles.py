@@ -2,7 +2,8 @@
 
 A puzzle is a random text that this site signed for one voter and a time. It is solved by a number: the SHA-256 of
 `text:number` must begin with as many zero bits as the policy says. Whoever cannot compute, because the browser runs no
-scripts, waits instead. A puzzle is good for one solution.
+scripts, waits instead. A puzzle is good for one solution, and void once a later one was paid with: nobody can fetch
+several and wait once.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
 
 if TYPE_CHECKING:
-    from tiltyard.arena.policy import EntryRules
+    from tiltyard.arena.visitor_rules import EntryRules
 
 SECOND = 1_000_000
 GOOD_SECONDS = 900
 """How long a puzzle can be solved; longer than anybody has to wait."""
 
-SHAPE = re.compile(r"([0-9]{1,12})\.([A-Za-z0-9_-]{16})\.([0-9a-f]{32})\Z", re.ASCII)
+SHAPE = re.compile(r"([0-9]{1,18})\.([A-Za-z0-9_-]{16})\.([0-9a-f]{32})\Z", re.ASCII)
 NUMBER = re.compile(r"[0-9]{1,20}\Z", re.ASCII)
 
 
@@ -39,9 +40,10 @@ class Puzzle:
 
 @dataclass(frozen=True, slots=True)
 class SolvedPuzzle:
-    """A puzzle that may be used once; after `expires_at` (microseconds) nobody can use it anyway."""
+    """A puzzle that may be used once; after `expires_at` nobody can use it anyway. Times are microseconds."""
 
     name: str
+    made_at: int
     expires_at: int
 
 
@@ -53,7 +55,7 @@ class Puzzles:
 
     def make(self, voter: str, rules: EntryRules, now: int) -> Puzzle:
         """A puzzle for this voter."""
-        begun = f"{now // SECOND}.{secrets.token_urlsafe(12)}"
+        begun = f"{now}.{secrets.token_urlsafe(12)}"
         return Puzzle(f"{begun}.{self._signature(begun, voter)}", rules.puzzle_bits, rules.puzzle_wait_seconds)
 
     def check(self, text: str, number: str, voter: str, rules: EntryRules, now: int) -> SolvedPuzzle:
@@ -61,14 +63,15 @@ class Puzzles:
         found = SHAPE.match(text)
         if found is None or not hmac.compare_digest(found[3], self._signature(f"{found[1]}.{found[2]}", voter)):
             raise _refused("the puzzle was not made for this visit. Ask for another.")
-        age = now // SECOND - int(found[1])
+        made_at = int(found[1])
+        age = (now - made_at) // SECOND
         if not 0 <= age <= GOOD_SECONDS:
             raise _refused("the puzzle is too old. Ask for another.")
         solved = NUMBER.match(number) is not None and zero_bits(f"{text}:{number}") >= rules.puzzle_bits
         if not solved and age < rules.puzzle_wait_seconds:
             left = rules.puzzle_wait_seconds - age
             raise _refused(f"the puzzle is not solved. Solve it, or come back in {left} seconds.")
-        return SolvedPuzzle(f"puzzle:{found[2]}", (int(found[1]) + GOOD_SECONDS + 1) * SECOND)
+        return SolvedPuzzle(f"puzzle:{found[2]}", made_at, made_at + (GOOD_SECONDS + 1) * SECOND)
 
     def _signature(self, begun: str, voter: str) -> str:
         return hmac.digest(self._key, f"{begun}\n{voter}".encode(), "sha256").hex()[:32]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from tiltyard.arena.admission import session_quotas
 from tiltyard.arena.commands import EnterVoter, ServeMatchup, SpendPuzzle
 from tiltyard.arena.integrity import MICROSECONDS, limits_of
 from tiltyard.arena.service import clock
@@ -103,10 +104,14 @@ class Visitors:
         return replace(visitor, voter=voter)
 
     async def serve(self, visitor: Visitor) -> ServedMatchup:
-        """A matchup. Raises `PuzzleNeeded`, with a puzzle in its headers, if this visitor has to solve one first."""
-        quotas = self.quotas(visitor, "matchup")
+        """A matchup: the open one again, if the visitor has as many open as the policy allows.
+
+        Raises `PuzzleNeeded`, with a puzzle in its headers, if this visitor has to solve one first.
+        """
+        quotas, block = self.quotas(visitor, "matchup"), self.block(visitor)
+        most = self._policy().limits.open_matchups if self._settings.rate_limit else 0
         try:
-            return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=self.block(visitor)))
+            return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=block, open_at_most=most))
         except PuzzleNeeded as needed:
             puzzle = self.puzzle(visitor)
             told = {"x-puzzle": puzzle.text, "x-puzzle-bits": str(puzzle.bits)}
@@ -119,7 +124,7 @@ class Visitors:
     async def solve(self, visitor: Visitor, text: str, number: str) -> None:
         """Take the solution of a puzzle, which pays for the next pairs."""
         solved = self._puzzles.check(text, number, visitor.voter, self._policy().entry, clock())
-        await self._engine.run(SpendPuzzle(visitor.voter, solved.name, solved.expires_at))
+        await self._engine.run(SpendPuzzle(visitor.voter, solved.name, solved.made_at, solved.expires_at))
 
     async def forget(self, request: Request) -> bool:
         """Cut the link from a cookie to its votes, and issue another cookie. Whether there was a link."""
@@ -133,14 +138,11 @@ class Visitors:
         """The quotas of one kind of action for this visitor; none if the settings turn limits off."""
         if not self._settings.rate_limit:
             return ()
-        found: list[Quota] = []
+        found = session_quotas(self._policy().limits, act, visitor.voter)
         for limit in limits_of(self._policy().limits):
-            if limit.act == act:
+            if limit.act == act and limit.counted_by == "address":
                 seconds = limit.window // MICROSECONDS
-                what = f"{act}:{limit.counted_by}:{seconds}"
-                if limit.counted_by == "session":
-                    found.append(Quota(f"{what}:{visitor.voter}", limit.limit, seconds))
-                    continue
+                what = f"{act}:address:{seconds}"
                 networks = self._networks(visitor.address)[: None if limit.growth else 1]
                 found += [
                     Quota(f"{what}:{network}", limit.limit * limit.growth**wider, seconds, hidden=True)

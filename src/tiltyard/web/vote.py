@@ -194,7 +194,7 @@ async def report_answer(request: Request) -> Response:
     matchup_id, visitor, form = await _asked(request)
     if (side := _SIDES.get(form.get("side", ""))) is None:
         raise Failure(400, "bad_request", "a report is about answer A or B. Use the page's buttons.")
-    await site.engine.run(ReportAnswer(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
+    await site.engine.run(ReportAnswer(matchup_id, visitor.voter, site.visitors.quotas(visitor, "report")))
     at, reason = site.engine.arena.now(), form.get("reason", "")
     await asyncio.to_thread(add_report, site.engine.arena.store, matchup_id, side, reason, at)
     return site.page("vote_reported.html", {"matchup_id": matchup_id}, here="vote")

@@ -9,7 +9,7 @@ import numpy as np
 
 from tiltyard.arena.events import LANES, Lane
 from tiltyard.arena.matchmaking import contender, coverage, exploration, legacy, uncertainty
-from tiltyard.arena.matchmaking.draws import draw_few
+from tiltyard.arena.matchmaking.draws import draw_few, draw_one
 from tiltyard.arena.matchmaking.matchup import ChosenMatchup, Pick, Seen, SeenMatchups
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_met, most_lacking
@@ -17,6 +17,8 @@ from tiltyard.arena.tallies import pair_of
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.tallies import Pair
 
@@ -46,6 +48,7 @@ harm."""
 
 OLDEST_AGAIN = "this voter has seen all there is; the oldest again"
 SAME_PAIR = "the same two models on another prompt"
+SAME_AGAIN = "the same two models on a prompt that this voter has seen"
 
 
 def next_matchup(
@@ -87,6 +90,8 @@ def prompt_for_pair(
     *,
     lane: Lane = "coverage",
     tables: WorkingTables | None = None,
+    among: Collection[int] | None = None,
+    repeat: bool = False,
 ) -> ChosenMatchup | None:
     """The given two models on a prompt that this voter may see them on; None where no such prompt is left.
 
@@ -94,18 +99,27 @@ def prompt_for_pair(
     pair, under which the matchup is recorded: where the pair met least for `contender`, any prompt for `legacy`, else
     where the two lack most. Prompt diversity holds, what is in flight comes last, and the traffic cap does not apply.
     `probability` is that of the prompt, since the pair is given.
+
+    `among` are the only prompts to be shown, because the pair was shown on them before; diversity then does not hold.
+    With `repeat` it is that of them which this voter saw longest ago.
     """
     shown = seen if isinstance(seen, SeenMatchups) else SeenMatchups(seen)
     first, second = pair_of(*pair)
     view = VoterView(state, shown, tables or WorkingTables(), capped=False)
-    open_prompts = view.open_prompts(first, second)
-    if first == second or not open_prompts.any():
+    if repeat:
+        oldest = view.longest_ago(first, second, among or ())
+        return None if oldest is None else _seated(Pick(first, second, oldest, 1.0, SAME_AGAIN), lane, 1.0, rng)
+    allowed = view.open_prompts(first, second) if among is None else view.again_prompts(first, second, among)
+    if first == second or not allowed.any():
         return None
     if lane == "legacy":
-        prompts = np.flatnonzero(open_prompts)
+        prompts = np.flatnonzero(allowed)
     else:
-        prompts = (least_met if lane == "contender" else most_lacking)(view, first, second)
-    prompt, chance = draw_prompt(rng, prompts, view, first, second)
+        prompts = (least_met if lane == "contender" else most_lacking)(view, first, second, allowed)
+    if among is None:
+        prompt, chance = draw_prompt(rng, prompts, view, first, second)
+    else:
+        prompt, chance = draw_one(rng, prompts), 1.0 / len(prompts)
     return _seated(Pick(first, second, prompt, chance, SAME_PAIR), lane, chance, rng)
 
 
@@ -123,10 +137,18 @@ class Matchmaker:
         return next_matchup(state, rng, seen, self._tables)
 
     def prompt_for_pair(
-        self, state: ArenaState, rng: np.random.Generator, seen: SeenMatchups, pair: Pair, *, lane: Lane = "coverage"
+        self,
+        state: ArenaState,
+        rng: np.random.Generator,
+        seen: SeenMatchups,
+        pair: Pair,
+        *,
+        lane: Lane = "coverage",
+        among: Collection[int] | None = None,
+        repeat: bool = False,
     ) -> ChosenMatchup | None:
         """The same two models on another prompt; None where none is left."""
-        return prompt_for_pair(state, rng, seen, pair, lane=lane, tables=self._tables)
+        return prompt_for_pair(state, rng, seen, pair, lane=lane, tables=self._tables, among=among, repeat=repeat)
 
 
 def _by_lane(view: VoterView, rng: np.random.Generator) -> ChosenMatchup:

@@ -14,6 +14,8 @@ from tiltyard.arena.matchmaking.exposure import TrafficCap, deviations, leaning,
 from tiltyard.arena.tallies import Pair, pair_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tiltyard.arena.matchmaking.matchup import SeenMatchups
     from tiltyard.arena.matchmaking.tables import Deficits, Mask, WorkingTables
     from tiltyard.arena.state import ArenaState
@@ -122,6 +124,21 @@ class VoterView:
             allowed[seen] = False
         return allowed
 
+    def again_prompts(self, first: int, second: int, among: Collection[int]) -> Mask:
+        """Those of the given prompts that the pair has not been shown on to this voter; diversity does not matter."""
+        cells = self.servable.cells
+        allowed = np.zeros(cells.shape[1], dtype=bool)
+        allowed[list(among)] = True
+        allowed &= cells[first] & cells[second]
+        allowed[self._seen.prompts.get(pair_of(first, second), [])] = False
+        return allowed
+
+    def longest_ago(self, first: int, second: int, among: Collection[int]) -> int | None:
+        """That of the given prompts on which this voter saw the pair longest ago; None if none can be served."""
+        pair, cells = pair_of(first, second), self.servable.cells
+        left = [prompt for prompt in sorted(among) if cells[first, prompt] and cells[second, prompt]]
+        return min(left, key=lambda prompt: self._seen.when.get((*pair, prompt), 0), default=None)
+
     def fresh_prompts(self, first: int, second: int) -> Numbers:
         """The fresh prompts on which the pair may be shown to this voter and is not in flight; mostly none."""
         fresh = self._fresh
@@ -196,25 +213,25 @@ def diversity_most(last: int, most: int, prompts: int) -> int:
     return max(most, -(-last // max(prompts, 1)))
 
 
-def servable_scores(view: VoterView, first: int, second: int, base: Floats) -> Floats:
-    """By prompt: `base`, less what is in flight, and `NEVER` where the pair may not be shown."""
+def servable_scores(view: VoterView, first: int, second: int, base: Floats, allowed: Mask | None = None) -> Floats:
+    """By prompt: `base`, less what is in flight, and `NEVER` where the pair may not be shown, or is not `allowed`."""
     scores = base - IN_FLIGHT_COST * view.in_flight(first, second)
-    scores[~view.open_prompts(first, second)] = NEVER
+    scores[~(view.open_prompts(first, second) if allowed is None else allowed)] = NEVER
     return np.asarray(scores)
 
 
-def most_lacking(view: VoterView, first: int, second: int) -> Numbers:
+def most_lacking(view: VoterView, first: int, second: int, allowed: Mask | None = None) -> Numbers:
     """The prompts on which the two models together lack most."""
     base = view.prompt_deficit(first) + view.prompt_deficit(second)
-    return tied_best(servable_scores(view, first, second, base))
+    return tied_best(servable_scores(view, first, second, base, allowed))
 
 
-def least_met(view: VoterView, first: int, second: int) -> Numbers:
+def least_met(view: VoterView, first: int, second: int, allowed: Mask | None = None) -> Numbers:
     """The prompts with the fewest decisive votes of the pair; among those, where the two together lack most."""
     base = 0.25 * (view.prompt_deficit(first) + view.prompt_deficit(second))
     for prompt, votes in view.state.tallies.pair_prompts.get(pair_of(first, second), {}).items():
         base[prompt] -= votes
-    return tied_best(servable_scores(view, first, second, base))
+    return tied_best(servable_scores(view, first, second, base, allowed))
 
 
 def under_covered(view: VoterView, first: int, second: int) -> tuple[Numbers, bool]:

@@ -8,6 +8,7 @@ the attack gets is found by leaving out its later votes.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -18,9 +19,11 @@ from numpy.typing import NDArray
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import published_estimator
-from tiltyard.arena.policy import DefenceRules, Policy, WaitingRules
+from tiltyard.arena.policy import DefenceRules, Policy
 from tiltyard.arena.population import World
+from tiltyard.arena.simulation.learning import learn
 from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.votes import vote_table
 from tiltyard.arena.weights import DAY, blocks_to_swap, weighed
 from tiltyard.errors import OptionError
@@ -103,7 +106,8 @@ class LabResult:
     that gain so many places, or lift the target above the range of ranks it had; None: more than were cast.
     `honest_weight_lost` is the share of honest weight that the defences cost, and `honest_voters_halved` the share of
     honest voters who lose more than half of theirs. `blocks_to_swap` says, for each model and the next one, how many
-    blocks it takes to swap them, the best pair first; None: one vote from anywhere counts whole.
+    blocks it takes to swap them, the best pair first; None: one vote from anywhere counts whole. `votes_to_learn` are
+    the votes after which a `dictionary` attacker who is only after receipts knows such a share of the target's answers.
     """
 
     defended: bool
@@ -117,6 +121,7 @@ class LabResult:
     honest_weight_lost: float
     honest_voters_halved: float
     blocks_to_swap: tuple[int | None, ...]
+    votes_to_learn: dict[float, int | None] | None = None
 
 
 def attack_lab(settings: LabSettings, *, defended: bool) -> LabResult:
@@ -153,6 +158,17 @@ def attack_lab(settings: LabSettings, *, defended: bool) -> LabResult:
         honest_weight_lost=float(1.0 - weight.mean()),
         honest_voters_halved=float((kept[np.unique(table.voter[~attacks])] < 0.5).mean()),
         blocks_to_swap=boards.blocks_to_swap(),
+        votes_to_learn=_learned(settings, policy, play.target) if settings.attack == "dictionary" else None,
+    )
+
+
+def _learned(settings: LabSettings, policy: Policy, target: int) -> dict[float, int | None]:
+    """The better of two ways to learn the target's answers: with patience, or voting on everything."""
+    asked = {"target": target, "blocks": settings.blocks, "days": settings.days, "most_votes": settings.attack_votes}
+    opening = list(_opening(settings, policy))
+    ways = [learn(opening, **asked, patient=patient, seed=settings.seed).votes_for for patient in (True, False)]
+    return min(
+        ways, key=lambda way: [settings.attack_votes + 1 if votes is None else votes for votes in way.values()][::-1]
     )
 
 
@@ -162,6 +178,7 @@ class _Play:
     def __init__(self, settings: LabSettings, policy: Policy) -> None:
         rng = np.random.default_rng([settings.seed, 5])
         self.settings, self.rng = settings, rng
+        self._passes = policy.waiting.prompts + 1 if settings.attack in ("hunter-long", "undo-filter") else 1
         self._waits = policy.waiting.pairs_wait
         self.world = World.draw(
             rng,
@@ -179,7 +196,7 @@ class _Play:
         self.engine.append(_opening(settings, policy), 0)
         self.on_target = self.passed = 0
         self._known: set[int] = set()
-        self._seen: dict[str, set[frozenset[int]]] = {}
+        self._seen: dict[str, Counter[frozenset[int]]] = {}
         self._sessions = 0
 
     def run(self) -> None:
@@ -221,7 +238,7 @@ class _Play:
 
     def _attack(self, at: int, block: str) -> None:
         """One vote of the attack, after as many pairs passed over as that takes."""
-        seen = self._seen.setdefault(block, set())
+        seen = self._seen.setdefault(block, Counter())
         for attempt in range(TRIES):
             voter = self._voter(block)
             matchup_id = self.engine.serve(voter, at + attempt * SECOND, block)
@@ -232,15 +249,15 @@ class _Play:
                 self.on_target += 1
             elif self.settings.attack == "random":
                 choice = Choice.A if self.rng.random() < 0.5 else Choice.B
-            elif self._stays() or (self._waits and pair in seen) or attempt == TRIES - 1:
+            elif self._stays() or (self._waits and seen[pair] >= self._passes) or attempt == TRIES - 1:
                 choice = self.world.opinion(self.rng, shown)
             if choice is not None:
-                seen.discard(pair)
+                del seen[pair]
                 self.engine.vote(matchup_id, voter, choice, at + attempt * SECOND)
                 if self.target in pair:
                     self._known.add(shown.prompt)
                 return
-            seen.add(pair)
+            seen[pair] += 1
             self._pass(matchup_id, voter, at + attempt * SECOND)
 
     def _voter(self, block: str) -> str:

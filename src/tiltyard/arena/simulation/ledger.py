@@ -14,7 +14,7 @@ from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import MemoryVoteBook
-from tiltyard.arena.waiting_pairs import WaitingPairs, choose_waiting, shown_pair
+from tiltyard.arena.waiting_pairs import WaitingPairs, again_for, shown_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -83,7 +83,7 @@ class MemoryArena:
         """Number events and apply them."""
         for body in bodies:
             self.state.apply(self.state.seq + 1, e.Event(at, body))
-            self._waiting.close(body)
+            self._waiting.close(body, at)
 
     def serve(self, voter: str, at: int, block: str = "") -> str:
         """Choose a matchup from the state and what this voter has seen, and record it."""
@@ -91,17 +91,20 @@ class MemoryArena:
         seed = int(self._seeds.integers(1 << 62))
         seen = self._seen.setdefault(voter, SeenMatchups())
         rng, again = np.random.default_rng(seed), self._next_matchup.prompt_for_pair
+        rules = state.policy.waiting
         if block and not self._waiting.knows(block):
-            self._waiting.enter(block)
-        due = self._waiting.due(block, voter, state.policy.waiting)
-        waiting = choose_waiting(due, lambda pair, lane: again(state, rng, seen, pair, lane=lane))
-        chosen = waiting or self._next_matchup(state, rng, seen)
+            self._waiting.enter(block, rules)
+        if block and not self._waiting.knows_session(voter):
+            self._waiting.enter_session(voter, rules)
+        chosen = self._waiting.choose(
+            (block, voter), rules, at, again_for(again, state, rng, seen), lambda: self._next_matchup(state, rng, seen)
+        )
         self.reason = chosen.reason
         seen.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
         matchup_id = f"{state.seq + 1:032x}"
         served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at, block=block)
         self.append([served], at)
-        self._waiting.served(matchup_id, shown_pair(served, chosen.a, chosen.b))
+        self._waiting.served(matchup_id, shown_pair(served, chosen.a, chosen.b, chosen.prompt, at), rules)
         return matchup_id
 
     def vote(self, matchup_id: str, voter: str, choice: e.Choice, at: int) -> None:  # noqa: ARG002

@@ -7,27 +7,29 @@ read. However many clients send one ballot to however many workers, only one of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 
-from tiltyard.arena.events import Choice, Expired, Skipped, Voted
+from tiltyard.arena.events import Choice
 from tiltyard.arena.state import VoteStanding  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of, update_rows
 from tiltyard.arena.store.tables import matchups, models, prompts, responses, votes
+from tiltyard.arena.store.visitors import VOTER_LOCKS, lock_names
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
-from tiltyard.arena.waiting_pairs import ShownPair
+from tiltyard.arena.waiting_pairs import PastMatchup, ShownPair
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.events import AnyBody, MatchupServed
+    from tiltyard.arena.events import MatchupServed
     from tiltyard.arena.store import Store
+    from tiltyard.arena.visitor_rules import WaitingRules
     from tiltyard.arena.waiting_pairs import WaitingPairs
 
 _a, _b = responses.alias("answer_a"), responses.alias("answer_b")
@@ -109,11 +111,13 @@ _due = (
 SHOWN_TO_BLOCK = 2000
 """How many of a block's latest matchups are read to find the pairs that wait for it."""
 
+_PAST = (
+    *(matchups.c.id, matchups.c.block, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.prompt),
+    *(matchups.c.lane, matchups.c.served_at, matchups.c.status, matchups.c.closed_at),
+)
+
 _block_shown = (
-    sa.select(
-        *(matchups.c.id, matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.lane),
-        *(matchups.c.served_at, matchups.c.status, matchups.c.closed_at),
-    )
+    sa.select(*_PAST)
     .where(matchups.c.block == sa.bindparam("block"), matchups.c.block != "")
     .order_by(matchups.c.served_at.desc())
     .limit(SHOWN_TO_BLOCK)
@@ -123,9 +127,31 @@ _block_votes = sa.select(sa.func.count()).where(
     matchups.c.block == sa.bindparam("block"), matchups.c.block != "", matchups.c.status == MatchupStatus.VOTED.value
 )
 
-_past = sa.select(matchups.c.voter, matchups.c.a, matchups.c.b, matchups.c.prompt, matchups.c.served_at).where(
-    one_of(matchups.c.voter, "voters")
+_voters_shown = sa.select(*_PAST).where(one_of(matchups.c.voter, "voters"))
+
+_open_of = (
+    sa.select(
+        *(matchups.c.voter, matchups.c.id, prompts.c.prompt_id),
+        *(matchups.c.response_a, matchups.c.response_b, matchups.c.expires_at),
+    )
+    .join_from(matchups, prompts, prompts.c.number == matchups.c.prompt)
+    .where(
+        one_of(matchups.c.voter, "voters"),
+        matchups.c.status == MatchupStatus.OPEN.value,
+        matchups.c.expires_at > sa.bindparam("now"),
+    )
+    .order_by(matchups.c.served_at, matchups.c.id)
 )
+
+
+class OpenMatchup(NamedTuple):
+    """A matchup that a voter has open: what is needed to show it again."""
+
+    matchup_id: str
+    prompt_id: str
+    response_a: str
+    response_b: str
+    expires_at: int
 
 
 def lock_ballots(connection: sa.Connection, ids: Iterable[str]) -> dict[str, Ballot]:
@@ -180,43 +206,36 @@ def due_ballots(connection: sa.Connection, now: int, most: int) -> list[str]:
     return [row[0] for row in fetch(connection, _due, {"now": now, "most": most})]
 
 
-def seen_by(connection: sa.Connection, voters: Iterable[str]) -> dict[str, dict[tuple[int, int, int], int]]:
-    """What each voter was shown: (smaller model, larger model, prompt) and when it was last shown."""
-    shown: dict[str, dict[tuple[int, int, int], int]] = {voter: {} for voter in voters}
-    for voter, a, b, prompt, at in fetch(connection, _past, {"voters": list(shown)}):
-        seen, key = shown[voter], (min(a, b), max(a, b), prompt)
-        seen[key] = max(at, seen.get(key, 0))
-    return shown
+def open_of(connection: sa.Connection, voters: Iterable[str], now: int) -> dict[str, list[OpenMatchup]]:
+    """What each of these voters has open, the latest last. On PostgreSQL other workers that ask for them wait."""
+    asked = sorted(set(voters))
+    lock_names(connection, VOTER_LOCKS, asked)
+    found: dict[str, list[OpenMatchup]] = {voter: [] for voter in asked}
+    for voter, *shown in fetch(connection, _open_of, {"voters": asked, "now": now}):
+        found[voter].append(OpenMatchup(*shown))
+    return found
 
 
-def load_waiting(connection: sa.Connection, block: str, waiting: WaitingPairs) -> None:
-    """Tell what this block was shown lately, and what it did with it, in the order of time."""
-    rows = fetch(connection, _block_shown, {"block": block})
-    before = fetch(connection, _block_votes, {"block": block})[0][0] - sum(
-        status == MatchupStatus.VOTED.value for *_, status, _ in rows
+def past_of(connection: sa.Connection, voters: Iterable[str]) -> dict[str, list[PastMatchup]]:
+    """Everything that each of these voters was shown."""
+    past: dict[str, list[PastMatchup]] = {voter: [] for voter in voters}
+    for row in fetch(connection, _voters_shown, {"voters": list(past)}):
+        past[row[2]].append(_past(row))
+    return past
+
+
+def load_waiting(connection: sa.Connection, block: str, waiting: WaitingPairs, rules: WaitingRules) -> None:
+    """Tell what this block was shown lately, and what it did with it."""
+    past = [_past(row) for row in fetch(connection, _block_shown, {"block": block})]
+    votes = fetch(connection, _block_votes, {"block": block})[0][0]
+    waiting.enter(block, rules, past, votes - sum(one.status is MatchupStatus.VOTED for one in past))
+
+
+def _past(row: Row) -> PastMatchup:
+    name, block, voter, a, b, prompt, lane, served_at, status, closed_at = row
+    return PastMatchup(
+        name, ShownPair(block, pair_of(a, b), voter, lane, prompt, served_at), STATUSES[status], closed_at
     )
-    waiting.enter(block, before)
-    happened: list[tuple[int, int, str, ShownPair, str]] = []
-    for name, voter, a, b, lane, served_at, status, closed_at in rows:
-        shown = ShownPair(block, pair_of(a, b), voter, lane)
-        happened.append((served_at, 0, name, shown, MatchupStatus.OPEN))
-        if closed_at is not None:
-            happened.append((closed_at, 1, name, shown, status))
-    for _, _, name, shown, status in sorted(happened):
-        if status == MatchupStatus.OPEN:
-            waiting.served(name, shown)
-        else:
-            waiting.close(_CLOSINGS[status](name))
-
-
-_CLOSINGS: dict[str, Callable[[str], AnyBody]] = {
-    MatchupStatus.VOTED: lambda name: Voted(matchup_id=name, choice=Choice.TIE),
-    MatchupStatus.SKIPPED: lambda name: Skipped(matchup_id=name),
-    MatchupStatus.UNDONE: lambda name: Skipped(matchup_id=name),
-    MatchupStatus.EXPIRED: lambda name: Expired(matchup_id=name),
-}
-"""What closed a matchup, as far as the pairs that wait are concerned: the choice does not matter, and an undone vote is
-as if it had been skipped."""
 
 
 def _ballot(row: Row) -> Ballot:

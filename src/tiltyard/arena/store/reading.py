@@ -15,6 +15,7 @@ from tiltyard.arena.events import Choice, Event, Flagged, decode_body
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.store import log
 from tiltyard.arena.store.publishing import pending_votes
+from tiltyard.arena.store.reports import answers_reported
 from tiltyard.arena.store.tables import (
     chain,
     changes,
@@ -149,10 +150,11 @@ def answers_shown(store: Store) -> dict[str, tuple[str, str]]:
 
 
 def session_acts(store: Store) -> dict[str, SessionActs]:
-    """How often each voter voted, undid and skipped; voters who did none of these are left out."""
-    settled = matchups.c.status.in_(
-        (MatchupStatus.VOTED.value, MatchupStatus.UNDONE.value, MatchupStatus.SKIPPED.value)
-    )
+    """How often each voter voted, undid and skipped; voters who did none of these are left out.
+
+    A matchup that was left until it expired counts as skipped.
+    """
+    settled = matchups.c.status != MatchupStatus.OPEN.value
     chosen = sa.select(matchups.c.voter, matchups.c.status, sa.func.count()).where(settled)
     counts: dict[str, dict[str, int]] = {}
     with store.database.read() as connection:
@@ -163,7 +165,7 @@ def session_acts(store: Store) -> dict[str, SessionActs]:
         voter: SessionActs(
             cast=of.get(MatchupStatus.VOTED.value, 0) + of.get(MatchupStatus.UNDONE.value, 0),
             undone=of.get(MatchupStatus.UNDONE.value, 0),
-            skipped=of.get(MatchupStatus.SKIPPED.value, 0),
+            skipped=of.get(MatchupStatus.SKIPPED.value, 0) + of.get(MatchupStatus.EXPIRED.value, 0),
         )
         for voter, of in counts.items()
     }
@@ -181,14 +183,16 @@ _published = sa.select(
     sa.select(sa.func.max(heads.c.at)).scalar_subquery(),
     sa.select(sa.func.max(heads.c.at)).where(heads.c.statement.isnot(None)).scalar_subquery(),
     sa.select(sa.func.count()).select_from(reports).where(reports.c.settled_at.is_(None)).scalar_subquery(),
+    answers_reported.scalar_subquery(),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The log's last number and hash, the number of pending events, of open matchups, and of open reports.
+    """The log's last number and hash, and how many events are pending and matchups and reports open.
 
-    `head_at` and `signed_head_at` say when the latest head, and the latest signed one, was published; None: never.
+    `reported_answers` are those that open reports are about. `head_at` and `signed_head_at` say when the latest head,
+    and the latest signed one, was published; None: never.
     """
 
     head_seq: int
@@ -198,6 +202,7 @@ class Backlog:
     head_at: int | None = None
     signed_head_at: int | None = None
     open_reports: int = 0
+    reported_answers: int = 0
 
 
 def backlog(store: Store) -> Backlog:
@@ -206,8 +211,9 @@ def backlog(store: Store) -> Backlog:
     still_open = sa.select(sa.func.count()).select_from(matchups).where(matchups.c.status == "open")
     with store.database.read() as connection:
         unchained, open_matchups = (connection.execute(query).scalar_one() for query in (waiting, still_open))
-        published, signed, reported = connection.execute(_published).one()
-        return Backlog(*log.head(connection), int(unchained), int(open_matchups), published, signed, int(reported))
+        published, signed, reported, answers = connection.execute(_published).one()
+        counts = int(unchained), int(open_matchups)
+        return Backlog(*log.head(connection), *counts, published, signed, int(reported), int(answers))
 
 
 def latest_blocks(store: Store, most: int = LATEST_VOTES) -> list[tuple[str, str]]:

@@ -18,7 +18,6 @@ from tiltyard.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.chain import Version
 
 
@@ -37,7 +36,7 @@ class Replica:
         self.version: Version = 2
         """The version of the chain at this place of the log."""
         self.projections = Projections(checkpoint_every)
-        self.on_matchup: Callable[[Event, Catalog], None] = _ignored
+        self.on_matchup: Callable[[Event, ArenaState], None] = _ignored
         """Called with every event about a matchup."""
 
     @classmethod
@@ -108,10 +107,10 @@ class Replica:
         self.book.rules_since = self.state.rules_since
         self.state.apply(seq, event)
         if type(event.body) in OF_MATCHUPS:
-            self.on_matchup(event, self.state.catalog)
+            self.on_matchup(event, self.state)
         elif type(event.body) is ChainUpgraded:
             self.version = 2
 
 
-def _ignored(event: Event, catalog: Catalog) -> None:
+def _ignored(event: Event, state: ArenaState) -> None:
     """Does nothing: the default of `on_matchup`."""

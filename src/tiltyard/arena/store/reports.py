@@ -18,9 +18,17 @@ REASON_CHARACTERS = 300
 """How long a reason may be; what is longer is cut."""
 
 _shown = sa.case((reports.c.side == "A", matchups.c.response_a), else_=matchups.c.response_b)
+answers_reported = (
+    sa.select(sa.func.count(_shown.distinct()))
+    .join_from(reports, matchups, matchups.c.id == reports.c.matchup_id)
+    .where(reports.c.settled_at.is_(None))
+)
+"""How many answers have reports that nobody has dealt with."""
+
 _waiting = (
     sa.select(
-        reports.c.at, reports.c.reason, responses.c.response_id, models.c.model, prompts.c.prompt_id, responses.c.text
+        *(reports.c.at, reports.c.reason, matchups.c.voter),
+        *(responses.c.response_id, models.c.model, prompts.c.prompt_id, responses.c.text),
     )
     .join_from(reports, matchups, matchups.c.id == reports.c.matchup_id)
     .join(responses, responses.c.response_id == _shown)
@@ -43,7 +51,7 @@ _one = (
 
 
 class ReportedAnswer(NamedTuple):
-    """An answer that visitors reported: their reasons, the latest first, and when the latest report came."""
+    """An answer that visitors reported: their reasons, the latest first, when the latest report came, and by whom."""
 
     response_id: str
     model: str
@@ -51,6 +59,7 @@ class ReportedAnswer(NamedTuple):
     text: str
     at: int | None
     reasons: tuple[str, ...]
+    voters: frozenset[str] = frozenset()
 
 
 def add_report(store: Store, matchup_id: str, side: Answered, reason: str, at: int) -> None:
@@ -64,15 +73,14 @@ def add_report(store: Store, matchup_id: str, side: Answered, reason: str, at: i
         )
 
 
-def reported_answers(store: Store, most: int = 500) -> list[ReportedAnswer]:
-    """Answers with reports that nobody has dealt with, the latest report first."""
+def reported_answers(store: Store, most: int = 2_000) -> list[ReportedAnswer]:
+    """Answers with reports that nobody has dealt with: those that most visitors reported first, then the latest."""
     found: dict[str, ReportedAnswer] = {}
     with store.database.read() as connection:
-        for at, reason, response_id, model, prompt_id, text in connection.execute(_waiting, {"most": most}):
-            kept = found.get(response_id)
-            said = (*(kept.reasons if kept else ()), reason)
-            found[response_id] = ReportedAnswer(response_id, model, prompt_id, text, kept.at if kept else at, said)
-    return list(found.values())
+        for at, reason, voter, response_id, model, prompt_id, text in connection.execute(_waiting, {"most": most}):
+            kept = found.get(response_id) or ReportedAnswer(response_id, model, prompt_id, text, at, ())
+            found[response_id] = kept._replace(reasons=(*kept.reasons, reason), voters=kept.voters | {voter})
+    return sorted(found.values(), key=lambda answer: -len(answer.voters))
 
 
 def answers_by_id(store: Store, response_ids: list[str]) -> list[ReportedAnswer]:

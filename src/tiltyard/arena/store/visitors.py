@@ -7,7 +7,7 @@ import hmac
 import secrets
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -30,8 +30,8 @@ PROBE = "probe"
 RENEWAL_SECONDS = 600
 """How long a replaced cookie still leads to its voter: responses get lost, and tabs load in parallel."""
 
-QUOTA_LOCKS = 0x7117
-"""The first number of the quotas' advisory locks; the second is derived from the quota's name."""
+QUOTA_LOCKS, VOTER_LOCKS = 0x7117, 0x7118
+"""The first numbers of the advisory locks of quotas and of voters; the second is derived from the name."""
 
 BLOCK_PERIOD = 30 * DAY_SECONDS * SECOND
 """How long one random key stands for an address block, in microseconds."""
@@ -125,15 +125,32 @@ def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now
     return known_voter(connection, newer_hash)
 
 
-def spend_puzzle(connection: sa.Connection, voter: str, puzzle: str, expires_at: int, pays_for: int, now: int) -> bool:
-    """Give a voter credit for a solved puzzle. Whether it was not spent before."""
+class SpentPuzzle(NamedTuple):
+    """A solved puzzle: whose, its name, when it was made, and until when it could be solved."""
+
+    voter: str
+    name: str
+    made_at: int
+    expires_at: int
+
+
+def spend_puzzle(connection: sa.Connection, puzzle: SpentPuzzle, pays_for: int, now: int) -> bool:
+    """Give a voter credit for a solved puzzle. Whether it was not spent before, and made after the last one was.
+
+    The time of a voter's last payment is kept for as long as a puzzle made before it could be solved.
+    """
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    row = {"name": puzzle, "expires_at": expires_at}
+    good_for = puzzle.expires_at - puzzle.made_at
+    row = {"name": f"paid:{puzzle.voter}", "expires_at": now + good_for}
+    paid = dialect.insert(ended_sessions).values(row)
+    earlier = ended_sessions.c.expires_at < puzzle.made_at + good_for
+    later = paid.on_conflict_do_update(index_elements=["name"], set_={"expires_at": now + good_for}, where=earlier)
+    row = {"name": puzzle.name, "expires_at": puzzle.expires_at}
     spent = dialect.insert(ended_sessions).values(row).on_conflict_do_nothing(index_elements=["name"])
-    if not connection.execute(spent).rowcount:
+    if not connection.execute(later).rowcount or not connection.execute(spent).rowcount:
         return False
     connection.execute(sa.delete(ended_sessions).where(ended_sessions.c.expires_at <= now))
-    connection.execute(sa.update(voters).where(voters.c.voter == voter).values(credit=pays_for))
+    connection.execute(sa.update(voters).where(voters.c.voter == puzzle.voter).values(credit=pays_for))
     return True
 
 
@@ -226,8 +243,7 @@ class QuotaCounter:
         counts: Counter[str] = Counter()
         asked = {quota.name: quota for quota in quotas}
         if asked:
-            if connection.dialect.name != "sqlite":
-                connection.execute(_hold, {"space": QUOTA_LOCKS, "keys": sorted(set(map(_lock_number, asked)))})
+            lock_names(connection, QUOTA_LOCKS, asked)
             stored = {
                 name: (quota.name, now - quota.window)
                 for quota in asked.values()
@@ -330,8 +346,14 @@ def tidy_visitors(connection: sa.Connection, now: int, voter_days: int | None = 
     return Tidied(counts, blocks, keys, gone)
 
 
+def lock_names(connection: sa.Connection, space: int, names: Iterable[str]) -> None:
+    """Hold these names until the transaction ends, always in the same order; on SQLite there is only one writer."""
+    if connection.dialect.name != "sqlite":
+        connection.execute(_hold, {"space": space, "keys": sorted(set(map(_lock_number, names)))})
+
+
 def _lock_number(name: str) -> int:
-    """32 bits of a quota's name. On a collision, two quotas merely wait for each other."""
+    """32 bits of a name. On a collision, two names merely wait for each other."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big", signed=True)
 
 
