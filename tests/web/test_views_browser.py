@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from tests.web.sites import ADMIN_SECRET, MODELS, QUICK, SECRET, LiveServer, catalog
 from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.files import CleanFile
-from tiltyard.demo.builders import build, voxel_file
+from tiltyard.demo.builders import build, svg_file, voxel_file
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 
@@ -104,7 +105,7 @@ def gallery(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def context(browser: Browser, gallery: Gallery) -> Iterator[BrowserContext]:
     made = browser.new_context(base_url=gallery.url, viewport={"width": 800, "height": 600}, reduced_motion="reduce")
-    made.set_default_timeout(15_000)
+    made.set_default_timeout(60_000)
     yield made
     made.close()
 
@@ -203,6 +204,7 @@ def test_builds_are_drawn_and_turned_together(gallery: Gallery, context: Browser
     page = visit(context)
     settled(page, "ready")
     settled(page)
+    assert [one["id"] for one in Axe().run(page).response["violations"]] == []
     page.locator("canvas").first.focus()
     page.keyboard.press("0")  # shows the focus, too
     before = drawn(page)
@@ -293,3 +295,21 @@ def test_without_webgl_a_build_is_drawn_flat_and_what_is_damaged_is_said(
     assert set(states) == {"ready", "failed"}
     assert page.locator(".view[data-state=ready] canvas[data-flat]").count() == 1
     assert re.search("no palette|damaged", page.locator(".view[data-state=failed] .view-note").inner_text())
+
+
+def test_drawings_are_compared_in_one_place_and_the_page_is_accessible(
+    gallery: Gallery, context: BrowserContext
+) -> None:
+    gallery.show("svg", *(svg_file(build("ship", skill)) for skill in (0, 1, 2, 3)))
+    page = visit(context)
+    settled(page)
+    assert [one["id"] for one in Axe().run(page).response["violations"]] == []
+    page.locator(".enlarge").first.click()
+    large = page.locator("dialog.large-view img")
+    first = large.get_attribute("src")
+    page.keyboard.press("ArrowRight")  # shows the other one, and does not vote for B
+    assert large.get_attribute("src") != first
+    page.keyboard.press("Escape")
+    assert page.locator("dialog").count() == 0
+    assert page.locator(".enlarge:focus").count() == 1
+    assert page.locator(".choices button:enabled").count() >= 4

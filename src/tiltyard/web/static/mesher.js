@@ -26,7 +26,8 @@ function parsed(bytes) {
 
 const WIDEST = 1000;
 const MOST_BLOCKS = 1_000_000;
-const ROUGH_FROM = 60_000; // faces; a build with more also gets a rougher shape, for turning it on slow machines
+const ROUGH_FROM = 60_000; // faces; a build with more also gets a rougher shape of fewer faces, for turning it on slow machines
+const ROUGH_FACES = 15_000;
 const X = 1, Y = 1024, Z = 1024 * 1024; // the key of a place is x + 1024 y + 1024² z, each from 1 on, so that neighbors never wrap
 
 function voxelMesh(bytes) {
@@ -37,7 +38,7 @@ function voxelMesh(bytes) {
   const quads = facesOf(cells, palette), rough = [];
   for (let scale = 2; quads.length > ROUGH_FROM && !rough.length; scale *= 2) {
     const faces = facesOf(cells.coarser(scale), palette);
-    if (faces.length < ROUGH_FROM || scale > 32) rough.push({ faces, scale });
+    if (faces.length < ROUGH_FACES || scale > 32) rough.push({ faces, scale });
   }
   return quadMesh(quads, rough[0] ?? { faces: [], scale: 1 }, cells, palette);
 }

@@ -12,7 +12,7 @@ const camera = { ...HOME };
 const scenes = new Set();
 let wanted = 0, turning = 0, quality = 1;
 
-export async function mount(view, { bytes, label, fail, ready }) {
+export async function mount(view, { bytes, label, ready }) {
   const mesh = await meshed(view.dataset.mesher, view.dataset.kind, bytes);
   if (!view.isConnected) return;
   const canvas = document.createElement("canvas");
@@ -21,13 +21,8 @@ export async function mount(view, { bytes, label, fail, ready }) {
   canvas.setAttribute("aria-label", `${label} in 3D, turned together with the other. Arrow keys turn, plus and minus zoom, 0 resets.`);
   const box = view.querySelector(".screen");
   box.replaceChildren(canvas);
-  let scene;
-  try {
-    scene = new Scene(canvas, mesh, fail);
-  } catch (error) {
-    fail(error.message);
-    return;
-  }
+  const scene = new Scene(canvas, mesh);
+  await scene.prepare();
   scenes.add(scene);
   for (const old of scenes) if (!old.canvas.isConnected) old.end();
   new ResizeObserver(() => redraw()).observe(canvas);
@@ -39,7 +34,7 @@ export async function mount(view, { bytes, label, fail, ready }) {
     if (act === "reset") reset();
   });
   scene.draw(1);
-  ready(`${(mesh.indices.length / 3).toLocaleString("en")} triangles`);
+  ready();
   if (scenes.size === 1) arrive();
 }
 
@@ -204,22 +199,30 @@ function orthographic(size, depth) {
 // ---- One view
 
 class Scene {
-  constructor(canvas, mesh, fail) {
+  constructor(canvas, mesh) {
     this.canvas = canvas;
     this.mesh = mesh;
     this.center = mesh.low.map((value, i) => (value + mesh.high[i]) / 2);
     this.radius = Math.hypot(...mesh.low.map((value, i) => mesh.high[i] - value)) / 2 || 1;
     this.wide = Math.hypot(mesh.high[0] - mesh.low[0], mesh.high[2] - mesh.low[2]) / 2 || this.radius;
     this.half = (mesh.high[1] - mesh.low[1]) / 2;
-    const options = { alpha: true, antialias: true, premultipliedAlpha: true, powerPreference: "high-performance" };
-    const gl = canvas.getContext("webgl2", options);
-    this.painter = gl ? new Painter(gl, this) : new FlatPainter(canvas, this);
+  }
+
+  // Waits until the browser has made its programs, so that the page does not stand still meanwhile.
+  async prepare() {
+    const { canvas } = this;
+    const options = { alpha: true, antialias: true, premultipliedAlpha: true, failIfMajorPerformanceCaveat: true };
+    let gl = canvas.getContext("webgl2", options);
+    if (!gl) {
+      gl = canvas.getContext("webgl2", { ...options, antialias: false, failIfMajorPerformanceCaveat: false });
+      quality = Math.min(quality, 0.75); // drawn by the processor
+    }
+    this.painter = gl ? await paintedBy(gl, this) : new FlatPainter(canvas, this);
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
-    canvas.addEventListener("webglcontextrestored", () => {
-      this.painter = new Painter(gl, this);
+    canvas.addEventListener("webglcontextrestored", async () => {
+      this.painter = await paintedBy(gl, this);
       redraw();
     });
-    this.fail = fail;
   }
 
   // Where the camera is: the same angles and distance for every view, in units of its own size.
@@ -283,6 +286,7 @@ void main() {
   if (ground.w > 0.0) {
     float r = length(at.xz - ground.xz) / ground.w;
     float edge = 1.0 - smoothstep(0.55, 1.0, r);
+    if (edge <= 0.0) discard;
     float dim = (1.0 - shadow(0.0)) * mix(0.42, 0.55, night);
     shown = vec4(plate * (1.0 - dim) * edge, edge);
     return;
@@ -313,12 +317,19 @@ void main() { gl_Position = sun * vec4(place, 1.0); }`;
 const NOTHING = `#version 300 es
 precision mediump float; out vec4 none; void main() { none = vec4(1.0); }`;
 
+async function paintedBy(gl, scene) {
+  const lit = program(gl, LIT, LIGHT), cast = program(gl, CAST, NOTHING);
+  const side = gl.getExtension("KHR_parallel_shader_compile");
+  const busy = ({ made }) => side && !gl.isContextLost() && !gl.getProgramParameter(made, side.COMPLETION_STATUS_KHR);
+  while (busy(lit) || busy(cast)) await new Promise((resolve) => setTimeout(resolve, 15));
+  for (const { made } of [lit, cast])
+    if (!gl.getProgramParameter(made, gl.LINK_STATUS) && !gl.isContextLost()) throw new Error("This browser cannot draw the answer.");
+  return new Painter(gl, scene, lit, cast);
+}
+
 class Painter {
-  constructor(gl, scene) {
-    this.gl = gl;
-    this.scene = scene;
-    this.lit = program(gl, LIT, LIGHT);
-    this.cast = program(gl, CAST, NOTHING);
+  constructor(gl, scene, lit, cast) {
+    Object.assign(this, { gl, scene, lit, cast });
     this.upload(scene.mesh);
     this.castShadows();
   }
@@ -361,7 +372,7 @@ class Painter {
     gl.viewport(0, 0, SHADOW_SIZE, SHADOW_SIZE);
     gl.clear(gl.DEPTH_BUFFER_BIT);
     gl.enable(gl.DEPTH_TEST);
-    gl.useProgram(this.cast.program);
+    gl.useProgram(this.cast.made);
     gl.uniformMatrix4fv(this.cast.at("sun"), false, this.sun);
     gl.bindVertexArray(this.shape);
     for (const part of scene.mesh.parts) if (!part.blend) gl.drawElements(gl.TRIANGLES, part.count, gl.UNSIGNED_INT, part.start * 4);
@@ -376,7 +387,7 @@ class Painter {
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     gl.enable(gl.DEPTH_TEST);
-    gl.useProgram(lit.program);
+    gl.useProgram(lit.made);
     gl.activeTexture(gl.TEXTURE0);
     gl.bindTexture(gl.TEXTURE_2D, this.shade);
     gl.uniform1i(lit.at("shade"), 0);
@@ -435,10 +446,9 @@ function program(gl, vertex, fragment) {
     gl.attachShader(made, shader);
   }
   gl.linkProgram(made);
-  if (!gl.getProgramParameter(made, gl.LINK_STATUS) && !gl.isContextLost()) throw new Error("This browser cannot draw the answer.");
   const places = new Map();
   const at = (name) => places.get(name) ?? places.set(name, gl.getUniformLocation(made, name)).get(name);
-  return { program: made, at };
+  return { made, at };
 }
 
 function attribute(gl, index, data, size, kind, scaled, stride) {

@@ -107,14 +107,14 @@ function showMedia(view) {
   };
   const count = () => {
     const now = media.currentTime;
-    if (last !== null && !media.seeking && now > last && now - last < 2) played += now - last;
+    if (last !== null && !media.seeking && now > last && now - last < 5) played += now - last;
     last = now;
     const enough = Math.min(wanted, Math.max(0, (media.duration || wanted) - 0.3));
     if (played >= enough) heard();
   };
   const broken = () => fail(view, view.dataset.kind === "audio" ? "The sound cannot be played." : "The film cannot be played.");
   media.addEventListener("error", broken);
-  media.addEventListener("ended", heard, { once: true });
+  media.addEventListener("ended", count);
   media.addEventListener("seeking", () => { last = null; });
   if (media.error) broken();
   else if (!wanted) media.readyState >= 1 ? heard() : media.addEventListener("loadedmetadata", heard, { once: true });
@@ -127,12 +127,11 @@ function showMedia(view) {
 // ---- 3D
 
 async function show3d(view) {
-  const problem = (words) => fail(view, words);
   try {
     const [tools, bytes] = await Promise.all([import(view.dataset.viewer), received(view)]);
-    await tools.mount(view, { bytes, label: view.dataset.label, fail: problem, ready: () => ready(view) });
+    await tools.mount(view, { bytes, label: view.dataset.label, ready: () => ready(view) });
   } catch (error) {
-    problem(error.message);
+    fail(view, error.message);
   }
   growing(view);
 }
