@@ -16,9 +16,26 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does, befor
 import tiltyard
 
 LATE = (
-    *("alembic.command", "anthropic", "duckdb", "encodings.ascii", "encodings.cp437", "encodings.utf_8_sig", "h11"),
-    *("httpcore2", "mako.template", "openai", "psycopg", "pytest", "rich.markdown", "scipy.optimize", "scipy.special"),
-    *("scipy.stats", "truststore", "typer._adapters", "typer.rich_utils", "yaml"),
+    "alembic.command",
+    "anthropic",
+    "duckdb",
+    "encodings.ascii",
+    "encodings.cp437",
+    "encodings.utf_8_sig",
+    "h11",
+    "httpcore2",
+    "mako.template",
+    "openai",
+    "psycopg",
+    "pytest",
+    "rich.markdown",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.stats",
+    "truststore",
+    "typer._adapters",
+    "typer.rich_utils",
+    "yaml",
 )
 
 for found in pkgutil.walk_packages(tiltyard.__path__, "tiltyard."):
