@@ -41,12 +41,14 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     Parameters:
         entrant_id: The entrant.
         prompt_id: The prompt.
-        response_text: The answer.
+        response_text: The answer; of an answer that is a file, a description, or nothing.
         p_correct: The entrant's own confidence, where it gave one.
         diagnostics: How the answer was made: model, stop, tokens, seed.
         timestamp: When.
         images: Images that belong to the answer: addresses, or paths of files beside its file.
         transcript: The steps of an agent instead of a text, or before it: messages with tool calls and results.
+        kind: What the answer is, if it is not a text: then it is a file.
+        file: The path of that file, beside the row's file or in a folder there.
     """
 
     entrant_id: str
@@ -57,6 +59,13 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: str | None = None
     images: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     transcript: tuple[TranscriptMessage, ...] | msgspec.UnsetType = msgspec.UNSET
+    kind: AnswerKind | msgspec.UnsetType = msgspec.UNSET
+    file: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def answer_kind(self) -> AnswerKind:
+        """What the answer is."""
+        return AnswerKind.TEXT if self.kind is msgspec.UNSET else self.kind
 
 
 def responses_path(folder: str | Path, entrant_id: str) -> Path:
@@ -80,13 +89,48 @@ def read_responses(folder: str | Path, entrant_id: str) -> dict[str, Response]:
     responses: dict[str, Response] = {}
     for number, record in read_objects(path, "response file", torn_end=True):
         record.setdefault("entrant_id", entrant_id)
-        if record.get("transcript"):
-            record.setdefault("response_text", "")
-        response: Response = convert(record, Response, f"{path}:{number}")
+        response = _response(record, f"{path}:{number}")
         if response.entrant_id != entrant_id:
             raise BankError(f"{path}:{number}: entrant_id is {response.entrant_id!r}, the file is of {entrant_id!r}.")
         responses[response.prompt_id] = response
     return responses
+
+
+def _response(record: dict[str, Any], where: str) -> Response:
+    """A row; of a picture, the file is the first of its images, which judges are shown."""
+    if record.get("transcript") or record.get("file"):
+        record.setdefault("response_text", "")
+    response: Response = convert(record, Response, where)
+    if bool(response.file) == (response.answer_kind is AnswerKind.TEXT):
+        if response.file:
+            raise BankError(f"{where}: has a `file` and no `kind`. Say what it is: {', '.join(list(AnswerKind)[1:])}.")
+        raise BankError(f"{where}: is of kind {response.kind}, and has no `file`. Name the file beside this one.")
+    if response.file and response.kind is AnswerKind.IMAGE:
+        return msgspec.structs.replace(response, images=(response.file, *(response.images or ())))
+    return response
+
+
+def answer_path(folder: str | Path, response: Response) -> Path:
+    """Where the file of an answer is: inside the folder of its row, also where links lead.
+
+    Parameters:
+        folder: The folder of responses.
+        response: An answer that is a file.
+    """
+    name = response.file or ""
+    whose = f"the answer of {response.entrant_id!r} to {response.prompt_id!r}"
+    path = Path(folder) / name
+    try:
+        real, home = path.resolve(), Path(folder).resolve()
+        inside = real.is_relative_to(home) and not Path(name).is_absolute() and "\\" not in name
+        there = inside and real.is_file()
+    except (OSError, ValueError):
+        inside = there = False
+    if not inside:
+        raise BankError(f"{whose}: the file {name!r} is not inside {folder}. Put it beside the responses file.")
+    if not there:
+        raise BankError(f"{whose}: there is no file {name!r} in {folder}. Check the name.")
+    return real
 
 
 def require_text(response: Response, reader: str) -> None:
@@ -96,7 +140,7 @@ def require_text(response: Response, reader: str) -> None:
         response: The answer.
         reader: Who reads it, for the error.
     """
-    for name in ("images", "transcript"):
+    for name in ("file", "images", "transcript"):
         if getattr(response, name):
             whose = f"{response.entrant_id!r} to {response.prompt_id!r}"
             raise BankError(f"the answer of {whose} has `{name}`, which {reader} does not show.")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 import msgspec
 
-from tiltyard.bank import Prompt, Response, read_prompts, read_responses, responses_path, stratified_subset
-from tiltyard.errors import ConfigError, OptionError, TiltyardError
+from tiltyard.bank import AnswerKind, Prompt, Response, read_prompts, read_responses, responses_path, stratified_subset
+from tiltyard.errors import BankError, ConfigError, OptionError, TiltyardError
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.plan import NO_IMAGES, Case
 from tiltyard.judging.records import Matchup
@@ -257,7 +257,15 @@ def read_answers(setup: Setup) -> dict[str, dict[str, Response]]:
         can_go_on = left >= 2 and setup.config.opponents.baseline not in missing
         more = " Or go on without: --without-missing." if can_go_on else ""
         raise ConfigError(f"no answers of {named}: {what}. Fill it with `tiltyard generate {setup.path}`.{more}")
-    return {name: read_responses(setup.responses_dir, name) for name in setup.entrant_ids}
+    found = {name: read_responses(setup.responses_dir, name) for name in setup.entrant_ids}
+    for name, answers in found.items():
+        for answer in answers.values():
+            if answer.answer_kind not in (AnswerKind.TEXT, AnswerKind.IMAGE):
+                raise BankError(
+                    f"a judge cannot see {answer.answer_kind} answers, such as that of {name!r} to {answer.prompt_id!r}. "
+                    "Leave them out, or let people vote on them: tiltyard arena."
+                )
+    return found
 
 
 def without_missing(setup: Setup) -> Setup:
