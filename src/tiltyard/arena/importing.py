@@ -5,8 +5,10 @@ Only what is new or changed becomes an event, so the same import can be run agai
 
 from __future__ import annotations
 
+import copy
 import math
 import secrets
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +16,32 @@ import msgspec
 import yaml
 
 from tiltyard.arena import events as e
-from tiltyard.arena.integrity import AnswerFlag, events_of, flag_answers
-from tiltyard.bank import read_responses
+from tiltyard.arena.commands import kinds_differ
+from tiltyard.arena.file_intake import FileIntake
+from tiltyard.arena.import_source import PREFIX, SUFFIX, models_in, read_answers
+from tiltyard.arena.integrity import AnswerFlag, events_of, flag_answers, flag_words
+from tiltyard.arena.store.reading import prompt_texts as all_prompt_texts
+from tiltyard.arena.store.reading import texts_of_answers
+from tiltyard.bank import AnswerKind
 from tiltyard.bank.prompts import read_text_prompts
 from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.service import Arena
+    from tiltyard.arena.store.files import CleanFile
+    from tiltyard.bank import Response
 
-PREFIX, SUFFIX = "responses_", ".jsonl"
 LISTED = 5
 """How many answers that say who wrote them are listed."""
 AT_ONCE = 500
 """Number of import events committed together."""
+BYTES_AT_ONCE = 32_000_000
+"""Bytes of files committed together, or one file if it is larger."""
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,6 +94,18 @@ class Import:
     reserved: int = 0
     telling: list[AnswerFlag] = field(default_factory=list)
     """New answers that say who wrote them; the flag of each comes before the answer, so that it is never served."""
+    intake: FileIntake | None = None
+    files: dict[str, int] = field(default_factory=dict)
+    """The sizes of the files that new answers name, by hash."""
+    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The kind and the format of the answers to each prompt."""
+    words: dict[str, str] = field(default_factory=dict)
+    """What new pages and drawings say, by response id."""
+
+    def close(self) -> None:
+        """Delete the cleaned files that were kept for it."""
+        if self.intake is not None:
+            self.intake.close()
 
     def lines(self) -> list[str]:
         """A summary for people."""
@@ -92,6 +115,13 @@ class Import:
         ]
         if self.reserved:
             lines.append(f"{self.reserved} prompts are kept for later: `arena prompts rotate` begins to serve them")
+        if self.files and self.intake is not None:
+            of_kind = Counter(body.answer_kind for body in self.bodies if isinstance(body, e.ResponseAdded))
+            parts = ", ".join(f"{n:,} {kind}" for kind, n in of_kind.items() if kind != AnswerKind.TEXT)
+            lines.append(
+                f"{parts}: cleaned, {sum(self.files.values()) / 1e6:,.1f} MB; the arena's files have "
+                f"{self.intake.total / 1e6:,.1f} MB with them"
+            )
         if self.empty:
             lines.append(f"{self.empty} empty answers left out: there is nothing to show")
         if self.strangers:
@@ -120,14 +150,16 @@ def plan_import(
     responses: Path | None = None,
     cards: Path | None = None,
     reserve: bool = False,
+    intake: FileIntake | None = None,
 ) -> Import:
     """The events that would import these files into an arena with these texts of prompts and answers, by id.
 
-    With `reserve`, new prompts are kept for later: not served, and their answers hidden.
+    With `reserve`, new prompts are kept for later: not served, and their answers hidden. `intake` cleans answers that
+    are files; without it there must be none.
     """
     if bank is None and responses is None and cards is None:
         raise OptionError("there is nothing to import. Name prompts, responses or models.")
-    plan = Import()
+    plan = Import(intake=intake)
     known = set(prompt_texts)
     if bank is not None:
         known |= _plan_prompts(plan, catalog, prompt_texts, bank, reserve=reserve)
@@ -147,10 +179,10 @@ def response_files(path: Path) -> dict[str, Path]:
         if not (path.name.startswith(PREFIX) and path.name.endswith(SUFFIX)):
             raise BankError(f"{path}: a response file is called responses_<model>.jsonl. Rename it.")
         return {path.name[len(PREFIX) : -len(SUFFIX)]: path.parent}
-    found = sorted(path.glob(f"{PREFIX}*{SUFFIX}")) if path.is_dir() else []
+    found = models_in(path) if path.is_dir() else []
     if not found:
         raise BankError(f"{path} has no responses_<model>.jsonl. Check the path, or fill it with `tiltyard generate`.")
-    return {file.name[len(PREFIX) : -len(SUFFIX)]: path for file in found}
+    return dict.fromkeys(found, path)
 
 
 def _plan_prompts(
@@ -215,15 +247,20 @@ def _plan_answers(
     plan: Import, catalog: Catalog, texts: Mapping[str, str], name: str, folder: Path, known: set[str]
 ) -> None:
     """Answers that are new or have changed. Their ids are random: a fingerprint would tell who wrote a known text."""
-    for prompt_id, response in read_responses(folder, name).items():
-        require_text(response, "an arena")
+    for prompt_id, response in read_answers(folder, name).items():
+        if response.answer_kind is AnswerKind.TEXT:
+            require_text(response, "an arena")
         if prompt_id not in known:
             plan.strangers += 1
+        elif response.file:
+            _plan_file(plan, catalog, texts, response, folder)
         elif not response.response_text.strip():
             plan.empty += 1
         elif texts.get(_present(catalog, name, prompt_id)) == response.response_text:
+            _same_kind(plan, catalog, response, "")
             plan.unchanged += 1
         else:
+            _same_kind(plan, catalog, response, "")
             plan.answers += 1
             plan.bodies.append(
                 e.ResponseAdded(
@@ -235,12 +272,61 @@ def _plan_answers(
             )
 
 
+def _plan_file(plan: Import, catalog: Catalog, texts: Mapping[str, str], response: Response, folder: Path) -> None:
+    """An answer that is a file, cleaned."""
+    if plan.intake is None or response.transcript or len(response.images or ()) > (response.kind is AnswerKind.IMAGE):
+        raise BankError(
+            f"the answer of {response.entrant_id!r} to {response.prompt_id!r} is more than a file. Split it."
+        )
+    taken = plan.intake.take(folder, response)
+    _same_kind(plan, catalog, response, taken.media_type)
+    present = _present(catalog, response.entrant_id, response.prompt_id)
+    there = plan.intake.answers.get(present)
+    if there is not None and there.sha256 == taken.sha256 and texts.get(present) == response.response_text:
+        plan.unchanged += 1
+        return
+    added = e.ResponseAdded(
+        response_id=secrets.token_urlsafe(18),
+        model=response.entrant_id,
+        prompt_id=response.prompt_id,
+        text=response.response_text,
+        answer_kind=response.answer_kind.value,
+        file=taken.sha256,
+    )
+    plan.answers += 1
+    plan.bodies.append(added)
+    plan.files[taken.sha256] = taken.size
+    plan.words[added.response_id] = taken.words
+
+
+def _same_kind(plan: Import, catalog: Catalog, response: Response, media_type: str) -> None:
+    """Refuse an answer that differs in kind or format from the others to its prompt: both sides must look alike."""
+    name, kind = response.prompt_id, response.answer_kind.value
+    if name not in plan.kinds and (there := catalog.kind_there(name)):
+        number = catalog.prompt(name)
+        current = (answer for (_, prompt), answer in catalog.response_ids.items() if prompt == number)
+        files = {} if plan.intake is None else plan.intake.answers
+        plan.kinds[name] = (there, next((files[answer].media_type for answer in current if answer in files), ""))
+    before, its_type = plan.kinds.setdefault(name, (kind, media_type))
+    if before != kind:
+        raise BankError(f"the answer of {response.entrant_id!r}: {kinds_differ(name, before, kind)}")
+    if its_type != media_type:
+        raise BankError(
+            f"the answer of {response.entrant_id!r} to {name!r} is {media_type}, and others to it are {its_type}: "
+            "voters could tell them apart. Convert one."
+        )
+
+
 def _flag_answers(plan: Import, catalog: Catalog) -> None:
     """Put a flag before each new answer that says who wrote it."""
     models = {model.model: model for model in catalog.models}
     models |= {body.model: body for body in plan.bodies if isinstance(body, e.ModelAdded)}
     answers = [body for body in plan.bodies if isinstance(body, e.ResponseAdded)]
     found = flag_answers(((body.response_id, models[body.model], body.text) for body in answers), models.values())
+    pages = [body for body in answers if plan.words.get(body.response_id)]
+    found += flag_words(
+        ((body.response_id, models[body.model], plan.words[body.response_id]) for body in pages), models.values()
+    )
     plan.telling = [flag for flag in found if flag.response_id not in catalog.telling]
     flags = {event.subject_id: event for event in events_of((), plan.telling) if isinstance(event, e.Flagged)}
     before = ((flags.get(getattr(body, "response_id", "")), body) for body in plan.bodies)
@@ -257,3 +343,62 @@ def _present(catalog: Catalog, model: str, prompt_id: str) -> str:
 def in_parts(bodies: list[Any]) -> list[list[Any]]:
     """The events of an import, a few at a time."""
     return [bodies[start : start + AT_ONCE] for start in range(0, len(bodies), AT_ONCE)]
+
+
+def prepare_import(
+    arena: Arena,
+    *,
+    bank: Path | None = None,
+    responses: Path | None = None,
+    cards: Path | None = None,
+    reserve: bool = False,
+) -> Import:
+    """What importing these files would do; `carry_out` does it, and `Import.close` must follow either way.
+
+    Parameters:
+        arena: Where to.
+        bank: A prompt bank.
+        responses: A folder of answers.
+        cards: A list of models.
+        reserve: Keep new prompts for later.
+    """
+    catalog, rules = arena.read(lambda state: (copy.deepcopy(state.catalog), state.policy.media))
+    intake = FileIntake(rules, arena.store)
+    try:
+        return plan_import(
+            *(catalog, all_prompt_texts(arena.store), texts_of_answers(arena.store)),
+            bank=bank,
+            responses=responses,
+            cards=cards,
+            reserve=reserve,
+            intake=intake,
+        )
+    except BaseException:
+        intake.close()
+        raise
+
+
+def carry_out(arena: Arena, plan: Import) -> None:
+    """Write what an import found, a part at a time, each with its files."""
+    for bodies, files in parts_of(plan):
+        arena.append(bodies, files)
+
+
+def parts_of(plan: Import) -> Iterator[tuple[list[e.AnyBody], list[CleanFile]]]:
+    """The events of an import, a few at a time, with the files that they name."""
+    part: list[e.AnyBody] = []
+    size = 0
+    for body in plan.bodies:
+        more = plan.files.get(body.file, 0) if isinstance(body, e.ResponseAdded) else 0
+        if part and not isinstance(part[-1], e.Flagged) and (len(part) >= AT_ONCE or size + more > BYTES_AT_ONCE):
+            yield part, _files(plan, part)
+            part, size = [], 0
+        part.append(body)
+        size += more
+    if part:
+        yield part, _files(plan, part)
+
+
+def _files(plan: Import, part: list[e.AnyBody]) -> list[CleanFile]:
+    names = [body.file for body in part if isinstance(body, e.ResponseAdded)]
+    return [] if plan.intake is None else plan.intake.load(names)

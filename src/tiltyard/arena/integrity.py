@@ -6,6 +6,7 @@ Nothing here changes anything. Flags and proposals are values, which a caller tu
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -48,6 +49,7 @@ __all__ = (
     "events_of",
     "flag_answers",
     "flag_voters",
+    "flag_words",
     "limit_key",
     "limits_of",
     "propose_exclusions",
@@ -227,6 +229,42 @@ def flag_answers(answers: Iterable[tuple[str, ModelAdded, str]], models: Iterabl
         if found:
             flags.append(AnswerFlag(response_id, model.model, found[0].phrase))
     return flags
+
+
+def flag_words(answers: Iterable[tuple[str, ModelAdded, str]], models: Iterable[ModelAdded] = ()) -> list[AnswerFlag]:
+    """Of pages and drawings, those that name any model of the arena anywhere, or say who wrote them.
+
+    A text may speak of models; a drawing or a game that does is signed. A name that may be an ordinary word (one word
+    without a digit) counts only after "by", "author" and the like. From (response id, model, words).
+    """
+    models = list(models)
+    signed = _signature({name for model in models for name in (model.model, model.display_name)})
+    flags = []
+    for response_id, model, words in answers:
+        found = signed.search(words)
+        if found is not None:
+            flags.append(AnswerFlag(response_id, model.model, " ".join(found[0].split())))
+        else:
+            flags += flag_answers([(response_id, model, words)], models)
+    return flags
+
+
+GENERIC = frozenset({"model", "entrant", "llm", "ai", "test", "system", "candidate", "version", "v", "baseline"})
+_CUE = r"(?:by|from|author|creator|generator|model|made with|powered by|©|\(c\)|copyright)\W{0,12}"
+
+
+def _signature(names: Collection[str]) -> re.Pattern[str]:
+    """Any of these names as a word, however its parts are joined."""
+    plain: set[str] = set()
+    cued: set[str] = set()
+    for name in names:
+        parts = re.findall(r"[^\W\d_]+|\d+", name)
+        spelled = r"[\W_]{0,3}".join(map(re.escape, parts))
+        letters = {part.lower() for part in parts if not part.isdigit()}
+        if letters - GENERIC:
+            (plain if len(parts) > 1 and len("".join(parts)) > 4 else cued).add(spelled)
+    options = [*sorted(plain, key=len, reverse=True), *(_CUE + name for name in sorted(cued, key=len, reverse=True))]
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(options)})(?![A-Za-z0-9])" if options else r"(?!)", re.IGNORECASE)
 
 
 def propose_exclusions(votes: VoteTable, flags: Iterable[VoterFlag]) -> list[ExclusionProposal]:

@@ -187,6 +187,31 @@ class BankRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     does not start: `loss` of that answer, or `both_bad`. When neither could be shown, both are bad. (ours)"""
 
 
+class MediaRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How large answers that are files may be, in megabytes: as they are given, and again as they are shown."""
+
+    image: float = 20.0
+    """A picture. (ours)"""
+    svg: float = 2.0
+    """A drawing. (ours)"""
+    html: float = 5.0
+    """A page with everything in it. (ours)"""
+    voxel: float = 20.0
+    """A build of blocks: a million of them are about 15. (ours)"""
+    model3d: float = 30.0
+    """A 3D model. Both sides are loaded before a vote, also on a phone. (ours)"""
+    audio: float = 20.0
+    """A sound: 20 minutes of MP3. (ours)"""
+    video: float = 60.0
+    """A film: some minutes. (ours)"""
+    total: float = 5000.0
+    """All files of the arena together: they are in its database and in every backup. (ours)"""
+
+    def most_bytes(self, kind: str) -> int:
+        """The limit of one kind."""
+        return int(float(getattr(self, kind)) * 1_000_000)
+
+
 class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a session, an answer or a model is flagged. A flag excludes nothing unless a setting says so."""
 
@@ -261,6 +286,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long what is known about visitors is kept."""
     bank: BankRules = BankRules()
     """Which answers and prompts of the bank are served."""
+    media: MediaRules = MediaRules()
+    """How large answers that are files may be."""
     flags: FlagRules = FlagRules()
     """When a session, an answer or a model is flagged."""
     ballot: BallotRules = BallotRules()
@@ -355,6 +382,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("publication.largest_voter", "flags.quality_level", "bank.fresh_share"), (0, 1)),
     "waiting.give_ways_per_day": (0, MOST),
     "bank.least_prompts": (2, MOST),
+    **dict.fromkeys((f"media.{name}" for name in MediaRules.__struct_fields__), (0.001, 1_000_000)),
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }
 """The bounds of some policy numbers; the others may be any finite number."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import SELF_NAMING, Event, Excluded, Flagged, Restored
+from tiltyard.arena.file_intake import words_of
 from tiltyard.arena.integrity import (
     AnswerFlag,
     ExclusionProposal,
@@ -20,6 +21,7 @@ from tiltyard.arena.integrity import (
     events_of,
     flag_answers,
     flag_voters,
+    flag_words,
     propose_exclusions,
     propose_unblinded,
 )
@@ -30,7 +32,7 @@ from tiltyard.arena.votes import MemoryVoteBook, vote_table
 from tiltyard.arena.weights import contested_models
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tiltyard.arena import events as e
     from tiltyard.arena.board import BoardRow, LiveBoard
@@ -64,6 +66,7 @@ def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screeni
     texts = reading.answer_texts(store)
     models = state.catalog.models
     answers = flag_answers(((name, models[model], text) for name, model, text in texts), models)
+    answers += _flag_pages(store, state.catalog, lambda _: True)
     by_voters = propose_exclusions(table, voters)
     shown = reading.answers_shown(store)
     unblinded = propose_unblinded(table, [shown[name] for name in table.matchup_ids], answers)
@@ -83,7 +86,15 @@ def screen_answers(store: Store, catalog: Catalog) -> list[AnswerFlag]:
     current = set(catalog.response_ids.values())
     known = {name for name, flag in reading.flags_raised(store) if flag == SELF_NAMING}
     texts = [row for row in reading.answer_texts(store) if row[0] in current and row[0] not in known]
-    return flag_answers(((name, catalog.models[model], text) for name, model, text in texts), catalog.models)
+    found = flag_answers(((name, catalog.models[model], text) for name, model, text in texts), catalog.models)
+    return found + _flag_pages(store, catalog, lambda name: name in current and name not in known)
+
+
+def _flag_pages(store: Store, catalog: Catalog, wanted: Callable[[str], bool]) -> list[AnswerFlag]:
+    """The pages and drawings among the wanted answers that name a model; one is read at a time."""
+    pages = ((name, model, source) for name, model, source in reading.answer_words(store) if wanted(name))
+    models = catalog.models
+    return flag_words(((name, models[model], words_of(source)) for name, model, source in pages), models)
 
 
 def hide_self_naming(arena: Arena) -> list[AnswerFlag]:

@@ -98,7 +98,7 @@ def read_responses(folder: str | Path, entrant_id: str) -> dict[str, Response]:
 
 def _response(record: dict[str, Any], where: str) -> Response:
     """A row; of a picture, the file is the first of its images, which judges are shown."""
-    if record.get("transcript") or record.get("file"):
+    if record.get("transcript") or record.get("file") or record.get("kind", "text") != "text":
         record.setdefault("response_text", "")
     response: Response = convert(record, Response, where)
     if bool(response.file) == (response.answer_kind is AnswerKind.TEXT):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -144,6 +145,14 @@ def settings_command(
 
 @app.command("import")
 def import_command(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A folder or a zip file with prompts.jsonl and answers: responses_<model>.jsonl and the files they "
+            "name, or a folder of files for each model.",
+            show_default=False,
+        ),
+    ] = None,
     db: DbOption = DEFAULT_DB,
     prompts: Annotated[Path | None, typer.Option(help="A prompt bank (JSONL), as tournaments have it.")] = None,
     responses: Annotated[
@@ -157,27 +166,35 @@ def import_command(
         bool,
         typer.Option("--reserve", help="Keep new prompts for later, hidden: `prompts rotate` begins to serve them."),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check and clean everything, say what would be done, and do nothing.")
+    ] = False,
 ) -> None:
     """Add prompts, answers and facts about models; what is there already stays, so it can be run again."""
     need_arena()
-    if prompts is None and responses is None and models is None:
-        raise OptionError("there is nothing to import. Give --prompts, --responses or --models.")
-    from tiltyard.arena.importing import in_parts, plan_import, said_of_telling
+    if source is None and prompts is None and responses is None and models is None:
+        raise OptionError(
+            "there is nothing to import. Give a folder or a zip file, --prompts, --responses or --models."
+        )
+    from tiltyard.arena.import_source import ImportFolder, opened_source
+    from tiltyard.arena.importing import carry_out, prepare_import, said_of_telling
     from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
-    from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
 
-    with Arena.open(db) as arena:
-        texts, answers = prompt_texts(arena.store), texts_of_answers(arena.store)
-        plan = arena.read(
-            lambda state: plan_import(
-                state.catalog, texts, answers, bank=prompts, responses=responses, cards=models, reserve=reserve
-            )
-        )
-        for part in in_parts(plan.bodies):
-            arena.append(part)
+    with Arena.open(db) as arena, ExitStack() as stack:
+        given = ImportFolder(prompts, responses, models)
+        if source is not None:
+            most = arena.read(lambda state: state.policy.media.most_bytes("total"))
+            found = stack.enter_context(opened_source(source, most))
+            given = ImportFolder(prompts or found.prompts, responses or found.responses, models or found.models)
+        plan = prepare_import(arena, bank=given.prompts, responses=given.responses, cards=given.models, reserve=reserve)
+        stack.callback(plan.close)
         for line in plan.lines():
             note(line)
+        if dry_run:
+            note("nothing was imported: this was a dry run")
+            return
+        carry_out(arena, plan)
         if plan.models or plan.answers:
             for line in said_of_telling(hide_self_naming(arena)):
                 note(line)

@@ -95,11 +95,10 @@ def fill_arena(folder: Path) -> list[str]:
     if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
         raise MissingExtra("the live arena", "arena")
     from tiltyard.arena.events import PhaseChanged, SettingsChanged
-    from tiltyard.arena.importing import in_parts, plan_import
+    from tiltyard.arena.importing import carry_out, prepare_import
     from tiltyard.arena.policy import Policy
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import Store, site_texts
-    from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
 
     url = address(folder)
     there = (folder / DATABASE).exists()
@@ -107,14 +106,9 @@ def fill_arena(folder: Path) -> list[str]:
         if not there:
             arena.append([SettingsChanged(policy=Policy()), PhaseChanged(phase=4)])
             site_texts.set_site_text(arena.store, "notice", NOTICE)
-        texts, answers = prompt_texts(arena.store), texts_of_answers(arena.store)
-        plan = arena.read(
-            lambda state: plan_import(
-                state.catalog, texts, answers, bank=folder / BANK, responses=folder / RESPONSES, cards=folder / CARDS
-            )
-        )
-        for part in in_parts(plan.bodies):
-            arena.append(part)
+        plan = prepare_import(arena, bank=folder / BANK, responses=folder / RESPONSES, cards=folder / CARDS)
+        carry_out(arena, plan)
+        plan.close()
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
     said = ["the existing arena is kept, with its votes"] if there else []
     return [*said, *plan.lines(), f"{servable} prompts can be voted on"]

@@ -262,7 +262,7 @@ def read_answers(setup: Setup) -> dict[str, dict[str, Response]]:
         for answer in answers.values():
             if answer.answer_kind not in (AnswerKind.TEXT, AnswerKind.IMAGE):
                 raise BankError(
-                    f"a judge cannot see {answer.answer_kind} answers, such as that of {name!r} to {answer.prompt_id!r}. "
+                    f"a judge cannot see {answer.answer_kind} answers, such as {name!r} to {answer.prompt_id!r}. "
                     "Leave them out, or let people vote on them: tiltyard arena."
                 )
     return found

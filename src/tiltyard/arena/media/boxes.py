@@ -18,8 +18,8 @@ _X264 = re.compile(rb"\xdc\x45\xe9\xbd\xe6\xd9\x48\xb7\x96\x2c\xd8\x20\xd9\x23\x
 
 _INSIDE = frozenset({b"moov", b"trak", b"mdia", b"minf", b"stbl", b"edts", b"dinf", b"mvex", b"moof", b"traf", b"mfra"})
 _PLAYED = frozenset(
-    b"ftyp styp mdat sidx mvhd tkhd mdhd hdlr vmhd smhd elst dref stsd stts ctts cslg stss stsc stsz stz2 stco co64 sgpd "
-    b"sbgp sdtp mehd trex mfhd tfhd tfdt trun mfro tfra prft ssix leva".split()
+    b"ftyp styp mdat sidx mvhd tkhd mdhd hdlr vmhd smhd elst dref stsd stts ctts cslg stss stsc stsz stz2 stco co64 "
+    b"sgpd sbgp sdtp mehd trex mfhd tfhd tfdt trun mfro tfra prft ssix leva".split()
 )
 SOUND, PICTURE = b"soun", b"vide"
 

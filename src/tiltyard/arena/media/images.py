@@ -6,7 +6,7 @@ import io
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from PIL import Image, ImageCms, ImageOps, ImageSequence, UnidentifiedImageError
+from PIL import Image, ImageCms, ImageOps, ImageSequence
 
 from tiltyard.errors import BankError
 
@@ -24,8 +24,6 @@ LONGEST_SIDE = 16_383
 LOSSY_QUALITY = 95
 SHORTEST_FRAME, LONGEST_FRAME = 20, 60_000
 """Milliseconds. Browsers show shorter frames slowly."""
-
-_BROKEN = (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, OverflowError)
 
 
 def clean_image(data: bytes) -> bytes:
@@ -71,7 +69,7 @@ class _opened:  # noqa: N801 - used like a function
         except Image.DecompressionBombError:
             self._quiet.__exit__(None, None, None)
             raise _too_many_pixels() from None
-        except _BROKEN as error:
+        except Exception as error:  # whatever a broken picture does to its reader
             self._quiet.__exit__(None, None, None)
             raise _broken(error) from None
         width, height = self._picture.size
@@ -85,7 +83,7 @@ class _opened:  # noqa: N801 - used like a function
         self._quiet.__exit__(None, None, None)
         if isinstance(error, Image.DecompressionBombError):
             raise _too_many_pixels() from None
-        if isinstance(error, _BROKEN):
+        if isinstance(error, Exception) and not isinstance(error, BankError):
             raise _broken(error) from None
 
 
@@ -97,7 +95,7 @@ def _plain_frames(picture: Image.Image, lengths: list[int]) -> Iterator[Image.Im
         pixels += frame.width * frame.height
         if number >= MOST_FRAMES or pixels > MOST_PIXELS_OF_ALL_FRAMES:
             raise BankError(
-                f"has more than {MOST_FRAMES:,} frames or {MOST_PIXELS_OF_ALL_FRAMES:,} pixels in all of them. Shorten it."
+                f"has more than {MOST_FRAMES:,} frames or {MOST_PIXELS_OF_ALL_FRAMES:,} pixels in all. Shorten it."
             )
         lengths.append(min(max(int(frame.info.get("duration", 100) or 100), SHORTEST_FRAME), LONGEST_FRAME))
         yield _plain(ImageOps.exif_transpose(frame), profile)

@@ -127,6 +127,9 @@ class _Reader:
             self._open.append(None)
             return
         made = _Element(plain, _kept(attributes))
+        if made.attributes.get("attributeName", "").strip().lower() in UNCHECKED_TARGETS:
+            self._open.append(None)
+            return
         if self._open and (parent := self._open[-1]) is not None:
             parent.parts.append(made)
         elif not self._open:
@@ -147,8 +150,6 @@ def _kept(attributes: dict[str, str]) -> dict[str, str]:
         space, _, plain = name.rpartition(" ")
         if plain in ATTRIBUTES and (not space or (space == XLINK and plain == "href")):
             kept[plain] = value
-    if kept.get("attributeName", "").strip().lower() in UNCHECKED_TARGETS:
-        del kept["attributeName"]
     return kept
 
 
@@ -266,6 +267,8 @@ def clean_html(data: bytes) -> bytes:
         raise BankError("contains a NUL character, so it is not a page. Check the file.")
     page = _Page()
     page.feed(text)
+    if page.rawdata.startswith("<"):
+        raise BankError("has a tag or a comment that does not end. Close it.")
     page.close()
     made = "".join(page.out).strip()
     if page.dropping:
@@ -309,8 +312,6 @@ class _Page(HTMLParser):
             "script": without_comments,
             "style": lambda css: _CSS_COMMENT.sub(" ", css),
         }
-        if self._inside not in change and "<!" in data:
-            raise BankError("has a comment or a declaration that does not end. Close it.")
         self.out.append(change[self._inside](data) if self._inside in change else data)
 
     def handle_entityref(self, name: str) -> None:

@@ -106,6 +106,15 @@ def shown_file(store: Store, matchup_id: str, side: str) -> StoredFile | None:
     return None if row is None else StoredFile(*row)
 
 
+def stored_files(store: Store) -> list[tuple[StoredFile, str]]:
+    """Every answer that is a file, without its bytes, and the hash of the file that it was made from."""
+    chosen = sa.select(
+        *(responses.c.response_id, responses.c.kind, files.c.sha256, files.c.media_type, files.c.size, files.c.source)
+    ).join_from(responses, files, files.c.sha256 == responses.c.file)
+    with store.database.read() as connection:
+        return [(StoredFile(*row[:5]), row[5]) for row in connection.execute(chosen)]
+
+
 def read_part(store: Store, sha256: str, number: int) -> bytes:
     """One piece of a file; empty after the last."""
     with store.database.read() as connection:
@@ -119,3 +128,24 @@ def read_file(store: Store, sha256: str) -> Iterator[bytes]:
     while part := read_part(store, sha256, number):
         yield part
         number += 1
+
+
+def damaged_files(connection: sa.Connection) -> Iterator[tuple[str, str]]:
+    """Every file whose bytes are not those that its name says, or that an answer names and that is not there.
+
+    One piece is in memory at a time.
+    """
+    named = sa.select(responses.c.file).where(responses.c.file != "").distinct().order_by(responses.c.file)
+    sizes = {row.sha256: row.size for row in connection.execute(sa.select(files.c.sha256, files.c.size))}
+    for name in connection.execute(named).scalars().all():
+        if name not in sizes:
+            yield name, "is missing: answers name it"
+    for name, size in sorted(sizes.items()):
+        digest, length, number = hashlib.sha256(), 0, 0
+        while (part := connection.execute(_parts, {"name": name, "number": number}).scalar()) is not None:
+            digest.update(part)
+            length, number = length + len(part), number + 1
+        if digest.hexdigest() != name:
+            yield name, "its bytes were changed: they have another hash"
+        elif length != size:
+            yield name, f"has {length} bytes, not {size}"

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from tiltyard.arena.events import Choice, Event, Flagged, decode_body
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.store import log
+from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.publishing import pending_votes
 from tiltyard.arena.store.reports import answers_reported
 from tiltyard.arena.store.tables import (
@@ -135,6 +136,17 @@ def answer_texts(store: Store) -> list[tuple[str, int, str]]:
     chosen = sa.select(responses.c.response_id, responses.c.model, responses.c.text)
     with store.database.read() as connection:
         return [(row[0], row[1], row[2]) for row in connection.execute(chosen)]
+
+
+def answer_words(store: Store) -> Iterator[tuple[str, int, str]]:
+    """Every page and drawing that was ever added: its id, the number of its model, its source."""
+    chosen = sa.select(responses.c.response_id, responses.c.model, responses.c.file).where(
+        responses.c.kind.in_(("svg", "html"))
+    )
+    with store.database.read() as connection:
+        rows = connection.execute(chosen).all()
+    for name, model, file in rows:
+        yield name, model, b"".join(read_file(store, file)).decode("utf-8", "replace")
 
 
 def texts_of_answers(store: Store) -> dict[str, str]:

@@ -1,0 +1,137 @@
+"""Files of an import: checked against the policy's limits, cleaned, and kept in a temporary folder until written."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tiltyard.arena.media import clean
+from tiltyard.arena.store.files import CleanFile, StoredFile, stored_files
+from tiltyard.bank import AnswerKind
+from tiltyard.bank.responses import answer_path
+from tiltyard.errors import BankError
+from tiltyard.files import write_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tiltyard.arena.policy import MediaRules
+    from tiltyard.arena.store import Store
+    from tiltyard.bank import Response
+
+WITH_WORDS = (AnswerKind.SVG, AnswerKind.HTML)
+
+_TAG = re.compile(r"<[^<>]*>")
+_QUOTED = re.compile(r"""=\s*(?:"([^"]*)"|'([^']*)')""")
+
+
+class TakenFile(NamedTuple):
+    """A cleaned file: its name in the store, what it is, its size, and the words in it."""
+
+    sha256: str
+    media_type: str
+    size: int
+    words: str
+
+
+class FileIntake:
+    """Cleans the files of an import, each once; those that the arena has already are recognised by their source.
+
+    Parameters:
+        rules: How large files may be.
+        store: The arena's database, opened.
+    """
+
+    def __init__(self, rules: MediaRules, store: Store) -> None:
+        self._rules = rules
+        self._folder = tempfile.TemporaryDirectory(prefix="tiltyard-files-")
+        self.answers: dict[str, StoredFile] = {}
+        """The answers of the arena that are files, by id."""
+        self._sources: dict[str, StoredFile] = {}
+        self._there: dict[str, int] = {}
+        for file, source in stored_files(store):
+            self.answers[file.response_id] = file
+            self._there[file.sha256] = file.size
+            if source and file.kind not in WITH_WORDS:
+                self._sources[source] = file
+        self._new: dict[str, tuple[str, str]] = {}
+        self.new_bytes = 0
+
+    @property
+    def total(self) -> int:
+        """The bytes of all files, the new ones included."""
+        return sum(self._there.values()) + self.new_bytes
+
+    def take(self, folder: Path, response: Response) -> TakenFile:
+        """The file of one answer, cleaned; an error names the answer and the file."""
+        path = answer_path(folder, response)
+        kind = response.answer_kind
+        where = f"the answer of {response.entrant_id!r} to {response.prompt_id!r}: {response.file}"
+        data = self._read(path, kind, where)
+        source = hashlib.sha256(data).hexdigest()
+        known = self._sources.get(source)
+        if known is not None and known.kind == kind:
+            return TakenFile(known.sha256, known.media_type, known.size, "")
+        try:
+            made = clean(kind, data)
+        except BankError as error:
+            raise BankError(f"{where} {error}") from None
+        self._check(len(made.content), kind, f"{where} (cleaned)")
+        return self._keep(made.content, made.media_type, source, where, words_of(made.words))
+
+    def load(self, names: Iterable[str]) -> list[CleanFile]:
+        """The new files among these."""
+        return [
+            CleanFile(
+                content=(Path(self._folder.name) / name).read_bytes(),
+                media_type=self._new[name][0],
+                source=self._new[name][1],
+            )
+            for name in dict.fromkeys(names)
+            if name in self._new
+        ]
+
+    def close(self) -> None:
+        """Delete the temporary folder."""
+        self._folder.cleanup()
+
+    def _read(self, path: Path, kind: AnswerKind, where: str) -> bytes:
+        try:
+            self._check(path.stat().st_size, kind, where)
+            return path.read_bytes()
+        except OSError as error:
+            raise BankError(f"{where} cannot be read: {error.strerror}. Check the file.") from None
+
+    def _check(self, size: int, kind: AnswerKind, where: str) -> None:
+        most = self._rules.most_bytes(kind)
+        if size > most:
+            raise BankError(
+                f"{where} has {size / 1e6:,.1f} MB, and {kind} answers may have {most / 1e6:,.1f}. Make it smaller, or "
+                f"raise the policy's media.{kind}."
+            )
+
+    def _keep(self, content: bytes, media_type: str, source: str, where: str, words: str) -> TakenFile:
+        name = hashlib.sha256(content).hexdigest()
+        if name not in self._there and name not in self._new:
+            self._new[name] = (media_type, source)
+            self.new_bytes += len(content)
+            most = self._rules.most_bytes("total")
+            if self.total > most:
+                raise BankError(
+                    f"{where} would bring the arena's files to {self.total / 1e6:,.1f} MB of {most / 1e6:,.0f}. Import "
+                    "less, or raise the policy's media.total."
+                )
+            write_bytes(Path(self._folder.name) / name, content)
+        return TakenFile(name, media_type, len(content), words)
+
+
+def words_of(markup: str) -> str:
+    """What a page or a drawing says anywhere: its text, its scripts, and the values of its attributes."""
+    if not markup:
+        return ""
+    values = " ".join(one or two for tag in _TAG.findall(markup) for one, two in _QUOTED.findall(tag))
+    return unescape(f"{_TAG.sub(' ', markup)} {values}")

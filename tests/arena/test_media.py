@@ -1,0 +1,184 @@
+"""Cleaning: a name planted in every field of every format is gone, and what people see and hear is still there."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import re
+import struct
+import wave
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from tests.arena import planted
+from tests.arena.planted import FILES, PLANTED
+from tiltyard.arena.media import clean, format_of
+from tiltyard.arena.media.scripts import without_comments
+from tiltyard.bank import AnswerKind
+from tiltyard.errors import BankError
+
+
+@pytest.mark.parametrize(("kind", "suffix"), FILES)
+def test_a_name_planted_in_every_field_is_gone(kind: str, suffix: str) -> None:
+    data = FILES[kind, suffix]()
+    assert PLANTED in data or kind == "html"
+    made = clean(AnswerKind(kind), data)
+    assert PLANTED.lower() not in made.content.lower()
+    assert b"LAME" not in made.content
+    for encoded in re.findall(rb"base64,([A-Za-z0-9+/=]+)", made.content):
+        assert PLANTED not in base64.b64decode(encoded)
+    assert clean(AnswerKind(kind), made.content).media_type == made.media_type  # what we made can be read again
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpeg", "gif", "webp"])
+def test_a_picture_is_made_anew_from_its_pixels(suffix: str) -> None:
+    given_ = Image.open(io.BytesIO(FILES["image", suffix]()))
+    made = Image.open(io.BytesIO(clean(AnswerKind.IMAGE, FILES["image", suffix]()).content))
+    assert made.format == "WEBP"
+    assert made.size == ((12, 24) if suffix == "jpeg" else (24, 12))  # the JPEG says that it is to be turned
+    assert getattr(made, "n_frames", 1) == getattr(given_, "n_frames", 1)
+    assert not {"exif", "xmp", "icc_profile", "comment"} & made.info.keys()
+    if suffix == "png":
+        near = zip(made.convert("RGB").getpixel((5, 5)), (10, 200, 30), strict=True)  # type: ignore[arg-type]
+        assert all(abs(ours - theirs) <= 2 for ours, theirs in near)
+
+
+def test_what_is_drawn_stays_and_everything_else_goes() -> None:
+    drawn = clean(AnswerKind.SVG, planted.svg()).content.decode()
+    assert "Seen &amp; kept" in drawn
+    assert drawn.count("<rect") == 2
+    assert re.search(r'<linearGradient id="(i\d+)">', drawn)[1] in drawn.split("<style>")[1].split("</style>")[0]  # type: ignore[index]
+    assert "data:image/webp;base64," in drawn
+    for gone in ("script", "onload", "onclick", "foreignObject", "https:", "<a ", "title", "desc", "metadata", "<!"):
+        assert gone not in drawn
+
+
+def test_a_page_runs_as_before_without_its_comments_and_its_head() -> None:
+    page = clean(AnswerKind.HTML, planted.html()).content.decode()
+    assert 'const address = "https://example.org/a", pattern = /["\'`]\\/\\*/g, half = 4 / 2 / 1;' in page
+    assert '`// kept ${   "}" } /* kept */`' in page
+    assert "1 &lt; 2 &amp; seen" in page
+    assert '<meta name="viewport"' in page
+    for gone in ("<title", "generator", "author", "refresh", "<base", "<link", "og:title", "<!--", "noscript"):
+        assert gone not in page
+
+
+def test_a_build_has_only_its_palette_and_its_blocks() -> None:
+    assert msgspec.json.decode(clean(AnswerKind.VOXEL, planted.voxel()).content) == {
+        "palette": ["#ff0000", "#00ff0080"],
+        "blocks": [[0, 0, 0, 0], [1, 0, 0, 1]],
+        "boxes": [[0, 1, 0, 2, 3, 4, 0]],
+    }
+
+
+def test_a_model_has_only_what_is_drawn() -> None:
+    made = clean(AnswerKind.MODEL3D, planted.glb()).content
+    length = struct.unpack_from("<I", made, 12)[0]
+    model, body = msgspec.json.decode(made[20 : 20 + length]), made[28 + length :]
+    assert model["asset"] == {"version": "2.0"}
+    assert model["nodes"] == [{"translation": [0, 1, 0], "mesh": 0}]
+    assert set(model["meshes"][0]["primitives"][0]["attributes"]) == {"POSITION"}
+    assert model["materials"][0]["extensions"] == {"KHR_materials_unlit": {}}
+    points = model["bufferViews"][model["accessors"][0]["bufferView"]]
+    assert struct.unpack_from("<9f", body, points["byteOffset"]) == (0, 0, 0, 1, 0, 0, 0, 1, 0)
+    assert body[model["bufferViews"][model["images"][0]["bufferView"]]["byteOffset"] :][:4] == b"\x89PNG"
+    assert struct.unpack_from("<I", made, 8)[0] == len(made)
+
+
+def test_sound_and_film_are_what_they_were() -> None:
+    with wave.open(io.BytesIO(clean(AnswerKind.AUDIO, planted.wav()).content)) as sound:
+        assert sound.getnframes() == 801
+    frames = clean(AnswerKind.AUDIO, planted.mp3()).content
+    assert (len(frames), frames[:4]) == (5 * 417, b"\xff\xfb\x90\x00")
+    film = planted.mp4()
+    made = clean(AnswerKind.VIDEO, film)
+    assert (len(made.content), made.media_type) == (len(film), "video/mp4")
+    assert made.content.index(b"mdat") == film.index(b"mdat")  # nothing was moved
+    assert clean(AnswerKind.AUDIO, planted.mp4(b"soun")).media_type == "audio/mp4"
+    assert len(clean(AnswerKind.VIDEO, planted.webm()).content) == len(planted.webm())
+
+
+REFUSED = {
+    "empty": ("image", b"", "is empty"),
+    "another kind": ("audio", planted.png(), "declared as audio, but its bytes are PNG, which is image"),
+    "a page as a drawing": ("svg", b"<html><p>x</p></html>", "declared as svg, but its bytes are HTML"),
+    "a bomb": ("image", planted.bomb(), "pixels"),
+    "half a picture": ("image", planted.png()[:60], "cannot be read as a picture"),
+    "an executable": ("html", b"MZ\0\0" * 20, "nothing else can be cleaned"),
+    "words": ("html", b"just words", "nothing else can be cleaned"),
+    "a PDF": ("image", b"%PDF-1.7 \xff\xff", "nothing else can be cleaned"),
+    "entities": (
+        "svg",
+        b'<!DOCTYPE svg [<!ENTITY a "b">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>',
+        "document type",
+    ),
+    "deep": ("svg", b"<svg>" + b"<g>" * 300, "inside each other"),
+    "imported styles": ("svg", b"<svg><style>@import 'https://example.org/a.css';</style></svg>", "load or run"),
+    "escaped styles": ("svg", rb"<svg><style>a{fill:\75rl(https://example.org)}</style></svg>", "address"),
+    "Latin-1": ("html", b"<p>caf\xe9</p>", "not UTF-8"),
+    "an open comment": ("html", b"<p>x</p><!-- secret", "does not end"),
+    "an open title": ("html", b"<title>secret<p>x</p>", "does not end"),
+    "no blocks": ("voxel", b'{"palette":["#ff0000"],"blocks":[]}', "has 0 blocks"),
+    "a wrong colour": ("voxel", b'{"palette":["#ff0000"],"blocks":[[0,0,0,1]]}', "colour 1"),
+    "too wide": ("voxel", b'{"palette":["#ff0000"],"blocks":[[0,0,0,0],[5000,0,0,0]]}', "wider than"),
+    "a huge box": ("voxel", b'{"palette":["#ff0000"],"boxes":[[0,0,0,900,900,900,0]]}', "blocks"),
+    "half a model": ("model3d", planted.glb()[:40], "cut off"),
+    "subtitles": ("video", planted.mp4(b"text"), "neither picture nor sound"),
+    "half a film": ("video", planted.mp4()[:200], "not a whole MP4"),
+    "half a WebM": ("video", planted.webm()[:120], "not a whole WebM"),
+    "sound without sound": ("audio", b"ID3\x03\0\0\0\0\0\0" + bytes(50), "no sound"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_cleaned_is_refused_in_one_line(name: str) -> None:
+    kind, data, said = REFUSED[name]
+    with pytest.raises(BankError, match=re.escape(said)) as error:
+        clean(AnswerKind(kind), data)
+    assert "\n" not in str(error.value)
+
+
+@given(st.sampled_from(sorted(FILES)), st.data())
+def test_a_damaged_file_is_cleaned_or_refused_and_never_a_crash(which: tuple[str, str], data: st.DataObject) -> None:
+    content = bytearray(_made(which))
+    for _ in range(data.draw(st.integers(1, 6))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    content = content[: data.draw(st.integers(0, len(content)))]
+    with contextlib.suppress(BankError):
+        assert clean(AnswerKind(which[0]), bytes(content)).content
+
+
+_KEPT: dict[tuple[str, str], bytes] = {}
+
+
+def _made(which: tuple[str, str]) -> bytes:
+    return _KEPT.setdefault(which, FILES[which]())
+
+
+@pytest.mark.parametrize(
+    ("code", "plain"),
+    [
+        ("a = b / c; // d", "a = b / c; "),
+        ("x = /a\\/\\/b/.test(y) // z\nw", "x = /a\\/\\/b/.test(y) \nw"),
+        ("return /[/*]/g /* c */", "return /[/*]/g  "),
+        ("s = \"// no\" + '/* no */'", "s = \"// no\" + '/* no */'"),
+        ("t = `${`// ${1 /* c */}`}`", "t = `${`// ${1  }`}`"),
+        ("a /* \n */ b", "a \n b"),
+        ("s = 'does not end // x", "s = 'does not end // x"),
+    ],
+)
+def test_comments_of_scripts_go_and_nothing_else(code: str, plain: str) -> None:
+    assert without_comments(code) == plain
+
+
+def test_formats_are_known_by_their_bytes() -> None:
+    found = {suffix: format_of(make()) for (_, suffix), make in FILES.items()}
+    assert list(found.values()) == [
+        *("PNG", "JPEG", "GIF", "WebP", "SVG", "HTML", "JSON", "glTF"),
+        *("MP3", "WAV", "FLAC", "Ogg", "MP4", "MP4", "WebM"),
+    ]
