@@ -192,7 +192,7 @@ def test_answers_of_two_kinds_or_formats_to_one_prompt_are_refused(sqlite_url: s
             bring(arena, tmp_path)
         arena.append([e.SettingsChanged(policy=read_policy({"media": {"total": 0.001}}))])
         (tmp_path / MODELS[1] / "p0.wav").unlink()
-        with pytest.raises(BankError, match="media.total"):
+        with pytest.raises(BankError, match=r"media\.total"):
             bring(arena, tmp_path)
 
 

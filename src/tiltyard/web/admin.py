@@ -24,7 +24,7 @@ from tiltyard.arena.policy import PHASES
 from tiltyard.arena.store.reading import latest_events, prompt_texts
 from tiltyard.arena.store.reports import settle_reports
 from tiltyard.errors import OptionError, StoreError, TiltyardError
-from tiltyard.web import admin_import, admin_views, health
+from tiltyard.web import admin_views, health
 from tiltyard.web.admin_cases import CaseKind, Screener
 from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.bodies import choice_of, form_of
@@ -76,7 +76,7 @@ async def _session(request: Request) -> Login | None:
     return None if session is None or await asyncio.to_thread(gate.left, session) else session
 
 
-async def _entered(request: Request) -> Login:
+async def entered(request: Request) -> Login:
     """The login of a request, stored for the page handler; requests without one are redirected to the login page."""
     session = await _session(request)
     if session is None:
@@ -85,26 +85,29 @@ async def _entered(request: Request) -> Login:
     return session
 
 
-def _purpose(session: Login) -> str:
+def purpose_of(session: Login) -> str:
+    """What the forms of a login are for: nobody else's token fits."""
     return f"admin\n{session.name}"
 
 
-def _page(request: Request, tab: str, context: Mapping[str, Any], *, status: int = 200, template: str = "") -> Response:
-    """A page for a logged-in administrator, which `_entered` has checked."""
+def admin_page(
+    request: Request, tab: str, context: Mapping[str, Any], *, status: int = 200, template: str = ""
+) -> Response:
+    """A page for a logged-in administrator, which `entered` has checked."""
     site, session = site_of(request), request.state.admin_session
     frame = {
         "tab": tab,
-        "token": site.visitors.token(request, _purpose(session)),
+        "token": site.visitors.token(request, purpose_of(session)),
         "said": request.query_params.get("said", ""),
     }
     return site.page(template or f"admin_{tab}.html", {**frame, **context}, status=status)
 
 
-async def _posted(request: Request, most_bytes: int = 65_536) -> Mapping[str, str]:
+async def posted(request: Request, most_bytes: int = 65_536) -> Mapping[str, str]:
     """The form of a logged-in administrator, checked to come from one of these pages."""
-    session = await _entered(request)
+    session = await entered(request)
     form = await form_of(request, most_bytes)
-    site_of(request).visitors.check_form(request, form.get("token", ""), _purpose(session))
+    site_of(request).visitors.check_form(request, form.get("token", ""), purpose_of(session))
     return form
 
 
@@ -115,7 +118,7 @@ async def _append(request: Request, bodies: Sequence[e.AnyBody]) -> None:
         _log.info("administrator at %s: %d %s", request.state.address, n, kind)
 
 
-async def _followed(request: Request) -> None:
+async def followed(request: Request) -> None:
     """Wait a little, until the published board shows what was written."""
     site = site_of(request)
     written = await site.engine.read(lambda state: state.seq)
@@ -128,12 +131,12 @@ def _redirect(path: str, said: str = "") -> RedirectResponse:
     return RedirectResponse(f"{path}?said={said}" if said else path, status_code=303)
 
 
-def _refused(request: Request, tab: str, error: TiltyardError, written: int = 0) -> Response:
+def refused(request: Request, tab: str, error: TiltyardError, written: int = 0) -> Response:
     """A page that says why the action was refused. Database failures are handled elsewhere."""
     if isinstance(error, StoreError):
         raise error
     context = {"problem": str(error), "written": written, "back": f"{HOME}/{tab}"}
-    return _page(request, tab, context, status=400, template="admin_trouble.html")
+    return admin_page(request, tab, context, status=400, template="admin_trouble.html")
 
 
 # --- Login and logout ------------------------------------------------------------------------------------------------
@@ -181,7 +184,7 @@ async def login(request: Request) -> Response:
 @router.post("/logout")
 async def logout(request: Request) -> Response:
     """End the session."""
-    await _posted(request)
+    await posted(request)
     await asyncio.to_thread(_desk(request).gate.leave, request.state.admin_session)
     answer = _redirect(LOGIN)
     answer.delete_cookie(COOKIE, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict")
@@ -195,7 +198,7 @@ async def logout(request: Request) -> Response:
 async def overview(request: Request) -> Response:
     """Health, backlog, size, and recent changes."""
     site = site_of(request)
-    await _entered(request)
+    await entered(request)
     found = await health.look_at(site)
     totals = await site.engine.read(admin_views.arena_size) if found.well else None
     actions = []
@@ -205,31 +208,31 @@ async def overview(request: Request) -> Response:
         actions = [(event.at, event.seq, *admin_views.said_of(event.body)) for event in written]
     board = site.observatory.snapshot.board if found.board_seq is not None else None
     context = {"health": found, "totals": totals, "actions": actions, "board": board}
-    return _page(request, "overview", context, template="admin.html")
+    return admin_page(request, "overview", context, template="admin.html")
 
 
 @router.get("/models")
 async def models(request: Request) -> Response:
     """Every model with its switch."""
-    await _entered(request)
-    return _page(request, "models", {"lines": await site_of(request).engine.read(admin_views.model_lines)})
+    await entered(request)
+    return admin_page(request, "models", {"lines": await site_of(request).engine.read(admin_views.model_lines)})
 
 
 @router.get("/prompts")
 async def prompts(request: Request) -> Response:
     """Every prompt with its switch."""
-    await _entered(request)
+    await entered(request)
     site = site_of(request)
     lines = await site.engine.read(admin_views.prompt_lines)
     texts = await asyncio.to_thread(prompt_texts, site.engine.arena.store)
     shown = {name: admin_views.excerpt(text) for name, text in texts.items()}
-    return _page(request, "prompts", {"lines": lines, "texts": shown})
+    return admin_page(request, "prompts", {"lines": lines, "texts": shown})
 
 
 @router.post("/models")
 async def switch_model(request: Request) -> Response:
     """Switch a model on or off."""
-    form = await _posted(request)
+    form = await posted(request)
     name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
     return await _switch(
         request, "models", e.ModelEnabled(model=name) if on else e.ModelDisabled(model=name), "model", on=on
@@ -239,7 +242,7 @@ async def switch_model(request: Request) -> Response:
 @router.post("/prompts")
 async def switch_prompt(request: Request) -> Response:
     """Switch a prompt on or off."""
-    form = await _posted(request)
+    form = await posted(request)
     name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
     body = e.PromptEnabled(prompt_id=name) if on else e.PromptDisabled(prompt_id=name)
     seen = on and await site_of(request).engine.read(lambda state: _is_public(state, name))
@@ -249,21 +252,21 @@ async def switch_prompt(request: Request) -> Response:
 @router.get("/reports")
 async def reports(request: Request) -> Response:
     """What visitors reported, and the answers that are switched off."""
-    await _entered(request)
+    await entered(request)
     engine = site_of(request).engine
     off = await engine.read(lambda state: sorted(state.catalog.answers_off))
-    return _page(request, "reports", await asyncio.to_thread(admin_views.report_lines, engine.arena.store, off))
+    return admin_page(request, "reports", await asyncio.to_thread(admin_views.report_lines, engine.arena.store, off))
 
 
 @router.post("/reports")
 async def settle_report(request: Request) -> Response:
     """Switch one answer on or off, or settle its reports without that."""
-    form, arena = await _posted(request), site_of(request).engine.arena
+    form, arena = await posted(request), site_of(request).engine.arena
     name, to = form.get("answer", ""), choice_of(form, "to", "on", "off", "dismiss")
     try:
         await _append(request, admin_views.switch_answer(name, to))
     except TiltyardError as error:
-        return _refused(request, "reports", error)
+        return refused(request, "reports", error)
     await asyncio.to_thread(settle_reports, arena.store, name, arena.now())
     return _redirect(f"{HOME}/reports", f"answer_{to}")
 
@@ -276,38 +279,9 @@ async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on:
     try:
         await _append(request, [body])
     except TiltyardError as error:
-        return _refused(request, tab, error)
-    await _followed(request)
+        return refused(request, tab, error)
+    await followed(request)
     return _redirect(f"{HOME}/{tab}", f"{what}_{'on' if on else 'off'}")
-
-
-# --- Import ----------------------------------------------------------------------------------------------------------
-
-
-@router.get("/import")
-async def import_page(request: Request) -> Response:
-    """The form for prompts, answers and model metadata."""
-    await _entered(request)
-    return _page(request, "import", {"lines": [], "megabytes": admin_import.MOST_BYTES // 1_000_000})
-
-
-@router.post("/import")
-async def import_texts(request: Request) -> Response:
-    """Import what is new or changed."""
-    form = await _posted(request, admin_import.MOST_BYTES)
-    site = site_of(request)
-    store, written = site.engine.arena.store, 0
-    try:
-        catalog = await site.engine.read(admin_import.catalog_of)
-        plan = await asyncio.to_thread(admin_import.plan_of, form, catalog, store)
-        for part in in_parts(plan.bodies):
-            await _append(request, part)
-            written += len(part)
-        lines = await asyncio.to_thread(admin_import.done, plan, site.engine.arena)
-    except TiltyardError as error:
-        return _refused(request, "import", error, written)
-    await _followed(request)
-    return _page(request, "import", {"lines": lines, "megabytes": admin_import.MOST_BYTES // 1_000_000})
 
 
 # --- Screening -------------------------------------------------------------------------------------------------------
@@ -316,27 +290,27 @@ async def import_texts(request: Request) -> Response:
 @router.get("/screening")
 async def screening(request: Request) -> Response:
     """Sessions and answers that look odd, and what was excluded."""
-    await _entered(request)
+    await entered(request)
     found = await asyncio.to_thread(_desk(request).cases.findings)
     withheld = await site_of(request).engine.read(admin_views.withheld_answers)
-    return _page(request, "screening", {"found": found, "withheld": withheld, "listed": LISTED})
+    return admin_page(request, "screening", {"found": found, "withheld": withheld, "listed": LISTED})
 
 
 @router.post("/screening")
 async def write_flags(request: Request) -> Response:
     """Write what was found to the log. It excludes nothing."""
-    await _posted(request)
+    await posted(request)
     found = await asyncio.to_thread(_desk(request).cases.findings)
     for part in in_parts(list(found.new_flags)):
         await _append(request, part)
-    await _followed(request)
+    await followed(request)
     return _redirect(f"{HOME}/screening", "flags" if found.new_flags else "nothing")
 
 
 @router.post("/answers")
 async def switch_answer(request: Request) -> Response:
     """Serve an answer again (a false alarm), or stop serving it."""
-    form = await _posted(request)
+    form = await posted(request)
     name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
     body = e.ResponseEnabled(response_id=name) if on else e.ResponseDisabled(response_id=name)
     return await _switch(request, "screening", body, "answer", on=on)
@@ -345,21 +319,21 @@ async def switch_answer(request: Request) -> Response:
 @router.get("/screening/{kind}/{name}")
 async def case_page(request: Request, kind: str, name: str) -> Response:
     """One case, and what excluding or restoring its votes would do to the board."""
-    await _entered(request)
+    await entered(request)
     cases = _desk(request).cases
     try:
         case = await asyncio.to_thread(cases.case, _kind(kind), name)
         changes = [(verb, body) for verb in ("exclude", "restore") if (body := _change(case, verb, "?")) is not None]
         effects = {verb: await asyncio.to_thread(cases.effects, body) for verb, body in changes}
     except TiltyardError as error:
-        return _refused(request, "screening", error)
-    return _page(request, "screening", {"case": case, "effects": effects}, template="admin_case.html")
+        return refused(request, "screening", error)
+    return admin_page(request, "screening", {"case": case, "effects": effects}, template="admin_case.html")
 
 
 @router.post("/screening/{kind}/{name}")
 async def decide(request: Request, kind: str, name: str) -> Response:
     """Exclude or restore the votes that the case had when it was shown."""
-    form = await _posted(request)
+    form = await posted(request)
     verb, until = form.get("do", ""), form.get("until", "")
     reason = " ".join(form.get("reason", "").split())[:REASON_CHARACTERS]
     try:
@@ -373,8 +347,8 @@ async def decide(request: Request, kind: str, name: str) -> Response:
             return _redirect(f"{HOME}/screening", "nothing")
         await _append(request, [body])
     except TiltyardError as error:
-        return _refused(request, "screening", error)
-    await _followed(request)
+        return refused(request, "screening", error)
+    await followed(request)
     return _redirect(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
 
 
@@ -397,7 +371,7 @@ def _change(case: ReviewItem, verb: str, reason: str) -> e.Excluded | e.Restored
 @router.get("/settings")
 async def settings_page(request: Request) -> Response:
     """Phase, limits and the whole policy."""
-    await _entered(request)
+    await entered(request)
     site = site_of(request)
     policy, phase = await site.engine.read(lambda state: (state.policy, state.phase))
     context = {
@@ -407,35 +381,35 @@ async def settings_page(request: Request) -> Response:
         "enforced": site.settings.rate_limit,
         "settings": written_settings(policy),
     }
-    return _page(request, "settings", context)
+    return admin_page(request, "settings", context)
 
 
 @router.post("/settings/phase")
 async def change_phase(request: Request) -> Response:
     """Move the arena to another phase."""
-    form = await _posted(request)
+    form = await posted(request)
     said = form.get("phase", "")
     try:
         if said not in map(str, PHASES):
             raise OptionError(f"there is no phase {said[:20]!r}; the phases are 1 to {PHASES[-1]}.")
         await _append(request, [e.PhaseChanged(phase=int(said))])
     except TiltyardError as error:
-        return _refused(request, "settings", error)
-    await _followed(request)
+        return refused(request, "settings", error)
+    await followed(request)
     return _redirect(f"{HOME}/settings", "phase")
 
 
 @router.post("/settings/limits")
 async def change_limits(request: Request) -> Response:
     """Change the rate limits; the rest of the policy stays."""
-    form = await _posted(request)
+    form = await posted(request)
     return await _change_policy(request, "limits", lambda: {"limits": admin_views.limits_from(form)})
 
 
 @router.post("/settings/texts")
 async def change_texts_public(request: Request) -> Response:
     """Change when answers are public; the rest of the policy stays."""
-    form = await _posted(request)
+    form = await posted(request)
     return await _change_policy(request, "texts", lambda: {"texts_public": admin_views.texts_public_from(form)})
 
 
@@ -445,6 +419,6 @@ async def _change_policy(request: Request, said: str, read: Callable[[], dict[st
         policy = await site_of(request).engine.read(lambda state: state.policy)
         await _append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, **changes))])
     except TiltyardError as error:
-        return _refused(request, "settings", error)
-    await _followed(request)
+        return refused(request, "settings", error)
+    await followed(request)
     return _redirect(f"{HOME}/settings", said)

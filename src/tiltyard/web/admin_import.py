@@ -1,34 +1,59 @@
-"""Filling the arena from a form: the same files as `tiltyard arena import`, as text."""
+"""Filling the arena from a form or an uploaded zip file, which can be looked at before it is done."""
 
 from __future__ import annotations
 
-import copy
+import asyncio
+import logging
+import os
 import re
+import secrets
 import tempfile
+import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from fastapi import APIRouter, Request
 
-from tiltyard.arena.importing import Import, plan_import, said_of_telling
+from tiltyard.arena.events import ResponseAdded
+from tiltyard.arena.import_source import opened_source
+from tiltyard.arena.importing import carry_out, prepare_import, said_of_telling
 from tiltyard.arena.screening import hide_self_naming
-from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
-from tiltyard.errors import BankError
+from tiltyard.errors import BankError, TiltyardError
 from tiltyard.files import write_text
+from tiltyard.web.admin import HOME, admin_page, entered, followed, posted, purpose_of, refused
+from tiltyard.web.bodies import multipart_of
+from tiltyard.web.site import site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from tiltyard.arena.catalog import Catalog
+    from starlette.responses import Response
+
+    from tiltyard.arena.importing import Import
     from tiltyard.arena.service import Arena
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store import Store
+
+router = APIRouter(prefix=HOME, include_in_schema=False)
 
 MOST_BYTES = 8_000_000
 """The largest form: percent-encoding makes a text up to three times as long. Use the command line for more."""
 
+UPLOAD_BYTES = 300_000_000
+"""The largest zip file."""
+
+UPLOAD_SECONDS = 3600
+"""How long an uploaded file waits for its import."""
+
+LISTED = 100
+"""Prompts that a preview lists."""
+
+UPLOAD_NAME = re.compile(r"[A-Za-z0-9_-]{24}\Z")
+
 FILE_NAME = re.compile(r"[^/\\\x00-\x1f]{1,100}\Z")
 """Names of models that can be part of a file's name."""
+
+_log = logging.getLogger("tiltyard.web")
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -37,33 +62,159 @@ class _Owner(msgspec.Struct, frozen=True):
     entrant_id: str
 
 
-def catalog_of(state: ArenaState) -> Catalog:
-    """A copy of the catalog, to compare an import with."""
-    return copy.deepcopy(state.catalog)
+@router.get("/import")
+async def import_page(request: Request) -> Response:
+    """The forms for prompts, answers and model metadata, and for a zip file."""
+    await entered(request)
+    return _import_page(request)
 
 
-def plan_of(form: Mapping[str, str], catalog: Catalog, store: Store) -> Import:
-    """The events that would import the form's three fields into the arena; empty fields are left out."""
-    with tempfile.TemporaryDirectory(prefix="tiltyard-import-") as name:
-        folder = Path(name)
+@router.post("/import")
+async def import_texts(request: Request) -> Response:
+    """Import what is new or changed in a form, or say what that would be."""
+    form = await posted(request, MOST_BYTES)
+
+    def prepared(arena: Arena) -> Iterator[Import]:
+        with tempfile.TemporaryDirectory(prefix="tiltyard-import-") as name:
+            folder = Path(name)
+            try:
+                yield prepare_import(
+                    arena,
+                    bank=_file(folder / "prompts.jsonl", form.get("prompts", "")),
+                    responses=_responses(folder / "responses", form.get("responses", "")),
+                    cards=_file(folder / "models.yaml", form.get("models", "")),
+                )
+            except Exception as error:
+                # messages name the file, not the temporary folder it was in
+                error.args = tuple(str(part).replace(f"{folder}/", "") for part in error.args)
+                raise
+
+    return await _answered(request, prepared, look_only=form.get("do") == "preview", again=form)
+
+
+@router.post("/upload")
+async def upload(request: Request) -> Response:
+    """Take a zip file, and say what importing it would do."""
+    session = await entered(request)
+    site = site_of(request)
+    try:
+        folder = _uploads()
+    except BankError as error:
+        return refused(request, "import", error)
+    for old in folder.iterdir():
+        if time.time() - old.stat().st_mtime > UPLOAD_SECONDS:
+            old.unlink(missing_ok=True)
+    name = secrets.token_urlsafe(18)
+    target = folder / f"{name}.zip"
+    try:
+        fields = await multipart_of(request, target, UPLOAD_BYTES)
+        site.visitors.check_form(request, fields.get("token", ""), purpose_of(session))
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    if not target.exists():
+        return refused(request, "import", BankError("no file was sent. Choose a zip file."))
+    answer = await _answered(request, lambda arena: _unzipped(arena, target), look_only=True, upload=name)
+    if answer.status_code != 200:
+        target.unlink(missing_ok=True)
+    return answer
+
+
+@router.post("/upload/import")
+async def import_upload(request: Request) -> Response:
+    """Import an uploaded zip file that was looked at."""
+    name = (await posted(request)).get("upload", "")
+    target = _uploads() / f"{name}.zip"
+    if not UPLOAD_NAME.match(name) or not target.exists():
+        error = BankError("the uploaded file is gone: it waits an hour, on the host that took it. Upload it again.")
+        return refused(request, "import", error)
+    try:
+        return await _answered(request, lambda arena: _unzipped(arena, target), look_only=False)
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def _unzipped(arena: Arena, path: Path) -> Iterator[Import]:
+    most = arena.read(lambda state: state.policy.media.most_bytes("total"))
+    try:
+        with opened_source(path, most) as found:
+            yield prepare_import(arena, bank=found.prompts, responses=found.responses, cards=found.models)
+    except BankError as error:
+        raise BankError(str(error).replace(path.name, "the zip file")) from None
+
+
+def _uploads() -> Path:
+    """The folder of uploaded files, which only this user can read."""
+    folder = Path(tempfile.gettempdir()) / f"tiltyard-uploads-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        raise BankError(f"{folder} belongs to somebody else. Remove it, or use `tiltyard arena import`.")
+    return folder
+
+
+async def _answered(
+    request: Request,
+    prepared: Callable[[Arena], Iterator[Import]],
+    *,
+    look_only: bool,
+    again: Mapping[str, str] | None = None,
+    upload: str = "",
+) -> Response:
+    """Prepare an import outside the event loop, then show it or do it."""
+    site = site_of(request)
+    arena = site.engine.arena
+    try:
+        lines, rows = await asyncio.to_thread(_done, arena, prepared, look_only)
+    except TiltyardError as error:
+        return refused(request, "import", error)
+    if look_only:
+        return _import_page(request, preview=lines, rows=rows, again=again, upload=upload)
+    _log.info("administrator at %s: an import", request.state.address)
+    await followed(request)
+    return _import_page(request, lines=lines)
+
+
+def _done(
+    arena: Arena, prepared: Callable[[Arena], Iterator[Import]], look_only: bool
+) -> tuple[list[str], list[tuple[str, str, int]]]:
+    """What an import did or would do, in lines; older answers are then screened for the names of new models."""
+    with contextmanager(prepared)(arena) as plan:
         try:
-            return plan_import(
-                catalog,
-                prompt_texts(store),
-                texts_of_answers(store),
-                bank=_file(folder / "prompts.jsonl", form.get("prompts", "")),
-                responses=_responses(folder / "responses", form.get("responses", "")),
-                cards=_file(folder / "models.yaml", form.get("models", "")),
-            )
-        except Exception as error:
-            # messages name the file, not the temporary folder it was in
-            error.args = tuple(str(part).replace(f"{folder}/", "") for part in error.args)
-            raise
+            if not look_only:
+                carry_out(arena, plan)
+            return plan.lines() + ([] if look_only else said_of_telling(hide_self_naming(arena))), _by_prompt(plan)
+        finally:
+            plan.close()
 
 
-def done(plan: Import, arena: Arena) -> list[str]:
-    """What an import did, once its events are written; older answers are screened for the names of new models."""
-    return [*plan.lines(), *said_of_telling(hide_self_naming(arena))]
+def _by_prompt(plan: Import) -> list[tuple[str, str, int]]:
+    """New answers by prompt: its id, their kind, how many."""
+    counts: dict[tuple[str, str], int] = {}
+    for body in plan.bodies:
+        if isinstance(body, ResponseAdded):
+            counts[body.prompt_id, body.answer_kind] = counts.get((body.prompt_id, body.answer_kind), 0) + 1
+    return [(prompt, kind, n) for (prompt, kind), n in counts.items()][:LISTED]
+
+
+def _import_page(
+    request: Request,
+    *,
+    lines: list[str] | None = None,
+    preview: list[str] | None = None,
+    rows: list[tuple[str, str, int]] | None = None,
+    again: Mapping[str, str] | None = None,
+    upload: str = "",
+) -> Response:
+    context = {
+        "lines": lines or [],
+        "preview": preview or [],
+        "rows": rows or [],
+        "again": again or {},
+        "upload": upload,
+        "megabytes": MOST_BYTES // 1_000_000,
+        "upload_megabytes": UPLOAD_BYTES // 1_000_000,
+    }
+    return admin_page(request, "import", context)
 
 
 def _file(path: Path, text: str) -> Path | None:

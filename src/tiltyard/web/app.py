@@ -21,7 +21,7 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.store import site_texts
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.web import admin, api, bank, board_pages, heads, health, pages, sharing, shown, vote
+from tiltyard.web import admin, admin_import, api, bank, board_pages, heads, health, pages, sharing, shown, vote
 from tiltyard.web.api import QuickRoutes
 from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
@@ -128,7 +128,7 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
 
 
 def _add_routes(app: FastAPI) -> None:
-    for part in (api, vote, shown, sharing, board_pages, pages, bank, heads, admin, health):
+    for part in (api, vote, shown, sharing, board_pages, pages, bank, heads, admin, admin_import, health):
         app.include_router(part.router)
 
     @app.get("/robots.txt", include_in_schema=False)
