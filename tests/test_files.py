@@ -22,6 +22,7 @@ SOURCE = Path(ty.__file__).parent
 
 APPENDS = "only grows, line by line; its module says how a torn last line is mended"
 TEMPORARY = "a temporary file of its own, which nobody else looks at"
+IN_MEMORY = "into memory: cleaned bytes are handed back"
 UNDER_A_NAME = "writes under the name that whole_file gave it"
 ELSEWHERE = {
     "files.py": "the home of writing",
@@ -36,6 +37,10 @@ ELSEWHERE = {
     "battles/inputs.py": TEMPORARY,
     "ratings/compiled.py": TEMPORARY,
     "web/api.py": TEMPORARY,
+    "web/bodies.py": TEMPORARY,
+    "arena/media/images.py": IN_MEMORY,
+    "arena/media/sound.py": IN_MEMORY,
+    "arena/import_source.py": UNDER_A_NAME,
     "web/heads.py": TEMPORARY,
     "web/share_cards.py": "a picture in memory, which is sent",
     "battles/writing.py": UNDER_A_NAME,
