@@ -1,6 +1,6 @@
 """Write a small folder of drawings that three made-up models "drew": something to import into an arena.
 
-    python examples/drawings/make_drawings.py drawings
+python examples/drawings/make_drawings.py drawings
 """
 
 import json
