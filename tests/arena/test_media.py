@@ -18,7 +18,7 @@ from PIL import Image
 from tests.arena import planted
 from tests.arena.planted import FILES, PLANTED
 from tiltyard.arena.media import clean, format_of
-from tiltyard.arena.media.scripts import without_comments
+from tiltyard.arena.media.markup import without_comments
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import BankError
 

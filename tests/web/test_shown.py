@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import pytest
 from starlette.testclient import TestClient
@@ -141,6 +142,34 @@ def test_answers_of_two_kinds_to_one_prompt_are_refused(sqlite_site: SmallSite) 
     with pytest.raises(ArenaError, match="not in the arena"):
         arena.append([e.PromptAdded(prompt_id="new", text="?"), _on(svg, "new")])
     arena.append([e.PromptAdded(prompt_id="new", text="?"), _on(svg, "new")], [file])
+
+
+def test_an_answer_that_an_administrator_switched_off_is_gone(sqlite_site: SmallSite) -> None:
+    only(sqlite_site.arena, "image")
+    client = sqlite_site.client()
+    matchup = served(client)
+    assert client.get(matchup["url_a"]).status_code == 200
+    sqlite_site.arena.append([e.ResponseDisabled(response_id=f"image-{number}") for number in range(len(MODELS))])
+    sqlite_site.observatory.refresh()
+    assert [client.get(matchup[f"url_{side}"]).status_code for side in "ab"] == [404, 404]
+
+
+def test_pages_that_show_authors_show_their_files(sqlite_site: SmallSite) -> None:
+    from tiltyard.arena.policy import read_policy
+
+    made = only(sqlite_site.arena, "image")
+    client = sqlite_site.client()
+    client.post(f"/api/v1/matchups/{served(client)['matchup_id']}/vote", json={"choice": "A"})
+    sqlite_site.observatory.refresh()
+    assert client.get("/me/votes").text.count('<img src="/shown/') == 2
+    hidden = client.get(f"/models/{MODELS[0]}?prompt=image").text
+    assert "/shown/" not in hidden
+    sqlite_site.arena.append([e.SettingsChanged(policy=read_policy({"texts_public": "always"}))])
+    sqlite_site.observatory.refresh()
+    for address in (f"/models/{MODELS[0]}?prompt=image", f"/compare?a={MODELS[0]}&b={MODELS[1]}&prompt=image"):
+        shown = re.search(r'<img src="(/shown/[^"]+)"', client.get(address).text)
+        assert shown is not None
+        assert client.get(shown[1]).content == made[MODELS[0]]
 
 
 def _on(body: e.ResponseAdded, prompt_id: str) -> e.ResponseAdded:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.matchup_table import voted_matchups
+from tiltyard.bank import AnswerKind
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.model import result_for
+from tiltyard.web.shown import file_part
 from tiltyard.web.text import rendered, rendered_answer
 
 if TYPE_CHECKING:
@@ -84,12 +86,18 @@ def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], b
             models[matchup.a].display_name,
             models[matchup.b].display_name,
             rendered(matchup.prompt),
-            rendered_answer(matchup.response_a),
-            rendered_answer(matchup.response_b),
+            _own_answer(site, matchup, "A", matchup.response_a),
+            _own_answer(site, matchup, "B", matchup.response_b),
         )
         for matchup in shown
     )
     return votes, len(found) > VOTES_SHOWN
+
+
+def _own_answer(site: Site, matchup: ShownMatchup, side: Literal["A", "B"], said: str) -> Html:
+    if matchup.kind == AnswerKind.TEXT:
+        return rendered_answer(said)
+    return file_part(matchup.kind, site.shown_links.url(matchup.matchup_id, side), rendered_answer(said))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.arena.offline import rate_options
+from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.arena.store.weeks import kept_weeks, week_texts
 from tiltyard.decisions.words import between, side, signed, sureness
@@ -33,6 +34,7 @@ from tiltyard.web.model import (
 )
 from tiltyard.web.page_cache import has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
+from tiltyard.web.shown import file_part
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
 from tiltyard.web.validity import validity_view
@@ -187,7 +189,10 @@ def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, l
     if prompt is None:
         return "", []
     found = site.observatory.texts([("prompt", prompt), *(("response", response) for response in responses)])
-    return found[("prompt", prompt)], [rendered_answer(found[("response", response)]) for response in responses]
+    answers = {response: rendered_answer(found[("response", response)]) for response in responses}
+    for name, file in files_of(site.engine.arena.store, responses).items():
+        answers[name] = file_part(file.kind, site.shown_links.public_url(name), answers[name])
+    return found[("prompt", prompt)], [answers[response] for response in responses]
 
 
 @router.get("/compare")

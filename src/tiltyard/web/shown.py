@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Literal
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
-from tiltyard.arena.store.files import PART_BYTES, read_part, shown_file
+from tiltyard.arena.store.files import PART_BYTES, files_of, read_part, shown_file
 from tiltyard.bank import AnswerKind
+from tiltyard.pages import markup
 from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
 from tiltyard.web.rendering import static_files
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False)
 
 MAC_BYTES = 24
+PUBLIC = "P"
 TOKEN = re.compile(r"[A-Za-z0-9_-]{40,320}\Z")
 
 SANDBOX = (
@@ -63,8 +65,13 @@ class ShownLinks:
         named = f"{side}{matchup_id}".encode()
         return f"/shown/{_letters(self._mac(named) + named)}"
 
+    def public_url(self, response_id: str) -> str:
+        """The address of an answer that is public with its author, because its prompt is retired."""
+        named = f"{PUBLIC}{response_id}".encode()
+        return f"/shown/{_letters(self._mac(named) + named)}"
+
     def read(self, token: str) -> tuple[str, str] | None:
-        """The matchup and the side that a token stands for; None if it is not one of ours."""
+        """The matchup and the side that a token stands for, or an answer and `PUBLIC`; None if it is not ours."""
         if not TOKEN.match(token):
             return None
         try:
@@ -90,10 +97,26 @@ async def shown_answer(request: Request, token: str) -> Response:
     site = site_of(request)
     named = site.shown_links.read(token)
     store = site.engine.arena.store
-    found = None if named is None else await asyncio.to_thread(shown_file, store, *named)
-    if found is None:
+    found = None if named is None else await asyncio.to_thread(_found, store, *named)
+    if found is None or found.response_id in site.observatory.snapshot.answers_off:
         raise Failure(404, "not_found", NOT_FOUND)
     return answer_with(request, store, found)
+
+
+def _found(store: Store, name: str, side: str) -> StoredFile | None:
+    return files_of(store, [name]).get(name) if side == PUBLIC else shown_file(store, name, side)
+
+
+def file_part(kind: str, url: str, description: markup.Html) -> markup.Html:
+    """An answer that is a file as a part of a page about it: a picture, a player, or a line that says what it is."""
+    match kind:
+        case AnswerKind.IMAGE | AnswerKind.SVG:
+            shown = markup.Html(f'<img src="{markup.text(url)}" alt="An answer: a picture" loading="lazy">')
+        case AnswerKind.AUDIO | AnswerKind.VIDEO:
+            shown = markup.el(str(kind), src=url, controls=True, preload="none", aria_label=f"An answer: {kind}")
+        case _:
+            shown = markup.el("p", f"An answer of kind {kind}, which is shown where it is voted on.", class_="note")
+    return shown + description
 
 
 def answer_with(request: Request, store: Store, found: StoredFile) -> Response:

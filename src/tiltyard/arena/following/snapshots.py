@@ -119,6 +119,8 @@ class Snapshot:
     study: Study
     edition: int
     """Numbers the published snapshots: two snapshots of the same event may differ in later study results."""
+    answers_off: frozenset[str] = frozenset()
+    """The ids of the answers that an administrator switched off."""
 
     def model(self, name: str) -> ModelFacts:
         """A model by its id; an unknown one is an `ArenaError`."""
@@ -162,6 +164,7 @@ def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -
         ratings=Ratings(state.ratings.seq, *(column.copy() for column in state.ratings.columns())),
         study=study,
         edition=edition,
+        answers_off=frozenset(catalog.answers_off),
     )
 
 

@@ -45,6 +45,13 @@ _shown = {
 }
 
 
+_of_answers = (
+    sa.select(responses.c.response_id, responses.c.kind, files.c.sha256, files.c.media_type, files.c.size)
+    .join_from(responses, files, files.c.sha256 == responses.c.file)
+    .where(one_of(responses.c.response_id, "ids"))
+)
+
+
 class CleanFile(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes of an answer as voters are shown them.
 
@@ -104,6 +111,13 @@ def shown_file(store: Store, matchup_id: str, side: str) -> StoredFile | None:
     with store.database.read() as connection:
         row = connection.execute(_shown[side], {"matchup": matchup_id}).first()
     return None if row is None else StoredFile(*row)
+
+
+def files_of(store: Store, response_ids: Sequence[str]) -> dict[str, StoredFile]:
+    """The files of those of these answers that are files, by the answer's id."""
+    with store.database.read() as connection:
+        rows = fetch(connection, _of_answers, {"ids": list(response_ids)})
+    return {row[0]: StoredFile(*row) for row in rows}
 
 
 def stored_files(store: Store) -> list[tuple[StoredFile, str]]:
