@@ -19,7 +19,6 @@ PLUG_INS = {
     "tiltyard.arena.matchmaking.coverage": "a lane",
     "tiltyard.arena.matchmaking.legacy": "a lane",
     "tiltyard.arena.matchmaking.uncertainty": "a lane",
-    "tiltyard.web.admin_import": "one of the administrator's pages",
 }
 """Small modules with a single importer that stay separate, with the reason: a protocol, or one of several of a kind."""
 

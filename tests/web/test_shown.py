@@ -161,7 +161,7 @@ def test_pages_that_show_authors_show_their_files(sqlite_site: SmallSite) -> Non
     client = sqlite_site.client()
     client.post(f"/api/v1/matchups/{served(client)['matchup_id']}/vote", json={"choice": "A"})
     sqlite_site.observatory.refresh()
-    assert client.get("/me/votes").text.count('<img src="/shown/') == 2
+    assert client.get("/me").text.count('<img src="/shown/') == 2
     hidden = client.get(f"/models/{MODELS[0]}?prompt=image").text
     assert "/shown/" not in hidden
     sqlite_site.arena.append([e.SettingsChanged(policy=read_policy({"texts_public": "always"}))])
