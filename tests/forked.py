@@ -42,8 +42,9 @@ def start_server() -> None:
 
 def inherit_server() -> None:
     """Use the server that this process's parent started, if it did: it is not this process's to look after."""
-    if forkserver._forkserver._forkserver_pid is not None:
-        forkserver._forkserver.ensure_running = lambda: None
+    server: Any = forkserver._forkserver
+    if server._forkserver_pid is not None:
+        server.ensure_running = lambda: None
 
 
 class Forked:

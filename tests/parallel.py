@@ -9,7 +9,9 @@ A worker that dies fails the test it was running, and another takes its place.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,6 +31,8 @@ leaves quick ones, one by one, for an even end."""
 
 REST = 12
 """How many tests a portion may be longer, to end with a file."""
+
+SECONDS_TO_CLOSE = 60.0
 
 _FORKS = multiprocessing.get_context("fork")
 
@@ -125,7 +129,7 @@ class _Controller:
             for worker in self._workers:
                 worker.process.terminate()
             for worker in self._workers:
-                worker.process.join()
+                _let_end(worker)
 
     def _fork(self) -> _Worker:
         ours, theirs = multiprocessing.Pipe()
@@ -185,22 +189,40 @@ class _Controller:
         self._workers.append(self._fork())
 
 
+def _let_end(worker: _Worker) -> None:
+    """Give a worker that was told to end the time to close its servers; whatever it still says goes unheard."""
+    until = time.monotonic() + SECONDS_TO_CLOSE
+    while worker.process.is_alive() and time.monotonic() < until:
+        if worker.pipe.poll(0.05):
+            os.read(worker.pipe.fileno(), 65536)
+    worker.process.kill()
+    worker.process.join()
+
+
 def _work(session: pytest.Session, pipe: Connection, base: Path) -> None:
     """What a worker does: ask for tests and run them, until there are none or somebody says that it is enough."""
     _settle(session.config, base)
     session.config.pluginmanager.register(_Reports(session.config, pipe), "reports-of-a-worker")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    told: list[int] = []
+
+    def enough(number: int, _frame: object) -> None:
+        told.append(number)  # a test may catch what is raised next
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, enough)
     try:
-        _run(session, pipe)
+        _run(session, pipe, told)
     except KeyboardInterrupt:
+        told.append(signal.SIGINT)
+    if told:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         session._setupstate.teardown_exact(None)  # its servers and databases
 
 
-def _run(session: pytest.Session, pipe: Connection) -> None:
+def _run(session: pytest.Session, pipe: Connection, told: list[int]) -> None:
     given = _given(pipe)
     number = next(given, None)
-    while number is not None:
+    while number is not None and not told:
         pipe.send(("start", number))
         following = next(given, None)  # a test tears down what the next one does not need
         item = session.items[number]

@@ -34,6 +34,18 @@ def test_fails():
     print("words of the test")
     assert [1] == [2]
 
+def test_catches_everything():
+    import time
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        pass
+
+@pytest.mark.parametrize("number", range(9))
+def test_comes_too_late(number):
+    with open("late", "a") as file:
+        file.write("x")
+
 """
 
 WORSE = """
@@ -70,7 +82,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_test_is_run_once_and_reported_as_it_ended(tmp_path: Path) -> None:
-    done = run(tmp_path, "-p", "pytest_timeout")
+    done = run(tmp_path, "-p", "pytest_timeout", "-k", "not catches and not late")
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search("3 failed, 9 passed, 1 skipped", done.stdout), done.stdout
     assert sorted((tmp_path / "ran").read_text().split()) == [str(number) for number in range(9)]
@@ -81,9 +93,10 @@ def test_every_test_is_run_once_and_reported_as_it_ended(tmp_path: Path) -> None
 
 
 def test_the_first_failure_may_end_the_run_and_everything_is_closed(tmp_path: Path) -> None:
-    done = run(tmp_path, "-x", "test_sample.py")
+    done = run(tmp_path, "-x", "--forks", "1", "test_sample.py")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed" in done.stdout
+    assert not (tmp_path / "late").exists(), "a test that catches the interrupt is still the last"
     assert (tmp_path / "closed").read_text() == "x"
 
 
