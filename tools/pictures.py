@@ -56,6 +56,7 @@ def main() -> None:
             shoot(browser, run.joinpath("report.html").as_uri(), "report", height=900)
             shoot(browser, address, "vote", height=640)
             shoot(browser, address, "vote-phone-dark", width=390, height=720, dark=True)
+            shoot(browser, address, "vote-result", height=760, votes=True)
             shoot(browser, f"{address}/leaderboard", "leaderboard", height=860)
             shoot(browser, f"{address}/models/model-003", "model", height=1000)
             shoot(browser, f"{address}/validity", "validity", height=1000)
@@ -185,8 +186,17 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def shoot(browser: Browser, url: str, name: str, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:
-    """A picture of a page on a screen of this size."""
+def shoot(
+    browser: Browser,
+    url: str,
+    name: str,
+    *,
+    width: int = 1280,
+    height: int = 800,
+    dark: bool = False,
+    votes: bool = False,
+) -> None:
+    """A picture of a page on a screen of this size; or, with `votes`, of the result of a vote there."""
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
     page.goto(url, timeout=120_000)
     start = page.get_by_role("button", name="Start voting")
@@ -200,6 +210,11 @@ def shoot(browser: Browser, url: str, name: str, *, width: int = 1280, height: i
         page.get_by_role("button", name="Skip").click()  # made-up models of one style give one answer
         page.wait_for_load_state("networkidle")
         page.mouse.move(0, 0)
+    if votes:
+        page.keyboard.press("a")
+        page.get_by_role("button", name="Show the names").click()
+        page.wait_for_selector(".revealed")
+        page.keyboard.press("2")
     page.screenshot(path=IMAGES / f"{name}.png", timeout=120_000)
     page.close()
 

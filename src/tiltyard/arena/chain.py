@@ -41,10 +41,11 @@ SALT_LENGTH: Final = SALT_BYTES * 4 // 3
 _PRIVATE: Final = {
     "matchup_served": (',"response_a":', ',"expires_at":'),
     "voted": (',"undo_until":', ',"undo_until":'),
+    "explained": (',"comment":', ',"comment":'),
 }
-"""What stays private of an event that is public: everything from one field to another, whose value is a number. A
-quotation mark after a comma is never inside a JSON string, where it is escaped, so these are fields and not something
-that a text says."""
+"""What stays private of an event that is public: everything from one field to another, whose value is a number
+or a digest. A quotation mark after a comma is never inside a JSON string, where it is escaped, so these are fields and
+not something that a text says."""
 
 OF_MATCHUPS: Final = frozenset({"matchup_served", "voted", "revealed", "skipped", "expired", "undone"})
 """The kinds whose label has the id of a matchup."""

@@ -7,12 +7,13 @@ does to a matchup, and `check_events` what may be appended by hand.
 from __future__ import annotations
 
 import re
+import secrets
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
 from tiltyard.arena import events as e
-from tiltyard.arena import voting
+from tiltyard.arena import reasons, voting
 from tiltyard.arena.policy import PHASES
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import ArenaError
@@ -271,6 +272,28 @@ class ReportAnswer(_WithoutReply):
         return voting.Decision(ballot)
 
 
+class ExplainVote(_WithoutReply):
+    """Say why one voted so: with tags of the policy, and with a comment, which is kept outside the log."""
+
+    def __init__(
+        self, matchup_id: str, voter: str, tags: Sequence[str], comment: str, quotas: Sequence[Quota] = ()
+    ) -> None:
+        super().__init__(matchup_id, voter, quotas)
+        self.tags = tuple(tags)
+        self.comment = comment
+        self.salt = secrets.token_hex(16)
+
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
+        """Note the reasons, or refuse them."""
+        try:
+            tags = reasons.checked_tags(self.tags, state.policy.ballot)
+            self.comment = reasons.checked_comment(self.comment, state.policy.ballot)
+        except reasons.BadReason as refusal:
+            return voting.Decision(ballot, refusal=refusal)
+        digest = reasons.comment_digest(self.salt, self.comment) if self.comment else ""
+        return voting.explain(ballot, tags, digest, now)
+
+
 class CloseExpired(Command[int]):
     """Close the matchups that were not voted on in time; the result is their number."""
 
@@ -323,9 +346,9 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
     for body in bodies:
         if isinstance(body, e.ChainUpgraded):
             raise ArenaError("ChainUpgraded is not written by hand: run `tiltyard arena init --upgrade`.")
-        if type(body) in e.OF_MATCHUPS:
+        if type(body) in e.OF_MATCHUPS or isinstance(body, e.Explained):
             name = type(body).__name__
-            raise ArenaError(f"{name} is not written by hand: serve, vote, reveal, skip or undo instead.")
+            raise ArenaError(f"{name} is not written by hand: serve, vote, reveal, skip, undo or explain instead.")
         _check_content(body)
         match body:
             case e.ModelAdded():

@@ -194,6 +194,16 @@ class Undone(Body, frozen=True, kw_only=True, gc=False, tag="undone"):
     matchup_id: str
 
 
+class Explained(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="explained"):
+    """The voter said why, after the vote was final. Of several explanations of one vote the last holds."""
+
+    matchup_id: str
+    tags: tuple[str, ...] = ()
+    """Reasons of the policy (`ballot.reasons`)."""
+    comment: str = ""
+    """A salted digest of what the voter wrote. The text is outside the log, where it can be deleted. Empty: nothing."""
+
+
 SELF_NAMING = "self-identifying"
 """The flag of an answer that says who wrote it. It is not served while the policy says so (`bank.hide_self_naming`)."""
 
@@ -251,6 +261,7 @@ AnyBody = (
     | Skipped
     | Expired
     | Undone
+    | Explained
     | Flagged
     | Excluded
     | Restored

@@ -16,6 +16,7 @@ from tiltyard.arena.commands import (
     NO_SUCH_MATCHUP,
     AppendEvents,
     CloseExpired,
+    ExplainVote,
     MatchupCommand,
     ProbeWriter,
     ReadState,
@@ -26,6 +27,7 @@ from tiltyard.arena.commands import (
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair, served_event
 from tiltyard.arena.store import files, log, matchup_table
+from tiltyard.arena.store.explanations import keep_comment
 from tiltyard.arena.store.matchup_table import OpenMatchup, open_of
 from tiltyard.arena.store.texts import TextCache, responses_taken
 from tiltyard.arena.store.visitors import tidy_visitors
@@ -185,6 +187,8 @@ class Executor:
             event = _decide(step, after, replica, now)
             if event is not None:
                 events.append(event)
+            if isinstance(step, ExplainVote) and not step.refused:
+                keep_comment(connection, step, now)
         matchup_table.write_ballots(connection, before, after)
         for event in events:
             self._waiting.close(event.body, event.at)

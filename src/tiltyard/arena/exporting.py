@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tiltyard.arena.offline import CLUSTERS, rate_options
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store
+from tiltyard.arena.store.explanations import tags_by_matchup
 from tiltyard.arena.store.reading import final_votes, prompt_texts
 from tiltyard.arena.votes import battle_rows
 
@@ -36,7 +37,12 @@ def open_export(db: str) -> Iterator[ArenaExport]:
         state = replica.state
         rules = state.policy.intervals
         yield ArenaExport(
-            battle_rows(final_votes(store, state.seq, clock()), state.catalog, state.policy.defences),
+            battle_rows(
+                final_votes(store, state.seq, clock()),
+                state.catalog,
+                state.policy.defences,
+                tags_by_matchup(store, state.seq),
+            ),
             prompt_texts(store),
             CLUSTERS[rules.speak_for],
             rate_options(rules),

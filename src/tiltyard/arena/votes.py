@@ -16,7 +16,7 @@ from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, Codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.policy import DefenceRules
@@ -168,13 +168,19 @@ def _column(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def battle_rows(votes: Iterable[CastVote], catalog: Catalog, rules: DefenceRules) -> Iterator[dict[str, Any]]:
+def battle_rows(
+    votes: Iterable[CastVote],
+    catalog: Catalog,
+    rules: DefenceRules,
+    reasons: Mapping[str, Sequence[str]] | None = None,
+) -> Iterator[dict[str, Any]]:
     """One row per vote, in the order of the log, with its status and weight; votes that were undone are left out.
 
     An excluded vote weighs 0, a counted one as much as on the published board, so that rating the rows gives that
     board. `voter` is a number assigned in order of appearance: it says which votes belong together, and cannot be
     traced back. The time is rounded down to the hour, so that it cannot be matched with another log. `unrendered` is
-    a column where any voter said that answer `A`, `B` or both (`AB`) could not be shown.
+    a column where any voter said that answer `A`, `B` or both (`AB`) could not be shown, and `reasons` one where any
+    voter gave reasons; these are lists of tags.
     """
     cast = [vote for vote in votes if vote.standing is not VoteStanding.UNDONE]
     weights = iter(vote_weights(vote_table(cast, catalog), rules).tolist())
@@ -194,4 +200,5 @@ def battle_rows(votes: Iterable[CastVote], catalog: Catalog, rules: DefenceRules
             "status": str(vote.standing),
             "weight": next(weights) if vote.standing is VoteStanding.COUNTED else 0.0,
             **({"unrendered": vote.unrendered} if says_unrendered else {}),
+            **({"reasons": list(reasons.get(vote.matchup_id, ()))} if reasons else {}),
         }

@@ -195,6 +195,16 @@ def undo(ballot: Ballot, now: int) -> Decision:
     return Decision(_closed(ballot, MatchupStatus.UNDONE, now, ballot.choice), e.Undone(matchup_id=ballot.id))
 
 
+def explain(ballot: Ballot, tags: tuple[str, ...], comment: str, now: int) -> Decision:
+    """Say why. Only the voter of a final vote can, whose names were shown; `comment` is a digest."""
+    if ballot.status is not MatchupStatus.VOTED:
+        refusal = _gone(ballot) if ballot.status is not MatchupStatus.OPEN else NoVote(f"vote on {ballot.id} first.")
+        return Decision(ballot, refusal=refusal)
+    if not shows_names(ballot.status, ballot.undo_until, now):
+        return Decision(ballot, refusal=NoVote(f"the vote on {ballot.id} is not final yet. Show the names first."))
+    return Decision(ballot, e.Explained(matchup_id=ballot.id, tags=tags, comment=comment))
+
+
 def expire(ballot: Ballot, now: int) -> Decision:
     """Close a matchup that nobody voted on in time; others are unchanged."""
     if ballot.status is not MatchupStatus.OPEN or now < ballot.expires_at:

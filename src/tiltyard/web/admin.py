@@ -22,7 +22,6 @@ from tiltyard.arena.commands import AppendEvents
 from tiltyard.arena.importing import in_parts
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.store.reading import latest_events, prompt_texts
-from tiltyard.arena.store.reports import settle_reports
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_views, health
 from tiltyard.web.admin_cases import CaseKind, Screener
@@ -260,14 +259,14 @@ async def reports(request: Request) -> Response:
 
 @router.post("/reports")
 async def settle_report(request: Request) -> Response:
-    """Switch one answer on or off, or settle its reports without that."""
+    """Switch one answer on or off, settle its reports without that, or delete the comment on a vote."""
     form, arena = await posted(request), site_of(request).engine.arena
-    name, to = form.get("answer", ""), choice_of(form, "to", "on", "off", "dismiss")
+    name, to = form.get("answer", ""), choice_of(form, "to", "on", "off", "dismiss", "forget")
     try:
         await _append(request, admin_views.switch_answer(name, to))
     except TiltyardError as error:
         return refused(request, "reports", error)
-    await asyncio.to_thread(settle_reports, arena.store, name, arena.now())
+    await asyncio.to_thread(admin_views.settle, arena.store, name, to, arena.now())
     return _redirect(f"{HOME}/reports", f"answer_{to}")
 
 

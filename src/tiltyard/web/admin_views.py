@@ -11,7 +11,8 @@ from tiltyard.arena import events as e
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import counted_votes
 from tiltyard.arena.policy import TextsPublic
-from tiltyard.arena.store.reports import answers_by_id, reported_answers
+from tiltyard.arena.store.explanations import delete_comment, latest_comments
+from tiltyard.arena.store.reports import answers_by_id, reported_answers, settle_reports
 from tiltyard.arena.visitor_rules import Limits
 from tiltyard.errors import OptionError
 
@@ -155,7 +156,15 @@ def report_lines(store: Store, off: list[str]) -> dict[str, object]:
     """What visitors reported, the answers that are switched off, and how each begins."""
     reported, switched = reported_answers(store), answers_by_id(store, off)
     excerpts = {line.response_id: excerpt(line.text) for line in (*reported, *switched)}
-    return {"reported": reported, "off": switched, "excerpts": excerpts}
+    return {"reported": reported, "off": switched, "excerpts": excerpts, "comments": latest_comments(store)}
+
+
+def settle(store: Store, name: str, to: str, at: int) -> None:
+    """Mark the reports of an answer as dealt with; or, to `forget`, delete the comment on a vote."""
+    if to == "forget":
+        delete_comment(store, name)
+    else:
+        settle_reports(store, name, at)
 
 
 def said_of(body: e.AnyBody) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from tiltyard.arena.commands import AppendEvents, RevealNames, SkipMatchup, Subm
 from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.following.parts import day_end
 from tiltyard.arena.following.replay import DAY
+from tiltyard.arena.store.explanations import tags_by_matchup
 from tiltyard.arena.store.reading import final_votes
 from tiltyard.arena.votes import battle_rows
 from tiltyard.arena.voting import MatchupStatus, NotYours
@@ -366,7 +367,8 @@ def _written_rows(
     """The rows in a temporary file, so that a slow reader holds no transaction open."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the sender
     encoder = msgspec.json.Encoder()
-    for row in battle_rows(final_votes(arena.store, until, arena.now()), catalog, rules):
+    tags = tags_by_matchup(arena.store, until)
+    for row in battle_rows(final_votes(arena.store, until, arena.now()), catalog, rules, tags):
         if between[0] <= row["timestamp"] < between[1]:
             file.write(encoder.encode(row) + b"\n")
     file.seek(0)

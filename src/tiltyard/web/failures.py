@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tiltyard.arena.reasons import BadReason
 from tiltyard.arena.voting import (
     ChoiceDiffers,
     Gone,
@@ -69,7 +70,7 @@ def failure_of(error: ArenaError) -> Failure:
             return Failure(409, "too_late", said)
         case NoVote():
             return Failure(409, "no_vote", said)
-        case NothingToRender():
+        case NothingToRender() | BadReason():
             return Failure(400, "bad_request", said)
         case TooMany():
             return Failure(429, "too_many", said, {"retry-after": str(error.retry_seconds)})

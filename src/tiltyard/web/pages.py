@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.arena.offline import rate_options
+from tiltyard.arena.store.explanations import model_reasons
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.arena.store.weeks import kept_weeks, week_texts
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.board import LiveBoard
     from tiltyard.arena.following.snapshots import Snapshot
+    from tiltyard.arena.reasons import ModelReasons
     from tiltyard.arena.store.weeks import KeptWeek, WeekTexts
 
 router = APIRouter(include_in_schema=False)
@@ -159,6 +161,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
         "path_chart": charts.path_chart(page.path, shown),
         "trend_chart": charts.trend_chart(page.trend, shown),
         "calibration_chart": charts.calibration_chart(page.calibration, shown),
+        "reasons": given_reasons(site, snapshot).get(name),
         "deficits": charts.deficit_heatmap(page.detail.heatmap, names, beginnings, page.detail.row.rank),
         "prompt_id": prompt,
         "prompt_text": text,
@@ -166,6 +169,12 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
         "live_prompts": sum(not shown for shown in page.answers.values()),
         "answers": list(zip(said, answers, strict=True)),
     }
+
+
+def given_reasons(site: Site, snapshot: Snapshot) -> Mapping[str, ModelReasons]:
+    """The reasons that voters gave for and against models."""
+    store = site.engine.arena.store
+    return site.observatory.look(lambda _, __: model_reasons(store, snapshot.seq), "reasons", snapshot.edition)
 
 
 def names_of(snapshot: Snapshot) -> dict[str, str]:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from tiltyard.arena.commands import SAFE_ID, ReportAnswer, RevealNames, SkipMatchup, SubmitVote, UndoVote
+from tiltyard.arena.commands import SAFE_ID, ExplainVote, ReportAnswer, RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice
+from tiltyard.arena.reasons import CHANGES_PER_VOTE
 from tiltyard.arena.state import VoteStanding
+from tiltyard.arena.store.explanations import own_explanation
 from tiltyard.arena.store.reports import add_report
+from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
 from tiltyard.arena.vote_effect import PairVotes, effect_of, pair_votes
 from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotInvited, NotYours, PuzzleNeeded, shows_names
 from tiltyard.bank import AnswerKind
@@ -187,6 +190,17 @@ async def undo_vote(request: Request) -> Response:
 _SIDES: dict[str, Answered] = {"A": "A", "B": "B"}
 
 
+@router.post("/reasons")
+async def explain_vote(request: Request) -> Response:
+    """Say why one voted so; redirects to the result."""
+    site = site_of(request)
+    matchup_id, visitor, form = await _asked(request)
+    tags = [value for name, value in form.items() if name.startswith("reason-")]
+    changes = Quota(f"reasons:matchup:{matchup_id[:200]}", CHANGES_PER_VOTE, DAY_SECONDS)
+    await site.engine.run(ExplainVote(matchup_id, visitor.voter, tags, form.get("comment", ""), (changes,)))
+    return _redirect(f"/votes/{matchup_id}?explained=1#reasons")
+
+
 @router.post("/report")
 async def report_answer(request: Request) -> Response:
     """Report one answer of a pair to the operator."""
@@ -223,6 +237,9 @@ async def vote_result(request: Request, matchup_id: str) -> Response:
         left = max(0, (matchup.undo_until or 0) - now) / SECOND
         return site.page("vote_held_back.html", {**context, "undo_left": left}, here="vote")
     outcome = outcome_of(snapshot, matchup, effect)
+    context |= {"ballot": snapshot.policy.ballot, "given": None}
+    if "explained" in request.query_params:
+        context["given"] = await asyncio.to_thread(own_explanation, site.engine.arena.store, matchup.matchup_id)
     return site.page("vote_result.html", {**context, "outcome": outcome, "split": split(outcome.others)}, here="vote")
 
 

@@ -32,7 +32,7 @@ from tiltyard.files import whole_file
 if TYPE_CHECKING:
     from tiltyard.arena.store import Store
 
-HEAD = "0008"
+HEAD = "0009"
 """The last step in `migrations/versions`."""
 
 SALTED = "0005"

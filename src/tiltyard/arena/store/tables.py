@@ -3,9 +3,9 @@
 `events` and `chain` are the truth and only ever grow. `pending`, `matchups` and everything from `votes` to
 `checkpoints` can be rebuilt from them. `files` and `file_parts` hold the answers that are files, by their hashes,
 which events name. `voters`, `rate_limits`, `ended_sessions`, `address_keys`, `address_blocks`,
-`invitations` and `reports` are outside the chain: they hold what must be deletable, and nothing that the ratings need.
-So are `heads` (published ones), `site_texts` (the operator's, what was screened last and, if TILTYARD_SECRET is not
-set, the site's secret) and `steps`, which say whose tables these are.
+`invitations`, `reports` and `comments` are outside the chain: they hold what must be deletable, and nothing that the
+ratings need. So are `heads` (published ones), `site_texts` (the operator's, what was screened last and, if
+TILTYARD_SECRET is not set, the site's secret) and `steps`, which say whose tables these are.
 """
 
 from __future__ import annotations
@@ -39,6 +39,14 @@ events = sa.Table(
     sqlite_autoincrement=True,
 )
 """The truth, with `chain`. An event without a salt was written by a program that knows only version 1 of the chain."""
+
+sa.Index(
+    "ix_events_explained",
+    events.c.id,
+    sqlite_where=sa.text("kind = 'explained'"),
+    postgresql_where=sa.text("kind = 'explained'"),
+)
+
 
 chain = sa.Table(
     "chain",
@@ -342,6 +350,17 @@ reports = sa.Table(
     sqlite_autoincrement=True,
 )
 """What visitors reported of answers they were shown. Outside the chain: people write here, and it must be deletable."""
+
+comments = sa.Table(
+    "comments",
+    metadata,
+    sa.Column("matchup_id", Name, primary_key=True),
+    sa.Column("salt", sa.Text, nullable=False),
+    sa.Column("comment", sa.Text, nullable=False),
+    sa.Column("at", Big, nullable=False),
+)
+"""What voters wrote about their votes. Outside the chain, which has only a digest of salt and comment: it must be
+deletable."""
 
 steps = sa.Table(
     "steps",

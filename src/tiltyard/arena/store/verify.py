@@ -21,6 +21,7 @@ from tiltyard.arena.events import ChainUpgraded, Event, decode_body
 from tiltyard.arena.heads import Head
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.bulk import Row, insert_rows, ordered_rows
+from tiltyard.arena.store.explanations import changed_comments
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
 from tiltyard.arena.store.publications import latest_publication, recomputed
@@ -91,6 +92,8 @@ def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY, heads: Iterable[H
                 _compare(source, target, checked)
             if not checked.problems:
                 _check_publication(store, source, fold.state.catalog, checked)
+            for name in changed_comments(source):
+                checked.find("comments", name, "the comment is not the one that its event has the digest of")
             _check_pending(source, {event_id for event_id, _, _ in unplaced}, checked)
             for name, what in damaged_files(source):
                 checked.find("files", f"sha256 {name[:16]}…", what)

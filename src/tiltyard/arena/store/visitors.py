@@ -13,7 +13,15 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tiltyard.arena.store.bulk import fetch, one_of
-from tiltyard.arena.store.tables import address_blocks, address_keys, ended_sessions, matchups, rate_limits, voters
+from tiltyard.arena.store.tables import (
+    address_blocks,
+    address_keys,
+    comments,
+    ended_sessions,
+    matchups,
+    rate_limits,
+    voters,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -161,7 +169,12 @@ def use_credit(connection: sa.Connection, voter: str) -> bool:
 
 
 def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
-    """Delete the link from this cookie to its votes, which remain under an anonymous key. Whether there was a link."""
+    """Delete the link from this cookie to its votes, which remain under an anonymous key. Whether there was a link.
+
+    Its comments go with it.
+    """
+    voter = sa.select(voters.c.voter).where(voters.c.cookie_hash == cookie_hash)
+    _forget_comments(connection, matchups.c.voter.in_(voter))
     return connection.execute(sa.delete(voters).where(voters.c.cookie_hash == cookie_hash)).rowcount > 0
 
 
@@ -331,7 +344,8 @@ class Tidied:
 def tidy_visitors(connection: sa.Connection, now: int, voter_days: int | None = None) -> Tidied:
     """Delete counts outside every window, and what is known of address blocks whose period is over.
 
-    With `voter_days`, also the links from cookies to voters who were served nothing for that long.
+    With `voter_days`, also the links from cookies to voters who were served nothing for that long, and their comments;
+    and all comments that are older.
     """
     counts, blocks, keys = (
         connection.execute(sa.delete(table).where(table.c.expires_at <= now)).rowcount
@@ -342,8 +356,21 @@ def tidy_visitors(connection: sa.Connection, now: int, voter_days: int | None = 
         since = max(0, now - voter_days * DAY)
         here = (matchups.c.voter == voters.c.voter) & (matchups.c.served_at >= since)
         idle = ~sa.select(matchups.c.id).where(here).exists()
-        gone = connection.execute(sa.delete(voters).where(voters.c.created_at < since, idle)).rowcount
+        connection.execute(sa.delete(comments).where(comments.c.at < since))
+        _forget_comments(connection, matchups.c.voter.in_(sa.select(voters.c.voter).where(_gone(since, idle))))
+        gone = connection.execute(sa.delete(voters).where(_gone(since, idle))).rowcount
     return Tidied(counts, blocks, keys, gone)
+
+
+def _gone(since: int, idle: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    return sa.and_(voters.c.created_at < since, idle)
+
+
+def _forget_comments(connection: sa.Connection, of: sa.ColumnElement[bool]) -> None:
+    """Delete the comments on matchups of certain voters; few voters write any, so these are looked through."""
+    said = sa.select(comments.c.matchup_id)
+    ids = sa.select(matchups.c.id).where(matchups.c.id.in_(said), of)
+    connection.execute(sa.delete(comments).where(comments.c.matchup_id.in_(ids)))
 
 
 def lock_names(connection: sa.Connection, space: int, names: Iterable[str]) -> None:

@@ -53,7 +53,7 @@ _ALWAYS = (
     *(e.Excluded, e.Restored, e.ChainUpgraded),
 )
 _OF_PROMPTS = (e.PromptAdded, e.PromptEnabled, e.PromptDisabled, e.PromptReserved)
-_SHOWN_WITH_VOTE = (e.MatchupServed, e.Voted)
+_SHOWN_WITH_VOTE = (e.MatchupServed, e.Voted, e.Explained)
 
 
 class PublishedHead(NamedTuple):

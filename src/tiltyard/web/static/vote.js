@@ -12,6 +12,7 @@ let together = false;
 let read = new Set();
 let impatient = false;
 let following = null;
+let reasonsTimer = 0;
 
 document.body.classList.add("scripted");
 settle();
@@ -28,6 +29,7 @@ stage.addEventListener("submit", (event) => {
     explain();
     return;
   }
+  if (form.matches(".reasons")) return void sendReasons(form);
   const fields = new URLSearchParams(new FormData(form));
   if (button?.name) fields.set(button.name, button.value);
   go(button?.getAttribute("formaction") ?? form.getAttribute("action"), { method: "POST", body: fields });
@@ -49,12 +51,16 @@ stage.addEventListener("change", (event) => {
     if (together) follow(stage.querySelector(".answer.a .said"));
   }
   if (box.matches(".expand, [name=show], #together")) look();
+  if (box.matches(".reasons [type=checkbox]")) {
+    clearTimeout(reasonsTimer);
+    reasonsTimer = setTimeout(() => sendReasons(box.form), 900);
+  }
 });
 
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target;
-  if (target.closest("select, textarea, [contenteditable], input:not(.expand, #together)")) return;
+  if (target.closest("select, textarea, [contenteditable], input:not([type=checkbox])")) return;
   const key = event.key.toLowerCase();
   if (key.startsWith("arrow") && scrollsSideways(target)) return;
   if ((key === "enter" || key === " ") && target.closest("a, button, summary, label, input")) return;
@@ -77,6 +83,7 @@ function wantedBy(key) {
   if (key === "u") return stage.querySelector("button.undo");
   if (key === "l") return stage.querySelector(".together:not([hidden]) input");
   if (key === "enter" || key === " ") return stage.querySelector(".show-names");
+  if (/^[1-9]$/.test(key)) return stage.querySelector(`.reasons #tag-${key}`);
   return key in KEYS ? stage.querySelector(`.choices [value="${KEYS[key]}"]`) : null;
 }
 
@@ -87,6 +94,7 @@ function scrollsSideways(element) {
 
 async function go(address, options) {
   if (busy) return;
+  if (reasonsTimer) sendReasons(stage.querySelector("form.reasons"));
   working(true);
   try {
     const answer = await fetch(address, { ...options, credentials: "same-origin", redirect: "follow" });
@@ -267,6 +275,20 @@ function offerBroken(ballot) {
   box.dataset.offered = sides;
   box.open = true;
   for (const button of box.querySelectorAll("button")) button.classList.toggle("primary", button.value === sides);
+}
+
+// Reasons are sent a moment after the last tap, and the page stays as it is.
+async function sendReasons(form) {
+  clearTimeout(reasonsTimer);
+  reasonsTimer = 0;
+  if (!form) return;
+  const said = form.querySelector(".saved");
+  try {
+    const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)), credentials: "same-origin", redirect: "manual", keepalive: true });
+    said.textContent = answer.type === "opaqueredirect" ? "Saved. Thank you." : "It could not be saved.";
+  } catch {
+    said.textContent = "It could not be saved.";
+  }
 }
 
 async function copyAnswer(button) {
