@@ -144,10 +144,10 @@ def texts_public_from(form: Mapping[str, str]) -> TextsPublic:
 
 
 def switch_answer(name: str, to: str) -> list[e.AnyBody]:
-    """The event that switches an answer `on` or `off`; none to `dismiss` its reports."""
-    if to not in ("on", "off", "dismiss"):
-        raise OptionError(f"`to` is {to[:20]!r}: expected on, off or dismiss. Use the page's buttons.")
-    if to == "dismiss":
+    """The event that switches an answer `on` or `off`; none to `dismiss` its reports or `forget` a comment."""
+    if to not in ("on", "off", "dismiss", "forget"):
+        raise OptionError(f"`to` is {to[:20]!r}: expected on, off, dismiss or forget. Use the page's buttons.")
+    if to in ("dismiss", "forget"):
         return []
     return [e.ResponseEnabled(response_id=name) if to == "on" else e.ResponseDisabled(response_id=name)]
 

@@ -196,7 +196,7 @@ async def explain_vote(request: Request) -> Response:
     site = site_of(request)
     matchup_id, visitor, form = await _asked(request)
     tags = [value for name, value in form.items() if name.startswith("reason-")]
-    changes = Quota(f"reasons:matchup:{matchup_id[:200]}", CHANGES_PER_VOTE, DAY_SECONDS)
+    changes = Quota(f"reasons:{visitor.voter}:{matchup_id[:200]}", CHANGES_PER_VOTE, DAY_SECONDS)
     await site.engine.run(ExplainVote(matchup_id, visitor.voter, tags, form.get("comment", ""), (changes,)))
     return _redirect(f"/votes/{matchup_id}?explained=1#reasons")
 
