@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
@@ -20,18 +19,16 @@ from tiltyard.arena import events as e
 from tiltyard.arena.blindness import lost_blindness
 from tiltyard.arena.commands import AppendEvents
 from tiltyard.arena.importing import in_parts
-from tiltyard.arena.policy import PHASES
 from tiltyard.arena.store.reading import latest_events, prompt_texts
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_views, health
 from tiltyard.web.admin_cases import CaseKind, Screener
 from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.bodies import choice_of, form_of
-from tiltyard.web.methods import written_settings
 from tiltyard.web.site import Site, site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tiltyard.arena.state import ArenaState
     from tiltyard.web.admin_cases import ReviewItem
@@ -110,7 +107,7 @@ async def posted(request: Request, most_bytes: int = 65_536) -> Mapping[str, str
     return form
 
 
-async def _append(request: Request, bodies: Sequence[e.AnyBody]) -> None:
+async def append(request: Request, bodies: Sequence[e.AnyBody]) -> None:
     """Write events; they are committed when this returns."""
     await asyncio.wrap_future(site_of(request).engine.arena.submit(AppendEvents(bodies)))
     for kind, n in Counter(str(body.__struct_config__.tag) for body in bodies).items():
@@ -126,7 +123,8 @@ async def followed(request: Request) -> None:
         await asyncio.sleep(0.05)
 
 
-def _redirect(path: str, said: str = "") -> RedirectResponse:
+def redirect(path: str, said: str = "") -> RedirectResponse:
+    """To another of these pages, which then says what was done."""
     return RedirectResponse(f"{path}?said={said}" if said else path, status_code=303)
 
 
@@ -145,7 +143,7 @@ def refused(request: Request, tab: str, error: TiltyardError, written: int = 0) 
 async def login_page(request: Request) -> Response:
     """The form that asks for the secret."""
     if await _session(request) is not None:
-        return _redirect(HOME)
+        return redirect(HOME)
     return _login(request, "")
 
 
@@ -167,7 +165,7 @@ async def login(request: Request) -> Response:
         _log.warning("administrator: a wrong secret from %s", request.state.address)
         said = f"Wrong secret. After {GUESSES} wrong attempts there is a pause of {GUESS_SECONDS // 60} minutes."
         return _login(request, said, 403)
-    answer = _redirect(HOME)
+    answer = redirect(HOME)
     answer.set_cookie(
         COOKIE,
         gate.written(session),
@@ -185,7 +183,7 @@ async def logout(request: Request) -> Response:
     """End the session."""
     await posted(request)
     await asyncio.to_thread(_desk(request).gate.leave, request.state.admin_session)
-    answer = _redirect(LOGIN)
+    answer = redirect(LOGIN)
     answer.delete_cookie(COOKIE, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict")
     return answer
 
@@ -263,11 +261,11 @@ async def settle_report(request: Request) -> Response:
     form, arena = await posted(request), site_of(request).engine.arena
     name, to = form.get("answer", ""), choice_of(form, "to", "on", "off", "dismiss", "forget")
     try:
-        await _append(request, admin_views.switch_answer(name, to))
+        await append(request, admin_views.switch_answer(name, to))
     except TiltyardError as error:
         return refused(request, "reports", error)
     await asyncio.to_thread(admin_views.settle, arena.store, name, to, arena.now())
-    return _redirect(f"{HOME}/reports", f"answer_{to}")
+    return redirect(f"{HOME}/reports", f"answer_{to}")
 
 
 def _is_public(state: ArenaState, prompt_id: str) -> bool:
@@ -276,11 +274,11 @@ def _is_public(state: ArenaState, prompt_id: str) -> bool:
 
 async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on: bool) -> Response:
     try:
-        await _append(request, [body])
+        await append(request, [body])
     except TiltyardError as error:
         return refused(request, tab, error)
     await followed(request)
-    return _redirect(f"{HOME}/{tab}", f"{what}_{'on' if on else 'off'}")
+    return redirect(f"{HOME}/{tab}", f"{what}_{'on' if on else 'off'}")
 
 
 # --- Screening -------------------------------------------------------------------------------------------------------
@@ -301,9 +299,9 @@ async def write_flags(request: Request) -> Response:
     await posted(request)
     found = await asyncio.to_thread(_desk(request).cases.findings)
     for part in in_parts(list(found.new_flags)):
-        await _append(request, part)
+        await append(request, part)
     await followed(request)
-    return _redirect(f"{HOME}/screening", "flags" if found.new_flags else "nothing")
+    return redirect(f"{HOME}/screening", "flags" if found.new_flags else "nothing")
 
 
 @router.post("/answers")
@@ -343,12 +341,12 @@ async def decide(request: Request, kind: str, name: str) -> Response:
         case = await asyncio.to_thread(_desk(request).cases.case, _kind(kind), name, int(until))
         body = _change(case, verb, reason)
         if body is None:
-            return _redirect(f"{HOME}/screening", "nothing")
-        await _append(request, [body])
+            return redirect(f"{HOME}/screening", "nothing")
+        await append(request, [body])
     except TiltyardError as error:
         return refused(request, "screening", error)
     await followed(request)
-    return _redirect(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
+    return redirect(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
 
 
 def _kind(kind: str) -> CaseKind:
@@ -362,62 +360,3 @@ def _change(case: ReviewItem, verb: str, reason: str) -> e.Excluded | e.Restored
     if verb == "exclude":
         return e.Excluded(matchup_ids=case.counted, reason=reason) if case.counted else None
     return e.Restored(matchup_ids=case.excluded, reason=reason) if case.excluded else None
-
-
-# --- Settings --------------------------------------------------------------------------------------------------------
-
-
-@router.get("/settings")
-async def settings_page(request: Request) -> Response:
-    """Phase, limits and the whole policy."""
-    await entered(request)
-    site = site_of(request)
-    policy, phase = await site.engine.read(lambda state: (state.policy, state.phase))
-    context = {
-        "phase": phase,
-        "texts_public": policy.texts_public,
-        "limits": msgspec.structs.asdict(policy.limits),
-        "enforced": site.settings.rate_limit,
-        "settings": written_settings(policy),
-    }
-    return admin_page(request, "settings", context)
-
-
-@router.post("/settings/phase")
-async def change_phase(request: Request) -> Response:
-    """Move the arena to another phase."""
-    form = await posted(request)
-    said = form.get("phase", "")
-    try:
-        if said not in map(str, PHASES):
-            raise OptionError(f"there is no phase {said[:20]!r}; the phases are 1 to {PHASES[-1]}.")
-        await _append(request, [e.PhaseChanged(phase=int(said))])
-    except TiltyardError as error:
-        return refused(request, "settings", error)
-    await followed(request)
-    return _redirect(f"{HOME}/settings", "phase")
-
-
-@router.post("/settings/limits")
-async def change_limits(request: Request) -> Response:
-    """Change the rate limits; the rest of the policy stays."""
-    form = await posted(request)
-    return await _change_policy(request, "limits", lambda: {"limits": admin_views.limits_from(form)})
-
-
-@router.post("/settings/texts")
-async def change_texts_public(request: Request) -> Response:
-    """Change when answers are public; the rest of the policy stays."""
-    form = await posted(request)
-    return await _change_policy(request, "texts", lambda: {"texts_public": admin_views.texts_public_from(form)})
-
-
-async def _change_policy(request: Request, said: str, read: Callable[[], dict[str, Any]]) -> Response:
-    try:
-        changes = read()
-        policy = await site_of(request).engine.read(lambda state: state.policy)
-        await _append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, **changes))])
-    except TiltyardError as error:
-        return refused(request, "settings", error)
-    await followed(request)
-    return _redirect(f"{HOME}/settings", said)

@@ -21,7 +21,20 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.store import site_texts
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.web import admin, admin_import, api, bank, board_pages, heads, health, pages, sharing, shown, vote
+from tiltyard.web import (
+    admin,
+    admin_import,
+    admin_settings,
+    api,
+    bank,
+    board_pages,
+    heads,
+    health,
+    pages,
+    sharing,
+    shown,
+    vote,
+)
 from tiltyard.web.api import QuickRoutes
 from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
@@ -128,7 +141,11 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
 
 
 def _add_routes(app: FastAPI) -> None:
-    for part in (api, vote, shown, sharing, board_pages, pages, bank, heads, admin, admin_import, health):
+    public, desk = (
+        (api, vote, shown, sharing, board_pages, pages, bank, heads, health),
+        (admin, admin_import, admin_settings),
+    )
+    for part in (*public, *desk):
         app.include_router(part.router)
 
     @app.get("/robots.txt", include_in_schema=False)

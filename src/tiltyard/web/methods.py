@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def settings_values(policy: Policy) -> Mapping[str, str]:
     """Every setting by its dotted name with underscores, as used in texts; shares are percentages."""
-    named = {name.replace(".", "_"): _written(value) for name, value in flat_settings(policy)}
+    named = {name.replace(".", "_"): written(value) for name, value in flat_settings(policy)}
     share_names = [name for name, value in flat_settings(policy) if isinstance(value, float) and 0.0 < value < 1.0]
     for name in share_names:
         named[f"{name.replace('.', '_')}_percent"] = f"{100 * dict(flat_settings(policy))[name]:g} %"
@@ -40,10 +40,11 @@ def _flat(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
 
 def written_settings(policy: Policy) -> tuple[tuple[str, str], ...]:
     """Every setting with its formatted value."""
-    return tuple((name, _written(value)) for name, value in flat_settings(policy))
+    return tuple((name, written(value)) for name, value in flat_settings(policy))
 
 
-def _written(value: object) -> str:
+def written(value: object) -> str:
+    """A value as people read it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
