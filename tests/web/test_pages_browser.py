@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 PAGES = (
     "/leaderboard",
+    "/leaderboard?on=2026-01-04&columns=none",
+    "/history",
+    "/embed",
     "/leaderboard?category=maths",
     "/leaderboard?q=nobody+at+all",
     f"/models/{MODELS[0]}",
@@ -174,6 +177,58 @@ def test_the_keyboard_gets_past_the_navigation_first(looking: Visits) -> None:
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_the_board_is_worked_by_keyboard_alone(looking: Visits) -> None:
+    """From the navigation to an explanation, another order, and a choice of columns, without a mouse."""
+    page = looking.visitor()
+    page.goto("/leaderboard")
+
+    def go_to(what: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("(what) => document.activeElement.matches(what)", what):
+                return
+        raise AssertionError(f"never reached {what}")
+
+    go_to(".chooser > summary")
+    page.keyboard.press("Enter")
+    go_to(".chooser input[value=interval]")
+    page.keyboard.press("Space")
+    go_to(".chooser button")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**columns=**interval")
+    assert page.locator("[data-sort=interval]").is_visible()
+    go_to("button[popovertarget=why-rating]")
+    page.keyboard.press("Enter")
+    assert page.locator("#why-rating").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#why-rating").is_visible()
+    go_to("[data-sort=votes]")
+    page.keyboard.press("Enter")
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("Votes")
+
+
+def test_a_tap_explains_and_targets_are_large_enough(looking: Visits) -> None:
+    page = looking.visitor(width=390, height=844, touch=True)
+    page.goto("/leaderboard")
+    heights = page.evaluate(
+        """() => [...document.querySelectorAll(`.filters :is(select, button, summary, input:not([type=checkbox])),
+        .tabs a, .masthead nav a, .board .model a`)].filter((one) => one.checkVisibility())
+        .map((one) => [one.textContent.trim().slice(0, 20), one.getBoundingClientRect().height])"""
+    )
+    assert heights
+    assert [one for one in heights if one[1] < 43.5] == []
+    smallest = page.evaluate(
+        """() => Math.min(...[...document.querySelectorAll("main *")].filter((one) => one.checkVisibility() &&
+        [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()))
+        .map((one) => parseFloat(getComputedStyle(one).fontSize)))"""
+    )
+    assert smallest >= 12
+    page.get_by_label("Sort by").select_option("votes")
+    assert "sort=votes" in page.url
+    page.get_by_text("How to read the columns and intervals").tap()
+    assert page.get_by_text("Won–lost–tied; sorted by").first.is_visible()
 
 
 def test_dark_pages_are_dark(looking: Visits) -> None:

@@ -108,6 +108,8 @@ def policy_groups(policy: Policy) -> list[SettingGroup]:
     groups, single = [], []
     for field in msgspec.structs.fields(Policy):
         value, usual = getattr(policy, field.name), getattr(Policy(), field.name)
+        if field.name == "limits":
+            continue  # they have a form of their own
         if not isinstance(value, msgspec.Struct):
             single.append(_line(field.name, value, usual, explanations(Policy).get(field.name, "")))
             continue

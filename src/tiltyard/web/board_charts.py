@@ -9,7 +9,7 @@ import numpy as np
 
 from tiltyard.pages.figures import plural
 from tiltyard.pages.markup import Html, el
-from tiltyard.web.charts import Plot
+from tiltyard.web.charts import BROAD, Plot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.following.parts import History
     from tiltyard.web.leaderboard import BoardLine
 
-BROAD = 960
 NAMES_WIDTH = 190
 LINES = 10
 """Models whose lines are drawn: the first of today's board."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tiltyard.web.leaderboard import BoardLine
 
 WIDTH = 560
+BROAD = 960
+"""The width of charts that use the whole page."""
+
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
 SHADES = 10
 HEATMAP_MODELS = 16
@@ -214,7 +217,7 @@ def path_chart(path: RatingPath, name: str) -> Html | None:
     rated, deviation = path.rating[chosen], path.deviation[chosen]
     low, high = rated - 2 * deviation, rated + 2 * deviation
     settled = slice(min(len(chosen) // 20, len(chosen) - 1), None)  # the first votes' bands would hide all the others
-    plot = Plot(float(low[settled].min()), float(high[settled].max()), 230)
+    plot = Plot(float(low[settled].min()), float(high[settled].max()), 260, BROAD)
     xs = [plot.x(place / max(len(path.rating) - 1, 1)) for place in chosen.tolist()]
     up = "L".join(f"{x:g} {plot.y(v):g}" for x, v in zip(xs, high.tolist(), strict=True))
     down = "L".join(f"{x:g} {plot.y(v):g}" for x, v in zip(reversed(xs), low[::-1].tolist(), strict=True))
