@@ -14,7 +14,7 @@ from tests.arena.databases import Databases
 from tests.web.almost_right import AlmostRight
 from tests.web.sites import small_site
 from tiltyard.arena.store.verify import verify
-from tiltyard.web import admin_desk
+from tiltyard.web import admin
 
 REQUESTS, EACH = 50_000, 2_500
 """How many requests `make soak` sends to sites on each database, and how many to each site."""
@@ -22,7 +22,7 @@ REQUESTS, EACH = 50_000, 2_500
 
 @pytest.fixture(autouse=True)
 def nobody_waits_for_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_desk, "FOLLOWED_SECONDS", 0.0)
+    monkeypatch.setattr(admin, "FOLLOWED_SECONDS", 0.0)
 
 
 def attack(url: str, requests: int, seed: int) -> Counter[int]:
