@@ -228,7 +228,7 @@ def test_a_tap_explains_and_targets_are_large_enough(looking: Visits) -> None:
     page.get_by_label("Sort by").select_option("votes")
     assert "sort=votes" in page.url
     page.get_by_text("How to read the columns and intervals").tap()
-    assert page.get_by_text("Won–lost–tied; sorted by").first.is_visible()
+    assert page.locator(".reading").get_by_text("Won–lost–tied; sorted by").is_visible()
 
 
 def test_dark_pages_are_dark(looking: Visits) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from tiltyard.arena.policy import Limits
+    from tiltyard.arena.visitor_rules import Limits
 
 router = APIRouter(prefix="/admin", include_in_schema=False)
 
