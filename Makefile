@@ -8,6 +8,8 @@ USABLE := $(VENV)/.usable
 SPARK := $(VENV)/.spark
 PEERS := $(VENV)/.peers
 DEMO ?= tiltyard-demo
+# KIND=voxel, svg or html: an arena of builds, drawings or pages instead of texts.
+ARENA = $(DEMO)$(if $(KIND),-$(KIND))
 # Two more than the number of cores: many tests wait for their own process, server or browser. They are forked from one
 # process that collected all tests; whatever the machine's habit, what that one imports is compiled once and kept.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
@@ -17,7 +19,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.1
 
 help:
 	@echo "make demo    the full workflow in a minute: a judged tournament, its report, a live arena"
-	@echo "make arena   open the demo's arena on localhost"
+	@echo "make arena   open the demo's arena on localhost; with KIND=voxel, svg or html one of builds, drawings or pages"
 	@echo "make test    run the tests"
 	@echo "make check   format, lint, types, import contracts"
 	@echo "make bench   speed, memory and coverage, compared with other libraries"
@@ -57,8 +59,8 @@ demo: $(USABLE)
 	@echo "Run 'make arena' to open its site on localhost and vote."
 
 arena: $(USABLE)
-	@test -f $(DEMO)/arena.db || $(BIN)/tiltyard demo --out $(DEMO)
-	@$(BIN)/tiltyard arena serve --db sqlite:///$(DEMO)/arena.db
+	@test -f $(ARENA)/arena.db || $(BIN)/tiltyard demo --out $(ARENA) $(if $(KIND),--kind $(KIND))
+	@$(BIN)/tiltyard arena serve --db sqlite:///$(ARENA)/arena.db
 
 test: $(READY)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.parallel --forks $(WORKERS) -m "not soak"
@@ -95,4 +97,4 @@ lock:
 	$(COMPILE) --extra plot --extra arena --group build --constraint requirements.lock -o requirements-demo.lock
 
 clean:
-	rm -rf $(VENV) $(DEMO) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEMO)-* site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,6 +20,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import msgspec
+from PIL import Image
 
 import tiltyard as ty
 from tiltyard.arena.events import Event, MatchupServed
@@ -60,6 +61,10 @@ def main() -> None:
             shoot(browser, f"{address}/leaderboard", "leaderboard", height=860)
             shoot(browser, f"{address}/models/model-003", "model", height=1000)
             shoot(browser, f"{address}/validity", "validity", height=1000)
+        tiltyard("demo", "--kind", "voxel", "--out", str(folder / "builds"))
+        with chromium() as browser, served(f"sqlite:///{folder}/builds/arena.db") as address:
+            shoot_builds(browser, address, "vote-builds")
+            shoot_builds(browser, address, "vote-builds-phone-dark", width=390, height=760, dark=True)
     for path in sorted(IMAGES.glob("*.png")):
         if path.stat().st_size > MOST_BYTES:
             raise SystemExit(f"{path.name} has {path.stat().st_size:,} bytes: more than {MOST_BYTES:,}.")
@@ -216,6 +221,24 @@ def shoot(
         page.wait_for_selector(".revealed")
         page.keyboard.press("2")
     page.screenshot(path=IMAGES / f"{name}.png", timeout=120_000)
+    page.close()
+
+
+def shoot_builds(
+    browser: Browser, url: str, name: str, *, width: int = 1280, height: int = 800, dark: bool = False
+) -> None:
+    """A picture of a pair of builds, in 256 colors: shadows make a large file of it otherwise."""
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(url, timeout=120_000)
+    page.get_by_role("button", name="Start voting").click()
+    page.wait_for_selector(".pair:not(:has(.view[data-state=loading])) .view", timeout=120_000)
+    page.evaluate("document.querySelector('.asked').scrollIntoView()" if width < 600 else "0")
+    page.wait_for_timeout(1000)
+    path = IMAGES / f"{name}.png"
+    page.screenshot(path=path, timeout=120_000)
+    with Image.open(path) as taken:
+        taken.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     page.close()
 
 

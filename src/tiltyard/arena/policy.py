@@ -185,6 +185,9 @@ class BankRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     unrendered_counts: UnrenderedCounts = "loss"
     """What it counts as when a voter says that one of two answers could not be shown, such as a page or a build that
     does not start: `loss` of that answer, or `both_bad`. When neither could be shown, both are bad. (ours)"""
+    played_seconds: int = 5
+    """How long both sounds or films of a pair are played before it can be voted on, or to their ends. 0: it is enough
+    that both can be played. (ours)"""
 
 
 class MediaRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -382,6 +385,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("publication.largest_voter", "flags.quality_level", "bank.fresh_share"), (0, 1)),
     "waiting.give_ways_per_day": (0, MOST),
     "bank.least_prompts": (2, MOST),
+    "bank.played_seconds": (0, 600),
     **dict.fromkeys((f"media.{name}" for name in MediaRules.__struct_fields__), (0.001, 1_000_000)),
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }

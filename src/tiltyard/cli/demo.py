@@ -7,14 +7,15 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tiltyard.cli.output import note, working
-from tiltyard.errors import MissingExtra
+from tiltyard.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
+    from tiltyard.demo.builders import MadeKind
     from tiltyard.demo.steps import Live
     from tiltyard.tournament.run import RunResult
 
@@ -30,10 +31,22 @@ def demo_command(
             "--live", help="Also let a very small model answer and judge here and now (extra `local`; half a minute)."
         ),
     ] = False,
+    kind: Annotated[
+        Literal["voxel", "svg", "html"] | None,
+        typer.Option(
+            "--kind",
+            help="Only an arena of things to look at: builds of blocks, drawings or pages, made by scripts of ours.",
+        ),
+    ] = None,
 ) -> None:
     """A judged tournament on recorded verdicts, its report, and a live arena: no key, no network, under a minute."""
     from tiltyard.demo.shipped import NOTE, copy_material
 
+    if kind is not None:
+        if live:
+            raise OptionError("--live answers in words: leave it out, or --kind.")
+        _gallery(out if out != DEFAULT_FOLDER else Path(f"{DEFAULT_FOLDER}-{kind}"), kind)
+        return
     _head(f"Tiltyard demo · {NOTE}")
     copied = copy_material(out)
     _material(out)
@@ -43,6 +56,25 @@ def demo_command(
     opened = _arena(out)
     asked = live and _live(out)
     typer.echo(_closing(out, arena=opened, live=asked))
+
+
+def _gallery(out: Path, kind: MadeKind) -> None:
+    """An arena of answers that are files, and the folder that it was imported from."""
+    from tiltyard.demo.steps import MADE, address, fill_arena, write_gallery
+
+    _head(f"Tiltyard demo · {MADE}")
+    with working("building …"):
+        made = write_gallery(out, kind)
+        lines = fill_arena(out, MADE)
+    typer.echo(f"\n{made}, in {out}")
+    for line in lines:
+        note(f"  {line}")
+    typer.echo("\nWhat to type next")
+    for what, words in (
+        ("vote in the browser, at http://127.0.0.1:8000", ["serve", "--db", address(out)]),
+        ("import files of your own as these were", ["import", "--help"]),
+    ):
+        typer.echo(f"  # {what}\n  {shlex.join([_program(), 'arena', *words])}")
 
 
 def _head(text: str) -> None:

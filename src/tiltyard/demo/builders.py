@@ -346,6 +346,7 @@ PROMPTS: dict[str, tuple[str, Callable[[Build], None]]] = {
     "windmill": ("a windmill beside a field", _windmill),
     "ship": ("a sailing ship at sea", _ship),
 }
+SUFFIXES = {"voxel": "json", "svg": "svg", "html": "html"}
 ASKED = {"voxel": "Build", "svg": "Draw", "html": "Make a page that shows"}
 
 
@@ -420,8 +421,8 @@ def html_file(made: Build) -> bytes:
         "<!doctype html><html lang='en'><meta charset='utf-8'><style>html,body{margin:0;height:100%}"
         "body{display:grid;place-items:center;background:#cfe3f5;font:16px system-ui;transition:background .2s}"
         "svg{width:min(96vw,120vh);height:auto;max-height:84vh}label{position:fixed;bottom:12px;left:50%;"
-        "transform:translateX(-50%);background:#ffffffcc;padding:6px 14px;border-radius:20px}"
-        "i{position:fixed;top:12%;width:120px;height:34px;border-radius:40px;background:#ffffffb0}</style>",
+        "transform:translateX(-50%);background:#ffffffcc;padding:6px 14px;border-radius:20px;white-space:nowrap}"
+        "i{position:fixed;top:9%;left:5%;width:120px;height:34px;border-radius:40px;background:#ffffffb0}</style>",
         svg_file(made).decode().replace("<rect", "<rect opacity='0'", 1),
     ]
     if made.skill >= 2:
@@ -433,7 +434,7 @@ def html_file(made: Build) -> bytes:
         )
     if made.skill >= 3:
         parts.append(
-            "<i></i><i style='top:24%'></i><script>const c=[...document.querySelectorAll('i')];let t=0;"
+            "<i></i><i style='top:20%;left:64%'></i><script>const c=[...document.querySelectorAll('i')];let t=0;"
             "const go=()=>{t+=.4;c.forEach((e,k)=>e.style.left=(t*(1+k*.6)+k*300)%(innerWidth+160)-140+'px');"
             "requestAnimationFrame(go)};matchMedia('(prefers-reduced-motion: reduce)').matches||go()</script>"
         )

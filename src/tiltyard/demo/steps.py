@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import yaml
+
 from tiltyard.bank import read_prompts, responses_path, stratified_subset
 from tiltyard.bank.records import read_objects
+from tiltyard.demo.builders import ASKED, BUILDERS, PROMPTS, SUFFIXES, answers
 from tiltyard.demo.shipped import BANK, CARDS, CONFIG, RESPONSES, VERDICTS
-from tiltyard.errors import MissingExtra
-from tiltyard.files import copy_file
+from tiltyard.errors import MissingExtra, OptionError
+from tiltyard.files import copy_file, write_bytes
 from tiltyard.llm.generation import Generated, generate
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
@@ -26,12 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tiltyard.demo.builders import MadeKind
     from tiltyard.llm.asking import Watch
     from tiltyard.tournament.config import Mode
     from tiltyard.tournament.plan import RunPlan
     from tiltyard.tournament.run import RunResult
 
 DATABASE = "arena.db"
+MADE = "Made by scripts of this project, not by models: a demo, not a finding."
 NOTICE = "Recorded answers of small models: a demo, not a finding."
 
 
@@ -90,7 +96,7 @@ def address(folder: Path) -> str:
     return f"sqlite:///{folder / DATABASE}"
 
 
-def fill_arena(folder: Path) -> list[str]:
+def fill_arena(folder: Path, notice: str = NOTICE) -> list[str]:
     """Create the arena of a demo's folder, or add what is new, keeping its votes; returns messages for the user."""
     if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
         raise MissingExtra("the live arena", "arena")
@@ -105,13 +111,39 @@ def fill_arena(folder: Path) -> list[str]:
     with Arena(Store.open(url) if there else Store.create(url)) as arena:
         if not there:
             arena.append([SettingsChanged(policy=Policy()), PhaseChanged(phase=4)])
-            site_texts.set_site_text(arena.store, "notice", NOTICE)
+            site_texts.set_site_text(arena.store, "notice", notice)
         plan = prepare_import(arena, bank=folder / BANK, responses=folder / RESPONSES, cards=folder / CARDS)
         carry_out(arena, plan)
         plan.close()
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
     said = ["the existing arena is kept, with its votes"] if there else []
     return [*said, *plan.lines(), f"{servable} prompts can be voted on"]
+
+
+def write_gallery(folder: Path, kind: MadeKind) -> str:
+    """Write a bank whose answers are files, as `arena import` takes it, with its models; returns what was written."""
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / BANK).is_file())):
+        raise OptionError(f"{folder} holds other things. Choose a new or empty folder.")
+    asked = [
+        {"prompt_id": name, "text": f"{ASKED[kind]} {words}.", "source": "builders", "subject": "buildings"}
+        for name, (words, _) in PROMPTS.items()
+    ]
+    rows: dict[str, list[dict[str, str]]] = {builder.builder_id: [] for builder in BUILDERS}
+    for builder, prompt_id, content in answers(kind):
+        file = f"files/{builder.builder_id}-{prompt_id}.{SUFFIXES[kind]}"
+        write_bytes(folder / RESPONSES / file, content)
+        row = {"entrant_id": builder.builder_id, "prompt_id": prompt_id, "kind": kind, "file": file}
+        rows[builder.builder_id].append(row)
+    for name, answered in rows.items():
+        write_bytes(responses_path(folder / RESPONSES, name), _lines(answered))
+    cards = [{"model": builder.builder_id, "display_name": builder.name} for builder in BUILDERS]
+    write_bytes(folder / CARDS, yaml.safe_dump(cards, sort_keys=False).encode())
+    write_bytes(folder / BANK, _lines(asked))
+    return f"{len(BUILDERS)} builders answered {len(PROMPTS)} prompts: {len(BUILDERS) * len(PROMPTS)} {kind} files"
+
+
+def _lines(rows: list[dict[str, str]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 LIVE_CONFIG = "live.yaml"

@@ -60,6 +60,8 @@ class Shown:
     kind: str = AnswerKind.TEXT.value
     url: str = ""
     """Where the file is, if it is not a text; `html` is then a description, or empty."""
+    played_seconds: int = 0
+    """How long a sound or film is played before the vote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,9 +356,9 @@ async def _texts(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str,
     """The prompt and both answers as the page shows them, and whether either of the answers has reasoning."""
     a, b = await shown_answer(matchup.response_a), await shown_answer(matchup.response_b)
     if matchup.kind != AnswerKind.TEXT:
-        links = site.shown_links
-        a = replace(a, kind=matchup.kind, url=links.url(matchup.matchup_id, "A"))
-        b = replace(b, kind=matchup.kind, url=links.url(matchup.matchup_id, "B"))
+        links, seconds = site.shown_links, site.observatory.snapshot.policy.bank.played_seconds
+        a = replace(a, kind=matchup.kind, url=links.url(matchup.matchup_id, "A"), played_seconds=seconds)
+        b = replace(b, kind=matchup.kind, url=links.url(matchup.matchup_id, "B"), played_seconds=seconds)
     reasoned = a.reasoning is not None or b.reasoning is not None
     return {"prompt": await shown(matchup.prompt), "answer_a": a, "answer_b": b, "reasoned": reasoned}
 
