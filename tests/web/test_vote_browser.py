@@ -297,6 +297,8 @@ def test_long_answers_are_read_before_the_vote(visits: Visits, long_site: str, w
     assert "return 'a line of code" in copied
     page.keyboard.press("a")
     assert len(revealed(page)) == 2
+    page.keyboard.press("2")
+    page.locator(".saved", has_text="Saved.").wait_for()
     check_accessible(page)
     for text, size in SIZES.items():
         assert page.evaluate(text) == [], size
