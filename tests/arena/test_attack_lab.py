@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
-from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, LabSettings, attack_lab
+from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, LabSettings, _opening, attack_lab
+from tiltyard.arena.simulation.learning import _Learning
+from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.errors import OptionError
 
 SMALL = LabSettings(models=10, prompts=6, votes=500, attack_votes=60, blocks=5, seed=3)
@@ -77,3 +81,22 @@ def test_an_option_that_would_be_ignored_is_refused(tiltyard: Run) -> None:  # n
         done = tiltyard("arena", *COMMAND, *extra)
         assert done.returncode == 1
         assert said in done.stderr
+
+
+def test_a_reader_of_receipts_concludes_only_what_is_true_and_learns_slower_from_few_prompts() -> None:
+    needed = {}
+    for prompts in (6, 3, 1):
+        policy = msgspec.structs.replace(SMALL.policy, waiting=WaitingRules(prompts=prompts))
+        engine = MemoryArena(3)
+        engine.append(_opening(SMALL, policy), 0)
+        reading = _Learning(engine, target=5, most_votes=300, seed=3)
+        reading.others(20, 0)
+        reading.visit("home", 0)
+        assert {text: text[0] for text in reading._reader.author} == reading._reader.author
+        assert reading._reader.known(5) >= 5
+        needed[prompts] = reading.reached[0.8]
+    every, few, one = needed[6], needed[3], needed[1]
+    assert every is not None
+    assert few is not None
+    assert one is not None
+    assert 2 * every < min(few, one), "one receipt no longer names a pair on every prompt"

@@ -140,14 +140,15 @@ def test_the_pair_follows_a_session_to_other_networks(waiting: WaitingPairs) -> 
 
 
 def test_only_a_few_pairs_a_day_give_way_without_a_vote(waiting: WaitingPairs) -> None:
-    for number, pair in enumerate((FIRST, SECOND_PAIR, THIRD)):
+    for number, pair in enumerate((FIRST, SECOND_PAIR)):
         assert waiting.due("home", "ann", RULES, number).may_open
         serve(waiting, f"{number}", shown(pair, at=number))
         waiting.close(e.Skipped(matchup_id=f"{number}"), 0)
         assert pairs(waiting) == pairs(waiting, "ben") == [pair]
     assert not waiting.due("home", "ann", RULES, 3).may_open
     assert not waiting.due("home", "ben", RULES, 23 * HOUR).may_open
-    assert waiting.due("home", "ben", RULES, 25 * HOUR) == Due(), "it has waited a day"
+    late = waiting.due("home", "ben", RULES, 25 * HOUR)
+    assert late == Due(), "it has waited a day"
     cast(waiting, 5)
     assert waiting.due("home", "ben", RULES, 3).may_open
 
@@ -244,7 +245,7 @@ def test_a_skipper_sees_the_same_two_models_on_three_prompts_and_few_others_in_a
             name, pair, prompt = served_pair(arena, f"session-{number // 4}")
             seen.setdefault(pair, Counter())[prompt] += 1
             arena.skip(name, f"session-{number // 4}")
-        assert len(seen) == 3, "one, and two to which it gave way"
+        assert len(seen) == 2, "one, and another to which it gave way"
         assert all(len(prompts) == 3 for prompts in seen.values())
     with open_real_arena(arena_url, clock) as arena:
         name, pair, prompt = served_pair(arena, "restarted")
@@ -262,7 +263,7 @@ def test_a_session_that_moves_on_keeps_its_pair(arena_url: str) -> None:
             name, pair, _ = served_pair(arena, "roaming", block=f"block {number}")
             seen[pair] += 1
             arena.skip(name, "roaming")
-        assert len(seen) == 3
+        assert len(seen) == 2
         assert max(seen.values()) >= 6
 
 
@@ -331,4 +332,4 @@ def test_a_hunter_who_skips_meets_few_pairs_in_a_simulated_arena_too() -> None:
             met.setdefault(block, set()).add(pair_of(found.a, found.b))
             arena.skip(name, f"session {number // 12}", number)
     assert len(met[""]) > 25
-    assert len(met["home"]) == 3
+    assert len(met["home"]) == 2

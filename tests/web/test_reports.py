@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from tests.arena.engines import sql
 from tests.web.administrators import at_the_desk, log_of, staffed_site
-from tests.web.sites import IDENTIFYING, SmallSite, form_in, vote_page
+from tests.web.sites import IDENTIFYING, SmallSite, form_in, small_site, vote_page
 from tiltyard.arena import events as e
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.store.reading import backlog, session_acts
+from tiltyard.arena.store.reports import reported_answers
 from tiltyard.arena.store.state_bytes import decode_state, encode_state
 from tiltyard.arena.store.verify import verify
+from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.votes import MemoryVoteBook
 
 
@@ -91,3 +96,34 @@ def test_an_answer_that_cannot_exist_has_no_reports(staffed: SmallSite) -> None:
     """PostgreSQL takes no zero byte, and the site once said that its database was down."""
     status, where = at_the_desk(staffed).post("/admin/reports", {"answer": "a\x00", "to": "dismiss"})
     assert (status, where) == (303, "/admin/reports?said=answer_dismiss")
+
+
+def test_reports_have_limits_and_are_counted_by_answer_and_visitor(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        few = msgspec.structs.replace(Policy(), limits=Limits(session_reports_per_hour=1, address_reports_per_hour=2))
+        site.arena.append([e.SettingsChanged(policy=few)])
+        site.observatory.refresh()
+        statuses = []
+        for client in (site.client("203.0.113.9"), site.client("203.0.113.9")):
+            fields = form_in(vote_page(client).text)
+            for side in "AB":
+                sent = {"matchup_id": fields["matchup_id"], "token": fields["token"], "side": side, "reason": ""}
+                statuses.append(client.post("/report", data=sent).status_code)
+        assert statuses == [200, 429, 200, 429]
+        found = reported_answers(site.arena.store)
+        assert sum(len(answer.voters) for answer in found) == 2
+        assert backlog(site.arena.store).reported_answers == len(found)
+
+
+def test_what_was_left_until_it_expired_counts_as_skipped(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        few = msgspec.structs.replace(Policy(), limits=Limits(session_skips_per_hour=1))
+        site.arena.append([e.SettingsChanged(policy=few)])
+        site.observatory.refresh()
+        client = site.client("203.0.113.9")
+        client.post("/api/v1/matchups")
+        assert site.arena.expire_due(site.arena.now() + 10**12) == 1
+        (acts,) = session_acts(site.arena.store).values()
+        assert (acts.cast, acts.skipped) == (0, 1)
+        name = client.post("/api/v1/matchups").json()["matchup_id"]
+        assert client.post(f"/api/v1/matchups/{name}/skip").status_code == 429

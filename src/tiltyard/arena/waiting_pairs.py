@@ -131,6 +131,7 @@ class _Shown:
         for unvoted in self.unvoted.values():
             if unvoted.waits and now - unvoted.since >= DAY:
                 unvoted.waits = False
+                self.gave_way.append(now)
         if self.gave_way and now - self.gave_way[0] >= DAY:
             self.gave_way = [at for at in self.gave_way if now - at < DAY]
         if self.undone and now - self.undone[0] >= DAY:
