@@ -23,6 +23,7 @@ from tests.reference.pages import ROOT
 from tests.web.file_answers import only
 from tests.web.sites import SmallSite, small_site
 from tiltyard.arena import events as e
+from tiltyard.arena.commands import ExplainVote
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.evidence import study_of
 from tiltyard.arena.following.parts import day_of
@@ -362,6 +363,7 @@ def _exported_after_one_that_was_not_shown(made: SmallSite, client: TestClient) 
     only(made.arena, "html")
     served = made.arena.serve("voter-0")
     made.arena.vote(served.matchup_id, "voter-0", None, unrendered="A")
+    made.arena.submit(ExplainVote(served.matchup_id, "voter-0", ["safer"], "")).result()
     return _exported(client)
 
 
