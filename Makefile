@@ -12,7 +12,9 @@ DEMO ?= tiltyard-demo
 ARENA = $(DEMO)$(if $(KIND),-$(KIND))
 # Two more than the number of cores: many tests wait for their own process, server or browser. They are forked from one
 # process that collected all tests; whatever the machine's habit, what that one imports is compiled once and kept.
+# (macOS refuses forks of a process that has used its frameworks, so there every worker collects the tests.)
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+PARALLEL := $(if $(filter Darwin,$(shell uname)),-n $(WORKERS) --dist worksteal,-p tests.parallel --forks $(WORKERS))
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
 .PHONY: help demo arena test check format bench soak spark docs lock clean
@@ -63,10 +65,10 @@ arena: $(USABLE)
 	@$(BIN)/tiltyard arena serve --db sqlite:///$(ARENA)/arena.db
 
 test: $(READY)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.parallel --forks $(WORKERS) -m "not soak"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) -m "not soak"
 
 soak: $(READY)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.parallel --forks $(WORKERS) --hypothesis-profile soak
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile soak
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -186,6 +186,8 @@ class _Controller:
             self._config.hook.pytest_runtest_logreport(report=report)
         if worker.waiting:
             self._returned.append(list(worker.waiting))
+        elif worker.running is None:
+            raise pytest.UsageError(f"a worker ended with {worker.process.exitcode} while it ran no test")
         self._workers.append(self._fork())
 
 

@@ -15,7 +15,7 @@ AWKWARD = (0.1 + 0.2, 1e-300, 5e-324, 1.7976931348623157e308, 2.0**-1074 * 3, 1 
 
 def matchup_row(name: str, probability: float = 0.5, seed: int = 1) -> tuple[object, ...]:
     texts = ("r'1", 'r"2', "coverage", "é \\ 漢 \u2028", probability, seed)
-    return (name, "voter", 1, 2, 3, *texts, 4, 5, "open", None, None, None, "b")
+    return (name, "voter", 1, 2, 3, *texts, 4, 5, "open", None, None, None, "b", "")
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -12,9 +14,11 @@ from tests.reference import made as make
 from tests.reference.fields import documented, never_made, sometimes_missing, undocumented
 from tests.reference.pages import REFERENCE, code, section, sections
 from tiltyard.arena import events
+from tiltyard.arena.media.shapes import clean_voxel
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.tables import PROJECTIONS, metadata
 from tiltyard.bank import Prompt
+from tiltyard.demo.builders import build, voxel_file
 from tiltyard.llm import journal
 
 PAGE = REFERENCE / "artifacts.md"
@@ -59,12 +63,21 @@ def artifacts(home: Path) -> make.Made:
     ]  # the same with bands; events that are rare come from there
     found["Prompt bank"].append(msgspec.to_builtins(Prompt(prompt_id="p", text="?", subject="sums", tags=("new",))))
     add_more_than_text(found)
+    found["Voxel builds"] = voxel_builds()
     # Of judges with probabilities or grades, which were asked again; these have none of it.
     verdict = {**found["Verdict cache"][0], "choice_mass": 0.9, "repeat": 2, "grade": "A>B"}
     found["Verdict cache"].append(verdict)
     for title in ("Judgments", "Panel judgments", "Calibration"):
         found[title].append({**found[title][0], "raw": [verdict]})
     return found
+
+
+def voxel_builds() -> list[Any]:
+    """A build of the demo, and the page's own example, each as the import leaves it."""
+    example = re.search(r"### Voxel builds.*?```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert example is not None
+    sent = [voxel_file(build("castle", 2)), example[1].encode()]
+    return [json.loads(clean_voxel(one)) for one in sent]
 
 
 def add_more_than_text(found: make.Made) -> None:

@@ -263,7 +263,7 @@ LONG = f"<think>two words</think>\nLet $x^2 = 1$.\n\n{CODE}\n\n{TABLE}\n\n" + "W
 def test_long_answers_are_read_before_the_vote(visits: Visits, long_site: str, width: int, dark: bool) -> None:
     page = visitor(visits, width=width, dark=dark, touch=width < 500)
     start_voting(page, long_site)
-    ballot, why = page.locator(".ballot [value=A]"), page.locator(".why")
+    ballot, why = page.locator(".ballot [value=A]"), page.locator(".locked-why")
     texts = page.locator(".answer .said")
     assert "more words" in page.locator(".answer.a .expand-label").inner_text()
     assert why.inner_text() == "Open or scroll to the end of both answers, then vote."
@@ -281,7 +281,7 @@ def test_long_answers_are_read_before_the_vote(visits: Visits, long_site: str, w
         page.wait_for_function("document.querySelector('.answer.b .said').scrollTop > 100")
         page.keyboard.press("l")
     texts.first.evaluate("box => box.scrollTop = box.scrollHeight")
-    page.locator(".why", has_text="answer B").wait_for()
+    page.locator(".locked-why", has_text="answer B").wait_for()
     page.locator(".answer.b .expand-label").click()
     why.wait_for(state="hidden")
     assert page.locator("#announce").text_content() == "You can vote now."
@@ -338,7 +338,7 @@ def test_an_answer_that_does_not_render_can_be_said_so(visits: Visits, long_site
            };
            setView("a", "ready");"""
     )
-    assert "Voting waits for B" in page.locator(".why").inner_text()
+    assert "Voting waits for B" in page.locator(".locked-why").inner_text()
     assert page.locator(".ballot [aria-disabled=true]").count() == 7
     page.evaluate("setView('b', 'failed')")
     assert page.locator(".ballot [aria-disabled=true]").count() == 0

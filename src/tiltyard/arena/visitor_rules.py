@@ -80,10 +80,10 @@ class WaitingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     prompts: int = 3
     """On how many prompts a pair that waits is shown to its block; then they are repeated. The names that a vote
     reveals are those of all of them. (ours)"""
-    give_ways_per_day: int = 1
+    give_ways_per_day: int = 0
     """How many pairs a day may give way to another one without a vote, of a block and of a session, once a visitor has
-    seen one on all its prompts: not everybody can judge everything. A pair that has waited a day gives way anyway, and
-    counts. Every further one a day helps a hunter by a fifth to a third. (ours)"""
+    seen one on all its prompts. A pair that has waited a day gives way anyway, and counts. Each one a day helps a
+    hunter with many blocks by a third. (ours)"""
 
 
 class EntryRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -75,6 +75,8 @@ class _SharedEngine:
             os.register_at_fork(before=self._close_if_free)
 
     def get(self) -> _Engine:
+        if self._engine is not None and self._engine.spill.parent != Path(tempfile.gettempdir()):
+            self.forget()  # its temporary folder may be gone
         if self._engine is None:
             self._engine = _Engine(LITTLE_MEMORY)
         return self._engine

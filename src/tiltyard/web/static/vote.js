@@ -208,7 +208,7 @@ function openBoth() {
   const open = boxes.some((box) => !box.checked);
   for (const box of boxes) box.checked = open;
   look();
-  if (!stage.querySelector(".why:not([hidden])")) announce.textContent = open ? "Both answers are shown in full." : "Both answers are folded.";
+  if (!stage.querySelector(".locked-why:not([hidden])")) announce.textContent = open ? "Both answers are shown in full." : "Both answers are folded.";
   return true;
 }
 
@@ -217,7 +217,7 @@ function openBoth() {
 function lock() {
   const ballot = stage.querySelector(".ballot");
   if (!ballot) return;
-  const why = ballot.querySelector(".why");
+  const why = ballot.querySelector(".locked-why");
   const reason = whyLocked(ballot);
   for (const button of ballot.querySelectorAll("[name=choice], [name=unrendered]")) {
     if (reason) {
@@ -260,7 +260,7 @@ function isAwaited(view) {
 }
 
 function explain() {
-  const reason = stage.querySelector(".why")?.textContent;
+  const reason = stage.querySelector(".locked-why")?.textContent;
   if (!reason) return;
   announce.textContent = "";
   setTimeout(() => (announce.textContent = reason), 50);
