@@ -82,8 +82,8 @@ class WaitingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reveals are those of all of them. (ours)"""
     give_ways_per_day: int = 0
     """How many pairs a day may give way to another one without a vote, of a block and of a session, once a visitor has
-    seen one on all its prompts. A pair that has waited a day gives way anyway, and counts. Each one a day helps a
-    hunter with many blocks by a third. (ours)"""
+    seen one on all its prompts. A pair that has waited a week gives way anyway. Each one a day lets a hunter with
+    50 blocks choose among 350 more pairs in a week. (ours)"""
 
 
 class EntryRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -46,7 +46,10 @@ TRIES = 3
 """How often another pair is drawn in place of one that gave way before."""
 
 DAY = 86_400 * 1_000_000
-"""How long a pair waits, and over what time the pairs that gave way are counted, in microseconds."""
+"""Over what time the pairs that gave way are counted, in microseconds."""
+
+LONGEST_WAIT = 7 * DAY
+"""After this time a pair gives way. A day would give somebody with 50 blocks 350 pairs a week to choose from."""
 
 
 class ShownPair(NamedTuple):
@@ -125,11 +128,11 @@ class _Shown:
         """Pairs whose vote settles them only when it cannot be undone any more, and when that is."""
 
     def age(self, now: int) -> None:
-        """Settle what is final now, let pairs give way that have waited a day, and forget what is older than that."""
+        """Settle what is final, let pairs give way that have waited too long, and forget counts older than a day."""
         for pair in [pair for pair, until in self.tentative.items() if now > until]:
             self.settle(pair)
         for unvoted in self.unvoted.values():
-            if unvoted.waits and now - unvoted.since >= DAY:
+            if unvoted.waits and now - unvoted.since >= LONGEST_WAIT:
                 unvoted.waits = False
                 self.gave_way.append(now)
         if self.gave_way and now - self.gave_way[0] >= DAY:

@@ -241,21 +241,26 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
     except ArenaError:
         raise Failure(404, "not_found", "there is no such model. Choose two from the list.") from None
     page = replace(page, difference=estimated_difference(snapshot, a, b))
-    return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot))
+    sure = page.difference and difference_words(page, anytime=snapshot.policy.intervals.anytime)
+    return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot)) | {"sure": sure}
 
 
-def difference_words(page: ComparePage) -> str:
-    """The difference of two models in one sentence: size, interval, and how sure that is."""
+def difference_words(page: ComparePage, *, anytime: bool = False) -> str:
+    """The difference of two models in one sentence: size, interval, and how sure that is.
+
+    With `anytime` the interval holds at every look, and how sure the votes make us is said of a single one.
+    """
     found = page.difference
     assert found is not None
     ahead = f"{signed(found.difference)} points ({between(found.low, found.high)})"
     a, b, chance = page.a.display_name, page.b.display_name, found.probability_better
+    only = " at a single look" if anytime else ""
     match side(found.low, found.high):
         case "better":
-            return f"{a} is better than {b}: {ahead}, {sureness(chance)} sure."
+            return f"{a} is better than {b}: {ahead}, {sureness(chance)} sure{only}."
         case "worse":
-            return f"{a} is worse than {b}: {ahead}, {sureness(None if chance is None else 1.0 - chance)} sure."
-    sure = "" if chance is None else f", {sureness(chance)} sure that {a} is better"
+            return f"{a} is worse than {b}: {ahead}, {sureness(None if chance is None else 1.0 - chance)} sure{only}."
+    sure = "" if chance is None else f", {sureness(chance)} sure{only} that {a} is better"
     return f"The votes cannot tell {a} from {b}: {ahead}{sure}."
 
 
@@ -271,7 +276,6 @@ def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[s
     return {
         "page": page,
         "asked": _first_words(texts),
-        "sure": None if page.difference is None else difference_words(page),
         "bar": charts.split_bar(record.wins, record.ties, record.both_bad, record.losses, said),
         "prompt_id": prompt,
         "prompt_text": text,
