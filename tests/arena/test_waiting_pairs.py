@@ -56,8 +56,8 @@ def waiting() -> WaitingPairs:
     return made
 
 
-def voted(name: str, block: str = "") -> e.Voted:
-    return e.Voted(matchup_id=name, choice=A, block=block)
+def voted(name: str, block: str = "", undo_until: int | None = None) -> e.Voted:
+    return e.Voted(matchup_id=name, choice=A, block=block, undo_until=undo_until)
 
 
 def cast(waiting: WaitingPairs, votes: int, voter: str = "joe") -> None:
@@ -127,16 +127,28 @@ def test_a_vote_from_another_network_settles_the_pair_where_it_was_served(waitin
     assert pairs(waiting) == []
 
 
-def test_the_pair_follows_a_session_to_other_networks(waiting: WaitingPairs) -> None:
+def test_the_pair_follows_a_session_to_other_networks_and_does_not_wait_for_them(waiting: WaitingPairs) -> None:
+    """Otherwise a cookie would carry it from block to block, and others would see it there on further prompts."""
     waiting.enter("train", RULES)
     serve(waiting, "1", shown(FIRST, prompt=4))
     waiting.close(e.Skipped(matchup_id="1"), 0)
     assert pairs(waiting, block="train") == [FIRST]
-    assert pairs(waiting, "ben", block="train") == []
     serve(waiting, "2", shown(FIRST, block="train", prompt=5))
     waiting.close(e.Skipped(matchup_id="2"), 0)
     (due,) = waiting.due("train", "ann", RULES, 0).pairs
-    assert due.prompts == {4, 5}  # of the session and of the block together
+    assert due.prompts == {4, 5}
+    assert pairs(waiting, "ben", block="train") == []
+    assert waiting.due("train", "ben", RULES, 0).may_open
+    assert pairs(waiting, "ben") == [FIRST], "it goes on waiting where it was opened"
+
+
+def test_a_vote_from_another_network_that_is_undone_leaves_the_pair_waiting(waiting: WaitingPairs) -> None:
+    waiting.enter("train", RULES)
+    serve(waiting, "1", shown(FIRST))
+    waiting.close(voted("1", "train", undo_until=9), 0)
+    waiting.close(e.Undone(matchup_id="1"), 1)
+    assert pairs(waiting) == pairs(waiting, "ben") == [FIRST]
+    assert pairs(waiting, "eve", block="train") == []
 
 
 def test_no_pair_gives_way_within_a_week_unless_the_policy_says_so(waiting: WaitingPairs) -> None:
@@ -256,6 +268,20 @@ def test_a_skipper_sees_the_same_two_models_on_three_prompts_and_no_others(arena
         assert prompt in seen[pair]
         arena.vote(name, "restarted", A, block="home")
         assert served_pair(arena, "another")[1] != pair
+
+
+def test_what_a_session_brought_along_waits_for_no_other_block_after_a_restart_either(arena_url: str) -> None:
+    with open_real_arena(arena_url) as arena:
+        arena.append(catalog(models=12, prompts=5))
+        carried = set()
+        for number in range(8):
+            name, pair, _ = served_pair(arena, "roaming", block=f"block {number}")
+            carried.add(pair)
+            arena.skip(name, "roaming")
+        assert len(carried) == 1
+    with open_real_arena(arena_url) as arena:
+        fresh = {served_pair(arena, f"new-{number}", block=f"block {number}")[1] for number in range(1, 8)}
+    assert not fresh & carried
 
 
 def test_a_session_that_moves_on_keeps_its_pair(arena_url: str) -> None:

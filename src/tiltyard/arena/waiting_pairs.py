@@ -70,6 +70,8 @@ class PastMatchup(NamedTuple):
     shown: ShownPair
     status: MatchupStatus
     closed_at: int | None
+    carried: bool = False
+    """Whether it was shown because its session brought the pair along from another block."""
 
 
 class DuePair(NamedTuple):
@@ -97,7 +99,7 @@ class Again(Protocol):
 
 
 class _Unvoted(msgspec.Struct):
-    """A pair that was shown and not voted on: on which prompts, since when, last in which block, and if it waits."""
+    """A pair that was shown and not voted on: on which prompts, since when, first in which block, and if it waits."""
 
     lane: Lane
     block: str
@@ -181,10 +183,10 @@ class _Shown:
         if known is None:
             known = _Unvoted(shown.lane, shown.block, shown.at)
         elif not known.waits:
-            known.waits, known.since = True, shown.at
+            known.waits, known.since, known.block = True, shown.at, shown.block
         elif latest_last:
             del self.unvoted[shown.pair]
-        known.block, known.prompts = shown.block, known.prompts | {shown.prompt}
+        known.prompts |= {shown.prompt}
         self.unvoted[shown.pair] = known
         if len(self.unvoted) > WAITING_MOST:
             del self.unvoted[next(iter(self.unvoted))]
@@ -196,9 +198,10 @@ class _Shown:
 
 
 class _Closed(NamedTuple):
-    """A matchup that was voted on, what each record knew of its pair before, and until when it can be undone."""
+    """A matchup that was voted on, the block of its vote, what each record knew before, and until when it can be undone."""
 
     shown: ShownPair
+    block: str
     before: dict[int, _Unvoted]
     until: int
 
@@ -246,10 +249,10 @@ class WaitingPairs:
         happened += closed
         for _, closes, one in sorted(happened, key=lambda each: each[:2]):
             pair, voted = one.shown.pair, one.status == MatchupStatus.VOTED
-            if not closes:
+            if not closes and not (one.carried and pair not in record.unvoted):
                 waiting = [pair for pair, unvoted in record.unvoted.items() if unvoted.waits]
                 record.show(one.shown, waiting, rules, is_new=not record.waits(pair), latest_last=latest_last)
-            elif voted:
+            elif closes and voted:
                 record.unvoted.pop(pair, None)
                 record.votes += 1
             if one.closed_at is None:
@@ -263,9 +266,10 @@ class WaitingPairs:
             return
         self._rules = rules
         is_new = not any(record is not None and record.waits(shown.pair) for record in (here, own))
+        carried = _brought_along(shown, here, own)
         self._open[matchup_id] = shown
         for records, record, name in ((self._blocks, here, shown.block), (self._sessions, own, shown.voter)):
-            if record is None:
+            if record is None or (carried and record is here):
                 continue
             records.move_to_end(name)
             record.show(shown, self._waiting(record), rules, is_new=is_new, latest_last=record is own)
@@ -283,7 +287,7 @@ class WaitingPairs:
             case e.Revealed():
                 closed = self._done.get(body.matchup_id)
                 if closed is not None:
-                    for record in self._records(closed.shown):
+                    for record in self._records(closed.shown, closed.block):
                         record.held.pop(body.matchup_id, None)
                         record.settle(closed.shown.pair)
             case e.Undone():
@@ -385,8 +389,8 @@ class WaitingPairs:
 
     def _vote(self, body: e.Voted, shown: ShownPair, at: int) -> None:
         """A vote settles the pair for the session, and for the blocks in which it was shown and cast."""
-        voted = shown._replace(block=body.block or shown.block)
-        records = self._records(shown) + ([self._blocks[voted.block]] if voted.block in self._blocks else [])
+        block = body.block or shown.block
+        records = self._records(shown, block)
         until = body.undo_until or 0
         doubted = until and any(record.doubts(self._rules, at) for record in records)
         before: dict[int, _Unvoted] = {}
@@ -398,30 +402,44 @@ class WaitingPairs:
                 record.tentative[shown.pair] = until
             else:
                 record.unvoted.pop(shown.pair, None)
-        for record in self._records(voted):
-            record.votes += 1
             if until:
                 record.held[body.matchup_id] = until
-        self._done[body.matchup_id] = _Closed(voted, before, until)
+        for record in self._records(shown._replace(block=block)):
+            record.votes += 1
+        self._done[body.matchup_id] = _Closed(shown, block, before, until)
 
     def _take_back(self, matchup_id: str, closed: _Closed) -> None:
-        """An undone vote settles nothing: the pair waits again, and was shown where it was shown."""
+        """An undone vote settles nothing: the pair waits again where it did, whatever network the vote came from."""
         shown = closed.shown
-        for record in self._records(shown):
+        for record in self._records(shown._replace(block=closed.block)):
             record.votes -= 1
+        for record in self._records(shown, closed.block):
             record.undone.append(closed.until)
             record.held.pop(matchup_id, None)
             record.tentative.pop(shown.pair, None)
-            record.note(shown, latest_last=record is self._sessions.get(shown.voter))
             before = closed.before.get(id(record))
             if before is not None:
+                record.note(shown, latest_last=record is self._sessions.get(shown.voter))
                 again = record.unvoted[shown.pair]
                 again.prompts, again.since = again.prompts | before.prompts, min(again.since, before.since)
+                again.block = before.block
 
-    def _records(self, shown: ShownPair) -> list[_Shown]:
-        """What is known of the block and of the session that a pair was shown to."""
-        found = (self._blocks.get(shown.block), self._sessions.get(shown.voter))
+    def _records(self, shown: ShownPair, cast_in: str = "") -> list[_Shown]:
+        """What is known of the block and of the session that a pair was shown to, and of the block of its vote."""
+        names = dict.fromkeys((shown.block, cast_in or shown.block))
+        found = (*(self._blocks.get(name) for name in names), self._sessions.get(shown.voter))
         return [record for record in found if record is not None]
+
+
+def _brought_along(shown: ShownPair, here: _Shown | None, own: _Shown | None) -> bool:
+    """Whether a session was shown a pair that waits for it since it was in another block.
+
+    It does not wait for this block then: otherwise a cookie would carry a pair from block to block, where others see it
+    on further prompts, or vote on it because their target is in it.
+    """
+    if own is None or not own.waits(shown.pair) or own.unvoted[shown.pair].block == shown.block:
+        return False
+    return here is None or shown.pair not in here.unvoted
 
 
 def _keep(records: OrderedDict[str, _Shown], name: str, record: _Shown) -> None:

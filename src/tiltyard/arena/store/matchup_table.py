@@ -116,8 +116,21 @@ _PAST = (
     *(matchups.c.lane, matchups.c.served_at, matchups.c.status, matchups.c.closed_at),
 )
 
+_before = matchups.alias()
+_carried = sa.exists().where(
+    _before.c.voter == matchups.c.voter,
+    _before.c.served_at < matchups.c.served_at,
+    _before.c.block.not_in(("", matchups.c.block)),
+    _before.c.status != MatchupStatus.VOTED.value,
+    sa.or_(
+        sa.and_(_before.c.a == matchups.c.a, _before.c.b == matchups.c.b),
+        sa.and_(_before.c.a == matchups.c.b, _before.c.b == matchups.c.a),
+    ),
+)
+"""Whether the voter brought this pair along: it was shown to the same voter in another block, and not voted on."""
+
 _block_shown = (
-    sa.select(*_PAST)
+    sa.select(*_PAST, _carried)
     .where(matchups.c.block == sa.bindparam("block"), matchups.c.block != "")
     .order_by(matchups.c.served_at.desc())
     .limit(SHOWN_TO_BLOCK)
@@ -232,10 +245,9 @@ def load_waiting(connection: sa.Connection, block: str, waiting: WaitingPairs, r
 
 
 def _past(row: Row) -> PastMatchup:
-    name, block, voter, a, b, prompt, lane, served_at, status, closed_at = row
-    return PastMatchup(
-        name, ShownPair(block, pair_of(a, b), voter, lane, prompt, served_at), STATUSES[status], closed_at
-    )
+    name, block, voter, a, b, prompt, lane, served_at, status, closed_at, *carried = row
+    shown = ShownPair(block, pair_of(a, b), voter, lane, prompt, served_at)
+    return PastMatchup(name, shown, STATUSES[status], closed_at, any(carried))
 
 
 def _ballot(row: Row) -> Ballot:
