@@ -17,6 +17,9 @@ from PIL import Image
 
 from tests.arena import planted
 from tests.arena.planted import FILES, PLANTED
+from tiltyard.arena.events import ModelAdded
+from tiltyard.arena.file_intake import words_of
+from tiltyard.arena.integrity import flag_words
 from tiltyard.arena.media import clean, format_of
 from tiltyard.arena.media.markup import without_comments
 from tiltyard.bank import AnswerKind
@@ -174,6 +177,46 @@ def _made(which: tuple[str, str]) -> bytes:
 )
 def test_comments_of_scripts_go_and_nothing_else(code: str, plain: str) -> None:
     assert without_comments(code) == plain
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("svg", '<svg xmlns="http://www.w3.org/2000/svg"><g style="' + "url(" * 60_000 + '"/></svg>'),
+        ("svg", '<svg xmlns="http://www.w3.org/2000/svg"><g style="url(' + " " * 200_000 + '"/></svg>'),
+        ("html", "<script>" + "=/[" * 100_000 + "</script>"),
+        ("html", "<p>" + "data:image/png;;;;;;;" * 30_000 + "</p>"),
+        ("html", "<script>" + "`${" * 100_000 + "</script>"),
+    ],
+)
+def test_text_that_was_written_to_take_long_is_cleaned_or_refused_soon(kind: str, text: str) -> None:
+    with contextlib.suppress(BankError):
+        clean(AnswerKind(kind), text.encode())
+
+
+def test_addresses_of_pictures_that_a_script_puts_together_stay() -> None:
+    code = b"<script>x = c.toDataURL().replace('data:image/png;base64,', '') + 'data:image/png;base64,' + b</script>"
+    assert code in clean(AnswerKind.HTML, b"<p>a</p>" + code).content
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p data-by=Zyxwolf-7>a</p>",
+        "<p data-Zyxwolf-7>a</p>",
+        "<Zyxwolf-7-game></Zyxwolf-7-game>",
+        "<script>for(i=0;i<n;i++){log('made by Zyxwolf 7')} if(x>3) y()</script>",
+        "<p>Zyx<b>wolf</b> 7</p>",
+        "<p>Zyx&shy;wolf 7</p>",
+        "<iframe srcdoc='<!-- Zyxwolf 7 -->'></iframe>",
+        "<style>.\\5a yxwolf-7 { color: red }</style>",
+        "<img src='data:image/svg+xml;utf8,%5Ayxwolf 7'>",
+    ],
+)
+def test_a_page_that_names_a_model_anywhere_is_flagged(page: str) -> None:
+    model = ModelAdded(model="zyxwolf-7", display_name="Zyxwolf 7", provider="", licence="", link="")
+    words = words_of(clean(AnswerKind.HTML, page.encode()).words)
+    assert [flag.response_id for flag in flag_words([("r", model, words)], [model])] == ["r"]
 
 
 def test_formats_are_known_by_their_bytes() -> None:

@@ -44,7 +44,10 @@ def test_provisional_models_are_left_aside_and_cannot_lead() -> None:
     assert "No model with enough votes is first" in said.text
     assert "1 provisional model is left aside" in said.text
     last = verdict([standing(1, 1, 1), standing(2, 2, 3), standing(3, 1, 3, provisional=True)])
-    assert last.leader == "m1"
+    assert (last.leader, last.could_be_first) == (None, ("m1",))
+    assert last.text.startswith("Model 1 leads, and no other with enough votes could be first")
+    behind = verdict([standing(1, 1, 1), standing(2, 2, 3), standing(3, 2, 3, provisional=True)])
+    assert behind.leader == "m1"
     assert verdict([standing(1, 1, 1, provisional=True)]).leader is None
 
 
@@ -52,6 +55,7 @@ def test_nothing_is_claimed_without_ranges_or_models() -> None:
     said = verdict([standing(1, None, None), standing(2, None, None)])
     assert said.leader is None
     assert "how sure that is is not known" in said.text
+    assert verdict([standing(1, None, None), standing(2, 2, 2)]).leader is None
     assert verdict([]).too_few_votes
 
 
@@ -69,7 +73,7 @@ def test_no_claim_contradicts_a_range(models: int, width: int, seed: int) -> Non
     ]
     said, sure = verdict(standings), [one for one in standings if not one.provisional]
     if said.leader is not None:
-        assert [one.model for one in sure if (one.low or 1) <= 1] == [said.leader]
+        assert [one.model for one in standings if (one.low or 1) <= 1] == [said.leader]
         assert sure[0].place == 1
     assert "leads" in said.text or said.leader is None
     if said.alike is not None:

@@ -43,6 +43,9 @@ def test_the_sentence_is_on_the_page_in_the_files_and_in_the_api(site: BoardSite
     assert said == board_json(site, "")["verdict"]
     assert said["text"].split(";")[0].split("<")[0] in site.client.get("/leaderboard").text
     assert not said["too_few_votes"]
+    for asked in ("category=nope", "language=xx", "on=2020-01-01"):
+        empty = site.client.get(f"/leaderboard.json?{asked}").json()
+        assert (empty["rows"], empty["verdict"]["leader"], empty["verdict"]["could_be_first"]) == ([], None, [])
     part = board_json(site, "?category=maths")
     assert part["verdict"]["text"] != ""
     assert part["votes"] < part["all_votes"] == 500
@@ -58,6 +61,7 @@ def test_a_young_board_invites_votes_instead_of_showing_chance(tmp_path_factory:
         assert '<details class="early">' in page, "the figures are one click away"
         said = made.client.get("/api/v1/leaderboard").json()["verdict"]
         assert said["too_few_votes"]
+        assert (said["leader"], said["could_be_first"]) == (None, [])
         assert 0 < said["votes_needed"] <= 40
         assert made.client.get("/embed").status_code == 200
         assert made.client.get("/share/board.png").content[1:4] == b"PNG"

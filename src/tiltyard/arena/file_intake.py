@@ -8,6 +8,7 @@ import tempfile
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 from tiltyard.arena.media import clean
 from tiltyard.arena.store.files import CleanFile, StoredFile, stored_files
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 WITH_WORDS = (AnswerKind.SVG, AnswerKind.HTML)
 
 _TAG = re.compile(r"<[^<>]*>")
-_QUOTED = re.compile(r"""=\s*(?:"([^"]*)"|'([^']*)')""")
+_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_CSS_LETTER = re.compile(r"\\([0-9a-fA-F]{1,6})\s?")
 
 
 class TakenFile(NamedTuple):
@@ -130,8 +132,9 @@ class FileIntake:
 
 
 def words_of(markup: str) -> str:
-    """What a page or a drawing says anywhere: its text, its scripts, and the values of its attributes."""
+    """What a page or a drawing says: as it is written, and without tags, codes and invisible letters."""
     if not markup:
         return ""
-    values = " ".join(one or two for tag in _TAG.findall(markup) for one, two in _QUOTED.findall(tag))
-    return unescape(f"{_TAG.sub(' ', markup)} {values}")
+    plain = _INVISIBLE.sub("", unescape(unquote(markup)))
+    spelled = _CSS_LETTER.sub(lambda found: chr(min(int(found[1], 16), 0x10FFFF)), plain)
+    return "\n".join((markup, plain, spelled, _TAG.sub(" ", plain), _TAG.sub("", plain)))

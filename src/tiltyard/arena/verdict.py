@@ -108,13 +108,14 @@ def verdict(standings: Sequence[Standing], *, by: str = "") -> BoardVerdict:
     aside = len(standings) - len(settled)
     if not settled:
         return BoardVerdict("Nobody leads yet: all models are provisional.", None)
-    if all(one.low is None for one in settled):
+    if settled[0].low is None:
         unsure = f"{settled[0].name} is first{_by(by)}; how sure that is is not known yet."
         return BoardVerdict(unsure, None)
     top = settled[0]
     firsts = [one for one in settled if one.low is None or one.low <= top.place or one is top]
     alike = _alike(settled)
-    parts = [_first(top, firsts, by) if top.place == 1 else f"No model with enough votes is first{_by(by)}"]
+    newcomers = any(one.provisional and (one.low is None or one.low <= top.place) for one in standings)
+    parts = [_first(top, firsts, by, newcomers) if top.place == 1 else f"No model with enough votes is first{_by(by)}"]
     if alike is not None and (alike[1] - alike[0] > 1 or alike[0] > top.place):
         parts.append(f"places {alike[0]}–{alike[1]} cannot be told apart")
     elif alike is None and len(settled) > 1 and all(one.low == one.high == one.place for one in standings):
@@ -122,7 +123,7 @@ def verdict(standings: Sequence[Standing], *, by: str = "") -> BoardVerdict:
     text = "; ".join(parts) + "."
     if aside:
         text += f" {plural(aside, 'provisional model')} {'is' if aside == 1 else 'are'} left aside."
-    leader = top.model if len(firsts) == 1 and top.place == 1 else None
+    leader = top.model if len(firsts) == 1 and top.place == 1 and not newcomers else None
     return BoardVerdict(text, leader, tuple(one.model for one in firsts), alike)
 
 
@@ -130,10 +131,11 @@ def _by(by: str) -> str:
     return f" by {by}" if by else ""
 
 
-def _first(top: Standing, firsts: Sequence[Standing], by: str) -> str:
+def _first(top: Standing, firsts: Sequence[Standing], by: str, newcomers: bool) -> str:
     others = [one.name for one in firsts if one is not top]
     if not others:
-        return f"{top.name} leads{_by(by)}, and no other could be first"
+        enough = " with enough votes" if newcomers else ""
+        return f"{top.name} leads{_by(by)}, and no other{enough} could be first"
     if len(others) > NAMED:
         return f"{top.name} is first{_by(by)}, but {count(len(others))} others could be"
     named = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} or {others[-1]}"

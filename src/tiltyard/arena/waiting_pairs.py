@@ -198,7 +198,7 @@ class _Shown:
 
 
 class _Closed(NamedTuple):
-    """A matchup that was voted on, the block of its vote, what each record knew before, and until when it can be undone."""
+    """A matchup that was voted on, the block of its vote, what each record knew before, and when undoing ends."""
 
     shown: ShownPair
     block: str

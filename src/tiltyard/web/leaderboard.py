@@ -169,12 +169,16 @@ def said_of(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None
     query = as_public(query, snapshot.board.phase)
     if query.whole:
         return board_verdict(snapshot.board)
-    lines = board_lines(snapshot, query.official if part is None else BoardQuery(**_of_part(query)), part)
-    standings = [
-        Standing(line.row.model, line.row.display_name, line.place or 0, *(line.category_places or (None, None)))
-        for line in lines
-    ]
-    return verdict(standings)
+    if part is None:
+        return BoardVerdict("There are no votes in this part.", None, too_few_votes=True)
+    return verdict([_standing(line) for line in board_lines(snapshot, BoardQuery(**_of_part(query)), part)])
+
+
+def _standing(line: BoardLine) -> Standing:
+    """Where a model stands on the board of a part of the votes. With few votes there it is provisional there."""
+    low, high = line.category_places or (None, None)
+    few = (line.part_votes or 0) < MODEL_VOTES
+    return Standing(line.row.model, line.row.display_name, line.place or 0, low, high, line.provisional or few)
 
 
 def _of_part(query: BoardQuery) -> dict[str, str]:

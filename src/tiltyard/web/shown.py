@@ -122,6 +122,8 @@ def file_part(kind: str, url: str, description: markup.Html) -> markup.Html:
 def answer_with(request: Request, store: Store, found: StoredFile) -> Response:
     """A file as a response: whole, compressed, or the range that a player asked for."""
     headers = headers_of(found)
+    if request.headers.get("sec-fetch-dest") == "document":
+        headers["content-security-policy"] = INERT  # opened by its address, a page could go elsewhere
     if found.kind in COMPRESSED and "gzip" in request.headers.get("accept-encoding", ""):
         headers["content-encoding"] = "gzip"
         body = _zipped(_whole(store, found))
@@ -154,7 +156,8 @@ def headers_of(found: StoredFile) -> dict[str, str]:
         "cache-control": "private, no-store",
         "content-security-policy": SANDBOX if found.kind == AnswerKind.HTML else INERT,
         "x-frame-options": "SAMEORIGIN",
-        "vary": "accept-encoding",
+        "vary": "accept-encoding, sec-fetch-dest",
+        "x-dns-prefetch-control": "off",
     }
     if found.kind in WITH_RANGES:
         headers["accept-ranges"] = "bytes"

@@ -70,6 +70,13 @@ def clean(kind: AnswerKind, data: bytes) -> Cleaned:
     """
     if not data:
         raise BankError("is empty. Leave the answer out, or give the whole file.")
+    try:
+        return _cleaned(kind, data)
+    except RecursionError:
+        raise BankError("is nested too deeply to be cleaned. Simplify it.") from None
+
+
+def _cleaned(kind: AnswerKind, data: bytes) -> Cleaned:
     found = format_of(data)
     if found in _EITHER:
         cleaner, name = _EITHER[found]

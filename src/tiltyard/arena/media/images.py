@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +125,7 @@ def _in_usual_colours(frame: Image.Image, profile: bytes, mode: str) -> Image.Im
 
 
 def _broken(error: BaseException) -> BankError:
-    said = " ".join(str(error).split())[:80] or type(error).__name__
+    said = re.sub(r"<[^>]*>", "these bytes", " ".join(str(error).split()))[:80] or type(error).__name__
     return BankError(f"cannot be read as a picture ({said}). Save it again as PNG, JPEG, GIF or WebP.")
 
 

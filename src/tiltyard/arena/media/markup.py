@@ -55,7 +55,7 @@ OF_IDS = frozenset({"begin", "end"})
 UNCHECKED_TARGETS = frozenset({"href", "xlink:href", "style", "class", "id"})
 """What an animation may not set: it would get around the rules here."""
 
-_URL = re.compile(r"""url\(\s*(['"]?)(.*?)\1\s*\)""", re.DOTALL | re.IGNORECASE)
+_URL = re.compile(r"""url\(\s*+(?:'([^']*+)'|"([^"]*+)"|([^()'"\s]*+))\s*+\)""", re.IGNORECASE)
 _CSS_COMMENT = re.compile(r"/\*.*?(\*/|\Z)", re.DOTALL)
 _CSS_ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)", re.DOTALL)
 _CSS_NAME = re.compile(r"([#.])(-?[A-Za-z_][\w-]*)")
@@ -64,7 +64,7 @@ _REFUSED_CSS = re.compile(
     r"@import|@charset|@namespace|expression\s*\(|-moz-binding|behavior\s*:|javascript:", re.IGNORECASE
 )
 _DATA = re.compile(
-    r"data:image/(png|jpe?g|gif|webp|svg\+xml)(;[^,;\"'()<>]*)*;base64,([A-Za-z0-9+/=%]*)", re.IGNORECASE
+    r"data:image/(png|jpe?g|gif|webp|svg\+xml)(;[^,;\"'()<>]{0,60}){0,4};base64,([A-Za-z0-9+/=%]{24,}+)", re.IGNORECASE
 )
 
 
@@ -205,7 +205,7 @@ def _css(text: str, names: _Names, *, is_sheet: bool) -> str:
     text = _CSS_COMMENT.sub(" ", text)
     if _REFUSED_CSS.search(_unescaped(text)):
         raise BankError("has styles that load or run something (@import, expression, …). Take them out.")
-    text = _URL.sub(lambda found: _local_url(found[2], names), text)
+    text = _URL.sub(lambda found: _local_url(found[1] or found[2] or found[3] or "", names), text)
     if re.search(r"url\(", _unescaped(_URL.sub("", text)), re.IGNORECASE):
         raise BankError("has a style with an address that cannot be read. Take it out.")
     if not is_sheet:
@@ -337,7 +337,7 @@ _SCRIPT_TOKEN = re.compile(
       | (?P<other>.)""",
     re.DOTALL | re.VERBOSE,
 )
-_REGEX = re.compile(r"/(?![*/])(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*\])+/[A-Za-z]*")
+_REGEX = re.compile(r"/(?![*/])(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n]){0,400}+\])++/[A-Za-z]*")
 
 _BEFORE_REGEX = "return typeof instanceof in of new delete void throw case do else await yield"
 BEFORE_REGEX = frozenset(_BEFORE_REGEX.split())
