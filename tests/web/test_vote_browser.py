@@ -278,7 +278,9 @@ def test_long_answers_are_read_before_the_vote(visits: Visits, long_site: str, w
     if width > 1000:
         page.keyboard.press("l")
         texts.first.evaluate("box => box.scrollTop = box.scrollHeight / 2")
-        page.wait_for_function("document.querySelector('.answer.b .said').scrollTop > 100")
+        texts.last.evaluate(
+            "box => new Promise((done) => (function look() { box.scrollTop > 100 ? done() : setTimeout(look, 20); })())"
+        )
         page.keyboard.press("l")
     texts.first.evaluate("box => box.scrollTop = box.scrollHeight")
     page.locator(".locked-why", has_text="answer B").wait_for()
