@@ -194,6 +194,25 @@ def test_text_that_was_written_to_take_long_is_cleaned_or_refused_soon(kind: str
         clean(AnswerKind(kind), text.encode())
 
 
+def test_a_drawing_that_uses_itself_again_and_again_is_refused() -> None:
+    start = b'<svg xmlns="http://www.w3.org/2000/svg"><g id="g0"><rect width="1" height="1"/></g>'
+    many = b"".join(b'<g id="g%d">%b</g>' % (n, b'<use href="#g%d"/>' % (n - 1) * 10) for n in range(1, 8))
+    with pytest.raises(BankError, match="using some again and again"):
+        clean(AnswerKind.SVG, start + many + b"</svg>")
+    with pytest.raises(BankError, match="using some again and again"):
+        clean(AnswerKind.SVG, start + b'<g id="a"><use href="#a"/></g></svg>')
+    assert clean(AnswerKind.SVG, start + b'<use href="#g0"/><use href="#g0"/></svg>').content.count(b"<use") == 2
+
+
+def test_a_model_whose_parts_are_inside_several_others_is_refused() -> None:
+    nodes = [{}, *({"children": [n, n]} for n in range(60))]
+    text = msgspec.json.encode({"asset": {"version": "2.0"}, "scenes": [{"nodes": [60]}], "nodes": nodes})
+    text += b" " * (-len(text) % 4)
+    data = struct.pack("<IIIII", 0x46546C67, 2, 20 + len(text), len(text), 0x4E4F534A) + text
+    with pytest.raises(BankError, match="inside several others"):
+        clean(AnswerKind.MODEL3D, data)
+
+
 def test_addresses_of_pictures_that_a_script_puts_together_stay() -> None:
     code = b"<script>x = c.toDataURL().replace('data:image/png;base64,', '') + 'data:image/png;base64,' + b</script>"
     assert code in clean(AnswerKind.HTML, b"<p>a</p>" + code).content

@@ -10,15 +10,16 @@ import pytest
 
 from tests.arena.engines import START, Clock, catalog
 from tiltyard.arena import events as e
-from tiltyard.arena import waiting_pairs
+from tiltyard.arena import shown_pairs, waiting_pairs
 from tiltyard.arena.commands import ServedMatchup, ServeMatchup
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import Arena
+from tiltyard.arena.shown_pairs import ShownPair
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.store import Store
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.visitor_rules import WaitingRules
-from tiltyard.arena.waiting_pairs import Due, ShownPair, WaitingPairs
+from tiltyard.arena.waiting_pairs import Due, WaitingPairs
 
 A = e.Choice.A
 RULES = WaitingRules()
@@ -222,7 +223,7 @@ def test_being_told_twice_changes_nothing(waiting: WaitingPairs) -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, waiting: WaitingPairs) -> None:
     monkeypatch.setattr(waiting_pairs, "BLOCKS_KEPT", 3)
-    monkeypatch.setattr(waiting_pairs, "WAITING_MOST", 4)
+    monkeypatch.setattr(shown_pairs, "WAITING_MOST", 4)
     rules = WaitingRules(open_pairs=9)
     for number in range(9):
         waiting.served(f"{number}", shown((number, number + 1), f"voter {number}"), rules)

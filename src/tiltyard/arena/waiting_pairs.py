@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 from tiltyard.arena import events as e
+from tiltyard.arena.shown_pairs import PastMatchup, ShownPair, ShownRecord, UnvotedPair
 from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.voting import MatchupStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from numpy.random import Generator
 
@@ -33,9 +34,6 @@ BLOCKS_KEPT = 4096
 """How many blocks, and how many sessions, are kept in memory. The least recently served are dropped, and read again
 when they come back."""
 
-WAITING_MOST = 500
-"""How many pairs of one block may wait; older ones are given up."""
-
 CLOSED_KEPT = 20_000
 """How many closed matchups are remembered: the log tells of each once more, and a vote can be undone for a moment."""
 
@@ -44,34 +42,6 @@ TOLD_TWICE = 50
 
 TRIES = 3
 """How often another pair is drawn in place of one that gave way before."""
-
-DAY = 86_400 * 1_000_000
-"""Over what time the pairs that gave way are counted, in microseconds."""
-
-LONGEST_WAIT = 7 * DAY
-"""After this time a pair gives way. A day would give somebody with 50 blocks 350 pairs a week to choose from."""
-
-
-class ShownPair(NamedTuple):
-    """A matchup that was served to a block: the two models and the prompt by number, who saw them, when, which lane."""
-
-    block: str
-    pair: Pair
-    voter: str
-    lane: Lane
-    prompt: int = 0
-    at: int = 0
-
-
-class PastMatchup(NamedTuple):
-    """A matchup of the past: what was shown, its status, and when it was closed, if it was."""
-
-    matchup_id: str
-    shown: ShownPair
-    status: MatchupStatus
-    closed_at: int | None
-    carried: bool = False
-    """Whether it was shown because its session brought the pair along from another block."""
 
 
 class DuePair(NamedTuple):
@@ -98,111 +68,12 @@ class Again(Protocol):
         ...
 
 
-class _Unvoted(msgspec.Struct):
-    """A pair that was shown and not voted on: on which prompts, since when, first in which block, and if it waits."""
-
-    lane: Lane
-    block: str
-    since: int
-    prompts: frozenset[int] = frozenset()
-    waits: bool = True
-
-
-class _Shown:
-    """What one block or one session was shown and has not voted on."""
-
-    __slots__ = ("gave_way", "held", "open", "tentative", "undone", "unvoted", "votes")
-
-    def __init__(self, votes: int = 0) -> None:
-        self.votes = votes
-        self.unvoted: dict[Pair, _Unvoted] = {}
-        """The pairs without a vote; of a session the one shown last comes last, of a block the longest waiting first.
-        """
-        self.open: dict[str, Pair] = {}
-        """The matchups that visitors have before them now."""
-        self.gave_way: list[int] = []
-        """When a pair gave way to another."""
-        self.held: dict[str, int] = {}
-        """Votes that can still be undone, and until when."""
-        self.undone: list[int] = []
-        """Until when votes could be undone that were."""
-        self.tentative: dict[Pair, int] = {}
-        """Pairs whose vote settles them only when it cannot be undone any more, and when that is."""
-
-    def age(self, now: int) -> None:
-        """Settle what is final, let pairs give way that have waited too long, and forget counts older than a day."""
-        for pair in [pair for pair, until in self.tentative.items() if now > until]:
-            self.settle(pair)
-        for unvoted in self.unvoted.values():
-            if unvoted.waits and now - unvoted.since >= LONGEST_WAIT:
-                unvoted.waits = False
-                self.gave_way.append(now)
-        if self.gave_way and now - self.gave_way[0] >= DAY:
-            self.gave_way = [at for at in self.gave_way if now - at < DAY]
-        if self.undone and now - self.undone[0] >= DAY:
-            self.undone = [at for at in self.undone if now - at < DAY]
-
-    def settle(self, pair: Pair) -> None:
-        """A vote that did not count at once is final now."""
-        if self.tentative.pop(pair, None) is not None:
-            self.unvoted.pop(pair, None)
-
-    def doubts(self, rules: WaitingRules, at: int) -> bool:
-        """Whether a vote at this time settles nothing while it can be undone.
-
-        So it is while other votes can be undone, or where many were: otherwise voting on a pair, asking for another and
-        undoing the vote would show pair after pair. The more votes are final, the more may be undone.
-        """
-        self.held = {name: until for name, until in self.held.items() if until > at}
-        final = (self.votes - len(self.held)) // rules.votes_per_open_pair
-        return len(self.held) >= rules.open_pairs + final or len(self.undone) > rules.give_ways_per_day + final
-
-    def full(self, waiting: int, rules: WaitingRules) -> bool:
-        """Whether no further pair may be opened while so many wait."""
-        return waiting >= rules.open_pairs + self.votes // rules.votes_per_open_pair
-
-    def may_open(self, waiting: int, rules: WaitingRules) -> bool:
-        """Whether another pair may be opened, if need be because one gives way."""
-        return not self.full(waiting, rules) or len(self.gave_way) < rules.give_ways_per_day
-
-    def show(
-        self, shown: ShownPair, waiting: Sequence[Pair], rules: WaitingRules, *, is_new: bool, latest_last: bool
-    ) -> None:
-        """A pair is shown. A new one that is opened over the limit lets the one that was shown most give way."""
-        self.age(shown.at)
-        waiting = [pair for pair in waiting if self.unvoted[pair].waits]
-        if is_new and self.full(len(waiting), rules):
-            leaving = max(waiting, key=lambda pair: len(self.unvoted[pair].prompts))
-            self.unvoted[leaving].waits = False
-            self.gave_way.append(shown.at)
-        self.note(shown, latest_last=latest_last)
-
-    def note(self, shown: ShownPair, *, latest_last: bool) -> None:
-        """A pair was shown; it waits from now on."""
-        known = self.unvoted.get(shown.pair)
-        if known is None:
-            known = _Unvoted(shown.lane, shown.block, shown.at)
-        elif not known.waits:
-            known.waits, known.since, known.block = True, shown.at, shown.block
-        elif latest_last:
-            del self.unvoted[shown.pair]
-        known.prompts |= {shown.prompt}
-        self.unvoted[shown.pair] = known
-        if len(self.unvoted) > WAITING_MOST:
-            del self.unvoted[next(iter(self.unvoted))]
-
-    def waits(self, pair: Pair) -> bool:
-        """Whether this pair waits."""
-        found = self.unvoted.get(pair)
-        return found is not None and found.waits
-
-
 class _Closed(NamedTuple):
     """A matchup that was voted on, the block of its vote, what each record knew before, and when undoing ends."""
 
     shown: ShownPair
     block: str
-    before: dict[int, _Unvoted]
+    before: dict[int, UnvotedPair]
     until: int
 
 
@@ -210,8 +81,8 @@ class WaitingPairs:
     """The pairs that wait, by block and by session. Every method may be told the same thing twice; once counts."""
 
     def __init__(self) -> None:
-        self._blocks: OrderedDict[str, _Shown] = OrderedDict()
-        self._sessions: OrderedDict[str, _Shown] = OrderedDict()
+        self._blocks: OrderedDict[str, ShownRecord] = OrderedDict()
+        self._sessions: OrderedDict[str, ShownRecord] = OrderedDict()
         self._open: dict[str, ShownPair] = {}
         self._done: OrderedDict[str, _Closed | None] = OrderedDict()
         self._rules = WaitingRules()
@@ -226,7 +97,7 @@ class WaitingPairs:
 
     def enter(self, block: str, rules: WaitingRules, past: Iterable[PastMatchup] = (), votes: int = 0) -> None:
         """Begin to keep a block, given what it was shown and, besides, how many votes it has cast before that."""
-        record = _Shown(votes)
+        record = ShownRecord(votes)
         self._replay(record, past, rules, latest_last=False)
         _keep(self._blocks, block, record)
 
@@ -235,12 +106,14 @@ class WaitingPairs:
 
         What others of its blocks voted on is not known here, so pairs that gave way are not counted.
         """
-        record = _Shown()
+        record = ShownRecord()
         self._replay(record, past, rules, latest_last=True)
         record.gave_way.clear()
         _keep(self._sessions, voter, record)
 
-    def _replay(self, record: _Shown, past: Iterable[PastMatchup], rules: WaitingRules, *, latest_last: bool) -> None:
+    def _replay(
+        self, record: ShownRecord, past: Iterable[PastMatchup], rules: WaitingRules, *, latest_last: bool
+    ) -> None:
         """Let a record live through its past, in the order of time."""
         happened = [(one.shown.at, 0, one) for one in past]
         closed = sorted((one.closed_at, 1, one) for _, _, one in happened if one.closed_at is not None)
@@ -366,7 +239,7 @@ class WaitingPairs:
         prompts = known[0].prompts.union(*(unvoted.prompts for unvoted in known[1:]))
         return DuePair(pair, known[0].lane, prompts, len(prompts) < rules.prompts)
 
-    def _waiting(self, record: _Shown) -> list[Pair]:
+    def _waiting(self, record: ShownRecord) -> list[Pair]:
         """The pairs that wait, without those that somebody of their block has voted on."""
         return [
             pair
@@ -393,7 +266,7 @@ class WaitingPairs:
         records = self._records(shown, block)
         until = body.undo_until or 0
         doubted = until and any(record.doubts(self._rules, at) for record in records)
-        before: dict[int, _Unvoted] = {}
+        before: dict[int, UnvotedPair] = {}
         for record in records:
             unvoted = record.unvoted.get(shown.pair)
             if unvoted is not None:
@@ -424,14 +297,14 @@ class WaitingPairs:
                 again.prompts, again.since = again.prompts | before.prompts, min(again.since, before.since)
                 again.block = before.block
 
-    def _records(self, shown: ShownPair, cast_in: str = "") -> list[_Shown]:
+    def _records(self, shown: ShownPair, cast_in: str = "") -> list[ShownRecord]:
         """What is known of the block and of the session that a pair was shown to, and of the block of its vote."""
         names = dict.fromkeys((shown.block, cast_in or shown.block))
         found = (*(self._blocks.get(name) for name in names), self._sessions.get(shown.voter))
         return [record for record in found if record is not None]
 
 
-def _brought_along(shown: ShownPair, here: _Shown | None, own: _Shown | None) -> bool:
+def _brought_along(shown: ShownPair, here: ShownRecord | None, own: ShownRecord | None) -> bool:
     """Whether a session was shown a pair that waits for it since it was in another block.
 
     It does not wait for this block then: otherwise a cookie would carry a pair from block to block, where others see it
@@ -442,7 +315,7 @@ def _brought_along(shown: ShownPair, here: _Shown | None, own: _Shown | None) ->
     return here is None or shown.pair not in here.unvoted
 
 
-def _keep(records: OrderedDict[str, _Shown], name: str, record: _Shown) -> None:
+def _keep(records: OrderedDict[str, ShownRecord], name: str, record: ShownRecord) -> None:
     records[name] = record
     while len(records) > BLOCKS_KEPT:
         records.popitem(last=False)

@@ -80,9 +80,32 @@ def clean_svg(data: bytes) -> bytes:
     root = _Reader().read(data)
     if root is None or root.name != "svg":
         raise BankError("is not an SVG drawing: its first element is not <svg>. Save it again as SVG.")
+    if _drawn(root, _by_id(root), {}) > MOST_ELEMENTS:
+        raise BankError(f"draws more than {MOST_ELEMENTS:,} elements, by using some again and again. Simplify it.")
     names = _Names()
     root.attributes.pop("id", None)
     return f'<svg xmlns="{SVG}"{_written(root, names)[len("<svg") :]}\n'.encode()
+
+
+def _by_id(root: _Element) -> dict[str, _Element]:
+    found: dict[str, _Element] = {}
+    open_ = [root]
+    while open_:
+        element = open_.pop()
+        found.setdefault(element.attributes.get("id", ""), element)
+        open_ += [part for part in reversed(element.parts) if isinstance(part, _Element)]
+    return found
+
+
+def _drawn(element: _Element, by_id: dict[str, _Element], known: dict[int, int]) -> int:
+    """How many elements a browser draws for one: those inside it, and again all that a `use` refers to."""
+    if id(element) not in known:
+        known[id(element)] = MOST_ELEMENTS + 1  # what contains itself is drawn without end
+        inside = [part for part in element.parts if isinstance(part, _Element)]
+        if element.name == "use" and (used := by_id.get(element.attributes.get("href", "").strip()[1:] or "?")):
+            inside.append(used)
+        known[id(element)] = min(1 + sum(_drawn(part, by_id, known) for part in inside), MOST_ELEMENTS + 1)
+    return known[id(element)]
 
 
 class _Reader:

@@ -123,6 +123,7 @@ class _Model:
         self._made: dict[str, list[Object]] = {}
         self._numbers: dict[tuple[str, int], int] = {}
         self._used: set[str] = set()
+        self._children: set[int] = set()
         needed = set(model.get("extensionsRequired", ())) - EXTENSIONS
         if needed:
             raise BankError(
@@ -172,10 +173,17 @@ class _Model:
             if "skin" in given:
                 made["skin"] = self._number("skins", given["skin"], lambda skin: self._skin(skin, depth))
             if given.get("children"):
-                made["children"] = [self._node(int(child), depth + 1) for child in given["children"]]
+                made["children"] = [self._child(int(child), depth + 1) for child in given["children"]]
             return made
 
         return self._number("nodes", number, make)
+
+    def _child(self, number: int, depth: int) -> int:
+        """A node inside another. One that is inside two would be drawn twice, and so all in it, without an end."""
+        if number in self._children:
+            raise ValueError(f"node {number} is inside several others")
+        self._children.add(number)
+        return self._node(number, depth)
 
     def _mesh(self, given: Object) -> Object:
         return {"primitives": [self._primitive(part) for part in given["primitives"]], **_weights(given)}

@@ -13,13 +13,13 @@ import msgspec
 import sqlalchemy as sa
 
 from tiltyard.arena.events import Choice
+from tiltyard.arena.shown_pairs import PastMatchup, ShownPair
 from tiltyard.arena.state import VoteStanding  # noqa: TC001 - msgspec resolves it
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of, update_rows
 from tiltyard.arena.store.tables import matchups, models, prompts, responses, votes
 from tiltyard.arena.store.visitors import VOTER_LOCKS, lock_names
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
-from tiltyard.arena.waiting_pairs import PastMatchup, ShownPair
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import StoreError
 
