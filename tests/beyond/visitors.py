@@ -62,7 +62,7 @@ class Visitor:
     def vote(self, choice: str, look_seconds: float = 0.0) -> str:
         """The matchup that was looked at and voted on, once that is confirmed."""
         served = self.insist(lambda: self.client.post("/api/v1/matchups"))
-        assert served.status_code == 201, served.text
+        assert served.status_code in (200, 201), served.text  # 200: an answer was lost, and it is open still
         name: str = served.json()["matchup_id"]
         time.sleep(look_seconds)
         voted = self.insist(lambda: self.client.post(f"/api/v1/matchups/{name}/vote", json={"choice": choice}))
