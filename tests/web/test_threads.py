@@ -65,6 +65,7 @@ def test_the_thread_of_slow_studies_outlives_any_failure(
         wait_until(lambda: observatory.failures[1].total == 2)
         wait_until(lambda: observatory._parts._kept[VotePart(category="sums")][0] == observatory.snapshot.study.seq)
         wait_until(lambda: observatory.trouble is None)
+        assert observatory.failures[1].total == 2, "it failed as often as it was made to, and went on"
 
 
 def test_health_and_figures_name_a_thread_that_fails(sqlite_site: SmallSite) -> None:
