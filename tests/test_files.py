@@ -39,7 +39,7 @@ ELSEWHERE = {
     "web/api.py": TEMPORARY,
     "web/bodies.py": TEMPORARY,
     "arena/media/images.py": IN_MEMORY,
-    "arena/media/sound.py": IN_MEMORY,
+    "arena/media/streams.py": IN_MEMORY,
     "arena/import_source.py": UNDER_A_NAME,
     "web/heads.py": TEMPORARY,
     "web/share_cards.py": "a picture in memory, which is sent",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import io
 import json
-import math
 import struct
-import wave
 import zlib
+from collections.abc import Callable
+from functools import partial
 
 from PIL import Image, ImageCms, PngImagePlugin
+
+from tests.arena import planted_streams
 
 NAME = "Zyxwolf"
 PLANTED = NAME.encode()
@@ -182,120 +184,6 @@ def glb() -> bytes:
     return struct.pack("<III", 0x46546C67, 2, 12 + len(chunks)) + chunks
 
 
-# --- Sound and film --------------------------------------------------------------------------------------------------
-
-
-def _id3() -> bytes:
-    frame = b"TPE1" + struct.pack(">I", len(PLANTED) + 1) + b"\0\0" + b"\0" + PLANTED
-    return b"ID3\x03\0\0" + bytes([0, 0, len(frame) >> 7 & 0x7F, len(frame) & 0x7F]) + frame
-
-
-def mp3() -> bytes:
-    frame = b"\xff\xfb\x90\x00" + bytes(413)  # MPEG 1 layer III, 128 kbit/s, 44.1 kHz: 417 bytes
-    first = bytearray(frame)
-    first[36:40], first[156:165] = b"Info", b"LAME3.100"
-    ape = b"APETAGEX" + bytes(24) + PLANTED
-    id3v1 = b"TAG" + PLANTED.ljust(125, b"\0")
-    return _id3() + bytes(first) + frame * 3 + PLANTED + frame + ape + id3v1
-
-
-def wav() -> bytes:
-    out = io.BytesIO()
-    with wave.open(out, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(8000)
-        file.writeframes(b"".join(struct.pack("<h", int(9000 * math.sin(i / 5))) for i in range(801)))
-    data = out.getvalue()
-    said = b"INFO" + b"IART" + struct.pack("<I", 8) + PLANTED.ljust(8, b"\0")
-    more = b"LIST" + struct.pack("<I", len(said)) + said + b"id3 " + struct.pack("<I", 8) + PLANTED.ljust(8, b"\0")
-    return data[:12] + more + data[12:] + more
-
-
-def flac() -> bytes:
-    info = struct.pack(">HH", 4096, 4096) + bytes(6) + bytes.fromhex("0ac442f000000000") + bytes(16)
-    comment = struct.pack("<I", len(PLANTED)) + PLANTED + struct.pack("<I", 1)
-    comment += struct.pack("<I", len(PLANTED) + 7) + b"ARTIST=" + PLANTED
-    blocks = [(0, info), (4, comment), (2, PLANTED.ljust(8)), (6, PLANTED), (1, PLANTED)]
-    packed = b"".join(
-        bytes([kind | (0x80 if place == len(blocks) - 1 else 0)]) + len(block).to_bytes(3, "big") + block
-        for place, (kind, block) in enumerate(blocks)
-    )
-    return _id3() + b"fLaC" + packed + b"\xff\xf8" + bytes(64) + b"TAG" + PLANTED.ljust(125, b"\0")
-
-
-def _ogg_page(packets: list[bytes], number: int, flags: int) -> bytes:
-    segments = b"".join(b"\xff" * (len(packet) // 255) + bytes([len(packet) % 255]) for packet in packets)
-    head = b"OggS\0" + bytes([flags]) + struct.pack("<qIII", 960 * number, 77, number, 0) + bytes([len(segments)])
-    page = bytearray(head + segments + b"".join(packets))
-    crc = 0
-    for byte in page:
-        crc ^= byte << 24
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x04C11DB7) & 0xFFFFFFFF if crc & 0x80000000 else crc << 1
-    page[22:26] = struct.pack("<I", crc)
-    return bytes(page)
-
-
-def ogg() -> bytes:
-    head = b"OpusHead\x01\x01" + struct.pack("<HIHB", 312, 48_000, 0, 0)
-    tags = b"OpusTags" + struct.pack("<I", len(PLANTED)) + PLANTED + struct.pack("<I", 1)
-    tags += struct.pack("<I", len(PLANTED) + 7) + b"ARTIST=" + PLANTED + b"\x01" + PLANTED
-    sound = [b"\xfc\xff\xfe"] * 3
-    return _ogg_page([head], 0, 2) + _ogg_page([tags], 1, 0) + _ogg_page(sound, 2, 4)
-
-
-def box(name: bytes, *parts: bytes) -> bytes:
-    body = b"".join(parts)
-    return struct.pack(">I4s", len(body) + 8, name) + body
-
-
-def mp4(handler: bytes = b"vide") -> bytes:
-    said = box(b"udta", box(b"meta", bytes(4), box(b"ilst", box(b"\xa9too", box(b"data", bytes(8), PLANTED)))))
-    times = struct.pack(">IIII", 0, 3_900_000_000, 3_900_000_001, 1000)
-    named = bytes(4) + bytes(4) + handler + bytes(12) + PLANTED + b"\0"
-    entry = bytes(6) + b"\0\1" + bytes(16) + struct.pack(">HH", 16, 16) + bytes(14)
-    picture_entry = box(b"avc1", entry + bytes([7]) + PLANTED.ljust(31, b"\0") + b"\0\x18\xff\xff")
-    described = box(b"stsd", bytes(4), struct.pack(">I", 1), picture_entry)
-    table = box(b"stbl", described, box(b"stts", bytes(8)), box(b"stsz", bytes(12)), box(b"stco", bytes(8)))
-    media = box(b"mdia", box(b"mdhd", times, bytes(4), b"\x15\xc7\0\0"), box(b"hdlr", named), box(b"minf", table))
-    track = box(b"trak", box(b"tkhd", times, bytes(68)), media, said, box(b"meta", PLANTED))
-    x264 = bytes.fromhex("dc45e9bde6d948b7962cd820d923eeef") + PLANTED + b" - core 164"
-    return b"".join(
-        [
-            box(b"ftyp", b"isom\0\0\2\0isom"),
-            box(b"free", PLANTED),
-            box(b"uuid", bytes(16), PLANTED),
-            box(b"moov", box(b"mvhd", times, bytes(84)), track, said),
-            box(b"mdat", b"\0\1\2" + x264 + b"\0\1" + PLANTED.ljust(60, b".") + b"\2"),
-        ]
-    )
-
-
-def element(name: int, *parts: bytes) -> bytes:
-    body = b"".join(parts)
-    head = name.to_bytes((name.bit_length() + 7) // 8, "big")
-    return head + (0x0100000000000000 | len(body)).to_bytes(8, "big") + body
-
-
-def webm() -> bytes:
-    head = element(0x1A45DFA3, element(0x4282, b"webm"))
-    apps = element(0x4D80, PLANTED) + element(0x5741, PLANTED) + element(0x7BA9, PLANTED) + element(0x4461, bytes(8))
-    info = element(0x1549A966, element(0x2AD7B1, b"\x0f\x42\x40"), apps, element(0x7384, PLANTED))
-    track = element(
-        0xAE, element(0xD7, b"\1"), element(0x83, b"\1"), element(0x536E, PLANTED), element(0x258688, PLANTED)
-    )
-    tag = element(0x7373, element(0x67C8, element(0x45A3, b"ARTIST"), element(0x4487, PLANTED)))
-    block = element(0xA3, b"\x81\0\0\x80" + b"\0\1\2" + PLANTED.ljust(50, b"."))
-    cluster = element(0x1F43B675, element(0xE7, b"\0"), block)
-    attached = element(0x1941A469, element(0x61A7, element(0x466E, PLANTED)))
-    chapters = element(0x1043A770, element(0x45B9, element(0xB6, element(0x80, element(0x85, PLANTED)))))
-    tracks = element(0x1654AE6B, track)
-    return head + element(
-        0x18538067, info, tracks, element(0x1254C367, tag), attached, chapters, element(0xEC, PLANTED), cluster
-    )
-
-
 def bomb() -> bytes:
     """A PNG of a few bytes that claims to be 60,000 × 60,000 pixels."""
 
@@ -308,7 +196,7 @@ def bomb() -> bytes:
     )
 
 
-FILES = {
+FILES: dict[tuple[str, str], Callable[[], bytes]] = {
     ("image", "png"): png,
     ("image", "jpeg"): jpeg,
     ("image", "gif"): gif,
@@ -317,11 +205,5 @@ FILES = {
     ("html", "html"): html,
     ("voxel", "json"): voxel,
     ("model3d", "glb"): glb,
-    ("audio", "mp3"): mp3,
-    ("audio", "wav"): wav,
-    ("audio", "flac"): flac,
-    ("audio", "ogg"): ogg,
-    ("audio", "m4a"): lambda: mp4(b"soun"),
-    ("video", "mp4"): mp4,
-    ("video", "webm"): webm,
+    **{key: partial(planted_streams.everywhere, *key) for key in planted_streams.CODECS},
 }

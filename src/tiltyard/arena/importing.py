@@ -97,7 +97,7 @@ class Import:
     intake: FileIntake | None = None
     files: dict[str, int] = field(default_factory=dict)
     """The sizes of the files that new answers name, by hash."""
-    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
     """The kind and the format of the answers to each prompt."""
     words: dict[str, str] = field(default_factory=dict)
     """What new pages and drawings say, by response id."""
@@ -257,10 +257,10 @@ def _plan_answers(
         elif not response.response_text.strip():
             plan.empty += 1
         elif texts.get(_present(catalog, name, prompt_id)) == response.response_text:
-            _same_kind(plan, catalog, response, "")
+            _same_kind(plan, catalog, response)
             plan.unchanged += 1
         else:
-            _same_kind(plan, catalog, response, "")
+            _same_kind(plan, catalog, response)
             plan.answers += 1
             plan.bodies.append(
                 e.ResponseAdded(
@@ -278,8 +278,8 @@ def _plan_file(plan: Import, catalog: Catalog, texts: Mapping[str, str], respons
         raise BankError(
             f"the answer of {response.entrant_id!r} to {response.prompt_id!r} is more than a file. Split it."
         )
+    _same_kind(plan, catalog, response)
     taken = plan.intake.take(folder, response)
-    _same_kind(plan, catalog, response, taken.media_type)
     present = _present(catalog, response.entrant_id, response.prompt_id)
     there = plan.intake.answers.get(present)
     if there is not None and there.sha256 == taken.sha256 and texts.get(present) == response.response_text:
@@ -299,22 +299,12 @@ def _plan_file(plan: Import, catalog: Catalog, texts: Mapping[str, str], respons
     plan.words[added.response_id] = taken.words
 
 
-def _same_kind(plan: Import, catalog: Catalog, response: Response, media_type: str) -> None:
-    """Refuse an answer that differs in kind or format from the others to its prompt: both sides must look alike."""
+def _same_kind(plan: Import, catalog: Catalog, response: Response) -> None:
+    """Refuse an answer that differs in kind from the others to its prompt: both sides must look alike."""
     name, kind = response.prompt_id, response.answer_kind.value
-    if name not in plan.kinds and (there := catalog.kind_there(name)):
-        number = catalog.prompt(name)
-        current = (answer for (_, prompt), answer in catalog.response_ids.items() if prompt == number)
-        files = {} if plan.intake is None else plan.intake.answers
-        plan.kinds[name] = (there, next((files[answer].media_type for answer in current if answer in files), ""))
-    before, its_type = plan.kinds.setdefault(name, (kind, media_type))
+    before = plan.kinds.setdefault(name, catalog.kind_there(name) or kind)
     if before != kind:
         raise BankError(f"the answer of {response.entrant_id!r}: {kinds_differ(name, before, kind)}")
-    if its_type != media_type:
-        raise BankError(
-            f"the answer of {response.entrant_id!r} to {name!r} is {media_type}, and others to it are {its_type}: "
-            "voters could tell them apart. Convert one."
-        )
 
 
 def _flag_answers(plan: Import, catalog: Catalog) -> None:

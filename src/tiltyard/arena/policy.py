@@ -204,7 +204,7 @@ class MediaRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     model3d: float = 30.0
     """A 3D model. Both sides are loaded before a vote, also on a phone. (ours)"""
     audio: float = 20.0
-    """A sound: 20 minutes of MP3. (ours)"""
+    """A sound: as FLAC, about three minutes of music. (ours)"""
     video: float = 60.0
     """A film: some minutes. (ours)"""
     total: float = 5000.0

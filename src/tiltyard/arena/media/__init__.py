@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from tiltyard.arena.media.boxes import clean_mp4, clean_webm
 from tiltyard.arena.media.images import WEBP, clean_image
 from tiltyard.arena.media.markup import clean_html, clean_svg
 from tiltyard.arena.media.shapes import clean_glb, clean_voxel
-from tiltyard.arena.media.sound import clean_flac, clean_mp3, clean_ogg, clean_wav, mpeg_frame, tags_left
+from tiltyard.arena.media.streams import FLAC, READERS, WEBM, clean_stream
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import BankError
 
@@ -40,14 +39,6 @@ _PLAIN: dict[str, tuple[AnswerKind, Callable[[bytes], bytes], str]] = {
     "HTML": (AnswerKind.HTML, clean_html, "text/html; charset=utf-8"),
     "JSON": (AnswerKind.VOXEL, clean_voxel, "application/json"),
     "glTF": (AnswerKind.MODEL3D, clean_glb, "model/gltf-binary"),
-    "MP3": (AnswerKind.AUDIO, clean_mp3, "audio/mpeg"),
-    "WAV": (AnswerKind.AUDIO, clean_wav, "audio/wav"),
-    "FLAC": (AnswerKind.AUDIO, clean_flac, "audio/flac"),
-    "Ogg": (AnswerKind.AUDIO, clean_ogg, "audio/ogg"),
-}
-_EITHER: dict[str, tuple[Callable[[bytes], tuple[bytes, bool]], str]] = {
-    "MP4": (clean_mp4, "mp4"),
-    "WebM": (clean_webm, "webm"),
 }
 
 USUAL = {
@@ -78,10 +69,9 @@ def clean(kind: AnswerKind, data: bytes) -> Cleaned:
 
 def _cleaned(kind: AnswerKind, data: bytes) -> Cleaned:
     found = format_of(data)
-    if found in _EITHER:
-        cleaner, name = _EITHER[found]
-        made, moves = cleaner(data)
-        real, media_type = (AnswerKind.VIDEO, f"video/{name}") if moves else (AnswerKind.AUDIO, f"audio/{name}")
+    if found in READERS:
+        made, moves = clean_stream(data, found)
+        real, media_type = (AnswerKind.VIDEO, WEBM) if moves else (AnswerKind.AUDIO, FLAC)
     elif found in _PLAIN:
         real, plain, media_type = _PLAIN[found]
         made = plain(data) if real == kind else b""
@@ -91,8 +81,6 @@ def _cleaned(kind: AnswerKind, data: bytes) -> Cleaned:
         raise BankError(
             f"is declared as {kind}, but its bytes are {found}, which is {real}. Correct `kind` or the file."
         )
-    if kind in (AnswerKind.AUDIO, AnswerKind.VIDEO) and (left := tags_left(made)):
-        raise BankError(f"has tags that could not be taken out ({', '.join(left)[:60]}). Save it without them.")
     words = made.decode("utf-8", "replace") if kind in (AnswerKind.SVG, AnswerKind.HTML) else ""
     return Cleaned(made, media_type, words)
 
@@ -110,6 +98,7 @@ _MARKUP_BEFORE = re.compile(
     rb"\A(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*", re.DOTALL | re.IGNORECASE
 )
 _TAG = re.compile(rb"<[A-Za-z]")
+_MPEG_FRAME = re.compile(rb"\xff[\xe0-\xe7\xf0-\xff][\x10-\xef]")
 
 
 def format_of(data: bytes) -> str:
@@ -121,8 +110,11 @@ def format_of(data: bytes) -> str:
     for start, name in _STARTS:
         if data.startswith(start):
             return name
-    if data.startswith(b"ID3") or mpeg_frame(data, 0):
-        return "FLAC" if b"fLaC" in data[:200_000] and data.startswith(b"ID3") and not _is_mp3(data) else "MP3"
+    if data.startswith(b"ID3"):
+        size = sum((byte & 0x7F) << shift for byte, shift in zip(data[6:10], (21, 14, 7, 0), strict=False))
+        return "FLAC" if data[10 + size : 14 + size] == b"fLaC" else "MP3"
+    if _MPEG_FRAME.match(data) and data[1] & 6 and data[2] & 12 != 12:
+        return "MP3"
     if b"\0" in data[:4096]:
         return ""
     begun = _MARKUP_BEFORE.match(data[:100_000])
@@ -132,8 +124,3 @@ def format_of(data: bytes) -> str:
     if rest[:1] in (b"{", b"["):
         return "JSON"
     return "HTML" if _TAG.search(rest[:100_000]) else ""
-
-
-def _is_mp3(data: bytes) -> bool:
-    size = sum((byte & 0x7F) << shift for byte, shift in zip(data[6:10], (21, 14, 7, 0), strict=True))
-    return data[10 + size : 14 + size] != b"fLaC"

@@ -1,0 +1,221 @@
+"""Sound and film, made anew from what is heard and seen: samples become FLAC, pictures and their sound become WebM.
+
+A file of sound or film has dozens of places for words: tags, names of encoders, reserved fields, gaps, padding, notes
+inside the compressed data. None is looked for here, because nothing but decoded samples and pictures gets through.
+"""
+
+from __future__ import annotations
+
+import io
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tiltyard.errors import BankError, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import av
+    from av.audio import AudioStream
+    from av.container import InputContainer, OutputContainer
+    from av.video import VideoStream
+
+FLAC, WEBM = "audio/flac", "video/webm"
+READERS = {"MP3": "mp3", "WAV": "wav", "FLAC": "flac", "Ogg": "ogg", "MP4": "mov", "WebM": "matroska"}
+"""The formats that are read, and what the library calls their readers. No other reader is tried."""
+_CODECS = "mp3 mp3float mp2 mp2float mp1float flac vorbis opus libopus aac alac h264 hevc vp8 vp9 av1 libdav1d mpeg4"
+CODECS = frozenset(_CODECS.split())
+
+LONGEST_SECONDS = 1800
+MOST_PIXELS = 9_000_000
+"""Of one picture of a film: 4K."""
+MOST_PIXELS_OF_FILM = 6_000_000_000
+"""Of all its pictures: a minute and a half of 1080p, 30 a second. A small file can hold days of black."""
+HIGHEST_RATE = 48_000
+MILLISECOND = Fraction(1, 1000)
+PICTURES = {"deadline": "realtime", "cpu-used": "6", "crf": "20", "b": "0"}
+
+
+def clean_stream(data: bytes, found: str) -> tuple[bytes, bool]:
+    """A sound as FLAC, or a film as WebM (VP9 and Opus), and whether it is a film.
+
+    Parameters:
+        data: The file as it was given.
+        found: Its format, one of `READERS`.
+    """
+    try:
+        import av
+    except ImportError:
+        raise MissingExtra("an answer of sound or film", "media") from None
+    try:
+        return _made_anew(data, READERS[found])
+    except (av.error.FFmpegError, ValueError, ArithmeticError, MemoryError, LookupError) as error:
+        said = " ".join(str(getattr(error, "strerror", None) or error).split())[:60]
+        raise BankError(f"cannot be played as {found} ({said}). Save it again.") from None
+
+
+def _made_anew(data: bytes, reader: str) -> tuple[bytes, bool]:
+    import av
+
+    first = _first_picture(data, reader)
+    out = io.BytesIO()
+    kind = "webm" if first else "flac"
+    with (
+        _opened(data, reader) as given,
+        av.open(out, "w", format=kind, options={"fflags": "+bitexact"}) as made,
+    ):
+        film, sound = _streams(given)
+        writers: dict[int, _Writer] = {}
+        if film and first:
+            writers[film.index] = _Pictures(made, film, first, Fraction(given.start_time or 0, av.time_base))
+        if sound:
+            writers[sound.index] = _Sound(made, sound, "libopus" if first else "flac")
+        _copy(given, made, [stream for stream in (film, sound) if stream], writers)
+    return out.getvalue(), first is not None
+
+
+def _opened(data: bytes, reader: str) -> InputContainer:
+    import av
+
+    return av.open(io.BytesIO(data), "r", format=reader, metadata_errors="replace")
+
+
+def _first_picture(data: bytes, reader: str) -> av.VideoFrame | None:
+    """The first picture of a film, whose size has to be known before anything is written; None for a sound."""
+    with _opened(data, reader) as given:
+        film, _ = _streams(given)
+        return None if film is None else next(given.decode(film), None)
+
+
+def _streams(given: InputContainer) -> tuple[VideoStream | None, AudioStream | None]:
+    """The pictures and the sound that a browser would play."""
+    film = next((stream for stream in given.streams.video if not _is_cover(stream)), None)
+    sound = next(iter(given.streams.audio), None)
+    if not film and not sound:
+        raise BankError("has neither sound nor moving pictures in it. Save it again.")
+    for stream in (film, sound):
+        name = stream.codec_context.name if stream else "pcm_"
+        if name not in CODECS and not name.startswith("pcm_"):
+            raise BankError(f"is compressed by {name[:20]}, which is not read here. Convert it.")
+    if film and film.width * film.height > MOST_PIXELS:
+        raise _too_large()
+    return film, sound
+
+
+def _is_cover(stream: VideoStream) -> bool:
+    """Whether a stream of pictures is the one on the cover of a sound."""
+    from av.stream import Disposition
+
+    return bool(stream.disposition & (Disposition.attached_pic | Disposition.still_image))
+
+
+def _copy(
+    given: InputContainer,
+    made: OutputContainer,
+    streams: Sequence[AudioStream | VideoStream],
+    writers: dict[int, _Writer],
+) -> None:
+    """Decode and encode packet by packet. As players do, leave out what cannot be decoded."""
+    import av
+
+    written = 0
+    for packet in given.demux(*streams):
+        try:
+            frames = packet.decode()
+        except av.error.InvalidDataError:
+            continue
+        for frame in frames:
+            written += 1
+            made.mux(list(writers[packet.stream_index].packets(frame)))
+    if not written:
+        raise BankError("has nothing in it that can be played. Save it again.")
+    for writer in writers.values():
+        made.mux(list(writer.packets(None)))
+
+
+class _Writer(Protocol):
+    def packets(self, frame: Any) -> Iterator[av.Packet[Any]]:
+        """A decoded frame, encoded anew; None: what is left."""
+
+
+class _Sound:
+    """Samples as they are heard: at most two channels and 48,000 a second, without a word beside them."""
+
+    def __init__(self, made: OutputContainer, given: AudioStream, codec: str) -> None:
+        import av
+
+        layout = "mono" if given.channels == 1 else "stereo"
+        rate = HIGHEST_RATE if codec == "libopus" else min(given.rate, HIGHEST_RATE)
+        stream = made.add_stream(codec, rate=rate, layout=layout, options={"flags": "+bitexact"})
+        assert isinstance(stream, av.AudioStream)
+        self._stream = stream
+        self._resampler = av.AudioResampler("s16", layout, rate)
+        self._samples = 0
+
+    def packets(self, frame: Any) -> Iterator[av.Packet[Any]]:
+        for part in self._resampler.resample(frame):
+            part.pts = self._samples
+            part.time_base = Fraction(1, part.sample_rate)
+            self._samples += part.samples
+            if self._samples > LONGEST_SECONDS * part.sample_rate:
+                raise BankError(f"is longer than {LONGEST_SECONDS // 60} minutes. Shorten it.")
+            yield from self._stream.encode(part)
+        if frame is None:
+            yield from self._stream.encode(None)
+
+
+class _Pictures:
+    """Moving pictures as they are seen: turned upright, all in the size and the colours of the first, in 8 bits."""
+
+    def __init__(self, made: OutputContainer, given: VideoStream, first: av.VideoFrame, start: Fraction) -> None:
+        import av
+
+        options = {**PICTURES, "flags": "+bitexact"}
+        stream = made.add_stream("libvpx-vp9", rate=given.average_rate or 25, options=options)
+        assert isinstance(stream, av.VideoStream)
+        upright = _turned(first)
+        stream.width, stream.height, stream.pix_fmt = upright.width, upright.height, "yuv420p"
+        shape = given.sample_aspect_ratio or Fraction(1)
+        stream.sample_aspect_ratio = (
+            1 / shape if (upright.width, upright.height) != (first.width, first.height) else shape
+        )
+        for name in ("color_range", "colorspace", "color_primaries", "color_trc"):
+            setattr(stream.codec_context, name, getattr(first, name))
+        stream.codec_context.time_base = MILLISECOND
+        self._stream, self._start, self._last, self._pixels = stream, start, -1, 0
+
+    def packets(self, frame: Any) -> Iterator[av.Packet[Any]]:
+        if frame is None:
+            yield from self._stream.encode(None)
+            return
+        self._pixels += frame.width * frame.height
+        if frame.width * frame.height > MOST_PIXELS or self._pixels > MOST_PIXELS_OF_FILM:
+            raise _too_large()
+        place = max(round((Fraction(frame.pts or 0) * (frame.time_base or 0) - self._start) / MILLISECOND), 0)
+        if place > self._last:
+            self._last = place
+            made = _turned(frame).reformat(self._stream.width, self._stream.height, "yuv420p")
+            made.pts, made.time_base = place, MILLISECOND
+            yield from self._stream.encode(made)
+
+
+def _turned(frame: av.VideoFrame) -> av.VideoFrame:
+    """A picture as it is to be seen: cameras that are held upright write it sideways."""
+    import av
+
+    turns = round(frame.rotation / 90) % 4
+    if not turns:
+        return frame
+    planes: Any = np.rot90(frame.to_ndarray(format="yuv444p"), turns, axes=(1, 2))
+    made = av.VideoFrame.from_ndarray(np.ascontiguousarray(planes), "yuv444p")
+    made.pts, made.time_base = frame.pts, frame.time_base
+    return made
+
+
+def _too_large() -> BankError:
+    return BankError(
+        f"has more than {MOST_PIXELS:,} pixels, or {MOST_PIXELS_OF_FILM:,} in all its pictures. Make it smaller or "
+        "shorter."
+    )
