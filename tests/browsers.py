@@ -14,7 +14,7 @@ import pytest
 from tests.missing import needs
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The first that is installed. The headless shell is the same chromium without windows, and takes half the CPU time."""
@@ -71,6 +71,24 @@ def browser(awake_browser: Callable[[], AbstractContextManager[Browser]]) -> Ite
         yield opened
 
 
+def broken_rules(page: Page, *, within: str | None = None, colors_only: bool = False) -> list[tuple[str, str, str]]:
+    """The rules of accessibility that a page breaks: each with a place and what is wrong there.
+
+    Parameters:
+        page: What axe looks at.
+        within: A selector, to look at a part of the page only.
+        colors_only: Ask for contrast alone: for a page that was looked at in the other theme, which changes nothing
+            else.
+    """
+    from axe_playwright_python.sync_playwright import Axe
+
+    options: dict[str, Any] = {"resultTypes": ["violations"]}  # not all that is right, which takes longer to list
+    if colors_only:
+        options["runOnly"] = {"type": "rule", "values": ["color-contrast"]}
+    found = Axe().run(page, context=within, options=options).response["violations"]
+    return [(one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"]) for one in found]
+
+
 class Tab:
     """One page: goes to a file, says what is rendered, and remembers what the browser complained about."""
 
@@ -113,6 +131,10 @@ class Tab:
         return "\n".join(
             strings[index] for document in snapshot["documents"] for index in document["layout"]["text"] if index >= 0
         )
+
+    def broken_rules(self, within: str | None = None) -> list[tuple[str, str, str]]:
+        """The rules of accessibility that the page breaks, or a part of it."""
+        return broken_rules(self._page, within=within)
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, for tests with JavaScript on."""

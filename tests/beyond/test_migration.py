@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -147,6 +148,24 @@ def test_hosts_that_upgrade_at_the_same_time_do_not_disturb_each_other(postgresq
         arena.append(catalog())
         play(arena, 3)
     assert verify(url).clean
+
+
+def test_an_upgrade_that_waits_for_a_writer_that_waits_for_it_is_begun_again(postgresql_databases: Databases) -> None:
+    """The database ends one of the two; here the upgrade, since the writer is the more patient."""
+    database = Database(postgresql_databases.bare())
+    maintenance.upgrade(database, "0001")
+    with ThreadPoolExecutor(1) as pool, database.engine.connect() as writer:
+        writer.exec_driver_sql("SET deadlock_timeout = '1min'")
+        writer.exec_driver_sql("LOCK TABLE voters IN ROW EXCLUSIVE MODE")
+        upgraded = pool.submit(maintenance.upgrade, database)
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'voters'::regclass"
+        while not writer.exec_driver_sql(waiting).scalar():
+            time.sleep(0.01)
+        writer.exec_driver_sql("LOCK TABLE matchups IN ROW EXCLUSIVE MODE")
+        writer.rollback()
+        upgraded.result()
+    assert maintenance.version(database) == maintenance.HEAD
+    database.close()
 
 
 def test_a_program_uses_newer_tables_where_they_say_that_it_may(arena_url: str) -> None:

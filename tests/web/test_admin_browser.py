@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browsers import SCREENS
+from tests.browsers import SCREENS, broken_rules
 from tests.web.conftest import Visits
 from tests.web.sites import ADMIN_SECRET, MODELS, NAMES, QUICK, SECRET, LiveServer, catalog
 from tiltyard.arena import events as e
@@ -154,14 +154,9 @@ def test_every_page_of_the_desk_is_accessible_and_fits(desk: Visits, arena: Aren
 
 def look_at(page: Page, address: str | None = None) -> list[object]:
     """What is wrong with a page: what axe finds, and whether it is wider than the screen."""
-    from axe_playwright_python.sync_playwright import Axe
-
     if address is not None:
         page.goto(address)
-    found: list[object] = [
-        (broken["id"], [node["html"] for node in broken["nodes"]][:3])
-        for broken in Axe().run(page).response["violations"]
-    ]
+    found: list[object] = [*broken_rules(page)]
     wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
     return [*found, "wider than the screen"] if wide else found
 

@@ -25,11 +25,13 @@ from tiltyard.arena.store.bulk import fetch, update_rows
 from tiltyard.arena.store.database import BUSY_SECONDS, Database
 from tiltyard.arena.store.rebuild import links
 from tiltyard.arena.store.replica import Replica
-from tiltyard.arena.store.tables import events, matchups, steps, voters, votes
+from tiltyard.arena.store.tables import events, matchups, responses, steps, voters, votes
 from tiltyard.errors import OptionError, StoreError
 from tiltyard.files import whole_file
 
 if TYPE_CHECKING:
+    from alembic.config import Config
+
     from tiltyard.arena.store import Store
 
 HEAD = "0009"
@@ -45,6 +47,10 @@ UPGRADE_LOCK = 0x71177A4E
 
 LOCK_SECONDS = 5
 """How long a migration may wait for a table: later users of that table would queue behind it."""
+
+TRIES = 5
+"""How often the steps are begun: a writer that uses tables in another order and a step may wait for each other, and the
+database then ends one of the two."""
 
 
 def version(database: Database) -> str | None:
@@ -78,11 +84,23 @@ def _usable_from(database: Database, found: str) -> str:
 
 def upgrade(database: Database, to: str = "head") -> None:
     """Run the missing steps, all or none of them; the arena may be in use, and other hosts may try at the same time."""
-    from alembic import command  # imported late: it takes longer than opening an arena
-    from alembic.config import Config
+    from alembic.config import Config  # imported late: it takes longer than opening an arena
 
     config = Config()
     config.set_main_option("script_location", str(STEPS).replace("%", "%%"))
+    for tries_left in reversed(range(TRIES)):
+        try:
+            _run_steps(database, to, config)
+        except StoreError as error:
+            if not (tries_left and _is_deadlock(error)):
+                raise
+        else:
+            break
+
+
+def _run_steps(database: Database, to: str, config: Config) -> None:
+    from alembic import command
+
     with database.write() as connection:
         config.attributes["connection"] = connection
         if not database.is_sqlite:
@@ -92,13 +110,18 @@ def upgrade(database: Database, to: str = "head") -> None:
         command.upgrade(config, to)
 
 
+def _is_deadlock(error: StoreError) -> bool:
+    """Whether the database ended our transaction because another one and ours waited for each other."""
+    return getattr(getattr(error.__cause__, "orig", error.__cause__), "sqlstate", None) == "40P01"
+
+
 def _lock_in_writers_order(connection: sa.Connection) -> None:
     """Lock the tables that steps change, in the order in which votes use them.
 
     A step that changed them in another order could wait for a writer that waits for it, and one of the two would fail.
     """
     if sa.inspect(connection).has_table(matchups.name):
-        names = ", ".join(table.name for table in (matchups, events, votes, voters))
+        names = ", ".join(table.name for table in (responses, matchups, events, votes, voters))
         connection.exec_driver_sql(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE")
 
 
