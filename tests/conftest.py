@@ -37,12 +37,13 @@ from tests.missing import told  # noqa: E402
 sys.path.insert(0, str(Path(__file__).parent))
 
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
-settings.register_profile("suite", derandomize=True, **ANY_SPEED)
+settings.register_profile("suite", derandomize=True, max_examples=40, **ANY_SPEED)
 settings.register_profile("soak", **ANY_SPEED)
 settings.load_profile("suite")
 """A slow machine fails no test, and `make test` tries the same examples every time: red means that the code changed.
 
-New examples are looked for by `make soak`, which asks for the other profile with `--hypothesis-profile`.
+New examples, and more of them, are looked for by `make soak`, which asks for the other profile with
+`--hypothesis-profile`.
 """
 
 SOAK_SECONDS = 4 * 3600
