@@ -46,10 +46,14 @@ def test_an_arena_is_made_filled_filled_again_and_verified(tmp_path: Path, tilty
     assert "8 prompts can be served" in said
     _, again = ok(tiltyard, "import", *DB, *FILES)
     assert "0 models, 0 prompts and 0 answers are new or changed; 35 unchanged" in again
-    cards = [{"model": "terse", "display_name": "Terse One", "provider": "nobody", "link": "https://example.org"}]
+    cards = [{"model": "terse", "display_name": "Terse 😀", "provider": "nobody", "link": "https://example.org"}]
     (tmp_path / "models.json").write_text(json.dumps(cards), encoding="utf-8")
     _, described = ok(tiltyard, "import", *DB, "--models", "models.json")
     assert "1 models, 0 prompts" in described
+    (tmp_path / "half.json").write_text('[{"model": "terse", "display_name": "Half a \\ud83d"}]', encoding="utf-8")
+    refused = tiltyard("arena", "import", *DB, "--models", "half.json")
+    assert (refused.returncode, "half a surrogate pair" in refused.stderr) == (1, True)
+    assert "are new or changed" not in refused.stderr, "nothing was stored"
     shown, _ = ok(tiltyard, "verify", *DB)
     assert "38 events, 0 counted votes" in shown  # settings, phase, 35 things, and one description
     assert "clean" in shown
@@ -238,10 +242,10 @@ def test_prompts_are_listed_retired_and_served_again_with_a_warning(tmp_path: Pa
     assert listed.count(" on ") == 8
     first = listed.splitlines()[1].split()[0]
     listed, said = ok(tiltyard, "prompts", *DB, "--off", first)
-    assert "hidden: may still be voted on" in listed
+    assert "hidden for a week: pairs may wait" in listed
     assert "lost its blindness" not in said
-    with sqlite3.connect(tmp_path / "arena.db") as connection:  # a while ago
-        connection.execute("UPDATE events SET at = at - 90000000 WHERE kind = 'prompt_disabled'")
+    with sqlite3.connect(tmp_path / "arena.db") as connection:  # more than a week ago
+        connection.execute("UPDATE events SET at = at - 8 * 86400000000 WHERE kind = 'prompt_disabled'")
     ok(tiltyard, "settings", *DB, "--phase", "3")
     rows = json.loads(ok(tiltyard, "prompts", *DB, "--format", "json")[0])["prompts"]
     assert [row["prompt_id"] for row in rows if row["answers_public"]] == [first]

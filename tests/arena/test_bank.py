@@ -10,7 +10,7 @@ import pytest
 
 from tests.arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import SETTLED, public_prompts
+from tiltyard.arena.blindness import hidden_for, public_prompts
 from tiltyard.arena.importing import in_parts, plan_import
 from tiltyard.arena.policy import BankRules, LaneWeights, Policy
 from tiltyard.arena.rotation import LEARNED, OFTEN, STEPS, Rotation, bank_exposure, plan_rotation, votes_to_learn
@@ -123,12 +123,12 @@ def test_an_answer_shown_as_often_as_allowed_lets_its_prompt_rest_but_ten_prompt
 def test_a_prompt_kept_for_later_is_neither_served_nor_public_until_it_is_retired() -> None:
     yard = Yard(2, 3)
     yard.tell(e.PromptReserved(prompt_id="p0"), e.PromptDisabled(prompt_id="p1"))
-    yard.state.latest = yard.state.at + SETTLED
+    yard.state.latest = yard.state.at + hidden_for(yard.state.policy)
     assert public_prompts(yard.state) == {1}
     assert {matchup.prompt for matchup in yard.many(20)} == {2}
     assert copy_of(yard.state, ()).catalog.prompt_reserved == [True, False, False]
     yard.tell(e.PromptDisabled(prompt_id="p0"))
-    yard.state.latest = yard.state.at + SETTLED
+    yard.state.latest = yard.state.at + hidden_for(yard.state.policy)
     assert public_prompts(yard.state) == {0, 1}
 
 

@@ -143,6 +143,33 @@ def test_the_pair_follows_a_session_to_other_networks_and_does_not_wait_for_them
     assert pairs(waiting, "ben") == [FIRST], "it goes on waiting where it was opened"
 
 
+def test_who_brings_a_pair_along_stays_on_their_own_prompts_and_leaves_none_behind(waiting: WaitingPairs) -> None:
+    """Where the same pair waits in several blocks, a walking cookie must not see it on the prompts of all of them."""
+    waiting.enter("train", RULES)
+    for prompt, (voter, block) in enumerate([*[("ann", "home")] * 3, *[("ben", "train")] * 3]):
+        serve(waiting, f"{prompt}", shown(FIRST, voter, block, prompt))
+        waiting.close(e.Skipped(matchup_id=f"{prompt}"), 0)
+    for voter, block, prompts in (("ann", "home", {0, 1, 2}), ("ben", "home", {3, 4, 5}), ("ann", "train", {0, 1, 2})):
+        (due,) = waiting.due(block, voter, RULES, 0).pairs
+        assert (due.prompts, due.more) == (prompts, False), (voter, block)
+    serve(waiting, "walk", shown(FIRST, "ann", "train", 0))
+    waiting.close(e.Skipped(matchup_id="walk"), 0)
+    enter(waiting, "eve")
+    (due,) = waiting.due("train", "eve", RULES, 0).pairs
+    assert (due.prompts, due.more) == ({3, 4, 5}, False), "a new cookie sees only what the block was shown"
+
+
+def test_a_walking_cookie_with_fewer_prompts_takes_none_of_another_network_s(waiting: WaitingPairs) -> None:
+    waiting.enter("train", RULES)
+    for prompt, (voter, block) in enumerate([("ann", "home"), ("ben", "train")]):
+        serve(waiting, f"{prompt}", shown(FIRST, voter, block, prompt))
+        waiting.close(e.Skipped(matchup_id=f"{prompt}"), 0)
+    (due,) = waiting.due("train", "ann", RULES, 0).pairs
+    assert (due.prompts, due.more) == ({0}, False)
+    (due,) = waiting.due("home", "ann", RULES, 0).pairs
+    assert (due.prompts, due.more) == ({0}, True), "at home there are two more"
+
+
 def test_a_vote_from_another_network_that_is_undone_leaves_the_pair_waiting(waiting: WaitingPairs) -> None:
     waiting.enter("train", RULES)
     serve(waiting, "1", shown(FIRST))

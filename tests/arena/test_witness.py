@@ -457,3 +457,23 @@ def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: P
     cut = tiltyard("arena", "verify", "--db", sqlite_url, "--head", f"{'0' * 64}@9")
     assert cut.returncode == 1
     assert "cut or rewritten" in cut.stderr
+
+
+def test_a_key_that_is_written_twice_is_found(sqlite_url: str) -> None:
+    """A reader that takes the first would see another vote than one that takes the last."""
+    clock = Clock()
+    with open_arena(sqlite_url, clock) as arena:
+        everything(arena, clock)
+        lines = lines_of(arena)
+    number = next(n for n, line in enumerate(lines) if b'\\"kind\\":\\"voted\\"' in line)
+    row = json.loads(lines[number])
+    other = {**row, "body": row["body"].replace('"choice":"A"', '"choice":"B"')}
+    in_line = json.dumps(other)[:-1] + f', "body": {json.dumps(row["body"])}}}'
+    in_body = json.dumps({**row, "body": row["body"][:-1] + ',"choice":"TIE"}'})
+    for changed, key in ((in_line, "body"), (in_body, "choice")):
+        found = read([*lines[:number], changed.encode() + b"\n", *lines[number + 1 :]])
+        assert found.problems == [f"number {row['seq']} says {key!r} twice: some would read the first, others the last"]
+    spaced = json.dumps(row).encode() + b"\n"
+    assert read([*lines[:number], spaced, *lines[number + 1 :]]).problems == [], "another way to write it is no lie"
+    with pytest.raises(ArenaError, match="says 'witness' twice in its first line"):
+        read([lines[0].replace(b'{"witness":', b'{"witness":2,"witness":', 1), *lines[1:]])

@@ -102,18 +102,18 @@ def test_a_misspelt_network_is_an_error_that_says_so() -> None:
         trusted_networks(["10.0.0.0/99"])
 
 
-def test_a_block_is_a_24_of_the_older_addresses_and_a_56_of_the_newer() -> None:
+def test_a_block_is_a_24_of_the_older_addresses_and_a_48_of_the_newer() -> None:
     assert address_block("203.0.113.9") == address_block("203.0.113.254:4711") == "203.0.113.0/24"
     assert address_block("203.0.114.9") == "203.0.114.0/24"
-    assert address_block("2001:db8:1:2ff::9") == address_block("2001:db8:1:200:1::") == "2001:db8:1:200::/56"
-    assert address_block("2001:db8:1:300::9") == "2001:db8:1:300::/56"
+    assert address_block("2001:db8:1:2ff::9") == address_block("2001:db8:1:ff00:1::") == "2001:db8:1::/48"
+    assert address_block("2001:db8:2::9") == "2001:db8:2::/48"
     assert address_block("::ffff:203.0.113.9") == "203.0.113.0/24"
     assert address_block("") == address_block("a socket") == ""
 
 
 def test_networks_grow_around_an_address() -> None:
     assert networks_of("203.0.113.9") == ("203.0.113.9", "203.0.113.0/24")
-    around = ("2001:db8:1:2ff::/64", "2001:db8:1:200::/56", "2001:db8:1::/48", "2001:db8::/32")
+    around = ("2001:db8:1:2ff::/64", "2001:db8:1::/48", "2001:db8::/40", "2001:db8::/32")
     assert networks_of("2001:db8:1:2ff::9") == around
     assert networks_of("a socket") == ("a socket",)
 

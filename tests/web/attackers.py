@@ -22,6 +22,7 @@ from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.policy import Policy, TextsPublic
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
+from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 
@@ -84,15 +85,21 @@ class BlindSite:
 
 @contextmanager
 def blind_site(
-    url: str, *, prompts: int = 4, models: int = 12, texts_public: TextsPublic = "after_retirement", seed: int = 1
+    url: str,
+    *,
+    prompts: int = 4,
+    models: int = 12,
+    texts_public: TextsPublic = "after_retirement",
+    waits: bool = True,
+    seed: int = 1,
 ) -> Iterator[BlindSite]:
-    """An arena of models that answer in random words."""
+    """An arena of models that answer in random words; `waits`: pairs wait for a vote."""
     clock, ids = Clock(), count(1)
     settings = SiteSettings(db=url, title="Test arena", secret=SECRET, admin_secret=ADMIN_SECRET, rate_limit=False)
     with Arena(Store.open(url), now=clock, rng=np.random.default_rng(3), new_id=lambda: f"m{next(ids):05d}") as arena:
         arena.append(
             [
-                e.SettingsChanged(policy=Policy(texts_public=texts_public)),
+                e.SettingsChanged(policy=Policy(texts_public=texts_public, waiting=WaitingRules(pairs_wait=waits))),
                 e.PhaseChanged(phase=4),  # in which everything is shown that is ever shown
                 *(e.ModelAdded(model=name, display_name=name.upper()) for name in MODELS[:models]),
                 *(e.PromptAdded(prompt_id=f"q{j:02d}", text=f"Prompt number {j}?") for j in range(prompts)),

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from tests.arena.small_worlds import SECOND, START, Log, honest
 from tests.web.sites import QUICK, SECRET
 from tiltyard.arena import events as e
+from tiltyard.arena.blindness import hidden_for
 from tiltyard.arena.following.observatory import Observatory, Snapshot
 from tiltyard.arena.service import Arena
 from tiltyard.arena.simulation.ledger import FIRST_DAY, keep_log
@@ -77,7 +78,7 @@ def retire(log: Log, *prompts: str) -> Log:
     """The log, with prompts switched off long enough for their answers to be public."""
     for prompt in prompts:
         log.say(e.PromptDisabled(prompt_id=prompt))
-    log.say(e.ModelEnabled(model=MODELS[0]), after=2 * 60 * SECOND)
+    log.say(e.ModelEnabled(model=MODELS[0]), after=hidden_for(log.state.policy))
     return log
 
 

@@ -325,7 +325,7 @@ def test_a_prompt_whose_answers_were_public_is_switched_on_with_a_warning(sqlite
         assert "Its answers are still hidden" in desk.page("/admin/prompts")
         assert switch("on").endswith("said=prompt_on")  # they never were public
         switch("off")
-        site.later(61)
+        site.later(8 * 86_400)
         assert "switched on again, it would no longer be blind" in desk.page("/admin/prompts")
         where = switch("on")
         assert "it is no longer blind" in desk.page(where)

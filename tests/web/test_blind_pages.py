@@ -23,17 +23,20 @@ from tests.web.attackers import (
 )
 from tests.web.sites import form_in, vote_page
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import NOT_BLIND, SETTLED
+from tiltyard.arena.blindness import NOT_BLIND, SETTLED, hidden_for
 from tiltyard.arena.chain import FIRST_HASH, chain_hash
 from tiltyard.arena.events import Choice, encode_body
 from tiltyard.arena.policy import Policy, TextsPublic, read_policy
 from tiltyard.arena.service import clock
+from tiltyard.arena.shown_pairs import LONGEST_WAIT
 from tiltyard.arena.store import log
 from tiltyard.arena.store.reading import events_in_order
 from tiltyard.errors import OptionError
 
 HIDDEN = "Hidden while it is being voted on."
 SOAK = pytest.mark.soak
+A_WEEK = hidden_for(Policy()) // 1_000_000 + 1
+"""Seconds after which the answers to a prompt that was switched off are public."""
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,7 @@ def test_whoever_reads_everything_public_names_sides_no_better_than_chance(
     with blind_site(sqlite_url, models=models, prompts=prompts, texts_public=texts_public) as site:
         client, attacker, seen = site.client(), Attacker(), set[str]()
         site.arena.append([e.PromptDisabled(prompt_id="q00")])
-        site.later(SETTLED // 1_000_000 + 1)
+        site.later(A_WEEK)
         for number in range(8):
             shown = client.post("/api/v1/matchups").json()
             address = f"/api/v1/matchups/{shown['matchup_id']}"
@@ -178,7 +181,7 @@ def test_a_models_page_hides_answers_in_use_and_shows_those_of_retired_prompts(s
         site.later(1)
         assert words(1, 0, 1) not in client.get(live).text
         site.arena.append([e.PromptDisabled(prompt_id="q01")])
-        site.later(61)
+        site.later(A_WEEK)
         page = client.get(live).text
         assert HIDDEN not in page
         assert page.index(words(9, 0, 1)) < page.index("Earlier answers") < page.index(words(1, 0, 1))
@@ -186,8 +189,31 @@ def test_a_models_page_hides_answers_in_use_and_shows_those_of_retired_prompts(s
         assert "The answers to 3 prompts in use are hidden" in page
 
 
+def test_retiring_a_prompt_does_not_name_a_pair_that_waits_on_another(sqlite_url: str) -> None:
+    """Who kept the two texts of a skipped pair must not read their authors while the same two wait for a vote."""
+    with blind_site(sqlite_url, models=3, prompts=4) as site:
+        client = site.client()
+        skipped = client.post("/api/v1/matchups").json()
+        prompt = next(f"q{j:02d}" for j in range(4) if skipped["prompt"] == f"Prompt number {j}?")
+        assert client.post(f"/api/v1/matchups/{skipped['matchup_id']}/skip").status_code == 200
+        waits = client.post("/api/v1/matchups").json()
+        site.arena.append([e.PromptDisabled(prompt_id=prompt)])
+
+        def is_public() -> bool:
+            pages = "".join(client.get(address_of(name, prompt)).text for name in MODELS[:3])
+            return skipped["response_a"] in pages or skipped["response_b"] in pages
+
+        for seconds in (61, LONGEST_WAIT // 1_000_000):  # the pair has stopped to wait, and a matchup may be open yet
+            site.later(seconds)
+            assert not is_public()
+        site.later(2 * 3600)
+        vote = client.post(f"/api/v1/matchups/{waits['matchup_id']}/vote", json={"choice": "A"})
+        assert vote.status_code == 410, "what was served until then has expired"
+        assert is_public()
+
+
 def test_retiring_a_prompt_shows_its_answers_only_when_nobody_can_vote_on_it_any_more(sqlite_url: str) -> None:
-    with blind_site(sqlite_url, models=2, prompts=1) as site:
+    with blind_site(sqlite_url, models=2, prompts=1, waits=False) as site:
         client, reader = site.client(), site.client()
 
         def is_hidden() -> bool:
@@ -217,7 +243,7 @@ def test_retiring_a_prompt_shows_its_answers_only_when_nobody_can_vote_on_it_any
 
 
 def test_a_skipped_pair_that_was_open_when_its_prompt_was_retired_keeps_it_hidden_until_then(sqlite_url: str) -> None:
-    with blind_site(sqlite_url, models=2, prompts=1) as site:
+    with blind_site(sqlite_url, models=2, prompts=1, waits=False) as site:
         client = site.client()
         shown = client.post("/api/v1/matchups").json()
         site.arena.append([e.PromptDisabled(prompt_id="q00")])

@@ -46,6 +46,13 @@ def test_the_sentence_is_on_the_page_in_the_files_and_in_the_api(site: BoardSite
     for asked in ("category=nope", "language=xx", "on=2020-01-01"):
         empty = site.client.get(f"/leaderboard.json?{asked}").json()
         assert (empty["rows"], empty["verdict"]["leader"], empty["verdict"]["could_be_first"]) == ([], None, [])
+    for name in ("category", "language", "kind"):
+        page = site.client.get(f"/leaderboard?{name}=buy+at+evil.example").text
+        assert f"of a {name} that this arena does not have" in page
+        for address in (f"/leaderboard{kind}?{name}=buy+at+evil.example" for kind in ("", ".json", ".csv")):
+            answer = site.client.get(address)
+            assert "evil" not in answer.text, "what an address says is not repeated as if it were there"
+            assert "evil" not in str(answer.headers)
     part = board_json(site, "?category=maths")
     assert part["verdict"]["text"] != ""
     assert part["votes"] < part["all_votes"] == 500

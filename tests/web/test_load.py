@@ -152,6 +152,47 @@ def test_kept_answers_and_those_in_the_making_are_bounded(monkeypatch: pytest.Mo
     kept.close()
 
 
+def test_one_network_has_a_share_of_the_fits_and_others_are_served_the_last_one_meanwhile(
+    sqlite_site: SmallSite,
+) -> None:
+    """One client with many connections must not make filtered boards and comparisons answer 503 for everybody."""
+    site, go_on = sqlite_site, threading.Event()
+    cache = site.app.state.site.parts
+    names = [row["model"] for row in site.client().get("/api/v1/leaderboard").json()["rows"]]
+    compared = f"/compare?a={names[0]}&b={names[1]}"
+    ask = site.client("198.51.100.7")
+    before = ask.get(compared)
+    vote_once(site.client())
+    site.observatory.refresh()
+
+    async def flood() -> list[object]:
+        def slow() -> bytes:
+            go_on.wait(PATIENCE_SECONDS)
+            return b""
+
+        asked = [asyncio.create_task(cache.get((f"flood {n}",), slow, "203.0.113.0/24")) for n in range(16)]
+        await asyncio.sleep(0)
+        mine = await asyncio.to_thread(site.client("203.0.113.9").get, compared)
+        others = [asyncio.create_task(cache.get((f"other {n}",), slow, f"net {n}")) for n in range(5)]
+        await asyncio.sleep(0)
+        old = await asyncio.to_thread(ask.get, compared)
+        never = await asyncio.to_thread(ask.get, f"/compare?a={names[1]}&b={names[0]}")
+        go_on.set()
+        done = await asyncio.gather(*asked, *others, return_exceptions=True)
+        return [mine, old, never, [isinstance(each, Failure) for each in done]]
+
+    mine, old, never, failed = asyncio.run(flood())
+    assert failed == [*[False] * 3, *[True] * 13, *[False] * 5], "three of the flood, and all of the others"
+    for answer in (mine, old):
+        assert (answer.status_code, answer.content, answer.headers["etag"]) == (
+            200,
+            before.content,
+            before.headers["etag"],
+        )
+    assert never.status_code == 503
+    assert ask.get(compared).headers["etag"] != before.headers["etag"]
+
+
 def test_a_long_queue_refuses_new_matchups_and_pages_before_votes(
     sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:

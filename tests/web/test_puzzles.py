@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -108,7 +110,10 @@ def test_only_a_number_that_fits_or_the_wait_solves_a_puzzle() -> None:
     right = solution(text)
     wrong = next(str(n) for n in count() if zero_bits(f"{text}:{n}") < RULES.puzzle_bits)
     assert puzzles.check(text, right, "ann", RULES, NOW).expires_at > NOW + GOOD_SECONDS * SECOND
-    assert puzzles.check(text, "", "ann", RULES, NOW + 20 * SECOND) == puzzles.check(text, right, "ann", RULES, NOW)
+    waited = puzzles.check(text, "", "ann", RULES, NOW + 20 * SECOND)
+    solved = puzzles.check(text, right, "ann", RULES, NOW)
+    assert (waited.waited, solved.waited) == (True, False)
+    assert replace(waited, waited=False) == solved
     for bad_text, number, voter, seconds in (
         (text, wrong, "ann", 0),
         (text, "", "ann", 19),
@@ -123,3 +128,23 @@ def test_only_a_number_that_fits_or_the_wait_solves_a_puzzle() -> None:
         with pytest.raises(Failure):
             puzzles.check(bad_text, number, voter, RULES, NOW + seconds * SECOND)
     assert Puzzles("t" * 32).make("ann", RULES, NOW).text != text
+
+
+def test_in_one_network_one_wait_begins_when_the_one_before_is_over(site: SmallSite) -> None:
+    """Otherwise one wait of many cookies at the same time would pay for all of them."""
+    quick = msgspec.structs.replace(RULES, puzzle_wait_seconds=1)
+    site.arena.append([SettingsChanged(policy=msgspec.structs.replace(Policy(), entry=quick))])
+    site.observatory.refresh()
+    cookies = [site.client(f"203.0.113.{n}") for n in range(1, 7)]
+    elsewhere = site.client("198.51.100.9")
+    waiting = [(client, client.post("/api/v1/matchups").headers["x-puzzle"]) for client in (*cookies, elsewhere)]
+    computed = site.client("203.0.113.99")
+    work = solved(computed)
+    time.sleep(1.1)
+    told = [client.post("/api/v1/matchups", headers={"x-puzzle": text}) for client, text in waiting]
+    assert [answer.status_code for answer in told] == [201, *[403] * 5, 201], "another network waits for itself"
+    assert "one after the other. Come back in one second," in told[1].json()["error"]["message"]
+    assert computed.post("/api/v1/matchups", headers=work).status_code == 201, "work is not waiting"
+    time.sleep(1.1)
+    told = [client.post("/api/v1/matchups", headers={"x-puzzle": text}) for client, text in waiting[1:6]]
+    assert [answer.status_code for answer in told] == [201, *[403] * 4]

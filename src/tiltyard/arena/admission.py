@@ -19,8 +19,10 @@ from tiltyard.arena.store.visitors import (
     SpentPuzzle,
     enter_voter,
     known_cookies,
+    note_wait,
     spend_puzzle,
     use_credit,
+    wait_until,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class Admission:
 
     def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
-        asked = [command for command in group if isinstance(command, ServeMatchup | MatchupCommand)]
+        asked = [command for command in group if isinstance(command, ServeMatchup | MatchupCommand | SpendPuzzle)]
         keys = invited(connection, [command.voter for command in asked], now) if asked else {}
         for command in asked:
             if command.voter not in keys and isinstance(command, ServeMatchup | SubmitVote):
@@ -115,14 +117,25 @@ class Admission:
         """Take solved puzzles, and refuse a pair to voters whose last puzzle pays for no more. An open one is free."""
         for command in group:
             if isinstance(command, SpendPuzzle):
-                paid = SpentPuzzle(command.voter, command.puzzle, command.made_at, command.expires_at)
-                if not spend_puzzle(connection, paid, rules.puzzle_matchups, now):
-                    message = "this puzzle was solved before, or is older than the last one that was. Ask for another."
-                    command.refuse(voting.PuzzleNeeded(message))
+                self._take_puzzle(connection, command, rules, now)
             elif not (isinstance(command, ServeMatchup) and rules.puzzle_bits) or command.refused or command.same_as:
                 continue
             elif not use_credit(connection, command.voter):
                 command.refuse(voting.PuzzleNeeded("solve a puzzle before the next pair."))
+
+    def _take_puzzle(self, connection: Connection, command: SpendPuzzle, rules: EntryRules, now: int) -> None:
+        block = command.block_key if command.waited else ""
+        paid = SpentPuzzle(command.voter, command.puzzle, command.made_at, command.expires_at, block)
+        until = wait_until(connection, paid, rules.puzzle_wait_seconds) if block else now
+        if until > now:
+            left = _span(-((now - until) // MICROSECONDS))
+            message = f"others of your network wait too, one after the other. Come back in {left}, or solve the puzzle."
+            command.refuse(voting.PuzzleNeeded(message))
+        elif not spend_puzzle(connection, paid, rules.puzzle_matchups, now):
+            message = "this puzzle was solved before, or is older than the last one that was. Ask for another."
+            command.refuse(voting.PuzzleNeeded(message))
+        elif block:
+            note_wait(connection, paid, until)
 
     def note_abandoned(self, connection: Connection, voters: Sequence[str], limits: Limits, now: int) -> None:
         """Count matchups that these voters left until they expired like skipped ones."""

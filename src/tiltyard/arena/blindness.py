@@ -1,16 +1,19 @@
 """Which answers may be shown with their authors: those to prompts that nobody can be voting on any more.
 
 A prompt that is switched off may still be on someone's screen: a matchup stays open until it is voted on, skipped or
-expires. Showing its answers before that would tell a voter who wrote what.
+expires. Showing its answers before that would tell a voter who wrote what. So would showing them while a pair that was
+skipped on it waits on another prompt.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tiltyard.arena.shown_pairs import LONGEST_WAIT
 from tiltyard.arena.voting import SECOND
 
 if TYPE_CHECKING:
+    from tiltyard.arena.policy import Policy
     from tiltyard.arena.state import ArenaState
 
 SETTLED = 60 * SECOND
@@ -29,23 +32,33 @@ def is_blind(state: ArenaState) -> bool:
     return state.policy.texts_public != "always"
 
 
+def hidden_for(policy: Policy) -> int:
+    """How long the answers to a prompt stay hidden after it was switched off, in microseconds.
+
+    Where pairs wait: until the last pair that was shown on it has stopped to wait, and its last matchup has expired.
+    """
+    waits = policy.waiting.pairs_wait
+    return SETTLED + (LONGEST_WAIT + policy.matchup_expires_seconds * SECOND if waits else 0)
+
+
 def public_prompts(state: ArenaState) -> frozenset[int]:
     """The numbers of the prompts whose answers may be shown with their authors.
 
-    With the policy's `after_retirement` these are the prompts that have been off for a minute, by the times in the log,
-    and have no open matchup; with `always`, all of them. A prompt that is kept for later stays hidden. The
-    result depends on the log alone.
+    With the policy's `after_retirement` these are the prompts that have been off for as long as `hidden_for` says, by
+    the times in the log, and have no open matchup; with `always`, all of them. A prompt that is kept for later stays
+    hidden. The result depends on the log alone.
     """
     catalog = state.catalog
     if not is_blind(state):
         return frozenset(range(len(catalog.prompts)))
+    hidden = hidden_for(state.policy)
     open_on = {served.prompt for served in state.schedule.in_flight.values()}
     return frozenset(
         prompt
         for prompt, enabled in enumerate(catalog.prompt_enabled)
         if not enabled
         and prompt not in open_on
-        and state.latest >= catalog.prompt_off_at[prompt] + SETTLED
+        and state.latest >= catalog.prompt_off_at[prompt] + hidden
         and not catalog.prompt_reserved[prompt]
     )
 

@@ -61,7 +61,11 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def read_cards(path: Path) -> dict[str, ModelCard]:
     """Model cards from a YAML or JSON file: a list of `ModelCard`s."""
     try:
-        rows = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        try:
+            rows = msgspec.json.decode(text)  # YAML would read "\\ud83d\\ude00", one sign, as two halves
+        except msgspec.DecodeError:
+            rows = yaml.safe_load(text)
         cards = msgspec.convert(rows, list[ModelCard])
     except OSError as error:
         raise OptionError(f"cannot read the models file {path}: {error.strerror}. Check the path.") from None

@@ -329,8 +329,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The cap applies once the window has this many matchups, and also over the latest that many. (ours)"""
     texts_public: TextsPublic = "after_retirement"
     """When answers are public with their authors. `after_retirement` shows an answer with its author once its prompt is
-    off and nobody can be voting on it any more; `always` shows every answer and says on every page that the arena is
-    not blind. (ours)"""
+    off and no pair that was shown on it can wait any more, about a week later; `always` shows every answer and says on
+    every page that the arena is not blind. (ours)"""
     matchup_expires_seconds: int = 7200
     """How long a served matchup can be voted on. (§11)"""
     undo_seconds: int = 5

@@ -126,10 +126,10 @@ class ShownRecord:
             leaving = max(waiting, key=lambda pair: len(self.unvoted[pair].prompts))
             self.unvoted[leaving].waits = False
             self.gave_way.append(shown.at)
-        self.note(shown, latest_last=latest_last)
+        self.note(shown, rules, latest_last=latest_last)
 
-    def note(self, shown: ShownPair, *, latest_last: bool) -> None:
-        """A pair was shown; it waits from now on."""
+    def note(self, shown: ShownPair, rules: WaitingRules, *, latest_last: bool) -> None:
+        """A pair was shown; it waits from now on, on no more prompts than the policy says."""
         known = self.unvoted.get(shown.pair)
         if known is None:
             known = UnvotedPair(shown.lane, shown.block, shown.at)
@@ -137,10 +137,16 @@ class ShownRecord:
             known.waits, known.since, known.block = True, shown.at, shown.block
         elif latest_last:
             del self.unvoted[shown.pair]
-        known.prompts |= {shown.prompt}
+        if len(known.prompts) < rules.prompts:
+            known.prompts |= {shown.prompt}
         self.unvoted[shown.pair] = known
         if len(self.unvoted) > WAITING_MOST:
             del self.unvoted[next(iter(self.unvoted))]
+
+    def was_shown(self, pair: Pair, prompt: int) -> bool:
+        """Whether this pair was shown on this prompt and not voted on since."""
+        found = self.unvoted.get(pair)
+        return found is not None and prompt in found.prompts
 
     def waits(self, pair: Pair) -> bool:
         """Whether this pair waits."""

@@ -63,11 +63,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """New visitors from one address in a day. (ours)"""
     network_growth: int = 4
     """How many times as much the next wider network may do, by hour and day: an IPv4 /24 beside a single address; an
-    IPv6 /56, /48 and /32 beside a /64. Whoever has one address can often use its neighbours. (ours)"""
+    IPv6 /48, /40 and /32 beside a /64. Whoever has one address can often use its neighbours. (ours)"""
 
 
 class WaitingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which pairs wait for a vote. A block is the visitors of one address block (IPv4 /24, IPv6 /56) or invitation."""
+    """Which pairs wait for a vote. A block is the visitors of one address block (IPv4 /24, IPv6 /48) or invitation."""
 
     pairs_wait: bool = True
     """Whether a skipped, undone or abandoned pair is shown again, on another prompt, until its block votes on it.
@@ -98,7 +98,8 @@ class EntryRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     puzzle_matchups: int = 25
     """How many pairs one puzzle pays for. (ours)"""
     puzzle_wait_seconds: int = 30
-    """How long a visitor without JavaScript waits instead. (ours)"""
+    """How long a visitor without JavaScript waits instead. Those of one address block wait one after the other.
+    (ours)"""
 
 
 class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -122,7 +122,7 @@ class WaitingPairs:
         happened += closed
         for _, closes, one in sorted(happened, key=lambda each: each[:2]):
             pair, voted = one.shown.pair, one.status == MatchupStatus.VOTED
-            if not closes and not (one.carried and pair not in record.unvoted):
+            if not closes and not (one.carried and not record.was_shown(pair, one.shown.prompt)):
                 waiting = [pair for pair, unvoted in record.unvoted.items() if unvoted.waits]
                 record.show(one.shown, waiting, rules, is_new=not record.waits(pair), latest_last=latest_last)
             elif closes and voted:
@@ -226,18 +226,22 @@ class WaitingPairs:
         return found or chosen
 
     def shown_before(self, block: str, voter: str, pair: Pair, rules: WaitingRules) -> DuePair | None:
-        """On what a pair was shown to this block or this voter since the last vote on it; None if it was not."""
+        """On what a pair was shown to this voter or this block since the last vote on it; None if it was not.
+
+        Somebody who brings the pair along stays on their own prompts: those of this block would be further ones.
+        """
         if not rules.pairs_wait or block not in self._blocks:
             return None
-        known = [
-            record.unvoted[pair]
-            for record in (self._sessions.get(voter), self._blocks[block])
-            if record is not None and pair in record.unvoted
-        ]
-        if not known:
+        session = self._sessions.get(voter)
+        own, here = None if session is None else session.unvoted.get(pair), self._blocks[block].unvoted.get(pair)
+        known = own or here
+        if known is None:
             return None
-        prompts = known[0].prompts.union(*(unvoted.prompts for unvoted in known[1:]))
-        return DuePair(pair, known[0].lane, prompts, len(prompts) < rules.prompts)
+        if own is None or here is None:
+            return DuePair(pair, known.lane, known.prompts, len(known.prompts) < rules.prompts)
+        if own.block != block or len(own.prompts) >= rules.prompts:
+            return DuePair(pair, own.lane, own.prompts, more=False)
+        return DuePair(pair, own.lane, own.prompts | here.prompts, len(here.prompts) < rules.prompts)
 
     def _waiting(self, record: ShownRecord) -> list[Pair]:
         """The pairs that wait, without those that somebody of their block has voted on."""
@@ -292,7 +296,7 @@ class WaitingPairs:
             record.tentative.pop(shown.pair, None)
             before = closed.before.get(id(record))
             if before is not None:
-                record.note(shown, latest_last=record is self._sessions.get(shown.voter))
+                record.note(shown, self._rules, latest_last=record is self._sessions.get(shown.voter))
                 again = record.unvoted[shown.pair]
                 again.prompts, again.since = again.prompts | before.prompts, min(again.since, before.since)
                 again.block = before.block
@@ -308,11 +312,12 @@ def _brought_along(shown: ShownPair, here: ShownRecord | None, own: ShownRecord 
     """Whether a session was shown a pair that waits for it since it was in another block.
 
     It does not wait for this block then: otherwise a cookie would carry a pair from block to block, where others see it
-    on further prompts, or vote on it because their target is in it.
+    on further prompts, or vote on it because their target is in it. Where the pair waits anyway, it does not wait on
+    the prompt that was brought along.
     """
     if own is None or not own.waits(shown.pair) or own.unvoted[shown.pair].block == shown.block:
         return False
-    return here is None or shown.pair not in here.unvoted
+    return here is None or not here.was_shown(shown.pair, shown.prompt)
 
 
 def _keep(records: OrderedDict[str, ShownRecord], name: str, record: ShownRecord) -> None:

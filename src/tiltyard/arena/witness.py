@@ -15,6 +15,7 @@ This module reads and checks the file, and needs no database. `store.witnessing`
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass, field
 from math import isclose
 from typing import TYPE_CHECKING
@@ -295,6 +296,10 @@ def read_witness(
             break
         if not _take(line, found, f"{source}, line {number}"):
             break
+        twice = _doubled(raw) or (_doubled(line.body.encode()) if line.body else "")
+        if twice:
+            found.problems.append(f"number {line.seq} says {twice!r} twice: some would read the first, others the last")
+            break
         if line.seq in asked:
             found.heads[line.seq] = found.head.hash
         if line.seq in looks:
@@ -318,11 +323,27 @@ def read_header(line: bytes, source: str) -> WitnessHeader:
         header = msgspec.json.decode(line, type=WitnessHeader)
     except msgspec.MsgspecError as error:
         raise ArenaError(f"{source} is not a witness file ({error}). `tiltyard arena witness` writes one.") from None
+    if twice := _doubled(line):
+        raise ArenaError(f"{source} says {twice!r} twice in its first line. Fetch it again.")
     if header.witness != FORMAT:
         raise ArenaError(
             f"{source} has version {header.witness} of the format, not {FORMAT}. Install a newer tiltyard."
         )
     return header
+
+
+def _doubled(text: bytes) -> str:
+    """A key that an object of this JSON has twice; empty if there is none, as in all that this program writes."""
+    if msgspec.json.encode(msgspec.json.decode(text)) == text.strip():
+        return ""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        keys = [key for key, _ in pairs]
+        found.extend(key for key in keys if keys.count(key) > 1)
+
+    json.loads(text, object_pairs_hook=look)
+    return found[0] if found else ""
 
 
 _line = msgspec.json.Decoder(WitnessLine).decode

@@ -189,12 +189,13 @@ def import_command(
             given = ImportFolder(prompts or found.prompts, responses or found.responses, models or found.models)
         plan = prepare_import(arena, bank=given.prompts, responses=given.responses, cards=given.models, reserve=reserve)
         stack.callback(plan.close)
+        if not dry_run:
+            carry_out(arena, plan)
         for line in plan.lines():
             note(line)
         if dry_run:
             note("nothing was imported: this was a dry run")
             return
-        carry_out(arena, plan)
         if plan.models or plan.answers:
             for line in said_of_telling(hide_self_naming(arena)):
                 note(line)

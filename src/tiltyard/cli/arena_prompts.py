@@ -20,7 +20,7 @@ Action = Literal["list", "serve", "retire", "reserve", "rotate", "serve-answer",
 SAID = {
     (True, False): "hidden",
     (True, True): "public: this arena is not blind",
-    (False, False): "hidden: may still be voted on",
+    (False, False): "hidden for a week: pairs may wait",
     (False, True): "public",
 }
 """The status of a prompt's answers, by whether it is served and whether they are public."""
@@ -70,9 +70,9 @@ def prompts_command(
 ) -> None:
     """List the prompts with what is public of them; serve, retire, keep for later or rotate them.
 
-    Answers are hidden while anybody can be voting on them. Once a prompt is off and its last open matchup is closed
-    they are public with their authors, so a prompt that is switched on again after that is no longer blind. A prompt
-    that is kept for later stays hidden.
+    Answers are hidden while anybody can be voting on them. A week after a prompt was switched off, when no pair that
+    was shown on it can wait any more, they are public with their authors; a prompt that is switched on again after that
+    is no longer blind. (Where pairs do not wait, that is a minute.) A prompt that is kept for later stays hidden.
     """
     need_arena()
     from tiltyard.arena.blindness import lost_blindness

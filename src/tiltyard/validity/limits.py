@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 Address = IPv4Address | IPv6Address
 
-WIDTHS = {4: (32, 24), 6: (64, 56, 48, 32)}
+WIDTHS = {4: (32, 24), 6: (64, 48, 40, 32)}
 """Leading bits of the networks that limits count by. One IPv6 customer has at least a /64 to itself; the second of each
-is the block, since whoever has one of its addresses can often get the others."""
+is the block, since whoever has one of its addresses can often get the others: anybody can have a /48 for nothing."""
 
 SHARED_VOTES = 100
 SHARED_VISITORS = 5
@@ -98,7 +98,7 @@ def networks_of(address: str) -> tuple[str, ...]:
 
 
 def address_block(address: str) -> str:
-    """The network that counts as one source of votes: an IPv4 /24 or an IPv6 /56; empty for what is no address."""
+    """The network that counts as one source of votes: an IPv4 /24 or an IPv6 /48; empty for what is no address."""
     networks = networks_of(address)
     return networks[1] if len(networks) > 1 else ""
 

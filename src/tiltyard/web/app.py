@@ -40,7 +40,7 @@ from tiltyard.web.api_schema import without_validation_error
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, failure_of, failure_with
 from tiltyard.web.guard import Guard
-from tiltyard.web.page_cache import FITS_WAITING, PageCache
+from tiltyard.web.page_cache import FITS_OF_ONE, FITS_WAITING, PageCache
 from tiltyard.web.probing import Probes
 from tiltyard.web.rendering import SiteFacts, render, static_files
 from tiltyard.web.shedding import BoundedPages
@@ -136,7 +136,7 @@ def _site(settings: SiteSettings, arena: Arena | None, observatory: Observatory 
     observatory.hand_over(arena.choose_by)
     engine = Engine(arena, settings.longest_wait)
     visitors = Visitors(engine, settings, lambda: observatory.snapshot.policy)
-    links, cached, fits = ShownLinks(settings.secret), PageCache(), PageCache(1, FITS_WAITING)
+    links, cached, fits = ShownLinks(settings.secret), PageCache(), PageCache(1, FITS_WAITING, FITS_OF_ONE)
     return Site(settings, engine, observatory, visitors, cached, Probes(), FirstEffects(), links, fits)
 
 

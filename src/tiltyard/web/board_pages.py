@@ -18,6 +18,7 @@ from tiltyard.web.board_query import (
     BoardQuery,
     as_public,
     choices,
+    query_of,
 )
 from tiltyard.web.leaderboard import (
     board_csv,
@@ -48,7 +49,7 @@ PREDICTIONS_PHASE = 2
 @router.get("/leaderboard")
 async def leaderboard(request: Request) -> Response:
     """The board that a visitor asked for."""
-    query = BoardQuery.of(request.query_params)
+    query = query_of(request.query_params, site_of(request).observatory.snapshot)
     return await public_page(
         request,
         "leaderboard.html",
@@ -132,7 +133,8 @@ def _part(site: Site, snapshot: Snapshot, query: BoardQuery) -> PartBoard | None
 @router.get("/leaderboard.csv")
 async def leaderboard_csv(request: Request) -> Response:
     """The same board as CSV."""
-    site, query = site_of(request), BoardQuery.of(request.query_params)
+    site = site_of(request)
+    query = query_of(request.query_params, site.observatory.snapshot)
 
     def make(snapshot: Snapshot) -> bytes:
         return board_csv(snapshot, query, _part(site, snapshot, query)).encode()
@@ -144,7 +146,8 @@ async def leaderboard_csv(request: Request) -> Response:
 @router.get("/leaderboard.json")
 async def leaderboard_json(request: Request) -> Response:
     """The same board as JSON."""
-    site, query = site_of(request), BoardQuery.of(request.query_params)
+    site = site_of(request)
+    query = query_of(request.query_params, site.observatory.snapshot)
 
     def make(snapshot: Snapshot) -> bytes:
         return json_text(board_values(snapshot, query, _part(site, snapshot, query))).encode()

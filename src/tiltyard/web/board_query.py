@@ -25,6 +25,8 @@ MOST_ASKED = 200
 
 NO_COLUMNS = "none"
 STYLE_VIEW = "style"
+NOT_THERE = "(none)"
+"""Stands for a category, language or kind that no vote has: whatever an address says, the page does not repeat it."""
 
 Key = float | int | str | None
 
@@ -246,6 +248,15 @@ def _canonical(asked: str) -> str:
     if not known:
         return NO_COLUMNS if NO_COLUMNS in words else ""
     return "" if tuple(known) == CHOSEN_BY_DEFAULT else ",".join(known)
+
+
+def query_of(asked: Mapping[str, str], snapshot: Snapshot) -> BoardQuery:
+    """The query of an address; a category, language or kind that does not occur becomes `NOT_THERE`."""
+    query, study = BoardQuery.of(asked), snapshot.study
+    for name, there in (("category", study.categories), ("language", study.languages), ("kind", study.kinds)):
+        if getattr(query, name) and getattr(query, name) not in there:
+            query = replace(query, **{name: NOT_THERE})
+    return query
 
 
 def as_public(query: BoardQuery, phase: int) -> BoardQuery:

@@ -16,7 +16,7 @@ from tiltyard.arena.verdict import MODEL_VOTES, BoardVerdict, Standing, board_ve
 from tiltyard.pages.markup import Html
 from tiltyard.pages.svg import Scale
 from tiltyard.validity.publication import Badge
-from tiltyard.web.board_query import COLUMNS, PART_KEYS, BoardQuery, as_public
+from tiltyard.web.board_query import COLUMNS, NOT_THERE, PART_KEYS, BoardQuery, as_public
 from tiltyard.web.rendering import environment
 
 if TYPE_CHECKING:
@@ -187,13 +187,13 @@ def _of_part(query: BoardQuery) -> dict[str, str]:
 
 def part_words(query: BoardQuery) -> str:
     """Which votes a query asks for, in words: `prompts about “maths”, up to 2026-11-01`."""
-    parts = []
-    if query.category:
-        parts.append(f"on prompts about “{query.category}”")
-    if query.language:
-        parts.append(f"on prompts in {query.language}")
-    if query.kind:
-        parts.append(f"on answers of the kind {query.kind}")
+    said = (
+        ("category", query.category, f"on prompts about “{query.category}”"),
+        ("language", query.language, f"on prompts in {query.language}"),
+        ("kind", query.kind, f"on answers of the kind {query.kind}"),
+    )
+    missing = "of a {} that this arena does not have"
+    parts = [missing.format(name) if value == NOT_THERE else words for name, value, words in said if value]
     if query.on:
         parts.append(f"up to the end of {query.on}")
     return ", ".join(parts)

@@ -20,6 +20,7 @@ from tiltyard.decisions.words import between, side, signed, sureness
 from tiltyard.errors import ArenaError
 from tiltyard.pages.markup import Html, shortened
 from tiltyard.report.weekly.text import rule_numbers
+from tiltyard.validity.limits import address_block
 from tiltyard.web import charts, methods
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
@@ -33,7 +34,7 @@ from tiltyard.web.model import (
     model_page,
     prompt_grid,
 )
-from tiltyard.web.page_cache import has_already, tag_of
+from tiltyard.web.page_cache import Key, has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.shown import file_part
 from tiltyard.web.site import Site, site_of
@@ -75,7 +76,8 @@ async def public_page(
     def make(snapshot: Snapshot) -> bytes:
         return render(template, facts, view(site, snapshot), here=here).encode()
 
-    return await prepared(request, (template, facts, *asked), make, "text/html", CHECKED, fits=fits)
+    frame = replace(facts, head_seq=0, head_hash="")  # these change with every vote, like what is in the frame
+    return await prepared(request, (template, frame, *asked), make, "text/html", CHECKED, fits=fits)
 
 
 async def prepared(
@@ -89,15 +91,21 @@ async def prepared(
 ) -> Response:
     """A public response, rendered once per snapshot and query; 304 for a client that already has it.
 
-    One that `fits` takes a fit of its own, and waits for others of its kind instead of keeping pages waiting.
+    One that `fits` takes a fit of its own, and waits for others of its kind instead of keeping pages waiting. While
+    many wait, or this network has its share in the making, the last one is shown as long as there is one.
     """
     site = site_of(request)
     snapshot = site.observatory.snapshot
-    key = (*asked, snapshot.edition, snapshot.seq, snapshot.study.seq)
-    tag = tag_of(fingerprint(), snapshot.head_hash, *key)
+    key: Key = (asked, snapshot.head_hash, snapshot.edition, snapshot.seq, snapshot.study.seq)
+    cache, who, body = site.prepared, "", None
+    if fits:
+        cache, who = site.parts, address_block(request.state.address) or request.state.address
+        key, body = cache.older(key, who) or (key, None)
+    tag = tag_of(fingerprint(), *key)
     if has_already(request, tag):
         return Response(status_code=304, headers={**headers, "etag": tag})
-    body = await (site.parts if fits else site.prepared).get(key, lambda: make(snapshot))
+    if body is None:
+        body = await cache.get(key, lambda: make(snapshot), who)
     return Response(body, media_type=media_type, headers={**headers, "etag": tag})
 
 

@@ -3,7 +3,7 @@
 A puzzle is a random text that this site signed for one voter and a time. It is solved by a number: the SHA-256 of
 `text:number` must begin with as many zero bits as the policy says. Whoever cannot compute, because the browser runs no
 scripts, waits instead. A puzzle is good for one solution, and void once a later one was paid with: nobody can fetch
-several and wait once.
+several and wait once; nor with several cookies, because the waits of one network come one after the other.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ class Puzzle:
 
 @dataclass(frozen=True, slots=True)
 class SolvedPuzzle:
-    """A puzzle that may be used once; after `expires_at` nobody can use it anyway. Times are microseconds."""
+    """A puzzle that may be used once; after `expires_at` nobody can use it anyway. Times are microseconds.
+
+    `waited`: nothing was computed for it.
+    """
 
     name: str
     made_at: int
     expires_at: int
+    waited: bool = False
 
 
 class Puzzles:
@@ -71,7 +75,8 @@ class Puzzles:
         if not solved and age < rules.puzzle_wait_seconds:
             left = rules.puzzle_wait_seconds - age
             raise _refused(f"the puzzle is not solved. Solve it, or come back in {left} seconds.")
-        return SolvedPuzzle(f"puzzle:{found[2]}", made_at, made_at + (GOOD_SECONDS + 1) * SECOND)
+        expires_at = made_at + (GOOD_SECONDS + 1) * SECOND
+        return SolvedPuzzle(f"puzzle:{found[2]}", made_at, expires_at, waited=not solved)
 
     def _signature(self, begun: str, voter: str) -> str:
         return hmac.digest(self._key, f"{begun}\n{voter}".encode(), "sha256").hex()[:32]

@@ -124,7 +124,9 @@ class Visitors:
     async def solve(self, visitor: Visitor, text: str, number: str) -> None:
         """Take the solution of a puzzle, which pays for the next pairs."""
         solved = self._puzzles.check(text, number, visitor.voter, self._policy().entry, clock())
-        await self._engine.run(SpendPuzzle(visitor.voter, solved.name, solved.made_at, solved.expires_at))
+        spent = solved.name, solved.made_at, solved.expires_at
+        block = self.block(visitor)
+        await self._engine.run(SpendPuzzle(visitor.voter, *spent, waited=solved.waited, block=block))
 
     async def forget(self, request: Request) -> bool:
         """Cut the link from a cookie to its votes, and issue another cookie. Whether there was a link."""

@@ -134,12 +134,16 @@ def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now
 
 
 class SpentPuzzle(NamedTuple):
-    """A solved puzzle: whose, its name, when it was made, and until when it could be solved."""
+    """A solved puzzle: whose, its name, when it was made, until when it could be solved, and where it was waited for.
+
+    `waited_in` is the key of a block if nothing was computed for it.
+    """
 
     voter: str
     name: str
     made_at: int
     expires_at: int
+    waited_in: str = ""
 
 
 def spend_puzzle(connection: sa.Connection, puzzle: SpentPuzzle, pays_for: int, now: int) -> bool:
@@ -160,6 +164,26 @@ def spend_puzzle(connection: sa.Connection, puzzle: SpentPuzzle, pays_for: int, 
     connection.execute(sa.delete(ended_sessions).where(ended_sessions.c.expires_at <= now))
     connection.execute(sa.update(voters).where(voters.c.voter == puzzle.voter).values(credit=pays_for))
     return True
+
+
+def wait_until(connection: sa.Connection, puzzle: SpentPuzzle, seconds: int) -> int:
+    """When the wait for a puzzle is over. In one block one wait begins when the one before is over.
+
+    Otherwise one wait would pay for as many cookies as somebody has. On PostgreSQL others of the block wait here.
+    """
+    name = f"waited:{puzzle.waited_in}"
+    lock_names(connection, QUOTA_LOCKS, [name])
+    last = connection.execute(sa.select(ended_sessions.c.expires_at).where(ended_sessions.c.name == name)).scalar()
+    good_for = puzzle.expires_at - puzzle.made_at
+    return max(puzzle.made_at, (last or 0) - good_for) + seconds * SECOND
+
+
+def note_wait(connection: sa.Connection, puzzle: SpentPuzzle, until: int) -> None:
+    """Remember when the last wait of a block was over, for as long as a puzzle made before could be solved."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    row = {"name": f"waited:{puzzle.waited_in}", "expires_at": until + puzzle.expires_at - puzzle.made_at}
+    noted = dialect.insert(ended_sessions).values(row)
+    connection.execute(noted.on_conflict_do_update(index_elements=["name"], set_={"expires_at": row["expires_at"]}))
 
 
 def use_credit(connection: sa.Connection, voter: str) -> bool:
