@@ -192,7 +192,7 @@ def test_a_full_disk_leaves_the_old_board_and_names_the_file_that_was_asked_for(
         "from tiltyard.cli.main import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-B", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 1
     assert done.stderr == "tiltyard: cannot write board.json: File too large. Check the folder.\n"

@@ -101,9 +101,11 @@ def html() -> bytes:
 <meta property="og:title" content="{NAME}"><meta name="viewport" content="width=device-width">
 <meta http-equiv="refresh" content="0; url=https://{NAME}.example.org">
 <base href="https://{NAME}.example.org/"><link rel="author" href="https://{NAME}.example.org">
-<style>/* {NAME} */ p {{ color: red; }}</style></head>
+<style>/* {NAME} */ p {{ color: red; }} a{{content:'/*'}} b{{}} c{{content:'*/'}}</style></head>
 <body><p>1 &lt; 2 &amp; seen</p><svg><title>{NAME}</title><metadata>{NAME}</metadata><circle r="3"/></svg>
 <img alt="" src="data:image/jpeg;base64,{inside}"><noscript>{NAME}</noscript>
+<!--><p>between</p><!-- {NAME} --!><textarea><!-- seen --></textarea><!-- -- > {NAME} -->
+<b style="color: red; /* {NAME} */" onclick="go() // {NAME}">b</b><noembed><!-- {NAME} --></noembed>
 <script>
 // {NAME}
 /* {NAME}
@@ -118,10 +120,10 @@ def voxel() -> bytes:
     return json.dumps(
         {
             "author": NAME,
-            "palette": ["#FF0000", "#00ff0080"],
+            "palette": ["#5a7978", "#FF0000", "#776f6c", "#00ff0080"],
             "names": [NAME],
-            "blocks": [[5, 5, 5, 0], [6, 5, 5, 1]],
-            "boxes": [[5, 6, 5, 7, 8, 9, 0]],
+            "blocks": [[5, 5, 5, 1], [6, 5, 5, 3]],
+            "boxes": [[5, 6, 5, 7, 8, 9, 1]],
         }
     ).encode()
 
@@ -149,13 +151,29 @@ def glb() -> bytes:
         "nodes": [{"mesh": 0, "translation": [0, 1, 0], "camera": 0, **said}],
         "cameras": [{"type": "perspective", "perspective": {"yfov": 1, "znear": 0.1}, **said}],
         "meshes": [
-            {"primitives": [{"attributes": {"POSITION": 0, f"_{NAME}": 0}, "indices": 1, "material": 0}], **said}
+            {
+                "primitives": [
+                    {
+                        "attributes": {"POSITION": 0, f"_{NAME}": 0, "WEIGHTS_3": 2, "TEXCOORD_3": 2},
+                        "indices": 1,
+                        "material": 0,
+                    }
+                ],
+                **said,
+            }
         ],
         "materials": [
             {
                 "pbrMetallicRoughness": {"baseColorFactor": [1, 0, 0, 1], "baseColorTexture": {"index": 0, **said}},
                 **said,
                 "extensions": {"KHR_materials_unlit": {"by": NAME}},
+            }
+        ],
+        "animations": [
+            {
+                "channels": [{"sampler": 0, "target": {"node": 0, "path": "scale"}}],
+                "samplers": [{"input": 2, "output": 2}],
+                **said,
             }
         ],
         "textures": [{"source": 0, "sampler": 0, **said}],
@@ -172,6 +190,7 @@ def glb() -> bytes:
                 **said,
             },
             {"bufferView": 2, "componentType": 5123, "count": 3, "type": "SCALAR", **said},
+            {"bufferView": 0, "componentType": 5121, "count": 7, "type": "SCALAR", **said},
         ],
         "bufferViews": views,
         "buffers": [{"byteLength": len(body), **said}],

@@ -24,8 +24,8 @@ from tests.arena.planted import FILES, PLANTED
 from tiltyard.arena.events import ModelAdded
 from tiltyard.arena.file_intake import words_of
 from tiltyard.arena.integrity import flag_words
-from tiltyard.arena.media import clean, format_of, streams
-from tiltyard.arena.media.markup import without_comments
+from tiltyard.arena.media import clean, format_of, images, streams
+from tiltyard.arena.media.scripts import without_comments, without_css_comments
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import BankError, MissingExtra
 
@@ -44,6 +44,7 @@ def test_a_name_planted_in_every_field_is_gone(kind: str, suffix: str) -> None:
 @pytest.mark.parametrize("suffix", ["png", "jpeg", "gif", "webp"])
 def test_a_picture_is_made_anew_from_its_pixels(suffix: str) -> None:
     given_ = Image.open(io.BytesIO(FILES["image", suffix]()))
+    assert b"VP8L" in clean(AnswerKind.IMAGE, FILES["image", suffix]()).content[:200]  # whatever it was made from
     made = Image.open(io.BytesIO(clean(AnswerKind.IMAGE, FILES["image", suffix]()).content))
     assert made.format == "WEBP"
     assert made.size == ((12, 24) if suffix == "jpeg" else (24, 12))  # the JPEG says that it is to be turned
@@ -52,6 +53,35 @@ def test_a_picture_is_made_anew_from_its_pixels(suffix: str) -> None:
     if suffix == "png":
         near = zip(made.convert("RGB").getpixel((5, 5)), (10, 200, 30), strict=True)  # type: ignore[arg-type]
         assert all(abs(ours - theirs) <= 2 for ours, theirs in near)
+
+
+def test_a_photograph_of_a_phone_is_its_first_picture_and_a_moving_png_has_no_stand_in() -> None:
+    out = io.BytesIO()
+    planted.picture().save(out, "MPO", save_all=True, append_images=[planted.picture(size=(8, 8))])
+    assert Image.open(io.BytesIO(out.getvalue())).n_frames == 2  # type: ignore[attr-defined]
+    made = Image.open(io.BytesIO(clean(AnswerKind.IMAGE, out.getvalue()).content))
+    assert (made.size, made.n_frames) == ((24, 12), 1)  # type: ignore[attr-defined]
+    out = io.BytesIO()
+    moving = [planted.picture((0, 0, 9)), planted.picture((0, 9, 0))]
+    planted.picture().save(out, "PNG", save_all=True, append_images=moving, default_image=True, duration=80)
+    made = Image.open(io.BytesIO(clean(AnswerKind.IMAGE, out.getvalue()).content))
+    assert made.n_frames == 2  # type: ignore[attr-defined]
+    assert made.convert("RGB").getpixel((9, 9)) == (0, 0, 9)
+
+
+def test_small_files_that_hold_many_pixels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "MOST_PIXELS_OF_ALL", 24 * 12 * 3)
+    assert clean(AnswerKind.IMAGE, planted.gif()).content  # three frames
+    inside = base64.b64encode(planted.png()).decode()
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg">{}</svg>'.format
+    part = f'<image href="data:image/png;base64,{inside}"/>'
+    assert clean(AnswerKind.SVG, drawing(part * 3).encode()).content.count(b"webp") == 3
+    for kind, data in ((AnswerKind.SVG, drawing(part * 4).encode()), (AnswerKind.HTML, (part * 4).encode())):
+        with pytest.raises(BankError, match="pixels in all"):
+            clean(kind, data)
+    monkeypatch.setattr(images, "MOST_PIXELS_OF_ALL", 24 * 12 * 2)
+    with pytest.raises(BankError, match="pixels in all"):
+        clean(AnswerKind.IMAGE, planted.gif())
 
 
 def test_what_is_drawn_stays_and_everything_else_goes() -> None:
@@ -70,8 +100,13 @@ def test_a_page_runs_as_before_without_its_comments_and_its_head() -> None:
     assert '`// kept ${   "}" } /* kept */`' in page
     assert "1 &lt; 2 &amp; seen" in page
     assert '<meta name="viewport"' in page
-    for gone in ("<title", "generator", "author", "refresh", "<base", "<link", "og:title", "<!--", "noscript"):
+    assert "a{content:'/*'} b{} c{content:'*/'}" in page  # no comment, though it looks like one
+    assert "<p>between</p>" in page
+    assert "<textarea><!-- seen --></textarea>" in page
+    assert '<b style="color: red;  " onclick="go() ">' in page
+    for gone in ("<title", "generator", "author", "refresh", "<base", "<link", "og:title", "noscript"):
         assert gone not in page
+    assert page.count("<!--") == 1
 
 
 def test_a_build_has_only_its_palette_and_its_blocks() -> None:
@@ -89,7 +124,11 @@ def test_a_model_has_only_what_is_drawn() -> None:
     assert model["asset"] == {"version": "2.0"}
     assert model["nodes"] == [{"translation": [0, 1, 0], "mesh": 0}]
     assert set(model["meshes"][0]["primitives"][0]["attributes"]) == {"POSITION"}
-    assert model["materials"][0]["extensions"] == {"KHR_materials_unlit": {}}
+    assert set(model["meshes"][0]["primitives"][0]) == {"attributes", "indices", "material", "mode"}
+    assert set(model) == {
+        *("accessors", "asset", "bufferViews", "buffers", "images", "materials", "meshes", "nodes", "scene", "scenes"),
+        "textures",
+    }
     points = model["bufferViews"][model["accessors"][0]["bufferView"]]
     assert struct.unpack_from("<9f", body, points["byteOffset"]) == (0, 0, 0, 1, 0, 0, 0, 1, 0)
     assert body[model["bufferViews"][model["images"][0]["bufferView"]]["byteOffset"] :][:4] == b"\x89PNG"
@@ -227,11 +266,24 @@ def _made(which: tuple[str, str]) -> bytes:
         ("s = \"// no\" + '/* no */'", "s = \"// no\" + '/* no */'"),
         ("t = `${`// ${1 /* c */}`}`", "t = `${`// ${1  }`}`"),
         ("a /* \n */ b", "a \n b"),
-        ("s = 'does not end // x", "s = 'does not end // x"),
+        ("s = 'does not end // x\n  // gone\n/* too */ y", "s = 'does not end // x\n\n y"),
+        ("a++ /2; // it's gone", "a++ /2; "),
+        ("1./2 // it's gone", "1./2 "),
+        ("a.if / 2 // it's gone", "a.if / 2 "),
+        ("if (a) {} /'/.test(c); /* gone */", "if (a) {} /'/.test(c);  "),
+        ("if (a) /'/.test(c); // gone", "if (a) /'/.test(c); "),
+        ("o = {a: 1} / 2 // it's gone", "o = {a: 1} / 2 "),
+        ("/'/.test(a) // gone", "/'/.test(a) "),
+        ("<!-- gone\nx\n  --> gone\nwhile (n --> 0) y", "\nx\n  \nwhile (n --> 0) y"),
     ],
 )
 def test_comments_of_scripts_go_and_nothing_else(code: str, plain: str) -> None:
     assert without_comments(code) == plain
+
+
+def test_comments_of_styles_go_and_texts_that_look_like_one_stay() -> None:
+    css = "a{content:'/*'} /* gone */ b{} c{content:\"*/\"} d{background:url(a/*b)} e{f:'x\n/* gone */}"
+    assert without_css_comments(css) == "a{content:'/*'}   b{} c{content:\"*/\"} d{background:url(a/*b)} e{f:'x\n }"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +291,7 @@ def test_comments_of_scripts_go_and_nothing_else(code: str, plain: str) -> None:
     [
         ("svg", '<svg xmlns="http://www.w3.org/2000/svg"><g style="' + "url(" * 60_000 + '"/></svg>', "an address"),
         ("svg", '<svg xmlns="http://www.w3.org/2000/svg"><g style="url(' + " " * 200_000 + '"/></svg>', "an address"),
-        ("html", "<script>" + "=/[" * 100_000 + "</script>", r"(=/\[){100000}"),
+        ("html", "<script>" + "=/[" * 30_000 + "</script>", r"(=/\[){30000}"),
         ("html", "<p>" + "data:image/png;;;;;;;" * 30_000 + "</p>", "(data:image/png;{7}){30000}"),
         ("html", "<script>" + "`${" * 100_000 + "</script>", "nested too deeply"),
     ],
@@ -269,6 +321,34 @@ def test_a_model_whose_parts_are_inside_several_others_is_refused() -> None:
     data = struct.pack("<IIIII", 0x46546C67, 2, 20 + len(text), len(text), 0x4E4F534A) + text
     with pytest.raises(BankError, match="inside several others"):
         clean(AnswerKind.MODEL3D, data)
+
+
+def _glb(model: dict[str, Any], body: bytes) -> bytes:
+    text = msgspec.json.encode({"asset": {"version": "2.0"}, "scenes": [{"nodes": [0]}], **model})
+    text += b" " * (-len(text) % 4)
+    chunks = struct.pack("<II", len(text), 0x4E4F534A) + text + struct.pack("<II", len(body), 0x004E4942) + body
+    return struct.pack("<III", 0x46546C67, 2, 12 + len(chunks)) + chunks
+
+
+def test_a_model_that_reads_or_draws_the_same_again_and_again_is_refused() -> None:
+    body = bytes(120_000)
+    row = {"bufferView": 0, "componentType": 5126, "count": 10_000, "type": "VEC3"}
+    model = {
+        "buffers": [{"byteLength": len(body)}],
+        "bufferViews": [{"buffer": 0, "byteLength": len(body)}],
+        "accessors": [row] * 300,
+    }
+    parts = [{"attributes": {"POSITION": place}} for place in range(300)]
+    read = _glb({**model, "nodes": [{"mesh": 0}], "meshes": [{"primitives": parts}]}, body)
+    with pytest.raises(BankError, match="reads the same bytes again and again"):
+        clean(AnswerKind.MODEL3D, read)
+    nodes = [{"children": list(range(1, 2100))}, *({"mesh": 0} for _ in range(2099))]
+    drawn = _glb({**model, "nodes": nodes, "meshes": [{"primitives": parts[:1]}]}, body)
+    with pytest.raises(BankError, match="draws more than 6,666,666 triangles"):
+        clean(AnswerKind.MODEL3D, drawn)
+    lines = {"primitives": [{**parts[0], "mode": 1}]}
+    with pytest.raises(BankError, match="no triangles"):
+        clean(AnswerKind.MODEL3D, _glb({**model, "nodes": [{"mesh": 0}], "meshes": [lines]}, body))
 
 
 def test_addresses_of_pictures_that_a_script_puts_together_stay() -> None:

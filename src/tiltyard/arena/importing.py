@@ -102,7 +102,7 @@ class Import:
     files: dict[str, int] = field(default_factory=dict)
     """The sizes of the files that new answers name, by hash."""
     kinds: dict[str, str] = field(default_factory=dict)
-    """The kind and the format of the answers to each prompt."""
+    """The kind of the answers to each prompt."""
     words: dict[str, str] = field(default_factory=dict)
     """What new pages and drawings say, by response id."""
 

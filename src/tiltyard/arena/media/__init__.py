@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from tiltyard.arena.media.images import WEBP, clean_image
+from tiltyard.arena.media.images import WEBP, clean_image, one_file
 from tiltyard.arena.media.markup import clean_html, clean_svg
 from tiltyard.arena.media.shapes import clean_glb, clean_voxel
 from tiltyard.arena.media.streams import FLAC, READERS, WEBM, clean_stream
@@ -62,7 +62,8 @@ def clean(kind: AnswerKind, data: bytes) -> Cleaned:
     if not data:
         raise BankError("is empty. Leave the answer out, or give the whole file.")
     try:
-        return _cleaned(kind, data)
+        with one_file():
+            return _cleaned(kind, data)
     except RecursionError:
         raise BankError("is nested too deeply to be cleaned. Simplify it.") from None
 

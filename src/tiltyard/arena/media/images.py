@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image, ImageCms, ImageOps, ImageSequence
@@ -16,34 +18,46 @@ if TYPE_CHECKING:
 
 WEBP = "image/webp"
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+ONE_FRAME = ("JPEG", "MPO")
+"""Photographs of phones hold further pictures, which are not shown."""
 MOST_PIXELS = 50_000_000
 """Of one picture."""
-MOST_PIXELS_OF_ALL_FRAMES = 200_000_000
+MOST_PIXELS_OF_ALL = 100_000_000
+"""Of all frames of a picture that moves, and of all pictures inside a page, a drawing or a model."""
 MOST_FRAMES = 1000
 LONGEST_SIDE = 16_383
 """What WebP can hold."""
-LOSSY_QUALITY = 95
 SHORTEST_FRAME, LONGEST_FRAME = 20, 60_000
 """Milliseconds. Browsers show shorter frames slowly."""
 
 
-def clean_image(data: bytes) -> bytes:
-    """A picture as WebP: what was lossless stays so, movement is kept, orientation and colours are applied.
+_pixels_left: ContextVar[int] = ContextVar("pixels_left", default=MOST_PIXELS_OF_ALL)
 
-    One format for all, so that the headers of two pictures are the same. Colours under full transparency are gone too.
+
+@contextmanager
+def one_file() -> Iterator[None]:
+    """The pictures of one file together have a bounded number of pixels: small bytes can hold many, many times."""
+    before = _pixels_left.set(MOST_PIXELS_OF_ALL)
+    try:
+        yield
+    finally:
+        _pixels_left.reset(before)
+
+
+def clean_image(data: bytes) -> bytes:
+    """A picture as lossless WebP: every pixel as it was, movement kept, orientation and colours applied.
+
+    One format for all, so that neither the headers nor the bytes of two pictures tell what they were made from. Colours
+    under full transparency are gone too.
     """
     with _opened(data) as picture:
         loop = int(picture.info.get("loop", 0) or 0)
-        lossy = picture.format == "JPEG" or (picture.format == "WEBP" and b"VP8 " in data[:64])
         lengths: list[int] = []
-        frames = _plain_frames(picture, lengths)
-        first = next(frames)
-        rest = list(frames)
+        first, *rest = _plain_frames(picture, lengths)
         out = io.BytesIO()
-        options: dict[str, Any] = {"quality": LOSSY_QUALITY} if lossy else {"lossless": True, "quality": 60}
-        if rest:
-            options |= {"save_all": True, "append_images": rest, "duration": lengths, "loop": min(max(loop, 0), 1000)}
-        first.save(out, "WEBP", method=3, exact=False, **options)
+        moving: dict[str, Any] = {"save_all": True, "append_images": rest, "duration": lengths}
+        moving["loop"] = min(max(loop, 0), 1000)
+        first.save(out, "WEBP", lossless=True, quality=20, method=1, exact=False, **(moving if rest else {}))
     return out.getvalue()
 
 
@@ -74,9 +88,12 @@ class _opened:  # noqa: N801 - used like a function
             self._quiet.__exit__(None, None, None)
             raise _broken(error) from None
         width, height = self._picture.size
-        if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
+        frames = 1 if self._picture.format in ONE_FRAME else getattr(self._picture, "n_frames", 1)
+        left = _pixels_left.get() - width * height * frames
+        if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE or left < 0 or frames > MOST_FRAMES:
             self.__exit__(None, None, None)
             raise _too_many_pixels()
+        _pixels_left.set(left)
         return self._picture
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -89,17 +106,15 @@ class _opened:  # noqa: N801 - used like a function
 
 
 def _plain_frames(picture: Image.Image, lengths: list[int]) -> Iterator[Image.Image]:
-    """Every frame as bare pixels; how long each is shown goes into `lengths`."""
-    pixels = 0
+    """Every frame that is shown as bare pixels; how long each is shown goes into `lengths`."""
     profile = picture.info.get("icc_profile")
     for number, frame in enumerate(ImageSequence.Iterator(picture)):
-        pixels += frame.width * frame.height
-        if number >= MOST_FRAMES or pixels > MOST_PIXELS_OF_ALL_FRAMES:
-            raise BankError(
-                f"has more than {MOST_FRAMES:,} frames or {MOST_PIXELS_OF_ALL_FRAMES:,} pixels in all. Shorten it."
-            )
+        if number == 0 and picture.info.get("default_image") and getattr(picture, "n_frames", 1) > 1:
+            continue  # what a moving PNG has for programs that do not move it
         lengths.append(min(max(int(frame.info.get("duration", 100) or 100), SHORTEST_FRAME), LONGEST_FRAME))
         yield _plain(ImageOps.exif_transpose(frame), profile)
+        if picture.format in ONE_FRAME:
+            return
 
 
 def _plain(frame: Image.Image, profile: bytes | None) -> Image.Image:
@@ -131,5 +146,6 @@ def _broken(error: BaseException) -> BankError:
 
 def _too_many_pixels() -> BankError:
     return BankError(
-        f"has more than {MOST_PIXELS:,} pixels, or a side longer than {LONGEST_SIDE:,}. Make the picture smaller."
+        f"has a picture with more than {MOST_PIXELS:,} pixels, a side longer than {LONGEST_SIDE:,} or more than "
+        f"{MOST_FRAMES:,} frames, or more than {MOST_PIXELS_OF_ALL:,} pixels in all. Make it smaller."
     )

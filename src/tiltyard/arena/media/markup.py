@@ -6,12 +6,14 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass, field
+from html import escape as escaped
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from tiltyard.arena.media.images import WEBP, clean_image
+from tiltyard.arena.media.scripts import without_comments, without_css_comments
 from tiltyard.errors import BankError
 
 if TYPE_CHECKING:
@@ -56,7 +58,6 @@ UNCHECKED_TARGETS = frozenset({"href", "xlink:href", "style", "class", "id"})
 """What an animation may not set: it would get around the rules here."""
 
 _URL = re.compile(r"""url\(\s*+(?:'([^']*+)'|"([^"]*+)"|([^()'"\s]*+))\s*+\)""", re.IGNORECASE)
-_CSS_COMMENT = re.compile(r"/\*.*?(\*/|\Z)", re.DOTALL)
 _CSS_ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)", re.DOTALL)
 _CSS_NAME = re.compile(r"([#.])(-?[A-Za-z_][\w-]*)")
 _CSS_BLOCK = re.compile(r"\{[^{}]*\}")
@@ -225,7 +226,7 @@ def _value(element: _Element, name: str, value: str, names: _Names) -> str | Non
 
 def _css(text: str, names: _Names, *, is_sheet: bool) -> str:
     """Styles without comments and addresses; in a sheet, names of ids and classes become numbers."""
-    text = _CSS_COMMENT.sub(" ", text)
+    text = without_css_comments(text)
     if _REFUSED_CSS.search(_unescaped(text)):
         raise BankError("has styles that load or run something (@import, expression, …). Take them out.")
     text = _URL.sub(lambda found: _local_url(found[1] or found[2] or found[3] or "", names), text)
@@ -272,7 +273,7 @@ def _data_again(found: re.Match[str]) -> str:
 
 
 KEPT_METAS = frozenset({"viewport", "color-scheme", "theme-color"})
-DROPPED_WITH_CONTENT = frozenset({"title", "desc", "metadata", "noscript"})
+DROPPED_WITH_CONTENT = frozenset({"title", "desc", "metadata", "noscript", "noframes", "noembed"})
 DROPPED = frozenset({"link", "base"})
 
 
@@ -299,6 +300,10 @@ def clean_html(data: bytes) -> bytes:
     return f"<!DOCTYPE html>\n{made}\n".encode()
 
 
+_COMMENT = re.compile(r"<!--(?:>|->|.*?--!?>)", re.DOTALL)
+"""A comment as browsers read it, which is not as the parser of the standard library does."""
+
+
 class _Page(HTMLParser):
     """Copies a page tag by tag as it was written, without what is to go."""
 
@@ -312,12 +317,14 @@ class _Page(HTMLParser):
         if tag in DROPPED_WITH_CONTENT:
             self.dropping.append(tag)
         elif not self._is_dropped(tag, attrs):
-            self.out.append(self.get_starttag_text() or "")
+            self.out.append(self._tag(tag, attrs))
             self._inside = tag
+            if tag in ("textarea", "xmp"):  # there is only text up to its end, also if it looks like a comment
+                self.set_cdata_mode(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in DROPPED_WITH_CONTENT and not self._is_dropped(tag, attrs):
-            self.out.append(self.get_starttag_text() or "")
+            self.out.append(self._tag(tag, attrs))
 
     def handle_endtag(self, tag: str) -> None:
         if tag in DROPPED_WITH_CONTENT:
@@ -332,7 +339,7 @@ class _Page(HTMLParser):
             return
         change: dict[str, Callable[[str], str]] = {
             "script": without_comments,
-            "style": lambda css: _CSS_COMMENT.sub(" ", css),
+            "style": without_css_comments,
         }
         self.out.append(change[self._inside](data) if self._inside in change else data)
 
@@ -342,6 +349,18 @@ class _Page(HTMLParser):
     def handle_charref(self, name: str) -> None:
         self.handle_data(f"&#{name};")
 
+    def parse_comment(self, i: int, report: bool = True) -> int:  # noqa: ARG002
+        found = _COMMENT.match(self.rawdata, i)
+        return -1 if found is None else found.end()
+
+    def _tag(self, tag: str, attributes: list[tuple[str, str | None]]) -> str:
+        """A tag as it was written; anew if there are comments in what it runs or how it looks."""
+        made = [(name, _attribute(name, value)) for name, value in attributes]
+        if made == attributes:
+            return self.get_starttag_text() or ""
+        words = (name if value is None else f'{name}="{escaped(value)}"' for name, value in made)
+        return f"<{' '.join((tag, *words))}>"
+
     def _is_dropped(self, tag: str, attributes: list[tuple[str, str | None]]) -> bool:
         if self.dropping or tag in DROPPED:
             return True
@@ -349,92 +368,9 @@ class _Page(HTMLParser):
         return tag == "meta" and names.get("name", "").strip().lower() not in KEPT_METAS
 
 
-# --- JavaScript: its comments are where people and models sign their work --------------------------------------------
-
-_SCRIPT_TOKEN = re.compile(
-    r"""(?P<line>//[^\n\u2028\u2029]*)
-      | (?P<block>/\*.*?\*/)
-      | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-      | (?P<space>\s+)
-      | (?P<word>[\w$\u0080-\U0010ffff]+)
-      | (?P<other>.)""",
-    re.DOTALL | re.VERBOSE,
-)
-_REGEX = re.compile(r"/(?![*/])(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n]){0,400}+\])++/[A-Za-z]*")
-
-_BEFORE_REGEX = "return typeof instanceof in of new delete void throw case do else await yield"
-BEFORE_REGEX = frozenset(_BEFORE_REGEX.split())
-"""Words after which a slash begins a regular expression; after other words it divides."""
-
-
-def without_comments(code: str) -> str:
-    """The code without comments; as it was if it cannot be read to its end.
-
-    A comment becomes a space, or a line break if it held one, since line breaks can end statements.
-    """
-    try:
-        return "".join(_script_parts(code, 0, "")[0])
-    except ValueError:
-        return code
-
-
-def _script_parts(code: str, at: int, until: str) -> tuple[list[str], int]:
-    """The code from one place on, up to its end or to the brace that ends an expression in a template."""
-    out: list[str] = []
-    before, depth = "", 0
-    while at < len(code):
-        if code[at] == "`":
-            text, at = _script_template(code, at)
-            out.append(text)
-            before = "`"
-            continue
-        if code[at] == "/" and _may_begin_regex(before) and (found := _REGEX.match(code, at)):
-            out.append(found[0])
-            before, at = "/", found.end()
-            continue
-        token = _SCRIPT_TOKEN.match(code, at)
-        assert token is not None
-        at = token.end()
-        kind, text = str(token.lastgroup), token[0]
-        if kind in ("line", "block"):
-            out.append("\n" if "\n" in text else " " if kind == "block" else "")
-            continue
-        if kind == "other" and text in "\"'":
-            raise ValueError("a string that does not end")
-        depth += (text == "{") - (text == "}")
-        if until and depth < 0:
-            return out, at - 1
-        out.append(text)
-        before = before if kind == "space" else text
-    if until:
-        raise ValueError("a template that does not end")
-    return out, at
-
-
-def _script_template(code: str, at: int) -> tuple[str, int]:
-    """A template text from its first backquote to its last; expressions inside are code again."""
-    out, at = ["`"], at + 1
-    while at < len(code):
-        letter = code[at]
-        if letter == "\\":
-            out.append(code[at : at + 2])
-            at += 2
-        elif letter == "`":
-            out.append("`")
-            return "".join(out), at + 1
-        elif code.startswith("${", at):
-            inside, end = _script_parts(code, at + 2, "}")
-            out += ["${", *inside, "}"]
-            at = end + 1
-        else:
-            out.append(letter)
-            at += 1
-    raise ValueError("a template that does not end")
-
-
-def _may_begin_regex(before: str) -> bool:
-    if not before:
-        return True
-    if before in BEFORE_REGEX:
-        return True
-    return not (before[-1].isalnum() or before[-1] in "_$)]}`\"'/" or ord(before[-1]) > 127)
+def _attribute(name: str, value: str | None) -> str | None:
+    if not value:
+        return value
+    if name == "style":
+        return without_css_comments(value)
+    return without_comments(value) if name.startswith("on") else value

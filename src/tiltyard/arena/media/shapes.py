@@ -24,7 +24,7 @@ class _Build(msgspec.Struct, frozen=True):
 
 
 def clean_voxel(data: bytes) -> bytes:
-    """A build: its palette, its blocks and its boxes, moved to the origin; every other key is gone."""
+    """A build: its blocks, its boxes and the colours they have, moved to the origin; every other key is gone."""
     try:
         build = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Build)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -50,10 +50,11 @@ def clean_voxel(data: bytes) -> bytes:
     if any(top - bottom >= WIDEST for bottom, top in zip(low, high, strict=True)):
         raise BankError(f"is wider than {WIDEST:,} blocks. Make it smaller.")
     x, y, z = low
-    made = {"palette": [colour.lower() for colour in build.palette]}
+    kept = {colour: place for place, colour in enumerate(sorted(colours))}
+    made = {"palette": [build.palette[colour].lower() for colour in kept]}
     moved: dict[str, Any] = {
-        "blocks": [(a - x, b - y, c - z, colour) for a, b, c, colour in build.blocks],
-        "boxes": [(a - x, b - y, c - z, d - x, e - y, f - z, colour) for a, b, c, d, e, f, colour in build.boxes],
+        "blocks": [(a - x, b - y, c - z, kept[colour]) for a, b, c, colour in build.blocks],
+        "boxes": [(a - x, b - y, c - z, d - x, e - y, f - z, kept[colour]) for a, b, c, d, e, f, colour in build.boxes],
     }
     return msgspec.json.encode({**made, **{name: rows for name, rows in moved.items() if rows}})
 
@@ -69,20 +70,26 @@ def _reach(build: _Build, axis: int) -> tuple[int, int]:
 GLTF, JSON, BIN = 0x46546C67, 0x4E4F534A, 0x004E4942
 SIZES = {5120: 1, 5121: 1, 5122: 2, 5123: 2, 5125: 4, 5126: 4}
 WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT4": 16}
-SEMANTICS = re.compile(r"(POSITION|NORMAL|TANGENT|(TEXCOORD|COLOR|JOINTS|WEIGHTS)_[0-3])\Z")
-EXTENSIONS = frozenset({"KHR_materials_unlit", "KHR_mesh_quantization"})
-"""Extensions that say something without parameters, and so survive."""
+QUANTIZED = "KHR_mesh_quantization"
+EXTENSIONS = frozenset({"KHR_materials_unlit", QUANTIZED})
+"""Extensions without parameters, which a model may need."""
+TRIANGLES = 4
+"""The first way of drawing that has surfaces; points and lines are not drawn."""
 DEEPEST = 64
 MOST_PARTS = 100_000
+MOST_CORNERS = 20_000_000
+"""Of all triangles, a mesh counted as often as it is drawn."""
+LARGEST_GROWTH, ALWAYS_ALLOWED = 8, 16_000_000
+"""How many times its own bytes a model's values may have, and how many bytes in any case: several may read the same."""
 
 Object = dict[str, Any]
 
 
 def clean_glb(data: bytes) -> bytes:
-    """A binary glTF model with what is drawn: scenes, meshes, materials, textures, movements.
+    """A binary glTF model with what is drawn: a scene of triangles with their colours and one texture each.
 
-    Names, `asset.generator`, `copyright`, `extras` and extensions are gone, and so is every byte of its buffer that no
-    part of the model uses.
+    Names, `asset.generator`, `copyright`, `extras` and extensions are gone, and so are skins, movements, further
+    attributes and textures, and every byte of its buffer that nothing drawn uses.
     """
     model, body = _chunks(data)
     try:
@@ -122,8 +129,9 @@ class _Model:
         self._body = bytearray()
         self._made: dict[str, list[Object]] = {}
         self._numbers: dict[tuple[str, int], int] = {}
-        self._used: set[str] = set()
         self._children: set[int] = set()
+        self._corners: dict[int, int] = {}
+        self._drawn = self._copied = 0
         needed = set(model.get("extensionsRequired", ())) - EXTENSIONS
         if needed:
             raise BankError(
@@ -134,127 +142,104 @@ class _Model:
 
     def written(self) -> bytes:
         model = self._model
-        scenes = model.get("scenes", [])
-        roots = scenes[model.get("scene", 0)].get("nodes", []) if scenes else range(len(model.get("nodes", [])))
-        nodes = [self._node(int(number), 0) for number in roots]
+        nodes = [node for number in self._roots() if (node := self._child(number, 0)) is not None]
         if not nodes:
-            raise BankError("has an empty scene. Export the model again.")
-        moving = [made for given in model.get("animations", ()) if (made := self._animation(given))]
+            raise BankError("has no triangles in its scene. Export the model again.")
         out: Object = {"asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": nodes}], **self._made}
-        if moving:
-            out["animations"] = moving
-        if self._used:
-            out["extensionsUsed"] = sorted(self._used)
-            required = [name for name in sorted(self._used) if name in model.get("extensionsRequired", ())]
-            out |= {"extensionsRequired": required} if required else {}
-        if self._body:
-            out["buffers"] = [{"byteLength": len(self._body)}]
+        if QUANTIZED in model.get("extensionsRequired", ()):
+            out |= {"extensionsUsed": [QUANTIZED], "extensionsRequired": [QUANTIZED]}
+        out["buffers"] = [{"byteLength": len(self._body)}]
         return _glb(msgspec.json.encode(out), bytes(self._body))
+
+    def _roots(self) -> list[int]:
+        """The nodes of the scene; without one, those that are inside no other."""
+        if scenes := self._model.get("scenes", []):
+            return [int(number) for number in scenes[self._model.get("scene", 0)].get("nodes", ())]
+        nodes = self._model.get("nodes", [])
+        inside = {int(child) for node in nodes for child in node.get("children", ())}
+        return [number for number in range(len(nodes)) if number not in inside]
 
     def _number(self, what: str, given: int, make: Any) -> int:
         """The new number of a part, which is written when it is first used."""
         key = (what, given)
         if key not in self._numbers:
-            if given < 0 or len(self._numbers) > MOST_PARTS:
-                raise ValueError(f"{what} {given}")
-            self._numbers[key] = len(self._made.setdefault(what, []))
-            self._made[what].append({})
-            self._made[what][self._numbers[key]] = make(self._model[what][given])
+            if len(self._numbers) > MOST_PARTS:
+                raise ValueError(f"more than {MOST_PARTS:,} parts")
+            self._numbers[key] = self._add(what, make(self._model[what][_place(given)]))
         return self._numbers[key]
 
-    def _node(self, number: int, depth: int) -> int:
+    def _add(self, what: str, made: Object) -> int:
+        rows = self._made.setdefault(what, [])
+        rows.append(made)
+        return len(rows) - 1
+
+    def _node(self, number: int, depth: int) -> int | None:
+        """The new number of a node; None if nothing in it is drawn."""
         if depth > DEEPEST:
             raise BankError(f"has more than {DEEPEST} parts inside each other. Simplify it.")
+        given = self._model["nodes"][_place(number)]
+        made = _numbers_of(given, matrix=16, translation=3, rotation=4, scale=3)
+        if "mesh" in given and (mesh := self._mesh(int(given["mesh"]))) is not None:
+            made["mesh"] = mesh
+        inside = [self._child(int(child), depth + 1) for child in given.get("children", ())]
+        if children := [child for child in inside if child is not None]:
+            made["children"] = children
+        return self._add("nodes", made) if made.keys() & {"mesh", "children"} else None
 
-        def make(given: Object) -> Object:
-            made = _numbers_of(given, matrix=16, translation=3, rotation=4, scale=3)
-            if "mesh" in given:
-                made["mesh"] = self._number("meshes", given["mesh"], self._mesh)
-            if "skin" in given:
-                made["skin"] = self._number("skins", given["skin"], lambda skin: self._skin(skin, depth))
-            if given.get("children"):
-                made["children"] = [self._child(int(child), depth + 1) for child in given["children"]]
-            return made
-
-        return self._number("nodes", number, make)
-
-    def _child(self, number: int, depth: int) -> int:
+    def _child(self, number: int, depth: int) -> int | None:
         """A node inside another. One that is inside two would be drawn twice, and so all in it, without an end."""
         if number in self._children:
             raise ValueError(f"node {number} is inside several others")
         self._children.add(number)
         return self._node(number, depth)
 
-    def _mesh(self, given: Object) -> Object:
-        return {"primitives": [self._primitive(part) for part in given["primitives"]], **_weights(given)}
+    def _mesh(self, number: int) -> int | None:
+        """The new number of a mesh; None if it has no triangles."""
+        mesh = self._number("meshes", number, self._primitives)
+        self._drawn += self._corners[mesh]
+        if self._drawn > MOST_CORNERS:
+            raise BankError(f"draws more than {MOST_CORNERS // 3:,} triangles. Simplify it.")
+        return mesh if self._corners[mesh] else None
+
+    def _primitives(self, given: Object) -> Object:
+        drawn = [part for part in given["primitives"] if int(part.get("mode", TRIANGLES)) >= TRIANGLES]
+        made = [self._primitive(part) for part in drawn if "POSITION" in part["attributes"]]
+        place = len(self._corners)
+        accessors = self._made.get("accessors", [])
+        self._corners[place] = sum(
+            accessors[part.get("indices", part["attributes"]["POSITION"])]["count"] for part in made
+        )
+        return {"primitives": made}
 
     def _primitive(self, given: Object) -> Object:
-        made: Object = {"attributes": self._attributes(given["attributes"]), "mode": int(given.get("mode", 4))}
-        if "indices" in given:
-            made["indices"] = self._accessor(given["indices"], of_vertices=False)
+        """Places, directions and colours of its corners, and where they are in the texture."""
+        names = ["POSITION", "NORMAL", "COLOR_0"]
+        made: Object = {"mode": int(given.get("mode", TRIANGLES))}
         if "material" in given:
             made["material"] = self._number("materials", given["material"], self._material)
-        if given.get("targets"):
-            made["targets"] = [self._attributes(target) for target in given["targets"]]
+            texture = self._made["materials"][made["material"]]["pbrMetallicRoughness"].get("baseColorTexture")
+            names += [] if texture is None else [f"TEXCOORD_{texture['texCoord']}"]
+        attributes = given["attributes"]
+        made["attributes"] = {name: self._accessor(attributes[name]) for name in names if name in attributes}
+        if "indices" in given:
+            made["indices"] = self._accessor(given["indices"], of_vertices=False)
         return made
-
-    def _attributes(self, given: Object) -> Object:
-        return {name: self._accessor(number) for name, number in given.items() if SEMANTICS.match(name)}
-
-    def _skin(self, given: Object, depth: int) -> Object:
-        made: Object = {"joints": [self._node(int(joint), depth + 1) for joint in given["joints"]]}
-        if "inverseBindMatrices" in given:
-            made["inverseBindMatrices"] = self._accessor(given["inverseBindMatrices"], of_vertices=False)
-        return made
-
-    def _animation(self, given: Object) -> Object | None:
-        samplers: list[Object] = []
-        channels = []
-        for channel in given.get("channels", ()):
-            target, sampler = channel["target"], given["samplers"][channel["sampler"]]
-            node = self._numbers.get(("nodes", target.get("node", -1)))
-            if node is None or target["path"] not in ("translation", "rotation", "scale", "weights"):
-                continue
-            channels.append({"sampler": len(samplers), "target": {"node": node, "path": target["path"]}})
-            ends = {name: self._accessor(sampler[name], of_vertices=False) for name in ("input", "output")}
-            way = sampler.get("interpolation", "LINEAR")
-            samplers.append({**ends, "interpolation": way if way in ("STEP", "CUBICSPLINE") else "LINEAR"})
-        return {"channels": channels, "samplers": samplers} if channels else None
 
     def _material(self, given: Object) -> Object:
-        made = _numbers_of(given, emissiveFactor=3)
         surface = given.get("pbrMetallicRoughness", {})
-        made["pbrMetallicRoughness"] = {
-            **_numbers_of(surface, baseColorFactor=4, metallicFactor=1, roughnessFactor=1),
-            **self._textures(surface, "baseColorTexture", "metallicRoughnessTexture"),
-        }
-        made |= self._textures(given, "normalTexture", "occlusionTexture", "emissiveTexture")
+        made = _numbers_of(given, emissiveFactor=3)
+        made["pbrMetallicRoughness"] = _numbers_of(surface, baseColorFactor=4)
+        if "baseColorTexture" in surface:
+            made["pbrMetallicRoughness"]["baseColorTexture"] = {
+                "index": self._number("textures", surface["baseColorTexture"]["index"], self._texture),
+                "texCoord": int(surface["baseColorTexture"].get("texCoord", 0)),
+            }
         if given.get("alphaMode") in ("MASK", "BLEND"):
             made["alphaMode"] = given["alphaMode"]
-        made |= _numbers_of(given, alphaCutoff=1)
-        if given.get("doubleSided") is True:
-            made["doubleSided"] = True
-        if "KHR_materials_unlit" in given.get("extensions", {}):
-            self._used.add("KHR_materials_unlit")
-            made["extensions"] = {"KHR_materials_unlit": {}}
-        return made
-
-    def _textures(self, given: Object, *names: str) -> Object:
-        return {
-            name: {
-                "index": self._number("textures", given[name]["index"], self._texture),
-                "texCoord": int(given[name].get("texCoord", 0)),
-                **_numbers_of(given[name], scale=1, strength=1),
-            }
-            for name in names
-            if name in given
-        }
+        return made | (_numbers_of(given, alphaCutoff=1) if given.get("alphaMode") == "MASK" else {})
 
     def _texture(self, given: Object) -> Object:
-        made: Object = {"source": self._number("images", given["source"], self._image)}
-        if "sampler" in given:
-            made["sampler"] = self._number("samplers", given["sampler"], _sampler)
-        return made
+        return {"source": self._number("images", given["source"], self._image)}
 
     def _image(self, given: Object) -> Object:
         view = self._model["bufferViews"][given["bufferView"]]
@@ -285,32 +270,27 @@ class _Model:
             data = b"".join(data[at : at + size].ljust(padded, b"\0") for at in range(0, stride * count, stride))
         made: Object = {"bufferView": self._view(data, padded if padded != size else 0)}
         made |= {"componentType": kind, "count": count, "type": shape}
-        if given.get("normalized") is True:
-            made["normalized"] = True
-        if kind != 5126 and of_vertices and "KHR_mesh_quantization" in self._model.get("extensionsRequired", ()):
-            self._used.add("KHR_mesh_quantization")
-        return made | _numbers_of(given, max=WIDTHS[shape], min=WIDTHS[shape])
+        return made | ({"normalized": True} if given.get("normalized") is True else {})
 
     def _cut(self, start: int, length: int) -> bytes:
         if start < 0 or length < 0 or start + length > len(self._given):
             raise ValueError("data outside the buffer")
+        self._copied += length
+        if self._copied > max(LARGEST_GROWTH * len(self._given), ALWAYS_ALLOWED):
+            raise BankError("reads the same bytes again and again. Export the model again.")
         return self._given[start : start + length]
 
     def _view(self, data: bytes, stride: int = 0) -> int:
         self._body += b"\0" * (-len(self._body) % 4)
         view: Object = {"buffer": 0, "byteOffset": len(self._body), "byteLength": len(data)}
         self._body += data
-        views = self._made.setdefault("bufferViews", [])
-        views.append(view | ({"byteStride": stride} if stride else {}))
-        return len(views) - 1
+        return self._add("bufferViews", view | ({"byteStride": stride} if stride else {}))
 
 
-def _sampler(given: Object) -> Object:
-    return {name: int(given[name]) for name in ("magFilter", "minFilter", "wrapS", "wrapT") if name in given}
-
-
-def _weights(given: Object) -> Object:
-    return {"weights": [float(weight) for weight in given["weights"]]} if given.get("weights") else {}
+def _place(number: int) -> int:
+    if number < 0:
+        raise ValueError(f"there is no part {number}")
+    return number
 
 
 def _numbers_of(given: Object, **lengths: int) -> Object:
