@@ -17,7 +17,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PARALLEL := $(if $(filter Darwin,$(shell uname)),-n $(WORKERS) --dist worksteal,-p tests.parallel --forks $(WORKERS))
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
-.PHONY: help demo arena test check format bench soak spark docs lock clean
+.PHONY: help demo arena test check format bench soak spark docs release lock clean
 
 help:
 	@echo "make demo    the full workflow in a minute: a judged tournament, its report, a live arena"
@@ -28,6 +28,7 @@ help:
 	@echo "make soak    all tests, including those too long for every run"
 	@echo "make spark   the test that counts battles on Spark (needs Java 17)"
 	@echo "make docs    build the manual as a site, in site/"
+	@echo "make release check, build and try a release; nothing is uploaded (DRAFT=1: while something does not agree yet)"
 	@echo "make lock    update the locked development versions"
 
 # $(call install,LOCK): install exactly the locked versions, with uv if available, otherwise with pip.
@@ -91,6 +92,9 @@ docs: $(READY)
 	$(BIN)/python tools/settings_reference.py
 	$(BIN)/python tools/python_reference.py
 	$(BIN)/mkdocs build --quiet --strict
+
+release: $(READY)
+	$(BIN)/python tools/release.py $(if $(DRAFT),--draft)
 
 lock:
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

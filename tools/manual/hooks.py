@@ -22,6 +22,8 @@ FROM_OUTSIDE = {
     "ARCHITECTURE.md": "about/architecture.md",
     "CHANGELOG.md": "about/changes.md",
     "CONTRIBUTING.md": "about/contributing.md",
+    "SECURITY.md": "about/security.md",
+    "CODE_OF_CONDUCT.md": "about/conduct.md",
 }
 ELSEWHERE = {"README.md": "index.md", "LICENSE": "about/LICENSE.txt"}
 EXAMPLES = ("*.py", "*.ipynb", "*.jsonl", "*.yaml", "*.yml", "*.md")
