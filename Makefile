@@ -17,7 +17,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PARALLEL := $(if $(filter Darwin,$(shell uname)),-n $(WORKERS) --dist worksteal,-p tests.parallel --forks $(WORKERS))
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
-.PHONY: help demo arena test check format bench soak spark docs release lock clean
+.PHONY: help demo arena test check format bench soak spark docs claims release lock clean
 
 help:
 	@echo "make demo    the full workflow in a minute: a judged tournament, its report, a live arena"
@@ -28,6 +28,7 @@ help:
 	@echo "make soak    all tests, including those too long for every run"
 	@echo "make spark   the test that counts battles on Spark (needs Java 17)"
 	@echo "make docs    build the manual as a site, in site/"
+	@echo "make claims  README's claims, measured again or held against their record"
 	@echo "make release check, build and try a release; nothing is uploaded (DRAFT=1: while something does not agree yet)"
 	@echo "make lock    update the locked development versions"
 
@@ -92,6 +93,9 @@ docs: $(READY)
 	$(BIN)/python tools/settings_reference.py
 	$(BIN)/python tools/python_reference.py
 	$(BIN)/mkdocs build --quiet --strict
+
+claims: $(READY)
+	$(BIN)/python tools/claims.py
 
 release: $(READY)
 	$(BIN)/python tools/release.py $(if $(DRAFT),--draft)

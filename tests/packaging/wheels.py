@@ -71,7 +71,9 @@ class Environment:
         )
 
     def script(self, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return self.run(str(self.python), "-I", "-W", "error", "-c", code, **variables)
+        """Python code that may not warn of anything, but for how others write their strings (google-genai, 2026-11)."""
+        quiet = ("-W", "error", "-W", "ignore:invalid escape sequence")
+        return self.run(str(self.python), "-I", *quiet, "-c", code, **variables)
 
     def tiltyard(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return self.run(str(self.folder / "bin" / "tiltyard"), *arguments, **variables)
