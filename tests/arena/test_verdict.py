@@ -81,5 +81,18 @@ def test_no_claim_contradicts_a_range(models: int, width: int, seed: int) -> Non
         inside = [one for one in sure if first <= one.place <= last]
         assert len(inside) > 1
         assert all((one.low or 1) <= first and (one.high or models) >= last for one in inside)
+    if len(sure) > 1 and sure[0].low is not None:
+        assert said.alike == longest_row(sure)
     for first, last in re.findall(r"places (\d+)–(\d+)", said.text):
         assert said.alike == (int(first), int(last))
+
+
+def longest_row(settled: list[Standing]) -> tuple[int, int] | None:
+    """The longest row of models each of whom could hold all of its places, by trying every row."""
+    rows = [settled[start:end] for start in range(len(settled)) for end in range(start + 2, len(settled) + 1)]
+    fit = [
+        (row[0].place, row[-1].place)
+        for row in rows
+        if all((one.low or 1) <= row[0].place and (one.high or 10**9) >= row[-1].place for one in row)
+    ]
+    return max(fit, key=lambda ends: (ends[1] - ends[0], -ends[0]), default=None)

@@ -40,9 +40,9 @@ def test_the_page_has_every_section_of_the_policy(site: BoardSite) -> None:
         "neighbours",
         "prompts",
         "opponents",
+        "coverage",
         "answer",
         "votes",
-        "coverage",
         "quality",
         "calibration",
     ]
@@ -101,6 +101,30 @@ def test_the_answer_to_a_retired_prompt_is_shown_and_harmless(tmp_path: Path) ->
         assert chosen_prompt(made, "no such prompt") == most.name
 
 
+def test_a_prompt_that_is_kept_for_later_is_on_no_page(tmp_path: Path) -> None:
+    log = week_of_votes(60)
+    log.say(e.PromptAdded(prompt_id="later", text="A secret question?"))
+    for name in MODELS[:2]:
+        log.say(e.ResponseAdded(response_id=f"{name}/later", model=name, prompt_id="later", text="A secret answer."))
+    log.say(e.PromptReserved(prompt_id="later"))
+    with board_site(log, tmp_path) as site:
+        for address in (f"/models/{MODELS[0]}?prompt=later", f"/compare?a={MODELS[0]}&b={MODELS[1]}&prompt=later"):
+            page = site.client.get(address).text
+            assert "secret" not in page
+            assert "answers to 6 prompts in use are hidden" in page
+
+
+def test_results_against_each_opponent_add_up_to_its_records(site: BoardSite) -> None:
+    page = page_of(site, MODELS[2])
+    for place, counts in ((0, "wins"), (1, "losses"), (2, "ties"), (3, "both_bad")):
+        assert [page.results[prompt, :, place].sum() for prompt in range(6)] == [
+            getattr(record, counts) for record in page.detail.prompts
+        ]
+    met = {record.name: (record.wins, record.losses) for record in page.detail.opponents}
+    names = [facts.model for facts in site.world.snapshot.models]
+    assert {name: tuple(page.results[:, names.index(name), :2].sum(axis=0)) for name in met} == met
+
+
 def section(page: str, name: str) -> str:
     return page.split(f'<section id="{name}">', 1)[1].split("</section>", 1)[0]
 
@@ -134,6 +158,8 @@ def test_prompts_are_shown_by_their_texts_and_only_retired_ones_lead_to_answers(
     for record in (*made.detail.prompts, *made.detail.retired_prompts):
         counts = f"{record.wins}–{record.losses}–{record.ties}"
         assert (counts if record.votes else ">–</td>") in rows[record.name]
+    beside = re.findall(r"<tr><th[^>]*><bdi>(Question \d\?)</bdi></th>(.*?)</tr>", section(page, "coverage"))
+    assert {name for name, cells in beside if "href" in cells} == {"Question 1?", "Question 3?"}
     for part in ("votes", "coverage"):
         assert "Question " in section(page, part)
         assert not re.search(r">p\d<", section(page, part))

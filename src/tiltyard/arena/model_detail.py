@@ -22,6 +22,7 @@ from tiltyard.arena.board import (
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.tallies import pair_of
+from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import ArenaError
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
@@ -30,7 +31,7 @@ from tiltyard.validity.coverage import deficits, neighbours
 from tiltyard.validity.voters import expected_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tiltyard.arena.policy import RatingRules
     from tiltyard.arena.state import ArenaState
@@ -161,21 +162,22 @@ def against(state: ArenaState, model: int, rival: int) -> Record:
 
 
 LEANING_VOTES = 20
-"""Decisive votes that a category needs before anything is said of it."""
+"""Decisive votes that a category, a prompt or an opponent needs before anything is said of it."""
 
 LEANING_LEVEL = 0.99
-"""How sure all that is said of a model's categories together has to be."""
+"""How sure all that is said of a model's categories together has to be; so for its prompts, and its opponents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaning:
-    """A category on which a model does better or worse than its rating, beyond chance.
+    """A category on which a model does better or worse than its rating, beyond chance; or a prompt, or an opponent.
 
     `difference` is the share of decisive votes won minus the share that the current ratings expect; `low` and `high`
     are its interval, which holds for all categories of the model at once.
     """
 
     category: str
+    """Its name, or the id of the prompt or of the opponent."""
     wins: int
     decisive: int
     expected_wins: float
@@ -189,29 +191,85 @@ class Leaning:
         return self.difference > 0.0
 
 
-def leanings(state: ArenaState, model: int) -> tuple[Leaning, ...]:
-    """The categories where a model's votes say that it is better or worse than its rating, the strongest first.
+@dataclass(frozen=True, slots=True)
+class Leanings:
+    """Where a model's votes say that it is better or worse than its rating, the strongest of each kind first."""
+
+    categories: tuple[Leaning, ...]
+    prompts: tuple[Leaning, ...]
+    opponents: tuple[Leaning, ...]
+
+
+def leanings(state: ArenaState, model: int) -> Leanings:
+    """A model's strengths and weaknesses by category, on single prompts in use, and against single opponents.
 
     Parameters:
         state: The arena.
         model: The model's number.
     """
-    wins, decisive = decisive_wins_on(state)[model], state.tallies.decisive_on.view[model]
-    expected, information = (values[model] for values in expected_by_prompt(state))
+    catalog = state.catalog
     members: dict[str, list[int]] = {}
-    for prompt, card in enumerate(state.catalog.prompts):
+    for prompt, card in enumerate(catalog.prompts):
         for name in dict.fromkeys(filter(None, (card.subject, *card.tags))):
             members.setdefault(name, []).append(prompt)
-    known = {name: inside for name, inside in members.items() if int(decisive[inside].sum()) >= LEANING_VOTES}
+    by_prompt = _tallies_by_prompt(state, model)
+    on = {card.prompt_id: by_prompt[i] for i, card in enumerate(catalog.prompts) if catalog.prompt_enabled[i]}
+    return Leanings(
+        _beyond_chance({name: by_prompt[inside].sum(axis=0) for name, inside in members.items()}),
+        _beyond_chance(on),
+        _beyond_chance(_tallies_by_opponent(state, model)),
+    )
+
+
+def _tallies_by_prompt(state: ArenaState, model: int) -> Floats:
+    """For each prompt decisive votes, those won, those that ratings expect, and ΣE(1 − E)."""
+    expected, information = (values[model] for values in expected_by_prompt(state))
+    decisive = state.tallies.decisive_on.view[model]
+    return np.stack([decisive, decisive_wins_on(state)[model], expected, information], axis=1)
+
+
+def _tallies_by_opponent(state: ArenaState, model: int) -> dict[str, Floats]:
+    """The same for each opponent on the board."""
+    wins, rating = state.tallies.wins.view, state.ratings.rating
+    found = {}
+    for rival, card in enumerate(state.catalog.models):
+        if rival != model and state.catalog.model_enabled[rival]:
+            n, chance = (
+                int(wins[model, rival] + wins[rival, model]),
+                float(expected_scores(rating[model], rating[rival])),
+            )
+            found[card.model] = np.array([n, wins[model, rival], n * chance, n * chance * (1.0 - chance)])
+    return found
+
+
+def _beyond_chance(tallies: Mapping[str, Floats]) -> tuple[Leaning, ...]:
+    """Those of one kind whose votes chance does not explain, at one level for all of them together."""
+    known = {name: one.tolist() for name, one in tallies.items() if one[0] >= LEANING_VOTES}
     cut = normal_quantile(1.0 - (1.0 - LEANING_LEVEL) / max(len(known), 1))
     found = []
-    for name, inside in known.items():
-        n, won, due = int(decisive[inside].sum()), int(wins[inside].sum()), float(expected[inside].sum())
-        half = cut * float(information[inside].sum()) ** 0.5 / n
-        difference = (won - due) / n
+    for name, (n, won, due, information) in known.items():
+        half, difference = cut * information**0.5 / n, (won - due) / n
         if abs(difference) > half:
-            found.append(Leaning(name, won, n, due, difference, difference - half, difference + half))
+            found.append(Leaning(name, int(won), int(n), due, difference, difference - half, difference + half))
     return tuple(sorted(found, key=lambda one: (-abs(one.difference), one.category)))
+
+
+def results_by_prompt_and_opponent(votes: VoteTable, model: int) -> Ints:
+    """Counted votes on a model by prompt, opponent and result: won, lost, tied, both bad.
+
+    Parameters:
+        votes: The counted votes.
+        model: The model's number.
+    """
+    shape = (len(votes.prompts), len(votes.models), 4)
+    found = np.zeros(shape[0] * shape[1] * shape[2], dtype=np.int64)
+    turned = np.array([Outcome.B, Outcome.A, Outcome.TIE, Outcome.BOTH_BAD], dtype=np.int64)
+    for own, rival, swap in ((votes.model_a, votes.model_b, False), (votes.model_b, votes.model_a, True)):
+        here = own == model
+        result = votes.outcome[here].astype(np.int64)
+        place = (votes.prompt[here] * shape[1] + rival[here]) * shape[2] + (turned[result] if swap else result)
+        found += np.bincount(place, minlength=len(found))
+    return found.reshape(shape)
 
 
 def by_prompt(state: ArenaState, model: int) -> list[Record]:

@@ -80,7 +80,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "axis": charts.bar_axis(lines[0].scale) if lines else None,
         "snapshot": snapshot,
         "lines": lines,
-        "total": len(board_lines(snapshot, query.unfiltered, part)) if query.filters else len(lines),
+        "total": _all_models(snapshot, query, part) if query.filters else len(lines),
         "choices": choices(snapshot),
         "firsts": {name: column.first for name, column in COLUMNS.items()},
         "rules": rules_of(snapshot.board),
@@ -97,6 +97,11 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
         "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
     }
+
+
+def _all_models(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None) -> int:
+    """How many models a board has without any filter."""
+    return len(snapshot.board.rows if query.whole else board_lines(snapshot, query.unfiltered, part))
 
 
 def _offered(snapshot: Snapshot) -> list[str]:

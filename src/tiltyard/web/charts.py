@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,25 +15,28 @@ from tiltyard.web.addresses import compare_address
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.model_detail import BothBadPiece, Heatmap, RatingPath
+    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
+    from tiltyard.arena.model_detail import BothBadPiece, RatingPath
     from tiltyard.validity.calibration import CalibrationCurve
     from tiltyard.web.leaderboard import BoardLine
+    from tiltyard.web.model import ModelPage
 
 WIDTH = 560
 BROAD = 960
 """The width of charts that use the whole page."""
 
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 30
+LEFT, RIGHT, TOP, BOTTOM = 54, 14, 12, 30
 SHADES = 10
 HEATMAP_MODELS = 16
 """The most models of a heatmap: a larger one is unreadable and too big for a page."""
 
-DEEPEST = 0.5
-"""The shade of an empty cell: most cells are empty, which is normal."""
-
 NEAREST = 24
-"""Opponents in the heatmap of missing votes: those nearest in rank."""
+"""Opponents in the grid of a model's results: those nearest in rank."""
+
+GRID_PROMPTS = 60
+"""Prompts in that grid: those with the most votes on the model. All are in the grid by prompt."""
+
+NO_VOTES = (0, 0, 0, 0)
 
 MOST_POINTS = 240
 """Points of a path that are drawn; more would fall on the same pixels."""
@@ -87,74 +91,119 @@ def _span(low: float | None, high: float | None) -> str:
 def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Html:
     """The share of rated votes that the row won against the column, a tie counting half."""
     chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
-    wins, ties = snapshot.wins, snapshot.ties
-    rows = []
-    for of in chosen:
-        cells = []
-        for against in chosen:
-            rated = int(wins[of.number, against.number] + wins[against.number, of.number])
-            rated += int(ties[of.number, against.number])
-            if of is against or not rated:
-                cells.append(el("td", class_="void") if of is against else el("td", "·", class_="none"))
-                continue
-            share = (float(wins[of.number, against.number]) + 0.5 * float(ties[of.number, against.number])) / rated
-            said = f"{of.display_name} against {against.display_name}: {100 * share:.0f} % of {plural(rated, 'vote')}"
-            cells.append(_cell(f"{100 * share:.0f}", share, said, compare_address(of.model, against.model)))
-        rows.append((of.display_name, cells))
+    numbers = [one.number for one in chosen]
+    wins, ties = (counts[np.ix_(numbers, numbers)].tolist() for counts in (snapshot.wins, snapshot.ties))
+    rows = [
+        (of.display_name, [_win_cell(of, to, wins[i][j], wins[j][i], ties[i][j]) for j, to in enumerate(chosen)])
+        for i, of in enumerate(chosen)
+    ]
     return _grid("Win rate of the row against the column, in percent", [one.display_name for one in chosen], rows)
+
+
+KEPT_CELLS = 4096
+"""Cached cells of the heatmaps of the board: a vote changes few of them."""
+
+
+@lru_cache(maxsize=KEPT_CELLS)
+def _win_cell(of: ModelFacts, to: ModelFacts, won: int, lost: int, tied: int) -> Html:
+    rated = won + lost + tied
+    if of == to or not rated:
+        return el("td", class_="void") if of == to else el("td", "·", class_="none")
+    share = (won + 0.5 * tied) / rated
+    said = f"{of.display_name} against {to.display_name}: {100 * share:.0f} % of {plural(rated, 'vote')}"
+    return _cell(f"{100 * share:.0f}", share, said, compare_address(of.model, to.model))
 
 
 def battles_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Html:
     """How many counted votes every pair has."""
     chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
-    met = snapshot.wins + snapshot.wins.T + snapshot.ties + snapshot.both_bad
-    numbers = [one.number for one in chosen]
-    most = max(int(met[np.ix_(numbers, numbers)].max(initial=0)), 1)
-    rows = []
-    for of in chosen:
-        cells = []
-        for against in chosen:
-            votes = int(met[of.number, against.number])
-            if of is against:
-                cells.append(el("td", class_="void"))
-                continue
-            said = f"{of.display_name} and {against.display_name}: {plural(votes, 'vote')}"
-            cells.append(_cell(f"{votes:,}", votes / most, said, compare_address(of.model, against.model)))
-        rows.append((of.display_name, cells))
+    pairs = np.ix_([one.number for one in chosen], [one.number for one in chosen])
+    met = (snapshot.wins[pairs] + snapshot.wins[pairs].T + snapshot.ties[pairs] + snapshot.both_bad[pairs]).tolist()
+    most = max(map(max, met), default=0) or 1
+    rows = [
+        (of.display_name, [_votes_cell(of, to, met[i][j], _shade(met[i][j] / most)) for j, to in enumerate(chosen)])
+        for i, of in enumerate(chosen)
+    ]
     return _grid("Counted votes of every pair", [one.display_name for one in chosen], rows)
 
 
-def deficit_heatmap(heatmap: Heatmap, names: Mapping[str, str], asked: Mapping[str, str], rank: int) -> Html:
-    """What is missing by prompt and opponent, the nearest in rank: the darker, the more votes are needed."""
+@lru_cache(maxsize=KEPT_CELLS)
+def _votes_cell(of: ModelFacts, to: ModelFacts, votes: int, shade: int) -> Html:
+    if of == to:
+        return el("td", class_="void")
+    said = f"{of.display_name} and {to.display_name}: {plural(votes, 'vote')}"
+    return _cell(f"{votes:,}", shade / SHADES, said, compare_address(of.model, to.model))
+
+
+def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) -> tuple[Html, int]:
+    """How a model fared on each prompt against each opponent, the nearest in rank; and how many prompts are left out.
+
+    A cell is won–lost, green or red as it leans; one with fewer votes than adjacent models need has a dotted edge.
+    """
+    heatmap, rank = page.detail.heatmap, page.detail.row.rank
     first = max(0, min(rank - 1 - NEAREST // 2, len(heatmap.opponents) - NEAREST))
     near = slice(first, first + NEAREST)
-    rivals = [names.get(rival, rival) for rival in heatmap.opponents[near]]
+    rivals = [snapshot.model(name) for name in heatmap.opponents[near]]
+    numbers = {facts.prompt_id: facts.number for facts in snapshot.prompts}
+    missing = {name: line[near] for name, line in zip(heatmap.prompts, heatmap.deficits, strict=True)}
+    records = (*page.detail.prompts, *page.detail.retired_prompts)
+    kept = sorted(
+        sorted(records, key=lambda record: -record.votes)[:GRID_PROMPTS], key=lambda record: record.score or 0
+    )
     rows = []
-    for name, decisive, deficits in zip(heatmap.prompts, heatmap.decisive, heatmap.deficits, strict=True):
+    for record in kept:
+        name, number = record.name, numbers[record.name]
+        results = page.results[number].tolist() if number < len(page.results) else []
+        short = [lacks > 0 for lacks in missing.get(name, (0.0,) * len(rivals))]
+        words = asked.get(name, name)
         cells = [
-            _cell(
-                str(votes),
-                DEEPEST * missing,
-                f"{name}, {rival}: {votes} decisive votes",
-                None,
+            _result_cell(
+                page,
+                rival,
+                name,
+                words,
+                results[rival.number] if rival.number < len(results) else NO_VOTES,
+                short=lacks,
             )
-            for rival, votes, missing in zip(rivals, decisive[near], deficits[near], strict=True)
+            for rival, lacks in zip(rivals, short, strict=True)
         ]
-        rows.append((asked.get(name, name), cells))
-    caption = f"Decisive votes by prompt and opponent; dark where fewer than {heatmap.target:g}"
-    return _grid(caption, rivals, rows)
+        rows.append((words, cells))
+    caption = "Won–lost by prompt and opponent"
+    head = [rival.display_name for rival in rivals]
+    return _grid(caption, head, rows, "heatmap texts"), len(records) - len(kept)
+
+
+def _result_cell(
+    page: ModelPage, rival: ModelFacts, prompt: str, asked: str, result: Sequence[int], *, short: bool
+) -> Html:
+    won, lost, tied, bad = result
+    edge = " short" if short else ""
+    if not sum(result):
+        return el("td", el("span", "·", title=f"{rival.display_name}, {asked}: no votes"), class_=f"none{edge}")
+    said = f"{rival.display_name}, {asked}: {won} won, {lost} lost, {tied} tied, {bad} both bad"
+    shade = 3 if won == lost else round(3 + 3 * (won - lost) / (won + lost))
+    inner = el("span", f"{won}–{lost}", title=said)
+    if page.answers.get(prompt):
+        address = compare_address(page.facts.model, rival.model, prompt)
+        inner = el("a", f"{won}–{lost}", href=address, title=said, aria_label=said)
+    return el("td", inner, class_=f"heat g{shade}{edge}")
 
 
 def _cell(text: str, share: float, said: str, target: str | None) -> Html:
-    shade = round(SHADES * min(max(share, 0.0), 1.0))
     inner = el("a", text, href=target, title=said, aria_label=said) if target else el("span", text, title=said)
-    return el("td", inner, class_=f"heat h{shade}")
+    return el("td", inner, class_=f"heat h{_shade(share)}")
 
 
-def _grid(caption: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Html]]]) -> Html:
+def _shade(share: float) -> int:
+    return round(SHADES * min(max(share, 0.0), 1.0))
+
+
+def _grid(
+    caption: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Html]]], class_: str = "heatmap"
+) -> Html:
     head = el("tr", el("td"), *[el("th", el("span", name), scope="col", title=name) for name in columns])
     body = [el("tr", el("th", el("bdi", name), scope="row", title=name), *cells) for name, cells in rows]
-    made = el("table", el("caption", caption), el("thead", head), el("tbody", *body), class_="heatmap")
+    made = el("table", el("caption", el("span", caption)), el("thead", head), el("tbody", *body), class_=class_)
     return el("div", made, class_="scroll", tabindex="0", role="group", aria_label=caption)
 
 

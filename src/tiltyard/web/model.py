@@ -19,6 +19,7 @@ from tiltyard.arena.model_detail import (
     leanings,
     model_detail,
     recent_form,
+    results_by_prompt_and_opponent,
 )
 from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.state import VoteStanding
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.following.followed_votes import FollowedVotes
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-    from tiltyard.arena.model_detail import BothBadPiece, Leaning, ModelDetail, RatingPath, RecentForm
+    from tiltyard.arena.model_detail import BothBadPiece, Ints, Leanings, ModelDetail, RatingPath, RecentForm
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.votes import VoteTable
@@ -99,8 +100,10 @@ class ModelPage:
     """Every prompt that it has answered, and whether its answers may be shown."""
     beside: dict[str, dict[str, Record]]
     """The records of the models next in rank, by prompt."""
-    leanings: tuple[Leaning, ...]
-    """Categories on which it does better or worse than its rating, beyond chance."""
+    leanings: Leanings
+    """Where it does better or worse than its rating, beyond chance."""
+    results: Ints
+    """Its counted votes by prompt, opponent (by their numbers) and result: won, lost, tied, both bad."""
     phase: int
     """Phase of the rollout, which says what is public."""
 
@@ -143,13 +146,17 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
             for near in detail.neighbours
         },
         leanings=leanings(state, facts.number),
+        results=results_by_prompt_and_opponent(votes, facts.number),
         phase=snapshot.board.phase,
     )
 
 
 def _answers(state: ArenaState, model: int) -> dict[str, bool]:
     public = public_prompts(state)
-    answered = sorted(prompt for author, prompt in state.catalog.response_ids if author == model)
+    kept_back = state.catalog.prompt_reserved
+    answered = sorted(
+        prompt for author, prompt in state.catalog.response_ids if author == model and not kept_back[prompt]
+    )
     return {state.catalog.prompts[prompt].prompt_id: prompt in public for prompt in answered}
 
 
@@ -254,6 +261,10 @@ def _grid_cell(record: Record | None) -> GridCell | None:
     return GridCell(record.score, record.wins, record.losses, record.ties, record.both_bad)
 
 
+LEANINGS = ("leanings", "leanings_by_prompt", "leanings_by_opponent")
+"""The keys of a model's strengths and weaknesses."""
+
+
 def model_values(page: ModelPage) -> dict[str, Any]:
     """What the page shows, as plain values; null for what its phase does not make public."""
     values = _values(page)
@@ -261,7 +272,7 @@ def model_values(page: ModelPage) -> dict[str, Any]:
     if page.phase < OFFICIAL_FROM:
         values["recent_delta"] = None
     if page.phase == SHADOW_PHASE:
-        hidden = ("calibration", "bradley_terry", "neighbourhood", "neighbours", "heatmap", "history", "leanings")
+        hidden = ("calibration", "bradley_terry", "neighbourhood", "neighbours", "heatmap", "history", *LEANINGS)
         values |= dict.fromkeys(hidden)
         for records in (values["prompts"], values["retired_prompts"], values["opponents"]):
             for record in records:
@@ -286,7 +297,12 @@ def _values(page: ModelPage) -> dict[str, Any]:
             "deviation": page.path.deviation.tolist(),
         },
         "latest_votes": [asdict(vote) for vote in page.latest],
-        "leanings": [asdict(leaning) for leaning in page.leanings],
+        **{
+            name: [asdict(one) for one in kind]
+            for name, kind in zip(
+                LEANINGS, (page.leanings.categories, page.leanings.prompts, page.leanings.opponents), strict=True
+            )
+        },
     }
 
 
@@ -342,7 +358,9 @@ def compare_page(snapshot: Snapshot, state: ArenaState, name_a: str, name_b: str
     both = {
         prompt.prompt_id: prompt.number
         for prompt in snapshot.prompts
-        if (a.number, prompt.number) in ids and (b.number, prompt.number) in ids
+        if (a.number, prompt.number) in ids
+        and (b.number, prompt.number) in ids
+        and not state.catalog.prompt_reserved[prompt.number]
     }
     prompts = records_by_prompt(snapshot.study.votes, a.number, b.number)
     met = [record.name for record in prompts if record.name in both]

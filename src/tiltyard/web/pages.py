@@ -159,6 +159,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
     texts = _prompt_texts(site, snapshot)
     beginnings = _first_words(texts)
     subjects = {facts.prompt_id: facts.subject for facts in snapshot.prompts if facts.subject}
+    against, left_out = charts.rival_grid(page, snapshot, beginnings)
     return {
         "page": page,
         "models": len(snapshot.board.rows),
@@ -170,7 +171,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
         "trend_chart": charts.trend_chart(page.trend, shown),
         "calibration_chart": charts.calibration_chart(page.calibration, shown),
         "reasons": given_reasons(site, snapshot).get(name),
-        "deficits": charts.deficit_heatmap(page.detail.heatmap, names, beginnings, page.detail.row.rank),
+        "rival_grid": against,
+        "grid_left_out": left_out,
         "prompt_id": prompt,
         "prompt_text": text,
         "hidden": hidden,

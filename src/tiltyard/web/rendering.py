@@ -98,6 +98,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # looking at the files again for each page takes as long as filling a row of the board
     )
     made.globals.update(
         asset=asset, model_address=model_address, compare_address=compare_address, share_address=share_address
